@@ -1,0 +1,17 @@
+"""What every spout has in common. The kinds of spout differ in who drives them, see the modules beside this one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from anchorbolt.streams import OutputFieldsDeclarer
+
+__all__ = ["Spout"]
+
+
+class Spout(ABC):
+    """A source of tuples."""
+
+    @abstractmethod
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Declare the streams that this spout emits. Called once, while the topology is built."""

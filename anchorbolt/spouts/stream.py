@@ -1,0 +1,47 @@
+"""A spout over any Spark streaming DataFrame. Runs nothing itself: the engine reads the DataFrame wave by wave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from anchorbolt.errors import TopologyError
+from anchorbolt.spouts.base import Spout
+from anchorbolt.streams import OutputFieldsDeclarer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["StreamSpout"]
+
+
+class StreamSpout(Spout):
+    """Emits each row of a streaming DataFrame as one tuple, on the default stream.
+
+    The source is replayed by batch, so state is exactly-once whatever fails. The tasks of this spout are the
+    partitions of each micro-batch; a `parallelism` given to `set_spout` is their upper bound. Values arrive as
+    Python's own types: a struct as dict, a timestamp as an aware datetime, a decimal as `decimal.Decimal`.
+    """
+
+    def __init__(self, source: Callable[[SparkSession], DataFrame], fields: Sequence[str]) -> None:
+        """Make a spout.
+
+        Args:
+            source: Called once by the driver at the start of a run, with the engine's own session; returns a
+                streaming DataFrame. Never called on a worker.
+            fields: The tuples' field names, one per column of the DataFrame, in their order.
+
+        Raises:
+            TopologyError: `source` is no callable, or `fields` is a single string or empty.
+        """
+        if not callable(source):
+            raise TopologyError(f"StreamSpout: source is {type(source).__name__}, not a function. Pass a function of "
+                                "the session, such as lambda spark: spark.readStream.text('in/').")
+        if isinstance(fields, str) or not fields:
+            raise TopologyError(f"StreamSpout: fields is {fields!r}. Pass a list with one name per column.")
+        self.source = source
+        self.fields = tuple(fields)
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Declare the default stream with the given fields."""
+        declarer.declare(*self.fields)
