@@ -1,0 +1,92 @@
+# Every target does its own set-up: `make test` and `make demo` work on a machine that has Python, make and a package
+# index. Variables: PYTHON=python3.12 (another interpreter), SPARK=4.1.0 (another PySpark); each has its own environment.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+SPARK ?=
+PROVIDER ?= sqlite
+TESTS ?= tests
+PYTEST_OPTIONS ?=
+
+# An interpreter that the person names has an environment of its own, called after its version.
+ifeq ($(origin PYTHON),undefined)
+  PYTHON := $(shell for name in python3 python3.13 python3.12 python3.11 python3.10 python; do \
+    "$$name" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo "$$name" && break; \
+    done)
+  ifeq ($(PYTHON),)
+    $(error There is no Python 3.10 to 3.13 on the PATH. Install one, or name it: make PYTHON=/path/to/python3.12)
+  endif
+  VENV := .venv
+else
+  VENV := .venv-$(shell "$(PYTHON)" -c 'import sys; print("py%d.%d" % sys.version_info[:2])')
+endif
+ifneq ($(SPARK),)
+  VENV := $(VENV)-spark-$(SPARK)
+endif
+
+SET_UP = @"$(PYTHON)" tools/set_up.py --venv "$(VENV)" $(if $(SPARK),--spark "$(SPARK)")
+# What every command is run with: the environment's programs, and the Java and the Redis that set-up found.
+IN_VENV = @. "./$(VENV)/anchorbolt.env" &&
+
+.PHONY: help
+help:  ## show the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-16s %s\n", $$1, $$2 }'
+
+.PHONY: venv set-up
+venv:
+	$(SET_UP)
+
+set-up:  ## everything the other targets need: environment, Java, Redis
+	$(SET_UP) --java --redis
+
+.PHONY: test test-fast unit
+test: lint types set-up  ## lint, types, layering and all tests
+	$(IN_VENV) python -m pytest $(PYTEST_OPTIONS) $(TESTS)
+
+test-fast: lint types set-up  ## the same without the slow tests
+	$(IN_VENV) python -m pytest -m "not slow" $(PYTEST_OPTIONS) $(TESTS)
+
+unit: set-up  ## only tests/unit
+	$(IN_VENV) python -m pytest $(PYTEST_OPTIONS) tests/unit
+
+.PHONY: lint types format
+lint: venv  ## style and formatting
+	$(IN_VENV) ruff check .
+	$(IN_VENV) ruff format --check .
+
+types: venv  ## static types
+	$(IN_VENV) mypy
+
+format: venv  ## mend formatting and what else ruff can mend
+	$(IN_VENV) ruff format .
+	$(IN_VENV) ruff check --fix .
+
+.PHONY: demo bench
+demo:  ## word count with two kills; PROVIDER=redis keeps its state in Redis
+	$(SET_UP) --java $(if $(filter redis%,$(PROVIDER)),--redis)
+	$(IN_VENV) python examples/word_count/demo.py --provider "$(PROVIDER)"
+
+bench: set-up  ## benchmarks/word_count.py, beside Spark's own transformWithState
+	$(IN_VENV) python benchmarks/word_count.py
+
+.PHONY: lock upgrade
+# The lock files hold for all supported Pythons; uv makes them, and only here is it needed.
+LOCK = .venv-lock/bin/uv pip compile --quiet --universal --python-version 3.10 --generate-hashes \
+	--custom-compile-command "make lock"
+lock: .venv-lock/bin/uv  ## write requirements/ anew from pyproject.toml, versions kept where they fit
+	$(LOCK) $(UPGRADE) pyproject.toml --extra dev -o requirements/dev.txt
+	$(LOCK) $(UPGRADE) requirements/build.in -o requirements/build.txt
+	$(LOCK) $(UPGRADE) requirements/java.in -o requirements/java.txt
+
+upgrade:  ## as lock, with the newest versions
+	$(MAKE) lock UPGRADE=--upgrade
+
+.venv-lock/bin/uv:
+	"$(PYTHON)" -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet uv
+
+.PHONY: clean
+clean:  ## remove the environments and caches
+	rm -rf .venv* .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

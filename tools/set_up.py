@@ -1,0 +1,63 @@
+"""Prepare a checkout for the commands of the Makefile: `set_up.py --venv .venv [--spark X.Y.Z] [--java] [--redis]`.
+
+What is already there is left alone, so a second call takes a fraction of a second. Uses the standard library only, and
+has to be readable by old Pythons up to the line that refuses them.
+"""
+
+import argparse
+import fcntl
+import sys
+from pathlib import Path
+
+OLDEST, NEWEST = (3, 10), (3, 13)
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def main() -> None:
+    """Set up what the arguments ask for; exit with status 1 and a next step where that cannot be done."""
+    if not OLDEST <= sys.version_info[:2] <= NEWEST:
+        sys.exit(
+            "set-up: {} is Python {}.{}; Anchorbolt needs 3.10 to 3.13. Name one: make PYTHON=python3.12 …".format(
+                sys.executable, *sys.version_info[:2]
+            )
+        )
+    # Only now: these files use the syntax of the Pythons that are supported.
+    import java_runtime
+    import redis_program
+    from progress import SetUpError
+    from record import Record
+    from virtual_environment import VirtualEnvironment
+
+    arguments = parse_arguments()
+    directory = CHECKOUT / arguments.venv
+    # Two makes at the same time: the second waits, and then finds everything done.
+    with open(str(directory) + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            environment = VirtualEnvironment(CHECKOUT, directory, spark=arguments.spark)
+            environment.ensure()
+            record = Record.load(directory)
+            if arguments.java:
+                java_runtime.ensure(environment, record)
+            if arguments.redis:
+                redis_program.ensure(record)
+            record.save(directory)
+        except SetUpError as error:
+            sys.exit(f"set-up: {error}")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the parsed command line."""
+    parser = argparse.ArgumentParser(description="Prepare a checkout of Anchorbolt.")
+    parser.add_argument(
+        "--venv", required=True, help="the virtual environment's directory, below the checkout"
+    )
+    parser.add_argument("--spark", default=None, help="a PySpark version to take instead of the locked one")
+    parser.add_argument("--java", action="store_true", help="the command starts Spark")
+    parser.add_argument("--redis", action="store_true", help="the command starts a Redis server")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""The virtual environment of a checkout: made from the lock files, again whenever they or the Python change.
+
+Installs nothing outside its directory, except Debian's `venv` package as root where Python came without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from progress import SetUpError, apt_install, is_root_on_debian, run, say
+
+_STAMP = "anchorbolt-lock.stamp"
+_PROJECT_STAMP = "anchorbolt-project.stamp"
+_LOG = "anchorbolt-setup.log"
+
+_CHECK_INDEX = (
+    "Check that pip reaches its package index (proxy, mirror, `pip config list`) and run the command again."
+)
+
+# Locked together with PySpark, so they go with it when another version of it is asked for.
+_SPARKS_OWN = ("pyspark", "py4j")
+
+
+class VirtualEnvironment:
+    """One virtual environment of a checkout.
+
+    Attributes:
+        directory: where it is.
+        python: its interpreter.
+        log: the file with everything that pip and apt-get printed.
+    """
+
+    def __init__(self, checkout: Path, directory: Path, *, spark: str | None = None) -> None:
+        self.checkout = checkout
+        self.directory = directory
+        self.spark = spark
+        self.python = directory / "bin" / "python"
+        self.log = directory / _LOG
+
+    def ensure(self) -> None:
+        """Make the environment where it is missing or out of date, and install the project into it for editing.
+
+        Raises:
+            SetUpError: Python, pip or the package index failed.
+        """
+        stamp = self._stamp()
+        if _read(self.directory / _STAMP) != stamp:
+            started = time.monotonic()
+            self._create()
+            self._install_locked()
+            (self.directory / _STAMP).write_text(stamp)
+            say(f"{self.directory.name} is ready after {time.monotonic() - started:.0f} s")
+        project = _digest(self.checkout / "pyproject.toml", self.checkout / "anchorbolt" / "__init__.py")
+        if _read(self.directory / _PROJECT_STAMP) != project:
+            self._install_project()
+            (self.directory / _PROJECT_STAMP).write_text(project)
+
+    def install(self, lock_file: str) -> None:
+        """Install a lock file, each of its packages checked against its hash.
+
+        Raises:
+            SetUpError: pip failed.
+        """
+        self._pip("--require-hashes", "-r", self.checkout / "requirements" / lock_file)
+
+    def _stamp(self) -> str:
+        # Not the scripts' own text: what they install is what the lock files say.
+        locks = [self.checkout / "requirements" / name for name in ("build.txt", "dev.txt")]
+        return f"{_base_python()} {sys.version}\n{_digest(*locks)}\n{self.spark}\n"
+
+    def _create(self) -> None:
+        version = ".".join(map(str, sys.version_info[:3]))
+        if importlib.util.find_spec("ensurepip") is None:
+            self._install_ensurepip()
+        say(f"making {self.directory.name} with Python {version}")
+        # A new one, not a repaired one: what was taken out of the lock file has to go, too.
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.directory.mkdir(parents=True)
+        run(
+            [_base_python(), "-m", "venv", self.directory],
+            log=self.log,
+            on_failure="Does this Python have venv?",
+        )
+
+    def _install_ensurepip(self) -> None:
+        package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+        hint = f"This Python came without venv: install it (on Debian and Ubuntu: apt-get install {package})."
+        if not is_root_on_debian() or not _base_python().startswith("/usr/bin/"):
+            raise SetUpError(hint)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        apt_install(package, log=self.log, on_failure=hint)
+
+    def _install_locked(self) -> None:
+        say("installing the locked packages (the first time some minutes: PySpark alone is 450 MB)")
+        self.install("build.txt")
+        if self.spark is None:
+            self.install("dev.txt")
+            return
+        others = self.directory / "requirements-without-spark.txt"
+        locked = (self.checkout / "requirements" / "dev.txt").read_text()
+        others.write_text(without_packages(locked, _SPARKS_OWN))
+        self._pip("--require-hashes", "-r", others)
+        self._pip(f"pyspark=={self.spark}")
+
+    def _install_project(self) -> None:
+        say(f"installing the project into {self.directory.name} for editing")
+        self._pip("--no-deps", "--editable", self.checkout)
+        if self.spark is None:  # another PySpark than the locked one may well be one that the project refuses
+            disagree = "pyproject.toml and requirements/ disagree: run `make lock`."
+            run([self.python, "-m", "pip", "check"], log=self.log, on_failure=disagree)
+
+    def _pip(self, *arguments: str | Path) -> None:
+        # Without build isolation, packages that come as source are built by the locked tools of build.txt.
+        options = ["--no-build-isolation", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
+        command: list[str | Path] = [self.python, "-m", "pip", "install", *options, *arguments]
+        run(command, log=self.log, on_failure=_CHECK_INDEX)
+
+
+def without_packages(lock: str, names: tuple[str, ...]) -> str:
+    """Return the text of a lock file without the entries of some packages, their hashes included."""
+    entries = re.split(r"(?m)^(?=\S)", lock)
+    return "".join(entry for entry in entries if re.split(r"[=\s]", entry, maxsplit=1)[0] not in names)
+
+
+def _base_python() -> str:
+    # Inside an activated environment, and that may be the one to be made again, the Python it was made from.
+    return getattr(sys, "_base_executable", None) or sys.executable
+
+
+def _digest(*paths: Path) -> str:
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in paths)).hexdigest()
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return None
