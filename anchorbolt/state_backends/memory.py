@@ -1,0 +1,188 @@
+"""State in the memory of one process: the reference behaviour, for tests. It must never be taken for durable."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NoReturn
+
+from anchorbolt.errors import ConfigError
+from anchorbolt.state_backends import transitions
+from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StateProvider, StateStorage
+from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
+
+__all__ = ["MemoryStateProvider"]
+
+
+@dataclass
+class _Namespace:
+    books: Bookkeeping = field(default_factory=Bookkeeping)
+    entries: dict[bytes, bytes] = field(default_factory=dict)
+    records: dict[str, AttemptRecord] = field(default_factory=dict)
+    updates: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)
+
+    def drop(self, attempt: str) -> None:
+        del self.records[attempt]
+        del self.updates[attempt]
+
+
+class MemoryStateProvider(StateProvider):
+    """Holds all namespaces in this object: equal providers do not exist, and the data ends with it. Thread-safe.
+
+    Pickling it raises `ConfigError`: a copy in another process would be another store.
+    """
+
+    shared_by_processes = False
+    shared_by_machines = False
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._namespaces: dict[str, _Namespace] = {}
+
+    def open(self, namespace: str) -> MemoryStateStorage:
+        """See `StateProvider.open`."""
+        transitions.check_namespace(namespace)
+        return MemoryStateStorage(self._lock, self._namespaces, namespace)
+
+    def namespaces(self, prefix: str = "") -> list[str]:
+        """See `StateProvider.namespaces`."""
+        with self._lock:
+            return [namespace for namespace in self._namespaces if namespace.startswith(prefix)]
+
+    def describe(self) -> str:
+        """See `StateProvider.describe`."""
+        return "the memory of this process"
+
+    def __reduce__(self) -> NoReturn:
+        raise ConfigError(
+            "the memory state provider lives in one process and cannot be sent to another one: "
+            "set topology.state.provider to sqlite or redis",
+            key="topology.state.provider",
+        )
+
+
+class MemoryStateStorage(StateStorage):
+    """One namespace of a `MemoryStateProvider`."""
+
+    def __init__(self, lock: threading.RLock, namespaces: dict[str, _Namespace], namespace: str) -> None:
+        self.namespace = namespace
+        self._lock = lock
+        self._namespaces = namespaces
+
+    def head(self) -> NamespaceHead:
+        """See `StateStorage.head`."""
+        with self._lock:
+            store = self._read()
+            return transitions.head_of(store.books, store.records)
+
+    def claim(self) -> Fence:
+        """See `StateStorage.claim`."""
+        with self._lock:
+            return self._write(Fence(self._read().books.fence.generation + 1, 0)).books.fence
+
+    def raise_fence(self, fence: Fence) -> NamespaceHead:
+        """See `StateStorage.raise_fence`."""
+        with self._lock:
+            transitions.check_fence(self.namespace, self._read().books, fence)
+            self._write(fence)
+            return self.head()
+
+    def get_many(self, keys: Sequence[bytes], attempt: str | None = None) -> list[bytes | None]:
+        """See `StateStorage.get_many`."""
+        with self._lock:
+            store = self._read()
+            values = [store.entries.get(key) for key in keys]
+            if updates := store.updates.get(attempt or ""):
+                values = [updates.get(key, value) for key, value in zip(keys, values, strict=True)]
+            return values
+
+    def scan(self, attempt: str | None = None, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
+        """See `StateStorage.scan`."""
+        with self._lock:
+            store = self._read()
+            merged = {**store.entries, **store.updates.get(attempt or "", {})}
+        entries = [(key, value) for key, value in merged.items() if value is not None]
+        for start in range(0, len(entries), page_size):
+            yield entries[start : start + page_size]
+
+    def stage(
+        self,
+        fence: Fence,
+        txid: int,
+        attempt: str,
+        base: int,
+        slice_number: int,
+        items: Sequence[tuple[bytes, bytes | None]],
+        codec: str,
+    ) -> Seal:
+        """See `StateStorage.stage`."""
+        with self._lock:
+            store = self._read()
+            known = store.records.get(attempt)
+            record = transitions.next_record(
+                self.namespace, store.books, known, fence, txid, attempt, base, slice_number, items, codec
+            )
+            store = self._write(fence, codec)
+            if known is None:
+                for other in [a for a, staged in store.records.items() if staged.fence < fence]:
+                    store.drop(other)
+            if record is not None:
+                store.records[attempt] = record
+                store.updates.setdefault(attempt, {}).update(items)
+            return Seal(store.records[attempt].slices, store.records[attempt].checksum)
+
+    def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
+        """See `StateStorage.seal`."""
+        with self._lock:
+            store = self._read()
+            record = transitions.sealed_record(
+                self.namespace, store.books, store.records.get(attempt), fence, attempt, seal
+            )
+            self._write(fence).records[attempt] = record
+
+    def commit(self, fence: Fence, txid: int, attempt: str) -> None:
+        """See `StateStorage.commit`."""
+        with self._lock:
+            store = self._read()
+            apply = transitions.check_commit(
+                self.namespace, store.books, store.records.get(attempt), fence, txid, attempt
+            )
+            store = self._write(fence)
+            if not apply:
+                return
+            for key, value in store.updates[attempt].items():
+                if value is None:
+                    store.entries.pop(key, None)
+                else:
+                    store.entries[key] = value
+            for staged in list(store.records):
+                store.drop(staged)
+            store.books = replace(store.books, committed=txid, winner=attempt)
+
+    def rollback(self, fence: Fence) -> int:
+        """See `StateStorage.rollback`."""
+        with self._lock:
+            transitions.check_rollback(self.namespace, self._read().books, fence)
+            store = self._write(fence)
+            dropped = list(store.records)
+            for attempt in dropped:
+                store.drop(attempt)
+            return len(dropped)
+
+    def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
+        """See `StateStorage.write`."""
+        with self._lock:
+            transitions.check_write(self.namespace, self._read().books, fence, codec)
+            self._write(fence, codec).entries.update(items)
+
+    def close(self) -> None:
+        """See `StateStorage.close`."""
+
+    def _read(self) -> _Namespace:
+        return self._namespaces.get(self.namespace) or _Namespace()
+
+    def _write(self, fence: Fence, codec: str = "") -> _Namespace:
+        store = self._namespaces.setdefault(self.namespace, _Namespace())
+        store.books = replace(store.books, fence=fence, codec=store.books.codec or codec)
+        return store
