@@ -1,0 +1,124 @@
+"""Fixtures for real servers, and the surroundings of every test: Java and Spark's environment, Hypothesis, CI's rules.
+
+Helpers of the library's own tests do not belong here, but beside them or in tests/support.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from tests.support import no_skips_in_ci
+from tests.support.certificates import Certificates, make_certificates
+from tests.support.redis_server import RedisServer, RedisUser
+
+# A failure prints the lines that replay it. No deadline: how fast the machine is decides nothing.
+hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
+# In CI the same examples every time: a submission must not be refused for what another one broke.
+hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+
+StartRedis = Callable[..., RedisServer]
+
+
+def in_ci() -> bool:
+    """Whether this is a run of continuous integration."""
+    return os.environ.get("CI", "").lower() in {"true", "1", "yes"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the rules of this run and give Spark its environment before anything imports PySpark."""
+    hypothesis.settings.load_profile("ci" if in_ci() else "default")
+    if in_ci():
+        config.pluginmanager.register(no_skips_in_ci)
+    set_spark_environment()
+
+
+def set_spark_environment() -> None:
+    """Give tests that were not started by make what make gives them (`tools/record.py`)."""
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        os.environ.pop(name, None)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
+    # Spark starts its workers with the `python3` of the PATH.
+    programs = str(Path(sys.executable).parent)
+    os.environ["PATH"] = os.pathsep.join([programs, os.environ.get("PATH", "")])
+    record = Path(sys.prefix, "anchorbolt-setup.json")
+    if "JAVA_HOME" not in os.environ and record.exists():
+        java_home = json.loads(record.read_text())["java_home"]
+        if java_home:
+            os.environ["JAVA_HOME"] = java_home
+
+
+@pytest.fixture(scope="session")
+def redis_program() -> str:
+    """The path of the machine's redis-server."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("there is no redis-server on the PATH; `make set-up` says how to install one")
+    return program
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """Certificates for a server on loopback and for its clients."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="session")
+def redis_server(redis_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    """The Redis that the session's tests share; it persists nothing, so one to be killed comes from `start_redis`."""
+    server = RedisServer(redis_program, tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def redis_database(redis_server: RedisServer) -> RedisServer:
+    """The shared Redis, without any key or script: give its `host` and `port` to what is tested."""
+    with redis_server.client() as client:
+        client.flushall()
+        client.script_flush()
+    return redis_server
+
+
+@pytest.fixture
+def start_redis(
+    redis_program: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StartRedis]:
+    """Start a Redis of the test's own: `start_redis(password=…, users=…, tls=True, **options)`.
+
+    Options are Redis's settings with underscores (`maxmemory="10mb"`); `**DURABLE` are those that survive a kill. The
+    server is running when the call returns, and is stopped after the test.
+    """
+    servers: list[RedisServer] = []
+
+    def start(
+        *,
+        password: str | None = None,
+        users: Mapping[str, RedisUser] | None = None,
+        tls: bool = False,
+        **options: str | int,
+    ) -> RedisServer:
+        server = RedisServer(
+            redis_program,
+            tmp_path_factory.mktemp("redis"),
+            password=password,
+            users=users,
+            certificates=request.getfixturevalue("certificates") if tls else None,
+            options=options,
+        )
+        server.start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.stop()
