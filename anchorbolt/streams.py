@@ -27,11 +27,17 @@ def check_name(kind: str, name: object) -> str:
         TopologyError: It cannot.
     """
     if isinstance(name, str) and name.startswith(("$", "__")):
-        raise TopologyError(f"{kind} {name!r} is reserved: names that start with '$' or '__' are Anchorbolt's own. "
-                            f"Choose another {kind}.", component=name)
+        raise TopologyError(
+            f"{kind} {name!r} is reserved: names that start with '$' or '__' are Anchorbolt's own. "
+            f"Choose another {kind}.",
+            component=name,
+        )
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise TopologyError(f"{kind} {name!r} is not a valid name. Use 1 to 128 of the characters A-Z a-z 0-9 _ . - "
-                            "and no leading dot.", component=name if isinstance(name, str) else None)
+        raise TopologyError(
+            f"{kind} {name!r} is not a valid name. Use 1 to 128 of the characters A-Z a-z 0-9 _ . - "
+            "and no leading dot.",
+            component=name if isinstance(name, str) else None,
+        )
     return name
 
 
@@ -75,13 +81,20 @@ class OutputFieldsDeclarer:
     def _add(self, stream: str, fields: tuple[str, ...], direct: bool) -> None:
         where = f"component {self._component!r}, stream {stream!r}"
         if stream in self._streams:
-            raise TopologyError(f"{where}: declared twice. Declare each stream once.", component=self._component)
+            raise TopologyError(
+                f"{where}: declared twice. Declare each stream once.", component=self._component
+            )
         for field in fields:
             if not isinstance(field, str) or not field:
-                raise TopologyError(f"{where}: field {field!r} is not a name. Pass each field as a string of its own, "
-                                    "as in declare('word', 'count').", component=self._component)
+                raise TopologyError(
+                    f"{where}: field {field!r} is not a name. Pass each field as a string of its own, "
+                    "as in declare('word', 'count').",
+                    component=self._component,
+                )
         if len(set(fields)) != len(fields):
             twice = next(field for field in fields if fields.count(field) > 1)
-            raise TopologyError(f"{where}: field {twice!r} is named twice. Give each field its own name.",
-                                component=self._component)
+            raise TopologyError(
+                f"{where}: field {twice!r} is named twice. Give each field its own name.",
+                component=self._component,
+            )
         self._streams[stream] = StreamDeclaration(tuple(fields), direct)

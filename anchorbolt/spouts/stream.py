@@ -35,8 +35,10 @@ class StreamSpout(Spout):
             TopologyError: `source` is no callable, or `fields` is a single string or empty.
         """
         if not callable(source):
-            raise TopologyError(f"StreamSpout: source is {type(source).__name__}, not a function. Pass a function of "
-                                "the session, such as lambda spark: spark.readStream.text('in/').")
+            raise TopologyError(
+                f"StreamSpout: source is {type(source).__name__}, not a function. Pass a function of "
+                "the session, such as lambda spark: spark.readStream.text('in/')."
+            )
         if isinstance(fields, str) or not fields:
             raise TopologyError(f"StreamSpout: fields is {fields!r}. Pass a list with one name per column.")
         self.source = source

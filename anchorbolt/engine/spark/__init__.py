@@ -1,0 +1,3 @@
+"""The Spark engine. Imports nothing here: `remote` must be importable on a worker that lacks every dependency."""
+
+__all__: list[str] = []

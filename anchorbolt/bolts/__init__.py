@@ -1,0 +1,15 @@
+"""Bolts: what a job author extends, and the sinks that end a topology."""
+
+from anchorbolt.bolts.base import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt
+from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
+from anchorbolt.bolts.sink import DataFrameSink, ParquetSink
+
+__all__ = [
+    "BaseBasicBolt",
+    "BaseRichBolt",
+    "BaseStatefulBolt",
+    "BasicOutputCollector",
+    "DataFrameSink",
+    "OutputCollector",
+    "ParquetSink",
+]

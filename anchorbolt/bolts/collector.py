@@ -1,0 +1,213 @@
+"""What a bolt emits to. An emit is one list append: grouping and encoding happen in bulk, when a buffer is full."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from anchorbolt.errors import TopologyError
+from anchorbolt.streams import DEFAULT_STREAM, StreamDeclaration
+from anchorbolt.tuples import Tuple
+
+__all__ = ["BasicOutputCollector", "OutputCollector"]
+
+_log = logging.getLogger("anchorbolt.bolts")
+
+_FIRST_CAPACITY = 512
+
+FlushRows = Callable[[str, list[tuple[Any, ...]]], int]
+
+
+class OutputCollector:
+    """Given to a bolt's `prepare`; emits tuples, acks and fails them.
+
+    Emitted values are sent when a buffer is full or the wave ends, so they must not be changed after the emit.
+    """
+
+    def __init__(
+        self, component: str, streams: Mapping[str, StreamDeclaration], flush: FlushRows, *, must_anchor: bool
+    ) -> None:
+        """Made by the executor, never by a job.
+
+        Args:
+            component: Id of the emitting component.
+            streams: Its declared streams.
+            flush: Takes a stream and its buffered rows; returns how many rows to buffer next time. Rows of a direct
+                stream are `(task id, values)`.
+            must_anchor: Whether an unanchored emit is an error: it is, in a topology with a stateful bolt.
+        """
+        self._component = component
+        self._streams = streams
+        self._flush = flush
+        self._must_anchor = must_anchor
+        self._buffers: dict[str, list[Any]] = {
+            name: [] for name, stream in streams.items() if not stream.direct
+        }
+        self._direct: dict[str, list[Any]] = {name: [] for name, stream in streams.items() if stream.direct}
+        self._capacity = dict.fromkeys(streams, _FIRST_CAPACITY)
+        self._failed: Tuple | None = None
+        self.emitted = 0
+        self.errors_reported = 0
+
+    def emit(
+        self,
+        values: Sequence[Any],
+        *,
+        anchors: Tuple | Sequence[Tuple] | None = None,
+        stream: str = DEFAULT_STREAM,
+    ) -> None:
+        """Emit a tuple.
+
+        Args:
+            values: One value per declared field.
+            anchors: The tuple, or tuples, that this one follows from. Required in a topology with a stateful bolt.
+            stream: The stream to emit to.
+
+        Raises:
+            TopologyError: The stream is not declared, or a required anchor is missing. A wrong number of values is
+                found when the buffer is sent, and fails the wave just as well.
+        """
+        if anchors is None and self._must_anchor:
+            raise self._unanchored(stream)
+        try:
+            buffer = self._buffers[stream]
+        except KeyError:
+            raise self._undeclared(stream, direct=False) from None
+        buffer.append(values if type(values) is tuple else self._as_tuple(values, stream))
+        if len(buffer) >= self._capacity[stream]:
+            self._send(stream, buffer)
+
+    def emit_direct(
+        self,
+        task_id: int,
+        values: Sequence[Any],
+        *,
+        anchors: Tuple | Sequence[Tuple] | None = None,
+        stream: str = DEFAULT_STREAM,
+    ) -> None:
+        """Emit a tuple to the task with this id, on a stream declared `direct=True`. Otherwise as `emit`."""
+        if anchors is None and self._must_anchor:
+            raise self._unanchored(stream)
+        try:
+            buffer = self._direct[stream]
+        except KeyError:
+            raise self._undeclared(stream, direct=True) from None
+        buffer.append((task_id, values if type(values) is tuple else self._as_tuple(values, stream)))
+        if len(buffer) >= self._capacity[stream]:
+            self._send(stream, buffer)
+
+    def ack(self, tup: Tuple) -> None:
+        """Say that `tup` has been processed."""
+
+    def fail(self, tup: Tuple) -> None:
+        """Say that `tup` could not be processed: the wave is rolled back and tried again."""
+        if self._failed is None:
+            self._failed = tup
+
+    def report_error(self, error: BaseException) -> None:
+        """Log an error that does not fail the tuple; it is counted in the wave's report."""
+        self.errors_reported += 1
+        _log.error(
+            "component %s reports: %s: %s", self._component, type(error).__name__, error, exc_info=error
+        )
+
+    @property
+    def failed_tuple(self) -> Tuple | None:
+        """The first tuple that was failed in this wave, if any. For the executor."""
+        return self._failed
+
+    def flush(self) -> None:
+        """Send what is buffered. Called by the executor at the end of a wave, never by a job."""
+        for buffers in (self._buffers, self._direct):
+            for stream, buffer in buffers.items():
+                if buffer:
+                    self._send(stream, buffer)
+
+    def begin(self) -> None:
+        """Start a wave: drop what a failed one left behind. Called by the executor, never by a job."""
+        for buffers in (self._buffers, self._direct):
+            for buffer in buffers.values():
+                buffer.clear()
+        self._failed = None
+        self.emitted = 0
+        self.errors_reported = 0
+
+    def _send(self, stream: str, buffer: list[Any]) -> None:
+        rows = buffer.copy()
+        buffer.clear()
+        width = len(self._streams[stream].fields)
+        values = [row for _, row in rows] if stream in self._direct else rows
+        if set(map(len, values)) != {width}:
+            wrong = next(row for row in values if len(row) != width)
+            raise TopologyError(
+                f"component {self._component!r} emitted {len(wrong)} values to stream {stream!r}, which declares "
+                f"{width}: {', '.join(self._streams[stream].fields)}. Got {_shortened(wrong)}. Emit one value per "
+                "field; a single value is written (value,).",
+                component=self._component,
+            )
+        self.emitted += len(rows)
+        self._capacity[stream] = self._flush(stream, rows)
+
+    def _as_tuple(self, values: Sequence[Any], stream: str) -> tuple[Any, ...]:
+        if isinstance(values, list | tuple):
+            return tuple(values)
+        raise TopologyError(
+            f"component {self._component!r} emitted {_shortened(values)}, a {type(values).__name__}, to stream "
+            f"{stream!r}. Emit a tuple or list with one value per field; a single value is written (value,).",
+            component=self._component,
+        )
+
+    def _unanchored(self, stream: str) -> TopologyError:
+        return TopologyError(
+            f"component {self._component!r} emitted to stream {stream!r} without an anchor. In a topology with a "
+            "stateful bolt every tuple is anchored: pass anchors=tup.",
+            component=self._component,
+        )
+
+    def _undeclared(self, stream: str, *, direct: bool) -> TopologyError:
+        if stream in self._streams:
+            method = "emit" if direct else "emit_direct"
+            return TopologyError(
+                f"component {self._component!r}: stream {stream!r} is {'not ' if direct else ''}declared direct. "
+                f"Use {method}, or change the declaration.",
+                component=self._component,
+            )
+        return TopologyError(
+            f"component {self._component!r} emitted to stream {stream!r}, which it does not declare. Declared: "
+            f"{', '.join(self._streams) or 'none'}. Add it in declare_output_fields.",
+            component=self._component,
+        )
+
+
+class BasicOutputCollector:
+    """Given to a basic bolt's `execute`: what it emits is anchored to the input tuple by the framework."""
+
+    def __init__(self, collector: OutputCollector) -> None:
+        self._collector = collector
+        self._buffers = collector._buffers
+        self._capacity = collector._capacity
+
+    def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
+        """Emit a tuple; errors as for `OutputCollector.emit`."""
+        collector = self._collector
+        try:
+            buffer = self._buffers[stream]
+        except KeyError:
+            raise collector._undeclared(stream, direct=False) from None
+        buffer.append(values if type(values) is tuple else collector._as_tuple(values, stream))
+        if len(buffer) >= self._capacity[stream]:
+            collector._send(stream, buffer)
+
+    def emit_direct(self, task_id: int, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
+        """Emit a tuple to the task with this id, on a stream declared `direct=True`."""
+        self._collector.emit_direct(task_id, values, anchors=(), stream=stream)
+
+    def report_error(self, error: BaseException) -> None:
+        """Log an error that does not fail the tuple; it is counted in the wave's report."""
+        self._collector.report_error(error)
+
+
+def _shortened(value: object, limit: int = 120) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "…"

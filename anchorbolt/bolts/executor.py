@@ -1,0 +1,124 @@
+"""Runs the tuples of one task through a plain bolt, and turns what goes wrong in it into `BoltError`."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, NoReturn, Protocol
+
+from anchorbolt.bolts.base import BaseBasicBolt, BaseRichBolt
+from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
+from anchorbolt.context import TopologyContext
+from anchorbolt.errors import AnchorboltError, BoltError, StateError
+from anchorbolt.tuples import Tuple, TupleBatch
+
+__all__ = ["BoltExecutor", "PlainBoltExecutor", "close_bolt", "fail_if_failed", "raise_bolt_error"]
+
+
+class BoltExecutor(Protocol):
+    """What an engine needs of any executor during a wave."""
+
+    def prefetch(self, batch: TupleBatch) -> None:
+        """Fetch in one go what executing `batch` will read. Called before its first `execute`."""
+
+    def execute(self, batch: TupleBatch) -> None:
+        """Execute the tuples of a batch, or of a part of it."""
+
+    def close(self) -> None:
+        """Let the bolt go: calls its `cleanup`."""
+
+
+class PlainBoltExecutor:
+    """Hosts one instance of a `BaseRichBolt` or `BaseBasicBolt`; `prepare` is called as it is made."""
+
+    def __init__(
+        self,
+        bolt: BaseRichBolt | BaseBasicBolt,
+        conf: Mapping[str, Any],
+        context: TopologyContext,
+        collector: OutputCollector,
+    ) -> None:
+        self._bolt = bolt
+        self._context = context
+        self._collector = collector
+        self._basic = BasicOutputCollector(collector)
+        try:
+            if isinstance(bolt, BaseBasicBolt):
+                bolt.prepare(conf, context)
+            else:
+                bolt.prepare(conf, context, collector)
+        except Exception as error:
+            raise_bolt_error(context, "prepare", None, error)
+
+    def prefetch(self, batch: TupleBatch) -> None:
+        """Nothing to fetch: the bolt has no state."""
+
+    def execute(self, batch: TupleBatch) -> None:
+        """Execute the tuples one by one; raises `BoltError`."""
+        bolt = self._bolt
+        tup: Tuple | None = None
+        try:
+            if isinstance(bolt, BaseBasicBolt):
+                basic = self._basic
+                run = bolt.execute
+                for tup in batch.tuples():
+                    run(tup, basic)
+            else:
+                execute = bolt.execute
+                for tup in batch.tuples():
+                    execute(tup)
+        except Exception as error:
+            raise_bolt_error(self._context, "execute", tup, error)
+        fail_if_failed(self._context, self._collector)
+
+    def close(self) -> None:
+        """Call the bolt's `cleanup`; raises `BoltError`."""
+        close_bolt(self._bolt, self._context)
+
+
+def close_bolt(bolt: Any, context: TopologyContext) -> None:
+    """Call a bolt's `cleanup`; raises `BoltError`."""
+    try:
+        bolt.cleanup()
+    except Exception as error:
+        raise_bolt_error(context, "cleanup", None, error)
+
+
+def fail_if_failed(context: TopologyContext, collector: OutputCollector) -> None:
+    """Raise `BoltError` if the bolt has failed a tuple."""
+    failed = collector.failed_tuple
+    if failed is not None:
+        raise BoltError(
+            f"bolt {context.this_component_id!r}, task {context.this_task_index}, failed the tuple {failed!r} by "
+            "collector.fail(tup). The wave is rolled back and tried again.",
+            component=context.this_component_id,
+            task_index=context.this_task_index,
+            tuple_text=repr(failed),
+            user_traceback="",
+        )
+
+
+def raise_bolt_error(context: TopologyContext, hook: str, tup: Tuple | None, error: Exception) -> NoReturn:
+    """Raise `BoltError` for an exception that left a user's hook, with the user's own traceback first.
+
+    Trouble with the store that only passed through the hook is raised again as it is.
+    """
+    if isinstance(error, StateError):
+        raise error
+    shown = traceback.TracebackException(type(error), error, _users_frames(error.__traceback__))
+    text = "".join(shown.format()).rstrip()
+    while_on = "" if tup is None else f", on the tuple {tup!r}"
+    raise BoltError(
+        f"{text}\n\nraised by bolt {context.this_component_id!r}, task {context.this_task_index}, in {hook}{while_on}."
+        + ("" if isinstance(error, AnchorboltError) else " Mend the bolt, or catch the exception in it."),
+        component=context.this_component_id,
+        task_index=context.this_task_index,
+        tuple_text=None if tup is None else repr(tup),
+        user_traceback=text,
+    ) from None
+
+
+def _users_frames(frames: TracebackType | None) -> TracebackType | None:
+    """Leave out the executor's own frame, which stands first."""
+    return frames.tb_next if frames is not None and frames.tb_next is not None else frames

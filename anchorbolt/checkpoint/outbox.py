@@ -1,0 +1,135 @@
+"""The sink tasks' side of the outbox: a wave's rows become one Parquet file, named by (txid, attempt)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from anchorbolt.bolts.sink import DataFrameSink, SinkFile
+from anchorbolt.checkpoint.state import Action, CheckpointTuple
+from anchorbolt.context import TopologyContext
+from anchorbolt.errors import BoltError, TopologyError
+from anchorbolt.files import join, open_folder
+from anchorbolt.tuples import TupleBatch
+
+__all__ = ["OUTBOX", "SinkExecutor", "outbox_name"]
+
+OUTBOX = "anchorbolt/outbox"
+"""Folder of the outbox, below the checkpoint location."""
+
+
+def outbox_name(txid: int, context: TopologyContext, attempt: str) -> str:
+    """Return the name of an attempt's file, below the checkpoint location."""
+    return f"{OUTBOX}/{txid}/{context.this_component_id}-{context.this_task_index}-{attempt}.parquet"
+
+
+class SinkExecutor:
+    """Writes one sink task's rows of a wave, column by column, and makes them durable when the wave is prepared."""
+
+    def __init__(
+        self,
+        sink: DataFrameSink,
+        context: TopologyContext,
+        location: str,
+        forward: Callable[[CheckpointTuple], None],
+    ) -> None:
+        """Make the executor of a task; `location` is the streaming checkpoint location."""
+        self._sink = sink
+        self._context = context
+        self._location = location
+        self._forward = forward
+        self._txid = -1
+        self._name = ""
+        self._file: SinkFile | None = None
+        self._schema: Any = None
+        self._writer: Any = None
+        self._stream: Any = None
+        self._rows = 0
+
+    @property
+    def file(self) -> SinkFile | None:
+        """What `PREPARE` wrote, None where the wave brought no rows."""
+        return self._file
+
+    def begin(self, txid: int, attempt: str) -> None:
+        """Start a wave."""
+        if self._stream is not None:
+            self._stream.close()
+        self._txid = txid
+        self._name = outbox_name(txid, self._context, attempt)
+        self._file = self._schema = self._writer = self._stream = None
+        self._rows = 0
+
+    def prefetch(self, batch: TupleBatch) -> None:
+        """Nothing to fetch."""
+
+    def execute(self, batch: TupleBatch) -> None:
+        """Take rows; raises `BoltError` where a value does not fit its column."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        header = batch.header
+        try:
+            if self._schema is None:
+                self._schema = self._sink.schema or _inferred(header.fields, batch.columns)
+                self._sink.refuse_foreign_output(
+                    self._txid, self._context.this_component_id, self._context.this_task_index
+                )
+                self._stream = open_folder(self._location).create(self._name)
+                self._writer = pq.ParquetWriter(self._stream, self._schema)
+            if tuple(self._schema.names) != header.fields:
+                raise TopologyError(
+                    f"sink {self._context.this_component_id!r} takes the fields {', '.join(self._schema.names)}, but "
+                    f"{header.component!r} sends {', '.join(header.fields)}. Give all its inputs, and its schema, "
+                    "the same fields.",
+                    component=self._context.this_component_id,
+                )
+            arrays = [
+                pa.array(column, type=field.type)
+                for field, column in zip(self._schema, batch.columns, strict=True)
+            ]
+            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            types = ", ".join(f"{field.name} {field.type}" for field in self._schema or ())
+            raise BoltError(
+                f"sink {self._context.this_component_id!r}: rows of {header.component!r} do not fit the columns "
+                f"({types or 'types unknown'}): {error}. Give the sink a schema that fits all values.",
+                component=self._context.this_component_id,
+                task_index=self._context.this_task_index,
+                tuple_text=None,
+                user_traceback="",
+            ) from error
+        self._rows += batch.size
+
+    def handle(self, checkpoint: CheckpointTuple) -> None:
+        """Take a checkpoint tuple; PREPARE makes the wave's file durable."""
+        if checkpoint.action is Action.PREPARE and self._rows:
+            self._writer.close()
+            self._stream.close()
+            self._file = SinkFile(
+                self._context.this_component_id,
+                self._context.this_task_index,
+                join(self._location, self._name),
+                self._rows,
+            )
+            self._writer = self._stream = None
+        self._forward(checkpoint)
+
+    def close(self) -> None:
+        """Let go of an unfinished file."""
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+
+def _inferred(fields: tuple[str, ...], columns: Any) -> Any:
+    import pyarrow as pa
+
+    types = [pa.array(column).type for column in columns]
+    # A column of None throughout says nothing about its type; text reads back as NULL with any reader.
+    return pa.schema(
+        [
+            (field, pa.string() if pa.types.is_null(kind) else kind)
+            for field, kind in zip(fields, types, strict=True)
+        ]
+    )

@@ -1,0 +1,153 @@
+"""What a starting driver does about what it finds. Pure: it reads records and heads, and decides; others act.
+
+The store is checked against two witnesses: the decision record in it, and that record's copy at the checkpoint
+location. Where they cannot be reconciled nothing is guessed: `StateRegressed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
+from anchorbolt.checkpoint.state import Action, CheckpointState, Phase
+from anchorbolt.errors import QueryChanged, StateRegressed, TopologyError
+from anchorbolt.state_backends.base import NOTHING_COMMITTED, NamespaceHead
+
+__all__ = ["RecoveryPlan", "check_parallelism", "check_query", "plan_recovery"]
+
+_NEVER = Committed(NOTHING_COMMITTED, "")
+_RESTORE = (
+    "Nothing was written. Restore the store and the checkpoint location from backups of one moment; or, to start over "
+    "without the state, delete both."
+)
+
+
+@dataclass(frozen=True)
+class RecoveryPlan:
+    """What has to be done before the first wave.
+
+    Attributes:
+        record: The decision record to go on from.
+        state: Where the checkpoint stands, staged leftovers taken into account.
+        roll_forward: The namespaces that still have to commit, and their winners.
+        leftovers: The namespaces that hold attempts to be dropped.
+    """
+
+    record: DecisionRecord
+    state: CheckpointState
+    roll_forward: Mapping[str, Winner] = field(default_factory=dict)
+    leftovers: tuple[str, ...] = ()
+
+    @property
+    def action(self) -> Action:
+        """COMMIT (roll forward), ROLLBACK, or INITSTATE where there is nothing to mend."""
+        return self.state.action(recovering=True)
+
+
+def plan_recovery(
+    stored: DecisionRecord | None, copied: DecisionRecord | None, heads: Mapping[str, NamespaceHead]
+) -> RecoveryPlan:
+    """Decide what to do, from what was read after the fence was raised everywhere.
+
+    Args:
+        stored: The decision record in the store, if there is one.
+        copied: Its copy at the checkpoint location, if there is one.
+        heads: Every namespace of the topology and of the records.
+
+    Raises:
+        StateRegressed: The store went back in time, or lost data.
+    """
+    record = _agreed_record(stored, copied)
+    roll_forward = {}
+    leftovers = []
+    for namespace in sorted({*heads, *record.namespaces}):
+        head = heads.get(namespace, NamespaceHead())
+        winner = record.winners.get(namespace) if record.state.phase is Phase.COMMITTING else None
+        expected = record.namespaces.get(namespace, _NEVER)
+        if winner is not None and head.committed == winner.base:
+            staged = head.attempts.get(winner.attempt)
+            if staged is None or staged.seal != winner.seal:
+                raise _regressed(
+                    namespace,
+                    f"attempt {winner.attempt} staged for txid {record.txid}",
+                    f"attempts {', '.join(head.attempts) or '(none)'}, committed txid {head.committed}",
+                )
+            roll_forward[namespace] = winner
+        elif (head.committed, head.winner) != (expected.txid, expected.attempt):
+            raise _regressed(
+                namespace, _position(expected.txid, expected.attempt), _position(head.committed, head.winner)
+            )
+        if any(attempt != (winner.attempt if winner else None) for attempt in head.attempts):
+            leftovers.append(namespace)
+    state = record.state
+    if state.phase is Phase.COMMITTED and leftovers:
+        state = state.begin()
+    return RecoveryPlan(record, state, roll_forward, tuple(leftovers))
+
+
+def _agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) -> DecisionRecord:
+    if copied is None:
+        return stored or DecisionRecord()
+    if stored is None:
+        raise _regressed(None, f"a decision record at txid {copied.txid} or later", "no decision record")
+    if stored.txid < copied.txid:
+        raise _regressed(
+            None, f"a decision record at txid {copied.txid} or later", f"one at txid {stored.txid}"
+        )
+    if stored.txid == copied.txid and stored.winners != copied.winners:
+        raise _regressed(
+            None,
+            f"the decision of txid {copied.txid} as it was copied to the checkpoint location",
+            "another decision for the same txid",
+        )
+    return stored
+
+
+def check_query(record: DecisionRecord, query_id: str, *, accept_new: bool) -> DecisionRecord:
+    """Return the record to go on from with the streaming query `query_id`.
+
+    Raises:
+        QueryChanged: The state was computed from another query, and `accept_new` is not set.
+    """
+    if record.query_id in ("", query_id):
+        return replace(record, query_id=query_id)
+    if not accept_new:
+        raise QueryChanged(
+            f"the state was computed from streaming query {record.query_id}, up to its batch {record.batch_id}, but "
+            f"this run's checkpoint location belongs to query {query_id}. The checkpoint location was deleted or "
+            "changed, so the source would be read again from its start and counted twice. Set "
+            "topology.checkpoint.location back to where it was. To go on all the same, with the state as it is, set "
+            "topology.checkpoint.accept.new.query to true for one run."
+        )
+    return replace(record, query_id=query_id, batch_id=-1, offsets_digest="")
+
+
+def check_parallelism(record: DecisionRecord, parallelism: Mapping[str, int]) -> None:
+    """Refuse to divide existing state differently.
+
+    Raises:
+        TopologyError: A stateful bolt has another number of tasks than the state was written with.
+    """
+    for component, tasks in parallelism.items():
+        before = record.parallelism.get(component, tasks)
+        if before != tasks and record.namespaces:
+            raise TopologyError(
+                f"bolt {component!r} has parallelism {tasks}, but its state was written by {before} tasks, and each "
+                f"task holds the keys that are grouped to it. Set its parallelism back to {before}.",
+                component=component,
+            )
+
+
+def _position(txid: int, attempt: str) -> str:
+    return f"txid {txid} from attempt {attempt}" if attempt else "nothing committed"
+
+
+def _regressed(namespace: str | None, expected: str, found: str) -> StateRegressed:
+    where = f"namespace {namespace!r}" if namespace else "the store"
+    return StateRegressed(
+        f"{where} went back in time or lost data: expected {expected}, found {found}. {_RESTORE}",
+        namespace=namespace,
+        expected=expected,
+        found=found,
+    )

@@ -1,0 +1,90 @@
+"""The checkpoint spout `$checkpointspout`: keeps the decision record, in the store and copied beside the source.
+
+It is driven by the engine's waves and decides nothing itself: see `state` and `recovery` for that.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.errors import Fenced, StateRegressed
+from anchorbolt.serialization import MsgpackCodec
+from anchorbolt.state_backends.base import Fence, StateStorage
+from anchorbolt.state_backends.encoding import EntryEncoding
+
+__all__ = ["CHECKPOINT_SPOUT_ID", "STATE_KEY", "CheckpointSpout", "DecisionCopy"]
+
+CHECKPOINT_SPOUT_ID = "$checkpointspout"
+STATE_KEY = "__state"
+
+
+class DecisionCopy(Protocol):
+    """The second failure domain: a small file at the streaming query's checkpoint location."""
+
+    def read(self) -> bytes | None:
+        """Return what was written last, None if nothing was."""
+
+    def write(self, data: bytes) -> None:
+        """Replace it, atomically and durably."""
+
+
+class CheckpointSpout:
+    """Reads and writes the decision record under the driver's fence."""
+
+    def __init__(self, storage: StateStorage, copy: DecisionCopy) -> None:
+        """Make the spout over its own namespace, which takes part in no transaction."""
+        self._storage = storage
+        self._copy = copy
+        codec = MsgpackCodec()
+        encoding = EntryEncoding(storage.namespace, codec, codec)
+        self._header = encoding.header
+        [self._key] = encoding.key_bytes([STATE_KEY])
+
+    def claim(self) -> Fence:
+        """Take a new generation; from here on an older driver is fenced off this record."""
+        return self._storage.claim()
+
+    def load(self) -> tuple[DecisionRecord | None, DecisionRecord | None]:
+        """Read the record in the store, and its copy; None where there is none."""
+        [stored] = self._storage.get_many([self._key])
+        copied = self._copy.read()
+        return (
+            None
+            if stored is None
+            else DecisionRecord.decode(stored, f"namespace {self._storage.namespace!r}"),
+            None if copied is None else DecisionRecord.decode(copied, "the checkpoint location"),
+        )
+
+    def write(self, fence: Fence, record: DecisionRecord) -> None:
+        """Make a decision durable in the store.
+
+        Raises:
+            Fenced: A newer driver has claimed the topology.
+            StateRegressed: The store does not know this driver's claim any more.
+        """
+        head = self._storage.head()
+        if head.fence.generation < fence.generation:
+            raise StateRegressed(
+                f"namespace {self._storage.namespace!r} went back in time while the topology ran: expected generation "
+                f"{fence.generation}, found {head.fence.generation}. Nothing was written. Restore the whole store "
+                "from a backup of one moment, then start again.",
+                namespace=self._storage.namespace,
+                expected=f"generation {fence.generation}",
+                found=f"generation {head.fence.generation}",
+            )
+        if head.fence > fence:
+            raise Fenced(
+                f"namespace {self._storage.namespace!r} is fenced at {tuple(head.fence)}, this driver has "
+                f"{tuple(fence)}: another driver runs this topology.",
+                namespace=self._storage.namespace,
+            )
+        self._storage.write(fence, {self._key: record.encode()}, self._header)
+
+    def write_copy(self, record: DecisionRecord) -> None:
+        """Copy a decision, after it is durable in the store and before any task is told of it."""
+        self._copy.write(record.encode())
+
+    def close(self) -> None:
+        """Close the namespace."""
+        self._storage.close()

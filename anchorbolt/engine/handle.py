@@ -1,0 +1,136 @@
+"""The handle of a running topology: what `submit` returns on every engine."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any
+
+from anchorbolt.engine.plan import ExecutionPlan
+from anchorbolt.engine.reports import RecoveryReport, WaveReport
+from anchorbolt.errors import ConfigError
+from anchorbolt.serialization import codec_named
+from anchorbolt.state_backends.encoding import EntryEncoding
+
+__all__ = ["RunHandle", "RunStatus", "WaveListener"]
+
+_REPORTS_KEPT = 1000
+
+WaveListener = Callable[[WaveReport], None]
+
+
+class RunStatus(str, Enum):
+    """How a run stands."""
+
+    RUNNING = "RUNNING"
+    STOPPED = "STOPPED"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+
+
+class RunHandle:
+    """A topology that was submitted. Thread-safe."""
+
+    def __init__(self, plan: ExecutionPlan, listener: WaveListener | None = None) -> None:
+        """Made by an engine; `listener` is called after each committed wave."""
+        self._plan = plan
+        self._listener = listener
+        self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
+        self._ended = threading.Event()
+        self._stop_requested = threading.Event()
+        self._status = RunStatus.RUNNING
+        self._failure: BaseException | None = None
+        self._recovery: RecoveryReport | None = None
+
+    @property
+    def status(self) -> RunStatus:
+        """RUNNING; then STOPPED by `stop`, FINISHED when the source was empty, or FAILED."""
+        return self._status
+
+    @property
+    def reports(self) -> Sequence[WaveReport]:
+        """The reports of the latest 1000 committed waves, oldest first."""
+        return list(self._reports)
+
+    @property
+    def recovery(self) -> RecoveryReport | None:
+        """What the driver found and did when it started."""
+        return self._recovery
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended the run, if it failed."""
+        return self._failure
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Wait until the run has ended, at most `timeout` seconds; return whether it has.
+
+        Raises:
+            AnchorboltError: Why it failed, if it did.
+        """
+        if not self._ended.wait(timeout):
+            return False
+        if self._failure is not None:
+            raise self._failure
+        return True
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Finish the current wave, if there is one, and end the run; return whether it has ended.
+
+        Waits at most `timeout` seconds. May be called again, and after the end. Called from an `on_wave` listener it
+        does not wait.
+        """
+        self._stop_requested.set()
+        if not self._interrupt():
+            return self._ended.is_set()
+        return self._ended.wait(timeout)
+
+    def state(self, component: str) -> dict[Any, Any]:
+        """Read the committed state of a stateful bolt, all tasks together, into memory. For tests and small states.
+
+        May be called while the topology runs (each task's part is then of some commit), and after it has ended.
+
+        Raises:
+            ConfigError: The topology has no such stateful bolt.
+        """
+        plan = self._plan
+        if component not in plan.stateful_bolts:
+            raise ConfigError(
+                f"{component!r} is no stateful bolt of {plan.topology!r}. Name one of: "
+                f"{', '.join(plan.stateful_bolts) or '(there is none)'}."
+            )
+        entries: dict[Any, Any] = {}
+        settings = plan.settings
+        for index in range(plan.parallelism(component)):
+            namespace = plan.namespace(component, index)
+            encoding = EntryEncoding(
+                namespace, codec_named(settings.key_codec), codec_named(settings.value_codec)
+            )
+            storage = plan.provider.open(namespace)
+            try:
+                for page in storage.scan():
+                    for key_data, data in page:
+                        key = encoding.key_from(key_data)
+                        entries[key] = encoding.value_from(key, encoding.held_from(key, data))
+            finally:
+                storage.close()
+        return entries
+
+    def _interrupt(self) -> bool:
+        """Make the engine notice `_stop_requested`; return whether this thread may wait for the end."""
+        return True
+
+    def _add(self, report: WaveReport) -> None:
+        self._reports.append(report)
+        if self._listener is not None:
+            self._listener(report)
+
+    def _end(self, failure: BaseException | None) -> None:
+        if failure is not None:
+            self._failure = failure
+            self._status = RunStatus.FAILED
+        else:
+            self._status = RunStatus.STOPPED if self._stop_requested.is_set() else RunStatus.FINISHED
+        self._ended.set()

@@ -1,0 +1,118 @@
+"""`SparkCluster`: runs topologies on Spark, as one streaming query whose every batch is a wave."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from anchorbolt.engine.handle import RunHandle, WaveListener
+from anchorbolt.engine.spark.query import WaveQuery
+from anchorbolt.engine.spark.runner import SparkRunner
+from anchorbolt.engine.spark.session import build_session, engine_session
+from anchorbolt.engine.spark.shipping import ship
+from anchorbolt.engine.submission import Submission, prepare_submission
+from anchorbolt.engine.waves import WaveCoordinator
+from anchorbolt.files import open_folder
+from anchorbolt.topology.graph import Topology
+
+__all__ = ["SparkCluster", "SparkRunHandle"]
+
+_log = logging.getLogger("anchorbolt.engine")
+
+
+class SparkCluster:
+    """Runs topologies on a Spark session's cluster."""
+
+    def __init__(self, spark: SparkSession | None = None, *, master: str | None = None) -> None:
+        """Use a session, whose settings are left as they are; without one, build one when a topology is submitted.
+
+        Args:
+            spark: The session.
+            master: Spark master of the session to build, `local[*]` by default.
+        """
+        self._spark = spark
+        self._master = master
+
+    def submit(
+        self,
+        topology: Topology,
+        conf: Mapping[str, Any] | None = None,
+        *,
+        until_empty: bool = False,
+        on_wave: WaveListener | None = None,
+    ) -> SparkRunHandle:
+        """Start a topology, recovering what an earlier run of it left behind, and return its handle.
+
+        Args:
+            topology: The topology.
+            conf: Configuration; see `docs/configuration.md`.
+            until_empty: Process what the source holds now, in waves as usual, and end.
+            on_wave: Called after each committed wave, on a thread of the engine.
+
+        Raises:
+            AnchorboltError: The topology or configuration cannot be used, or recovery was refused.
+        """
+        spark = self._spark or build_session(topology.name, self._master)
+        local = spark.sparkContext.master.startswith("local")
+        submission = prepare_submission(
+            topology, conf, shared_by_processes=True, shared_by_machines=not local
+        )
+        ship(spark.sparkContext)
+        handle = SparkRunHandle(engine_session(spark), topology, submission, on_wave)
+        handle.start(until_empty=until_empty)
+        return handle
+
+
+class SparkRunHandle(RunHandle):
+    """The handle of a topology that runs on Spark."""
+
+    def __init__(
+        self, session: SparkSession, topology: Topology, submission: Submission, listener: WaveListener | None
+    ) -> None:
+        """Made by `SparkCluster.submit`."""
+        super().__init__(submission.plan, listener)
+        folder = open_folder(submission.plan.settings.checkpoint_location)
+        self._runner = SparkRunner(session, topology, submission.plan)
+        self._coordinator = WaveCoordinator(
+            submission.plan,
+            self._runner,
+            folder,
+            max_retries=submission.max_batch_retries,
+            patience_ms=submission.patience_ms,
+        )
+        self._waves = WaveQuery(submission, folder, self._coordinator, self._runner.begin_batch, self._add)
+
+    @property
+    def query(self) -> StreamingQuery | None:
+        """Spark's own handle of the streaming query; its `recentProgress` tells of the source."""
+        return self._waves.query
+
+    def start(self, *, until_empty: bool) -> None:
+        """Recover, then start the streaming query. Called once, by `SparkCluster.submit`."""
+        try:
+            self._recovery = self._coordinator.recover()
+            self._waves.start(self._runner.chain, until_empty=until_empty)
+        except BaseException:
+            self._coordinator.close()
+            raise
+        threading.Thread(target=self._watch, name="anchorbolt-watch", daemon=True).start()
+
+    def _interrupt(self) -> bool:
+        return self._waves.stop()
+
+    def _watch(self) -> None:
+        """Wait for the query's end, whatever its reason, and let go of everything."""
+        failure = self._waves.wait()
+        try:
+            if failure is None:
+                self._runner.let_go()
+        except Exception as error:
+            _log.warning("the workers could not be asked to clean up: %s", error)
+        finally:
+            self._coordinator.close()
+            self._end(failure)

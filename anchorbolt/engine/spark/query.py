@@ -1,0 +1,158 @@
+"""The streaming query of a run: gives each micro-batch to the coordinator as a wave, and ends between two waves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+from collections.abc import Callable
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
+
+from anchorbolt.engine.handle import WaveListener
+from anchorbolt.engine.submission import Submission
+from anchorbolt.engine.waves import Batch, WaveCoordinator
+from anchorbolt.errors import WaveFailed
+from anchorbolt.files import Folder
+
+__all__ = ["WaveQuery", "query_id_at"]
+
+_log = logging.getLogger("anchorbolt.engine")
+
+_STOP_LOOK_S = 0.1
+
+
+class WaveQuery:
+    """One streaming query and its `foreachBatch`."""
+
+    def __init__(
+        self,
+        submission: Submission,
+        folder: Folder,
+        coordinator: WaveCoordinator,
+        begin_batch: Callable[[DataFrame], None],
+        add: WaveListener,
+    ) -> None:
+        """Make a query that is not started yet.
+
+        Args:
+            submission: What was submitted.
+            folder: Its checkpoint location.
+            coordinator: Runs the waves; has recovered already.
+            begin_batch: Told of each micro-batch's DataFrame, before its wave.
+            add: Told of each committed wave.
+        """
+        self._submission = submission
+        self._folder = folder
+        self._coordinator = coordinator
+        self._begin_batch = begin_batch
+        self._add = add
+        self._stop_requested = threading.Event()
+        self._between_waves = threading.Lock()
+        self._wave_thread: int | None = None
+        self._wave_failure: BaseException | None = None
+        self.query: StreamingQuery | None = None
+
+    def start(self, frame: DataFrame, *, until_empty: bool) -> None:
+        """Start the query over a streaming DataFrame.
+
+        Raises:
+            QueryChanged: The state was computed from another query.
+            WaveFailed: Spark refused to start it.
+        """
+        submission = self._submission
+        self._coordinator.check_query(query_id_at(self._folder), accept_new=submission.accept_new_query)
+        writer = (
+            frame.writeStream.foreachBatch(self._on_batch)
+            .queryName(submission.plan.topology)
+            .option("checkpointLocation", submission.plan.settings.checkpoint_location)
+        )
+        interval = f"{submission.checkpoint_interval_ms} milliseconds"
+        writer = writer.trigger(availableNow=True) if until_empty else writer.trigger(processingTime=interval)
+        try:
+            self.query = writer.start()
+        except PySparkException as error:
+            raise WaveFailed(f"Spark could not start the streaming query: {error}", txid=-1) from error
+
+    def stop(self) -> bool:
+        """End the query after the wave that runs, if one does; return False from within a wave, which goes on."""
+        self._stop_requested.set()
+        if self._wave_thread == threading.get_ident():  # from a listener: the next batch will notice
+            return False
+        if self.query is not None:
+            with self._between_waves:
+                self.query.stop()
+        return True
+
+    def wait(self) -> BaseException | None:
+        """Wait for the query's end; return what ended it, None after `stop` or when the source was empty."""
+        assert self.query is not None
+        failure: BaseException | None = None
+        try:
+            self.query.awaitTermination()
+        except Exception as error:  # StreamingQueryException, or py4j's own when the JVM is gone
+            failure = WaveFailed(f"the streaming query ended: {error}", txid=-1)
+            failure.__cause__ = error
+        if self._wave_failure is not None:
+            return self._wave_failure
+        return None if self._stop_requested.is_set() else failure
+
+    def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
+        """Called by Spark for each micro-batch; an exception ends the query."""
+        # `stop` holds the lock while it waits for this very thread to end, so never wait for the lock alone.
+        while not self._between_waves.acquire(timeout=_STOP_LOOK_S):
+            if self._stop_requested.is_set():
+                raise _StopRequested
+        self._wave_thread = threading.get_ident()
+        try:
+            if self._stop_requested.is_set():
+                raise _StopRequested
+            self._run_batch(frame, batch_id)
+        except _StopRequested:
+            raise
+        except BaseException as error:
+            self._wave_failure = error
+            raise
+        finally:
+            self._wave_thread = None
+            self._between_waves.release()
+
+    def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
+        query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
+        self._coordinator.check_query(query_id, accept_new=False)
+        batch = Batch(query_id, batch_id, _offsets_digest(self._folder, batch_id))
+        if self._coordinator.is_committed(batch):
+            _log.info("batch %d is committed already and is skipped", batch_id)
+            return
+        self._begin_batch(frame)
+        self._add(self._coordinator.run_wave(batch))
+
+
+class _StopRequested(Exception):
+    """Raised in Spark's callback so that no further wave begins; never seen outside."""
+
+
+def query_id_at(folder: Folder) -> str:
+    """Return the id of the query that a checkpoint location belongs to; empty for a new location.
+
+    Raises:
+        WaveFailed: The location's metadata cannot be read.
+    """
+    data = folder.read("metadata")
+    if not data:
+        return ""
+    try:
+        return str(json.loads(data)["id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise WaveFailed(
+            f"{folder.location}/metadata is not what Spark wrote: {error}. Restore the checkpoint location.",
+            txid=-1,
+        ) from error
+
+
+def _offsets_digest(folder: Folder, batch_id: int) -> str:
+    data = folder.read(f"offsets/{batch_id}")
+    return "" if data is None else hashlib.sha256(data).hexdigest()

@@ -1,0 +1,124 @@
+"""Runs a coordinator's rounds as Spark jobs: one linear job a round, small single-stage jobs for hooks."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+
+from anchorbolt.bolts.base import Bolt
+from anchorbolt.checkpoint.state import Action
+from anchorbolt.engine.messages import Row, reports_in
+from anchorbolt.engine.plan import ExecutionPlan
+from anchorbolt.engine.spark.remote import RemoteStage
+from anchorbolt.engine.spark.worker import ROW_SCHEMA, WAVE_PROPERTY
+from anchorbolt.engine.wave import TaskKey, TaskReport, Wave
+from anchorbolt.errors import TopologyError
+from anchorbolt.spouts.stream import StreamSpout
+from anchorbolt.topology.graph import SpoutSpec, Topology
+
+__all__ = ["SparkRunner", "collect_rows", "source_rows"]
+
+
+def source_rows(session: SparkSession, topology: Topology, plan: ExecutionPlan, pickled: bytes) -> DataFrame:
+    """Return the rows that all stream spouts of a topology send, as one streaming DataFrame.
+
+    Raises:
+        TopologyError: A spout is of a kind that Spark cannot run, or its source is no streaming DataFrame with one
+            column per field.
+    """
+    frames = []
+    for component in plan.spouts:
+        spec = topology.components[component]
+        assert isinstance(spec, SpoutSpec)
+        frame = _source_frame(session, component, spec)
+        if spec.parallelism is not None:
+            frame = frame.coalesce(spec.parallelism)
+        frames.append(frame.mapInArrow(RemoteStage("spout", plan.run_id, pickled, component), ROW_SCHEMA))
+    return reduce(DataFrame.union, frames)
+
+
+def _source_frame(session: SparkSession, component: str, spec: SpoutSpec) -> DataFrame:
+    spout = spec.spout
+    if not isinstance(spout, StreamSpout):
+        raise TopologyError(
+            f"spout {component!r} is a {type(spout).__name__}, which does not run on Spark. Use a "
+            "StreamSpout.",
+            component=component,
+        )
+    frame = spout.source(session)
+    if not isinstance(frame, DataFrame) or not frame.isStreaming:
+        raise TopologyError(
+            f"spout {component!r}: its source returned {type(frame).__name__}, not a streaming "
+            "DataFrame. Use spark.readStream.",
+            component=component,
+        )
+    if len(frame.columns) != len(spout.fields):
+        raise TopologyError(
+            f"spout {component!r} has the fields {', '.join(spout.fields)}, but its source has the "
+            f"columns {', '.join(frame.columns)}. Name one field per column.",
+            component=component,
+        )
+    return frame
+
+
+def collect_rows(session: SparkSession, frame: DataFrame, wave: Wave) -> Iterator[Row]:
+    """Run a DataFrame of rows as one job, whose tasks are told of `wave`; return what reached the driver."""
+    context = session.sparkContext
+    context.setLocalProperty(WAVE_PROPERTY, wave.to_text())
+    try:
+        table = frame.toArrow()
+    finally:
+        context.setLocalProperty(WAVE_PROPERTY, None)  # type: ignore[arg-type]
+    return map(Row, *(column.to_pylist() for column in table.columns))
+
+
+class SparkRunner:
+    """See `anchorbolt.engine.waves.Runner`. The chain of stages is declared once, for all waves."""
+
+    def __init__(self, session: SparkSession, topology: Topology, plan: ExecutionPlan) -> None:
+        """Declare the chain of stages; starts nothing. Raises as `source_rows`."""
+        self._session = session
+        self._plan = plan
+        self._pickled = pickle.dumps(plan)
+        frame = source_rows(session, topology, plan, self._pickled)
+        for level in range(1, plan.driver_level):
+            frame = frame.repartitionById(plan.width(level), frame["partition"]).mapInArrow(
+                self._stage("bolts", level), ROW_SCHEMA
+            )
+        self.chain = frame
+        self._batch: DataFrame | None = None
+
+    def begin_batch(self, batch: DataFrame) -> None:
+        """Set the DataFrame of the micro-batch that the next rounds run."""
+        self._batch = batch
+
+    def run_round(self, wave: Wave) -> Sequence[TaskReport]:
+        """See `Runner.run_round`."""
+        assert self._batch is not None
+        return reports_in(collect_rows(self._session, self._batch, wave), wave)
+
+    def run_hooks(self, action: Action, wave: Wave, tasks: Sequence[TaskKey]) -> None:
+        """See `Runner.run_hooks`."""
+        stage = self._stage("hook", (action.value, list(tasks)))
+        collect_rows(self._session, self._one_row_each(len(tasks)).mapInArrow(stage, ROW_SCHEMA), wave)
+
+    def read_files(self, locations: Sequence[str]) -> DataFrame:
+        """See `Runner.read_files`."""
+        return self._session.read.parquet(*locations)
+
+    def let_go(self) -> None:
+        """Have the workers call `cleanup` on the instances that they keep, as far as they can be reached."""
+        plan = self._plan
+        if all(type(plan.unpickle_bolt(component)).cleanup is Bolt.cleanup for component in plan.bolts):
+            return
+        tasks = self._session.sparkContext.defaultParallelism
+        self._one_row_each(tasks).mapInArrow(self._stage("let_go", None), ROW_SCHEMA).toArrow()
+
+    def _stage(self, kind: str, argument: object) -> RemoteStage:
+        return RemoteStage(kind, self._plan.run_id, self._pickled, argument)
+
+    def _one_row_each(self, partitions: int) -> DataFrame:
+        return self._session.range(0, partitions, 1, partitions)

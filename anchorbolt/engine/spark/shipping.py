@@ -1,0 +1,104 @@
+"""Gets Anchorbolt, its pure Python dependencies and the job's own code to Spark's executors, as one zip file."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import site
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from pyspark import SparkContext
+
+import anchorbolt
+from anchorbolt.engine.spark.remote import DEPENDENCIES, DEPENDENCIES_FOLDER
+
+__all__ = ["local_modules", "ship"]
+
+_SKIPPED_FOLDERS = {"__pycache__", ".git", ".venv", "node_modules"}
+_SKIPPED_SUFFIXES = {".pyc", ".pyo", ".so", ".pyd"}
+_LARGEST_FILE = 16 << 20
+_FIXED_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def ship(context: SparkContext) -> None:
+    """Make Anchorbolt and all local modules that are imported by now importable on every executor.
+
+    The zip file's name holds a digest of its content, so that it is added once.
+    """
+    files = dict(_archive_files())
+    digest = hashlib.sha256()
+    for name in sorted(files):
+        digest.update(name.encode() + b"\0" + hashlib.sha256(files[name].read_bytes()).digest())
+    name = f"anchorbolt-{digest.hexdigest()[:16]}.zip"
+    if any(added.rpartition("/")[2] == name for added in context.listFiles):
+        return
+    with tempfile.TemporaryDirectory(prefix="anchorbolt-ship-") as folder:
+        path = Path(folder) / name
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for member in sorted(files):
+                archive.writestr(zipfile.ZipInfo(member, _FIXED_TIME), files[member].read_bytes())
+        context.addPyFile(str(path))
+
+
+def local_modules() -> Iterator[ModuleType]:
+    """Yield the imported top-level modules that are the job's own: neither installed nor of the standard library."""
+    for name, module in sorted(sys.modules.items()):
+        if "." in name or name in ("__main__", "anchorbolt") or module is None:
+            continue
+        places = [getattr(module, "__file__", None) or "", *map(str, getattr(module, "__path__", []))]
+        places = [place for place in places if place]
+        if places and not any(_is_installed(Path(place)) for place in places):
+            yield module
+
+
+def _archive_files() -> Iterator[tuple[str, Path]]:
+    yield from _tree(anchorbolt, "")
+    for name in DEPENDENCIES:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            yield from _folder(Path(spec.origin).parent, f"{DEPENDENCIES_FOLDER}/{name}")
+    for module in local_modules():
+        yield from _tree(module, "")
+
+
+def _tree(module: ModuleType, prefix: str) -> Iterator[tuple[str, Path]]:
+    name = module.__name__
+    folders = [Path(place) for place in getattr(module, "__path__", [])]
+    if folders:
+        for folder in folders:
+            yield from _folder(folder, f"{prefix}{name}")
+    elif module.__file__ is not None and module.__file__.endswith(".py"):
+        yield f"{prefix}{name}.py", Path(module.__file__)
+
+
+def _folder(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*")):
+        relative = path.relative_to(folder)
+        if (
+            path.is_file()
+            and not _SKIPPED_FOLDERS.intersection(relative.parts)
+            and path.suffix not in _SKIPPED_SUFFIXES
+            and path.stat().st_size <= _LARGEST_FILE
+        ):
+            yield f"{prefix}/{relative.as_posix()}", path
+
+
+def _is_installed(path: Path) -> bool:
+    resolved = path.resolve()
+    return any(root in resolved.parents for root in _installed_roots())
+
+
+def _installed_roots() -> set[Path]:
+    roots = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    roots.update(site.getsitepackages())
+    roots.add(site.getusersitepackages())
+    spark = importlib.util.find_spec("pyspark")
+    if spark is not None and spark.origin is not None:  # spark-submit runs it from $SPARK_HOME/python
+        roots.add(str(Path(spark.origin).parent.parent))
+    return {Path(root).resolve() for root in roots if root}
