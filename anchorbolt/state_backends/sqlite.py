@@ -94,7 +94,8 @@ class SqliteStateStorage(StateStorage):
     def __init__(self, path: Path, namespace: str, timeout_ms: int) -> None:
         self.namespace = namespace
         self._file = SqliteFile(path, namespace, timeout_ms)
-        self._overlaid: tuple[object, ...] | None = None
+        # What the temporary table `overlay` holds: of which connection and attempt, how many slices, their checksum.
+        self._overlaid: tuple[sqlite3.Connection, str, int, int] | None = None
 
     def head(self) -> NamespaceHead:
         """See `StateStorage.head`."""
@@ -174,7 +175,8 @@ class SqliteStateStorage(StateStorage):
                 self._put_record(connection, attempt, record)
                 packed = msgpack.packb(items)
                 connection.execute(
-                    "INSERT INTO slices VALUES (?, ?, ?, ?)", (attempt, slice_number, crc32(packed), packed)
+                    "INSERT INTO slices VALUES (?, ?, ?, ?, ?)",
+                    (attempt, slice_number, record.checksum, crc32(packed), packed),
                 )
             staged = record or known
             assert staged is not None
@@ -289,7 +291,7 @@ class SqliteStateStorage(StateStorage):
         self, connection: sqlite3.Connection, attempt: str, record: AttemptRecord, first: int
     ) -> Iterator[list[tuple[bytes, bytes | None]]]:
         rows = connection.execute(
-            "SELECT number, checksum, items FROM slices WHERE attempt = ? AND number >= ? ORDER BY number",
+            "SELECT number, packed_checksum, packed FROM slices WHERE attempt = ? AND number >= ? ORDER BY number",
             (attempt, first),
         )
         expected = first
@@ -302,20 +304,27 @@ class SqliteStateStorage(StateStorage):
             raise self._file.corrupted(f"slice {expected} of attempt {attempt} is missing")
 
     def _overlay(self, connection: sqlite3.Connection, attempt: str) -> bool:
-        """Unfold the attempt's slices into a temporary table, unless they are there; False without an attempt."""
+        """Unfold those slices of the attempt that are new into a temporary table; False without an attempt."""
         record = self._record(connection, attempt)
         if record is None:
             return False
-        wanted = (connection, attempt, record.slices, record.checksum)
-        if self._overlaid != wanted:
-            self._overlaid = None
+        first = 0
+        if self._overlaid is not None and self._overlaid[:2] == (connection, attempt):
+            slices, checksum = self._overlaid[2:]
+            same = connection.execute(
+                "SELECT 1 FROM slices WHERE attempt = ? AND number = ? AND running_checksum = ?",
+                (attempt, slices - 1, checksum),
+            )
+            first = slices if same.fetchone() else 0
+        self._overlaid = None
+        if first == 0:
             connection.execute(
                 "CREATE TEMP TABLE IF NOT EXISTS overlay (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID"
             )
             connection.execute("DELETE FROM overlay")
-            for items in self._slices(connection, attempt, record, 0):
-                _put(connection, "overlay", items)
-            self._overlaid = wanted
+        for items in self._slices(connection, attempt, record, first):
+            _put(connection, "overlay", items)
+        self._overlaid = (connection, attempt, record.slices, record.checksum)
         return True
 
 

@@ -26,8 +26,8 @@ _TABLES = (
     "CREATE TABLE attempts (attempt TEXT PRIMARY KEY, txid INTEGER NOT NULL, base INTEGER NOT NULL, "
     "generation INTEGER NOT NULL, seq INTEGER NOT NULL, slices INTEGER NOT NULL, checksum INTEGER NOT NULL, "
     "checksum_before INTEGER NOT NULL, sealed INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE slices (attempt TEXT NOT NULL, number INTEGER NOT NULL, checksum INTEGER NOT NULL, "
-    "items BLOB NOT NULL, PRIMARY KEY (attempt, number))",
+    "CREATE TABLE slices (attempt TEXT NOT NULL, number INTEGER NOT NULL, running_checksum INTEGER NOT NULL, "
+    "packed_checksum INTEGER NOT NULL, packed BLOB NOT NULL, PRIMARY KEY (attempt, number))",
 )
 _CACHE_KIB = 16 * 1024
 
@@ -58,9 +58,11 @@ class SqliteFile:
             connection.execute("BEGIN")
             try:
                 yield connection if self._look_for_tables(connection) else None
-            finally:
+                connection.execute("COMMIT")  # keeps temporary tables
+            except BaseException:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
+                raise
 
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:

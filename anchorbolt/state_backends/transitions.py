@@ -24,12 +24,14 @@ from anchorbolt.state_backends.base import (
 __all__ = [
     "AttemptRecord",
     "Bookkeeping",
+    "check_attempt",
     "check_commit",
     "check_fence",
     "check_namespace",
     "check_rollback",
     "check_write",
     "head_of",
+    "is_namespace",
     "next_record",
     "sealed_record",
 ]
@@ -95,11 +97,22 @@ def check_namespace(namespace: str) -> None:
             f"the namespace {namespace!r} has {len(namespace)} characters, {_LONGEST_NAMESPACE} are possible: "
             "shorten the topology's name, the component's id or the prefix"
         )
-    if not _NAMESPACE.fullmatch(namespace):
+    if not is_namespace(namespace):
         raise ConfigError(
             f"{namespace!r} cannot be a namespace: use letters, digits, '_', '.' and '-' (128 at most, no leading "
             "dot) for the topology's name, the component's id and the prefix"
         )
+
+
+def is_namespace(name: str) -> bool:
+    """Return whether `name` has the form of a namespace."""
+    return len(name) <= _LONGEST_NAMESPACE and _NAMESPACE.fullmatch(name) is not None
+
+
+def check_attempt(attempt: str) -> None:
+    """Raise `ValueError` where `attempt` is not an attempt id: 32 lower-case hexadecimal digits."""
+    if not _ATTEMPT.fullmatch(attempt):
+        raise ValueError(f"{attempt!r} is no attempt id: it must be 32 lower-case hexadecimal digits")
 
 
 def head_of(books: Bookkeeping, records: Mapping[str, AttemptRecord]) -> NamespaceHead:
@@ -157,8 +170,7 @@ def next_record(
         Fenced, CodecMismatch, StaleAttempt: As said by `StateStorage.stage`.
         ValueError: `attempt` is not an attempt id.
     """
-    if not _ATTEMPT.fullmatch(attempt):
-        raise ValueError(f"{attempt!r} is no attempt id: it must be 32 lower-case hexadecimal digits")
+    check_attempt(attempt)
     check_write(namespace, books, fence, codec)
     _check_not_promoted(namespace, books, attempt)
     _check_base(namespace, books, attempt, base)
