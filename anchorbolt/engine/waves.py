@@ -137,10 +137,11 @@ class WaveCoordinator:
         self._record = plan.record
         found = {name: Committed(head.committed, head.winner) for name, head in heads.items()}
         wave = Wave(plan.state.txid, self._fence, found)
-        if plan.action is Action.ROLLBACK:
-            self._roll_back(plan.leftovers, wave)
-        elif plan.action is Action.COMMIT:
+        if plan.action is Action.COMMIT:
             self._commit(plan.roll_forward, wave)
+        dropped = [name for name in plan.leftovers if name not in plan.roll_forward]
+        if dropped:
+            self._roll_back(dropped, wave)
         self._clean_outbox()
         if stored is None:
             self._decide(replace(self._record, parallelism=self._parallelism()))

@@ -1,0 +1,155 @@
+"""What a starting driver decides about every combination of record, copy and namespaces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
+from anchorbolt.checkpoint.recovery import check_parallelism, check_query, plan_recovery
+from anchorbolt.checkpoint.state import Action, CheckpointState, Phase
+from anchorbolt.errors import QueryChanged, StateCorrupted, StateRegressed, TopologyError
+from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StagedAttempt
+
+SEAL = Seal(1, 42)
+A, B = "a" * 32, "b" * 32
+STAGED = StagedAttempt(txid=5, base=4, fence=Fence(1, 9), seal=SEAL)
+
+
+def record(phase: Phase, txid: int = 5) -> DecisionRecord:
+    """A decision of `txid` in which namespace n goes from txid 4 to `txid`, and m stays at 2."""
+    return DecisionRecord(
+        state=CheckpointState(txid, phase),
+        query_id="q",
+        batch_id=txid,
+        winners={"n": Winner(A, txid - 1, SEAL)},
+        namespaces={"n": Committed(txid, A), "m": Committed(2, B)},
+        parallelism={"count": 2},
+    )
+
+
+HEAD_M = NamespaceHead(committed=2, winner=B)
+BEFORE = NamespaceHead(committed=4, winner=B, attempts={A: STAGED})
+AFTER = NamespaceHead(committed=5, winner=A)
+
+
+def test_a_new_topology_has_nothing_to_mend() -> None:
+    plan = plan_recovery(None, None, {"n": NamespaceHead()})
+    assert plan.action is Action.INITSTATE
+    assert plan.record == DecisionRecord()
+
+
+def test_a_decided_wave_is_rolled_forward_where_it_is_not_committed_yet() -> None:
+    plan = plan_recovery(record(Phase.COMMITTING), None, {"n": BEFORE, "m": HEAD_M})
+    assert plan.action is Action.COMMIT
+    assert dict(plan.roll_forward) == {"n": Winner(A, 4, SEAL)}
+    assert plan.leftovers == ()
+
+
+def test_a_decided_wave_that_every_namespace_has_committed_only_lacks_its_mark() -> None:
+    plan = plan_recovery(record(Phase.COMMITTING), None, {"n": AFTER, "m": HEAD_M})
+    assert plan.action is Action.COMMIT
+    assert not plan.roll_forward
+
+
+def test_what_was_staged_and_never_decided_is_rolled_back() -> None:
+    head = replace(AFTER, attempts={B: replace(STAGED, txid=6, base=5)})
+    plan = plan_recovery(record(Phase.COMMITTED), None, {"n": head, "m": HEAD_M})
+    assert plan.action is Action.ROLLBACK
+    assert plan.leftovers == ("n",)
+
+
+def test_losers_beside_the_winner_are_leftovers_of_a_roll_forward() -> None:
+    head = replace(BEFORE, attempts={A: STAGED, B: STAGED})
+    plan = plan_recovery(record(Phase.COMMITTING), None, {"n": head, "m": HEAD_M})
+    assert plan.action is Action.COMMIT
+    assert plan.leftovers == ("n",)
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        pytest.param({"n": NamespaceHead(), "m": HEAD_M}, id="a namespace is gone"),
+        pytest.param({"n": AFTER, "m": NamespaceHead()}, id="a namespace that did not change is gone"),
+        pytest.param({"n": replace(AFTER, committed=3), "m": HEAD_M}, id="a namespace is older"),
+        pytest.param({"n": replace(AFTER, winner=B), "m": HEAD_M}, id="another attempt was committed"),
+        pytest.param({"n": replace(AFTER, committed=6), "m": HEAD_M}, id="a namespace is newer than the record"),
+    ],
+)
+@pytest.mark.parametrize("phase", [Phase.COMMITTED, Phase.COMMITTING])
+def test_a_namespace_that_is_not_where_the_record_says_is_refused(
+    heads: dict[str, NamespaceHead], phase: Phase
+) -> None:
+    with pytest.raises(StateRegressed) as caught:
+        plan_recovery(record(phase), None, heads)
+    assert caught.value.expected
+    assert caught.value.found
+
+
+def test_a_decided_attempt_that_is_no_longer_staged_is_refused() -> None:
+    with pytest.raises(StateRegressed, match="staged for txid 5"):
+        plan_recovery(record(Phase.COMMITTING), None, {"n": replace(BEFORE, attempts={}), "m": HEAD_M})
+
+
+def test_a_decided_attempt_that_is_staged_with_other_content_is_refused() -> None:
+    head = replace(BEFORE, attempts={A: replace(STAGED, seal=Seal(1, 43))})
+    with pytest.raises(StateRegressed):
+        plan_recovery(record(Phase.COMMITTING), None, {"n": head, "m": HEAD_M})
+
+
+def test_a_store_without_a_record_whose_copy_exists_has_lost_it() -> None:
+    with pytest.raises(StateRegressed, match="no decision record"):
+        plan_recovery(None, record(Phase.COMMITTING), {"n": AFTER, "m": HEAD_M})
+
+
+def test_state_without_any_record_is_refused() -> None:
+    with pytest.raises(StateRegressed, match="nothing committed"):
+        plan_recovery(None, None, {"n": AFTER})
+
+
+def test_a_record_older_than_its_copy_is_refused() -> None:
+    with pytest.raises(StateRegressed, match="txid 5 or later"):
+        plan_recovery(record(Phase.COMMITTED, 4), record(Phase.COMMITTING, 5), {})
+
+
+def test_a_record_that_decided_otherwise_than_its_copy_is_refused() -> None:
+    other = replace(record(Phase.COMMITTING), winners={"n": Winner(B, 4, SEAL)})
+    with pytest.raises(StateRegressed, match="another decision"):
+        plan_recovery(record(Phase.COMMITTING), other, {"n": BEFORE, "m": HEAD_M})
+
+
+def test_a_copy_that_lags_behind_its_record_is_no_reason_to_stop() -> None:
+    plan = plan_recovery(record(Phase.COMMITTED), record(Phase.COMMITTING, 4), {"n": AFTER, "m": HEAD_M})
+    assert plan.action is Action.INITSTATE
+
+
+def test_the_same_query_goes_on() -> None:
+    assert check_query(record(Phase.COMMITTED), "q", accept_new=False).batch_id == 5
+
+
+def test_another_query_is_refused_and_the_message_names_the_way_on() -> None:
+    with pytest.raises(QueryChanged, match=r"topology\.checkpoint\.accept\.new\.query"):
+        check_query(record(Phase.COMMITTED), "other", accept_new=False)
+
+
+def test_another_query_that_is_accepted_counts_its_batches_anew() -> None:
+    accepted = check_query(record(Phase.COMMITTED), "other", accept_new=True)
+    assert (accepted.query_id, accepted.batch_id, accepted.txid) == ("other", -1, 5)
+
+
+def test_state_is_not_divided_among_another_number_of_tasks() -> None:
+    with pytest.raises(TopologyError, match="Set its parallelism back to 2"):
+        check_parallelism(record(Phase.COMMITTED), {"count": 3})
+    check_parallelism(record(Phase.COMMITTED), {"count": 2, "new": 7})
+
+
+def test_a_record_survives_encoding() -> None:
+    for phase in Phase:
+        assert DecisionRecord.decode(record(phase).encode(), "here") == record(phase)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00", b"\xc1", b"\x80", b"\x81\xa7version\x02", b"\x81\xa7version\x01"])
+def test_bytes_that_are_no_record_are_refused_with_their_place(data: bytes) -> None:
+    with pytest.raises(StateCorrupted, match="namespace n"):
+        DecisionRecord.decode(data, "namespace n")
