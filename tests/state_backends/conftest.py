@@ -1,0 +1,36 @@
+"""The providers under test, one fixture each, and one that goes through all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anchorbolt.state_backends.base import StateProvider
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.state_backends.redis import RedisStateProvider
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from tests.support.redis_server import RedisServer
+
+pytest.register_assert_rewrite("anchorbolt.testing")
+
+
+@pytest.fixture
+def memory_provider() -> MemoryStateProvider:
+    return MemoryStateProvider()
+
+
+@pytest.fixture
+def sqlite_provider(tmp_path: Path) -> SqliteStateProvider:
+    return SqliteStateProvider(str(tmp_path / "state"))
+
+
+@pytest.fixture
+def redis_provider(redis_database: RedisServer) -> RedisStateProvider:
+    return RedisStateProvider(redis_database.host, redis_database.port)
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+def each_provider(request: pytest.FixtureRequest) -> StateProvider:
+    provider: StateProvider = request.getfixturevalue(f"{request.param}_provider")
+    return provider

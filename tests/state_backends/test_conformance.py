@@ -1,0 +1,28 @@
+"""The public conformance suite on all of our own backends."""
+
+from __future__ import annotations
+
+import pytest
+
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.state_backends.redis import RedisStateProvider
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from anchorbolt.testing.conformance import StateStorageConformance
+
+
+class TestMemory(StateStorageConformance):
+    @pytest.fixture
+    def provider(self, memory_provider: MemoryStateProvider) -> MemoryStateProvider:
+        return memory_provider
+
+
+class TestSqlite(StateStorageConformance):
+    @pytest.fixture
+    def provider(self, sqlite_provider: SqliteStateProvider) -> SqliteStateProvider:
+        return sqlite_provider
+
+
+class TestRedis(StateStorageConformance):
+    @pytest.fixture
+    def provider(self, redis_provider: RedisStateProvider) -> RedisStateProvider:
+        return redis_provider
