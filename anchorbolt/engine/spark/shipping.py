@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib.util
+import shutil
 import site
 import sys
 import sysconfig
@@ -38,12 +40,14 @@ def ship(context: SparkContext) -> None:
     name = f"anchorbolt-{digest.hexdigest()[:16]}.zip"
     if any(added.rpartition("/")[2] == name for added in context.listFiles):
         return
-    with tempfile.TemporaryDirectory(prefix="anchorbolt-ship-") as folder:
-        path = Path(folder) / name
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            for member in sorted(files):
-                archive.writestr(zipfile.ZipInfo(member, _FIXED_TIME), files[member].read_bytes())
-        context.addPyFile(str(path))
+    # Executors fetch it when they get their first task, so it has to live as long as the application.
+    folder = tempfile.mkdtemp(prefix="anchorbolt-ship-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / name
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for member in sorted(files):
+            archive.writestr(zipfile.ZipInfo(member, _FIXED_TIME), files[member].read_bytes())
+    context.addPyFile(str(path))
 
 
 def local_modules() -> Iterator[ModuleType]:
