@@ -1,0 +1,153 @@
+"""What is refused in a topology, each time with the culprit's name and the fix. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from anchorbolt.bolts.base import Bolt
+from anchorbolt.errors import TopologyError
+from anchorbolt.groupings import CustomGrouping, DirectGrouping, FieldsGrouping, PartialKeyGrouping
+from anchorbolt.spouts.base import Spout
+from anchorbolt.streams import StreamDeclaration
+from anchorbolt.topology.graph import BoltSpec, Input, SpoutSpec
+from anchorbolt.topology.pickling import find_unpicklable
+
+__all__ = ["check_graph", "check_instance", "check_parallelism", "check_picklable"]
+
+Specs = Mapping[str, SpoutSpec | BoltSpec]
+
+
+def check_instance(id: str, candidate: object, kind: type[Spout] | type[Bolt]) -> None:
+    """Refuse what is not a spout, or not a bolt.
+
+    Raises:
+        TopologyError: It is a class, the other kind, or neither.
+    """
+    if isinstance(candidate, kind):
+        return
+    wanted = kind.__name__.lower()
+    if isinstance(candidate, type) and issubclass(candidate, kind):
+        name = candidate.__name__
+        raise TopologyError(f"{wanted} {id!r}: {name} is a class. Pass {name}(), not {name}.", component=id)
+    if isinstance(candidate, (Spout, Bolt)):
+        other = "bolt" if wanted == "spout" else "spout"
+        raise TopologyError(
+            f"{wanted} {id!r}: a {type(candidate).__name__} is a {other}. Add it with set_{other}.",
+            component=id,
+        )
+    base = "one of the kinds in anchorbolt." + ("spouts" if wanted == "spout" else "bolts")
+    raise TopologyError(
+        f"{wanted} {id!r}: {candidate!r}, of type {type(candidate).__name__}, is no {wanted}. Pass an instance of "
+        f"{base}, or of a subclass.",
+        component=id,
+    )
+
+
+def check_parallelism(id: str, parallelism: object) -> None:
+    """Refuse a parallelism that is not an int of at least 1.
+
+    Raises:
+        TopologyError: It is not.
+    """
+    if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
+        raise TopologyError(
+            f"component {id!r}: parallelism is {parallelism!r}. Pass a whole number of tasks, at least 1.",
+            component=id,
+        )
+
+
+def check_graph(specs: Specs) -> None:
+    """Refuse a graph whose parts do not fit together; cycles are left to `topological_order`.
+
+    Raises:
+        TopologyError: See `TopologyBuilder.create_topology`.
+    """
+    if not any(isinstance(spec, SpoutSpec) for spec in specs.values()):
+        raise TopologyError("the topology has no spout, so nothing would ever flow. Add one with set_spout.")
+    bolts = [spec for spec in specs.values() if isinstance(spec, BoltSpec)]
+    if not bolts:
+        raise TopologyError("the topology has no bolt, so nothing would be done. Add one with set_bolt.")
+    for bolt in bolts:
+        if not bolt.inputs:
+            raise _refusal(bolt, "takes no stream. Declare one, as in .shuffle_grouping('component').")
+        for each in bolt.inputs:
+            _check_fields(bolt, each, _checked_stream(bolt, each, specs))
+
+
+def check_picklable(bolts: Iterable[BoltSpec]) -> None:
+    """Refuse bolts and custom groupings that cannot be sent to their tasks.
+
+    Raises:
+        TopologyError: One cannot be pickled; names the attribute.
+    """
+    for spec in bolts:
+        _check_picklable(spec, "bolt", spec.id, spec.bolt)
+        for each in spec.inputs:
+            if isinstance(each.grouping, CustomGrouping):
+                implementation = each.grouping.implementation
+                _check_picklable(spec, "custom grouping", type(implementation).__name__, implementation)
+
+
+def _check_picklable(spec: BoltSpec, kind: str, name: str, candidate: object) -> None:
+    culprit = find_unpicklable(name, candidate)
+    if culprit is None:
+        return
+    owner = f"bolt {spec.id!r}" if kind == "bolt" else f"{kind} {name} of bolt {spec.id!r}"
+    raise TopologyError(
+        f"{owner} cannot be pickled, because of {culprit.path}, of type {culprit.type_name} ({culprit.reason}). Open "
+        "it in prepare, not before: the object is sent to its tasks.",
+        component=spec.id,
+    )
+
+
+def _checked_stream(bolt: BoltSpec, each: Input, specs: Specs) -> StreamDeclaration:
+    component, stream = each.source
+    if component not in specs:
+        raise _refusal(
+            bolt,
+            f"takes stream {stream!r} of {component!r}, but there is no such component."
+            f"{_nearest(component, specs)} Set are: {', '.join(specs)}.",
+        )
+    streams = specs[component].streams
+    if stream not in streams:
+        declared = f"It declares: {', '.join(streams)}." if streams else "It declares none."
+        raise _refusal(
+            bolt,
+            f"takes stream {stream!r} of {component!r}, which does not declare it.{_nearest(stream, streams)} "
+            f"{declared} Streams are declared in declare_output_fields.",
+        )
+    return streams[stream]
+
+
+def _check_fields(bolt: BoltSpec, each: Input, declaration: StreamDeclaration) -> None:
+    (component, stream), grouping = each
+    if isinstance(grouping, DirectGrouping) and not declaration.direct:
+        raise _refusal(
+            bolt,
+            f"takes stream {stream!r} of {component!r} by direct grouping, but the stream is not direct. Declare it "
+            "with direct=True, or take it by another grouping.",
+        )
+    if declaration.direct and not isinstance(grouping, DirectGrouping):
+        raise _refusal(
+            bolt,
+            f"takes the direct stream {stream!r} of {component!r} by {grouping}, but its emitter names the task of "
+            "each tuple. Take it by direct_grouping, or declare it without direct=True.",
+        )
+    if isinstance(grouping, (FieldsGrouping, PartialKeyGrouping)):
+        for field in grouping.fields:
+            if field not in declaration.fields:
+                raise _refusal(
+                    bolt,
+                    f"groups stream {stream!r} of {component!r} by field {field!r}, which it does not declare."
+                    f"{_nearest(field, declaration.fields)} Its fields are: {', '.join(declaration.fields) or 'none'}.",
+                )
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    matches = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+def _refusal(bolt: BoltSpec, message: str) -> TopologyError:
+    return TopologyError(f"bolt {bolt.id!r} {message}", component=bolt.id)
