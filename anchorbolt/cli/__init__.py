@@ -1,0 +1,3 @@
+"""The command line. Parses, shows and maps errors to exit codes; what it runs is in `engine`, open to Python alike."""
+
+__all__: list[str] = []

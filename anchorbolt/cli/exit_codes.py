@@ -1,0 +1,44 @@
+"""The exit codes of the command `anchorbolt`, and which error gives which. Pure."""
+
+from __future__ import annotations
+
+from anchorbolt.errors import ConfigError, JobError, PlatformError, QueryChanged, StateError, TopologyError
+
+__all__ = [
+    "DONE",
+    "JOB_FAILED",
+    "LEFT_AT_ONCE",
+    "PLATFORM_UNUSABLE",
+    "STATE_REFUSED",
+    "WRONG_USAGE",
+    "exit_code",
+]
+
+DONE = 0
+"""The source was empty, or the run was stopped clean."""
+
+JOB_FAILED = 1
+"""The job failed: a bolt raised, a wave could not be finished, Spark gave up."""
+
+WRONG_USAGE = 2
+"""Wrong arguments, job, configuration or topology; nothing ran."""
+
+PLATFORM_UNUSABLE = 3
+"""No Java, or a Spark that is too old or cannot be started."""
+
+STATE_REFUSED = 4
+"""The state store refused, failed or could not be reached, or the state belongs to another streaming query."""
+
+LEFT_AT_ONCE = 130
+"""A second SIGINT: left in the middle of a wave, which the next start rolls back or forward."""
+
+
+def exit_code(error: BaseException, *, running: bool) -> int:
+    """Return the exit code for an error; `running` says whether the topology had started."""
+    if isinstance(error, PlatformError):
+        return PLATFORM_UNUSABLE
+    if isinstance(error, StateError | QueryChanged):
+        return STATE_REFUSED
+    if isinstance(error, ConfigError | TopologyError | JobError) and not running:
+        return WRONG_USAGE
+    return JOB_FAILED

@@ -1,0 +1,33 @@
+"""Where the command's log goes: warnings and worse to standard error, as it is at the time of each record."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TextIO
+
+__all__ = ["set_up_logging"]
+
+
+def set_up_logging(*, verbose: bool) -> None:
+    """Send log records to standard error: warnings, and with `verbose` Anchorbolt's own from INFO on.
+
+    Leaves a root logger that has a handler already as it is.
+    """
+    logging.basicConfig(
+        level=logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        handlers=[_StandardError()],
+    )
+    logging.getLogger("anchorbolt").setLevel(logging.INFO if verbose else logging.WARNING)
+
+
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Asks for the stream each time, so that the live display can put a record above its own line."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
