@@ -17,7 +17,7 @@ from anchorbolt.errors import TopologyError
 from anchorbolt.files import Folder
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.stream import StreamSpout
-from anchorbolt.topology.graph import SpoutSpec, Topology
+from anchorbolt.topology.graph import Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,11 +48,7 @@ def open_source(topology: Topology, submission: Submission, folder: Folder) -> L
     Raises:
         TopologyError: A spout's kind does not run here, or two kinds are mixed.
     """
-    spouts: dict[str, Any] = {}
-    for component in submission.plan.spouts:
-        spec = topology.components[component]
-        assert isinstance(spec, SpoutSpec)
-        spouts[component] = spec.spout
+    spouts: dict[str, Any] = {component: spec.spout for component, spec in topology.spouts.items()}
     if all(isinstance(spout, FeederSpout) for spout in spouts.values()):
         return _FeederSource(submission.plan, spouts)
     if all(isinstance(spout, StreamSpout) for spout in spouts.values()):

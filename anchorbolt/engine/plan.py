@@ -11,8 +11,7 @@ from typing import Any
 
 import cloudpickle
 
-from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
-from anchorbolt.checkpoint.spout import CHECKPOINT_SPOUT_ID
+from anchorbolt.bolts.base import Bolt
 from anchorbolt.context import TopologyContext
 from anchorbolt.engine.wave import TaskKey
 from anchorbolt.groupings import DirectGrouping, FieldsGrouping, GlobalStreamId, Grouping, PartialKeyGrouping
@@ -20,7 +19,7 @@ from anchorbolt.serialization import codec_named
 from anchorbolt.state_backends.base import StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.streams import StreamDeclaration
-from anchorbolt.topology.graph import BoltSpec, SpoutSpec, Topology
+from anchorbolt.topology.graph import Topology
 
 __all__ = ["Edge", "EngineSettings", "ExecutionPlan"]
 
@@ -76,7 +75,7 @@ class ExecutionPlan:
     """Levels, partitions, task ids and edges of a topology.
 
     Level 0 are the spouts; the bolts of level n run in one stage, a partition each; the driver is one level above the
-    last. Task ids count from 1 over the bolts, in the order in which they were declared.
+    last. Task ids count from 1 over the bolts, in the topology's order of components.
     """
 
     def __init__(
@@ -94,11 +93,10 @@ class ExecutionPlan:
         self.settings = settings
         self.provider = provider
         self.is_stateful = topology.is_stateful
-        spouts = [spec for spec in topology.components.values() if isinstance(spec, SpoutSpec)]
-        bolts = [spec for spec in topology.components.values() if isinstance(spec, BoltSpec)]
-        self.spouts = tuple(spec.id for spec in spouts if spec.id != CHECKPOINT_SPOUT_ID)
-        self.bolts = tuple(spec.id for spec in bolts)
-        self.stateful_bolts = tuple(spec.id for spec in bolts if isinstance(spec.bolt, BaseStatefulBolt))
+        spouts, bolts = list(topology.spouts.values()), list(topology.bolts.values())
+        self.spouts = tuple(topology.spouts)
+        self.bolts = tuple(topology.bolts)
+        self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
         self._pickled = {spec.id: cloudpickle.dumps(spec.bolt) for spec in bolts}
         self._streams = {spec.id: dict(spec.streams) for spec in [*spouts, *bolts]}
         self._task_ids: dict[str, tuple[int, ...]] = {}

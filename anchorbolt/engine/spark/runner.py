@@ -31,8 +31,7 @@ def source_rows(session: SparkSession, topology: Topology, plan: ExecutionPlan, 
     """
     frames = []
     for component in plan.spouts:
-        spec = topology.components[component]
-        assert isinstance(spec, SpoutSpec)
+        spec = topology.spouts[component]
         frame = _source_frame(session, component, spec)
         if spec.parallelism is not None:
             frame = frame.coalesce(spec.parallelism)

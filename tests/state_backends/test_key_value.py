@@ -1,0 +1,240 @@
+"""`KeyValueState` behaves like a dictionary whose changes become visible to later waves only by a commit."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from anchorbolt.errors import CodecMismatch, Fenced, StateCorrupted, StateError, StateRegressed, UnsupportedValue
+from anchorbolt.serialization import JsonCodec, pack
+from anchorbolt.state_backends.base import Fence
+from anchorbolt.state_backends.key_value import AttemptScope, KeyValueState
+from anchorbolt.state_backends.memory import MemoryStateProvider
+
+KEYS = st.one_of(
+    st.sampled_from(["a", "b", "é", "", "long" * 20]),
+    st.integers(-3, 3),
+    st.sampled_from([True, False, None, 1.0, 0.0, b"a", ("a", 1), ("a", True), 2**70]),
+)
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary()),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.tuples(inner), st.dictionaries(st.text(), inner, max_size=2)),
+    max_leaves=4,
+)
+
+
+def typed(key: Any) -> Any:
+    """Tell apart what Python's dictionaries mix up, as the state does."""
+    return pack(key)
+
+
+class KeyValueStateMachine(RuleBasedStateMachine):
+    """Drives a state through waves that commit, roll back or are abandoned, beside two dictionaries."""
+
+    @initialize(cache=st.integers(1, 6), pending=st.integers(1, 4))
+    def start(self, cache: int, pending: int) -> None:
+        self.provider = MemoryStateProvider()
+        self.storage = self.provider.open("t:count-0")
+        self.limits = {"cache_entries": cache, "pending_entries": pending}
+        self.state: KeyValueState[Any, Any] = KeyValueState(self.provider.open("t:count-0"), **self.limits)
+        self.committed: dict[bytes, tuple[Any, Any]] = {}
+        self.pending: dict[bytes, tuple[Any, Any]] = {}
+        self.fence = Fence(1, 0)
+        self.at = (-1, "")
+        self.begin()
+
+    def begin(self) -> None:
+        self.fence = Fence(1, self.fence.seq + 1)
+        self.attempt = uuid.uuid4().hex
+        self.txid = self.at[0] + 1
+        self.pending = dict(self.committed)
+        self.state.begin(AttemptScope(self.fence, self.txid, self.attempt, *self.at))
+
+    @rule(key=KEYS, value=VALUES)
+    def put(self, key: Any, value: Any) -> None:
+        self.state.put(key, value)
+        self.pending[typed(key)] = (key, value)
+
+    @rule(key=KEYS)
+    def delete(self, key: Any) -> None:
+        expected = self.pending.pop(typed(key), (None, None))[1]
+        assert self.state.delete(key) == expected
+
+    @rule(key=KEYS)
+    def get(self, key: Any) -> None:
+        missing = object()
+        expected = self.pending.get(typed(key), (None, missing))[1]
+        value = self.state.get(key, missing)
+        assert value == expected
+        assert type(value) is type(expected)
+        assert (key in self.state) is (expected is not missing)
+
+    @rule(keys=st.lists(KEYS, max_size=5))
+    def get_many(self, keys: list[Any]) -> None:
+        self.state.prefetch(keys)
+        for key in keys:
+            self.get(key)
+
+    @rule(key=KEYS, values=st.lists(st.integers(), max_size=3))
+    def change_in_place(self, key: Any, values: list[int]) -> None:
+        given = list(values)
+        self.state.put(key, given)
+        self.pending[typed(key)] = (key, list(values))
+        given.append(99)
+        got = self.state.get(key)
+        assert got is not None
+        got.append(77)
+        assert self.state.get(key) == values
+
+    @rule()
+    def scan(self) -> None:
+        found = {typed(key): (key, value) for key, value in self.state.items()}
+        assert found == self.pending
+        assert len(self.state) == len(self.pending)
+
+    @rule()
+    def commit(self) -> None:
+        self.state.prepare_commit(self.txid)
+        self.state.prepare_commit(self.txid)  # a repeated PREPARE changes nothing
+        if self.state.seal is not None:
+            self.storage.commit(self.fence, self.txid, self.attempt)
+            self.at = (self.txid, self.attempt)
+        self.committed = self.pending
+        self.begin()
+
+    @rule(prepared=st.booleans())
+    def roll_back(self, prepared: bool) -> None:
+        if prepared:
+            self.state.prepare_commit(self.txid)
+        self.fence = Fence(1, self.fence.seq + 1)
+        self.storage.rollback(self.fence)
+        self.begin()
+
+    @rule(prepared=st.booleans())
+    def be_abandoned(self, prepared: bool) -> None:
+        """Another round of the wave begins without the store having been told of this one's end."""
+        if prepared:
+            self.state.prepare_commit(self.txid)
+        self.begin()
+
+    @rule()
+    def move_to_another_worker(self) -> None:
+        self.fence = Fence(1, self.fence.seq + 1)
+        self.storage.rollback(self.fence)
+        self.state = KeyValueState(self.provider.open("t:count-0"), **self.limits)
+        self.begin()
+
+    @precondition(lambda self: hasattr(self, "storage"))
+    @invariant()
+    def nothing_is_visible_before_its_commit(self) -> None:
+        stored = {key: value for page in self.storage.scan() for key, value in page}
+        assert stored == {typed(key): pack(value) for key, value in self.committed.values()}
+
+
+KeyValueStateMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestKeyValueState = KeyValueStateMachine.TestCase
+
+
+@pytest.fixture
+def state() -> KeyValueState[Any, Any]:
+    made: KeyValueState[Any, Any] = KeyValueState(MemoryStateProvider().open("t:count-0"))
+    made.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    return made
+
+
+@pytest.mark.parametrize("key", [["a"], {"a": 1}, {1}, ("a", ["b"]), bytearray(b"a")])
+def test_a_mutable_key_is_refused_and_named(state: KeyValueState[Any, Any], key: Any) -> None:
+    with pytest.raises(UnsupportedValue, match="t:count-0"):
+        state.put(key, 1)
+    assert dict(state.items()) == {}
+
+
+@pytest.mark.parametrize("value", [object(), [object()], {"a": {1: lambda: 0}}, "\ud800", Ellipsis])
+def test_an_unsupported_value_is_refused_and_the_old_one_stays(state: KeyValueState[Any, Any], value: Any) -> None:
+    state.put("key", 1)
+    with pytest.raises(UnsupportedValue, match="'key'"):
+        state.put("key", value)
+    assert state["key"] == 1
+
+
+def test_the_mapping_protocol(state: KeyValueState[Any, Any]) -> None:
+    state["a"] = 1
+    state.put_many({"b": 2, "c": 3})
+    assert state["a"] == 1
+    assert "b" in state
+    assert sorted(state) == sorted(state.keys()) == ["a", "b", "c"]
+    assert sorted(state.values()) == [1, 2, 3]
+    del state["a"]
+    with pytest.raises(KeyError, match="a"):
+        state["a"]
+    with pytest.raises(KeyError, match="a"):
+        del state["a"]
+    assert state.get_many(["a", "b"]) == {"b": 2}
+    state.delete_many(["b", "c"])
+    assert not state
+
+
+def test_a_stored_none_is_not_an_absent_value(state: KeyValueState[Any, Any]) -> None:
+    state["a"] = None
+    assert "a" in state
+    assert state.get("a", 5) is None
+    assert state.get("b", 5) == 5
+
+
+def test_a_state_is_refused_outside_a_wave() -> None:
+    with pytest.raises(StateError, match="outside a wave"):
+        KeyValueState(MemoryStateProvider().open("n")).get("a")
+
+
+def committed_store(codec: Any = None) -> MemoryStateProvider:
+    provider = MemoryStateProvider()
+    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"), key_codec=codec, value_codec=codec)
+    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    state["a"] = 1
+    state.commit()
+    return provider
+
+
+def test_a_namespace_written_with_another_codec_is_refused_before_the_first_read_and_write() -> None:
+    provider = committed_store(JsonCodec())
+    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
+    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    with pytest.raises(CodecMismatch, match="json/1"):
+        state.get("a")
+    state.put("b", 1)
+    with pytest.raises(CodecMismatch):
+        state.prepare_commit(1)
+
+
+def test_bytes_in_the_store_that_nobody_encoded_are_reported_with_namespace_and_key() -> None:
+    provider = committed_store()
+    storage = provider.open("n")
+    storage.write(Fence(1, 1), {pack("a"): b"\xc1 not msgpack"}, storage.head().codec)
+    state: KeyValueState[Any, Any] = KeyValueState(storage)
+    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    with pytest.raises(StateCorrupted, match="key 'a'"):
+        state.get("a")
+
+
+@pytest.mark.parametrize("use", [lambda state: state.get("a"), lambda state: state.prepare_commit(state.put("b", 1) or 4)])
+def test_a_store_that_is_not_where_the_driver_knows_it_to_be_is_noticed(use: Any) -> None:
+    state: KeyValueState[Any, Any] = KeyValueState(committed_store().open("n"))
+    state.begin(AttemptScope(Fence(1, 9), 4, "b" * 32, 3, "c" * 32))
+    with pytest.raises(StateRegressed) as caught:
+        use(state)
+    assert "txid 3" in caught.value.expected
+    assert "txid 0" in caught.value.found
+
+
+def test_a_fenced_attempt_is_refused_at_its_first_read() -> None:
+    provider = committed_store()
+    provider.open("n").raise_fence(Fence(2, 0))
+    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
+    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    with pytest.raises(Fenced):
+        state.get("a")
