@@ -167,10 +167,14 @@ class KeyValueState(State, Generic[K, V]):
         Raises:
             UnsupportedValue: The key is mutable, or the key or value cannot be encoded. The state is as before.
         """
-        held = self._encoding.hold_key(key)
-        self._known[held] = value if type(value) is int else self._encoding.hold_value(key, value)
-        self._updated[held] = None
-        if len(self._updated) >= self._pending_entries:
+        # The path of every counter: a key that was read before, or put, has been checked.
+        kind = type(key)
+        known = self._known
+        held = key if (kind is str or kind is int) and key in known else self._encoding.hold_key(key)
+        known[held] = value if type(value) is int else self._encoding.hold_value(key, value)
+        updated = self._updated
+        updated[held] = None
+        if len(updated) >= self._pending_entries:
             self._stage_updates()
 
     def delete(self, key: K) -> V | None:
