@@ -108,36 +108,25 @@ class KeyValueStateMachine(RuleBasedStateMachine):
         assert found == self.pending
         assert len(self.state) == len(self.pending)
 
-    @rule()
-    def commit(self) -> None:
-        self.state.prepare_commit(self.txid)
-        self.state.prepare_commit(self.txid)  # a repeated PREPARE changes nothing
-        if self.state.seal is not None:
-            self.storage.commit(self.fence, self.txid, self.attempt)
-            self.at = (self.txid, self.attempt)
-        self.committed = self.pending
-        self.begin()
+    @rule(end=st.sampled_from(["commit", "roll back", "abandon", "another worker"]), prepared=st.booleans())
+    def end_wave(self, end: str, prepared: bool) -> None:
+        """One rule for all ends, so that most steps lie within a wave.
 
-    @rule(prepared=st.booleans())
-    def roll_back(self, prepared: bool) -> None:
-        if prepared:
+        An abandoned wave is one whose next round begins without the store having been told of this one's end.
+        """
+        if end == "commit" or prepared:
             self.state.prepare_commit(self.txid)
-        self.fence = Fence(1, self.fence.seq + 1)
-        self.storage.rollback(self.fence)
-        self.begin()
-
-    @rule(prepared=st.booleans())
-    def be_abandoned(self, prepared: bool) -> None:
-        """Another round of the wave begins without the store having been told of this one's end."""
-        if prepared:
-            self.state.prepare_commit(self.txid)
-        self.begin()
-
-    @rule()
-    def move_to_another_worker(self) -> None:
-        self.fence = Fence(1, self.fence.seq + 1)
-        self.storage.rollback(self.fence)
-        self.state = KeyValueState(self.provider.open("t:count-0"), **self.limits)
+            self.state.prepare_commit(self.txid)  # a repeated PREPARE changes nothing
+        if end == "commit":
+            if self.state.seal is not None:
+                self.storage.commit(self.fence, self.txid, self.attempt)
+                self.at = (self.txid, self.attempt)
+            self.committed = self.pending
+        elif end != "abandon":
+            self.fence = Fence(1, self.fence.seq + 1)
+            self.storage.rollback(self.fence)
+        if end == "another worker":
+            self.state = KeyValueState(self.provider.open("t:count-0"), **self.limits)
         self.begin()
 
     @precondition(lambda self: hasattr(self, "storage"))
@@ -147,7 +136,7 @@ class KeyValueStateMachine(RuleBasedStateMachine):
         assert stored == {typed(key): pack(value) for key, value in self.committed.values()}
 
 
-KeyValueStateMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+KeyValueStateMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 TestKeyValueState = KeyValueStateMachine.TestCase
 
 
