@@ -168,7 +168,7 @@ class RedisClient:
                 raise error
 
         try:
-            return Retry(ExponentialBackoff(cap=0.25, base=0.01), 20).call_with_retry(run, failed)
+            return Retry(ExponentialBackoff(cap=0.25, base=0.01), -1).call_with_retry(run, failed)
         except DataError:
             raise  # keys or values that are no bytes: a fault of ours
         except (RedisError, OSError) as error:
@@ -186,7 +186,7 @@ class RedisClient:
         if isinstance(error, AuthenticationError | AuthorizationError) or said("NOAUTH", "WRONGPASS"):
             return ConfigError(f"{server} refused the login ({text}): check username and password", key=_KEY)
         if isinstance(error, NoPermissionError) or said(
-            "NOPERM", "ACL failure", "No permissions", "no permissions"
+            "NOPERM", "ACL failure", "The user executing the script", "o permissions"
         ):
             user = server.username or "default"
             return ConfigError(

@@ -36,8 +36,13 @@ local function refused(known)
   return {'refused', books, committed, known or false}
 end
 
+-- Nil for what Anchorbolt cannot have written; a longer number could not be compared.
+local function number(text)
+  return #text < 16 and string.match(text, '^%d+$') and tonumber(text)
+end
+
 local function fenced()
-  local generation, seq = tonumber(books[1] or '0'), tonumber(books[2] or '0')
+  local generation, seq = number(books[1] or '0'), number(books[2] or '0')
   if not generation or not seq then return true end
   local g, s = tonumber(ARGV[1]), tonumber(ARGV[2])
   return g < generation or (g == generation and s < seq)
@@ -236,11 +241,20 @@ local applied = promoted and tonumber(redis.call('HGET', prepare, 'applied')) or
 redis.call('HLEN', data)
 local some = unpacked(source, applied, record.chunks)
 
+-- Were HDEL refused to this user further down, half of the updates would have been applied. And maxmemory, which Redis
+-- looks at no more after a script's first write, does not keep a decided commit from being finished.
+redis.call('HDEL', fence, 'nothing')
 raise_fence()
 if not promoted then
   for _, other in ipairs(redis.call('HKEYS', attempts)) do
     if other ~= attempt then drop(other) end
   end
+end
+local complete = applied + #some == record.chunks
+if not promoted and not complete then
+  redis.call('RENAME', source, prepare)
+  redis.call('HSET', txids, 'prepare', txid)
+  redis.call('HSET', fence, 'promoted', attempt)
 end
 for _, items in ipairs(some) do
   local puts, deletes = {}, {}
@@ -255,21 +269,15 @@ for _, items in ipairs(some) do
   put(data, puts, 1)
   if #deletes > 0 then redis.call('HDEL', data, unpack(deletes)) end
 end
-applied = applied + #some
-if applied == record.chunks then
+if complete then
   redis.call('HSET', txids, 'prepare', txid, 'commit', txid)
   redis.call('HSET', fence, 'winner', attempt)
   redis.call('HDEL', fence, 'promoted')
   redis.call('UNLINK', source, attempts)
   return {'done'}
 end
-if not promoted then
-  redis.call('RENAME', source, prepare)
-  redis.call('HSET', txids, 'prepare', txid)
-  redis.call('HSET', fence, 'promoted', attempt)
-end
 -- In the same step as what it counts: a restart that loses the one loses the other.
-redis.call('HSET', prepare, 'applied', applied)
+redis.call('HSET', prepare, 'applied', applied + #some)
 return {'more'}
 """
 )

@@ -81,7 +81,7 @@ class DataConformance(ConformanceBase):
 
         attempt = staged(storage, *_sliced(list(updates.items()), slice_size), txid=1, base=0)
         assert storage.get_many(keys) == [before.get(key) for key in keys]
-        assert storage.get_many(keys, attempt) == [expected.get(key) for key in keys]
+        assert storage.get_many(keys[::-1], attempt) == [expected.get(key) for key in keys[::-1]]
         assert entries(storage) == before
         assert entries(storage, attempt) == expected
 

@@ -37,10 +37,12 @@ Outcome = tuple[str, object]
 class Agreement(RuleBasedStateMachine):
     """Two handles of one namespace, on the backend under test and on the reference; every call goes to both."""
 
-    def __init__(self, provider: StateProvider) -> None:
+    provider: StateProvider
+
+    def __init__(self) -> None:
         super().__init__()
         self.namespace = f"agreement:{uuid.uuid4().hex}"
-        self.providers = [MemoryStateProvider(), provider]
+        self.providers = [MemoryStateProvider(), self.provider]
         self.storages = [[self.open(each) for each in self.providers] for _ in range(2)]
         self.last: Callable[[], Outcome] | None = None
 
@@ -84,7 +86,25 @@ class Agreement(RuleBasedStateMachine):
         updates: list[tuple[bytes, bytes | None]],
         codec: str,
     ) -> None:
-        self.both(handle, lambda storage: storage.stage(fence, txid, attempt, base, number, updates, codec))
+        self.stage(handle, fence, txid, attempt, base, number, updates, codec)
+
+    def stage(
+        self,
+        handle: int,
+        fence: Fence,
+        txid: int,
+        attempt: str,
+        base: int,
+        number: int,
+        updates: list[tuple[bytes, bytes | None]],
+        codec: str,
+    ) -> Outcome:
+        return self.both(
+            handle, lambda storage: storage.stage(fence, txid, attempt, base, number, updates, codec)
+        )
+
+    def seal(self, handle: int, fence: Fence, attempt: str, seal: Seal) -> Outcome:
+        return self.both(handle, lambda storage: storage.seal(fence, attempt, seal))
 
     @rule(
         handle=handles,
@@ -97,17 +117,13 @@ class Agreement(RuleBasedStateMachine):
     ) -> None:
         head = self.storages[0][0].head()
         fence = Fence(head.fence.generation, head.fence.seq + higher)
+        txid, codec = head.committed + 1, head.codec or "one"
         for number, some in enumerate(updates):
-            self.both(
-                handle,
-                lambda storage, number=number, some=some: storage.stage(
-                    fence, head.committed + 1, attempt, head.committed, number, some, head.codec or "one"
-                ),
-            )
+            self.stage(handle, fence, txid, attempt, head.committed, number, some, codec)
 
     @rule(handle=handles, fence=fences, attempt=attempts, seal=st.builds(Seal, st.integers(0, 3), st.just(0)))
     def seal_anything(self, handle: int, fence: Fence, attempt: str, seal: Seal) -> None:
-        self.both(handle, lambda storage: storage.seal(fence, attempt, seal))
+        self.seal(handle, fence, attempt, seal)
 
     @rule(handle=handles, attempt=attempts, updates=items, commit=st.booleans())
     def finish_an_attempt(
@@ -115,25 +131,15 @@ class Agreement(RuleBasedStateMachine):
     ) -> None:
         """Add what may be its last slice, or the first one, seal it, and commit it."""
         head = self.storages[0][0].head()
+        txid, codec = head.committed + 1, head.codec or "one"
         for number in range(3):
-            kind, seal = self.both(
-                handle,
-                lambda storage, number=number: storage.stage(
-                    head.fence,
-                    head.committed + 1,
-                    attempt,
-                    head.committed,
-                    number,
-                    updates,
-                    head.codec or "one",
-                ),
-            )
+            kind, seal = self.stage(handle, head.fence, txid, attempt, head.committed, number, updates, codec)
             if kind == "returned":
                 assert isinstance(seal, Seal)
-                self.both(handle, lambda storage, seal=seal: storage.seal(head.fence, attempt, seal))
+                self.seal(handle, head.fence, attempt, seal)
                 break
         if commit:
-            self.both(handle, lambda storage: storage.commit(head.fence, head.committed + 1, attempt))
+            self.both(handle, lambda storage: storage.commit(head.fence, txid, attempt))
 
     @rule(handle=handles, fence=fences, txid=txids, attempt=attempts)
     def commit_anything(self, handle: int, fence: Fence, txid: int, attempt: str) -> None:
@@ -186,6 +192,13 @@ class Agreement(RuleBasedStateMachine):
                 storage.close()
 
 
+def agreement_of(under_test: StateProvider) -> type[Agreement]:
+    class AgreementOfOne(Agreement):
+        provider = under_test
+
+    return AgreementOfOne
+
+
 def outcome(call: Callable[[StateStorage], Any], storage: StateStorage) -> Outcome:
     try:
         return "returned", call(storage)
@@ -205,9 +218,9 @@ RUN = settings(max_examples=120, stateful_step_count=40, suppress_health_check=l
 
 def test_sqlite_agrees_with_the_reference(directory: Path) -> None:
     provider = SqliteStateProvider(str(directory))
-    run_state_machine_as_test(lambda: Agreement(provider), settings=RUN)
+    run_state_machine_as_test(agreement_of(provider), settings=RUN)
 
 
 def test_redis_agrees_with_the_reference(redis_database: RedisServer) -> None:
     provider = RedisStateProvider(redis_database.host, redis_database.port)
-    run_state_machine_as_test(lambda: Agreement(provider), settings=RUN)
+    run_state_machine_as_test(agreement_of(provider), settings=RUN)

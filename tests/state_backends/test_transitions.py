@@ -41,8 +41,8 @@ def test_names_of_topologies_and_components_make_namespaces(name: str) -> None:
         "$",
         "a:*",
         "A" * 129,
-    ]
-    + [":".join(["a" * 100] * 3)],
+        ":".join(["a" * 100] * 3),
+    ],
 )
 def test_names_that_some_store_could_not_take_are_refused_by_each(
     name: str, each_provider: StateProvider

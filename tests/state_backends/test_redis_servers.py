@@ -1,0 +1,223 @@
+"""Redis servers of all kinds: locked, encrypted, out of reach, out of room, or no Redis at all."""
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from contextlib import closing
+
+import pytest
+
+from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
+from anchorbolt.secret import Secret
+from anchorbolt.state_backends.base import StateStorage
+from anchorbolt.state_backends.redis import RedisStateProvider, RedisTls
+from anchorbolt.testing.conformance_base import FIRST, committed, entries, stage, staged
+from tests.conftest import StartRedis
+from tests.state_backends.fake_server import answering
+from tests.support.certificates import Certificates
+from tests.support.redis_server import RedisServer, RedisUser, free_port
+
+NS = "words:count-0"
+PASSWORD = "correct-horse-battery-staple"
+# What the documentation tells an administrator to allow.
+RULES = (
+    "~words:* -@all +evalsha +script|load +scan +hmget +hget +hgetall +hkeys +hlen +hscan +hset +hdel +hincrby +unlink "
+    "+rename +select"
+)
+
+
+def refusal(provider: RedisStateProvider) -> AnchorboltError:
+    """Return the error of the first call, after looking for the password in everything that might be printed."""
+    with closing(provider.open(NS)) as storage, pytest.raises(AnchorboltError) as caught:
+        storage.claim()
+    error = caught.value
+    printed = "".join(traceback.format_exception(error)) + repr(error) + repr(pickle.dumps(error))
+    assert PASSWORD not in printed
+    assert f"{provider.host}:{provider.port}" in str(error)
+    return error
+
+
+def work(storage: StateStorage) -> None:
+    """Take every step once."""
+    storage.raise_fence(storage.claim())
+    storage.write(FIRST, {b"w": b"1"}, "conformance/1")
+    stage(storage, [(b"a", b"0")])
+    storage.rollback(FIRST)
+    stage(storage, [(b"loser", b"1")])
+    attempt = staged(storage, *([(b"%d-%d" % (part, n), b"1") for n in range(2_000)] for part in range(4)))
+    assert len(entries(storage, attempt)) == 8_001
+    storage.commit(FIRST, 0, attempt)
+    committed(storage, [(b"w", None)], txid=1, base=0)
+    assert len(entries(storage)) == 8_000
+
+
+def test_a_password_opens_the_server(start_redis: StartRedis) -> None:
+    server = start_redis(password=PASSWORD)
+    with closing(RedisStateProvider(server.host, server.port, password=Secret(PASSWORD)).open(NS)) as storage:
+        work(storage)
+
+
+@pytest.mark.parametrize("password", [None, Secret(PASSWORD + "!")])
+def test_a_wrong_password_is_a_configuration_error_at_once(
+    start_redis: StartRedis, password: Secret | None
+) -> None:
+    server = start_redis(password="another")
+    error = refusal(RedisStateProvider(server.host, server.port, password=password))
+    assert isinstance(error, ConfigError)
+    assert "username and password" in str(error)
+
+
+def test_a_user_with_the_documented_rights_can_do_everything(start_redis: StartRedis) -> None:
+    server = start_redis(users={"anchor": RedisUser("pw", RULES)})
+    provider = RedisStateProvider(
+        server.host, server.port, username="anchor", password=Secret("pw"), database=3
+    )
+    with closing(provider.open(NS)) as storage:
+        work(storage)
+    assert list(provider.namespaces("words:")) == [NS]
+
+
+@pytest.mark.parametrize("rules", [RULES.replace("words", "other"), RULES + " -hincrby", RULES + " -evalsha"])
+def test_a_user_without_the_rights_is_named(start_redis: StartRedis, rules: str) -> None:
+    server = start_redis(users={"anchor": RedisUser(PASSWORD, rules)})
+    error = refusal(
+        RedisStateProvider(server.host, server.port, username="anchor", password=Secret(PASSWORD))
+    )
+    assert isinstance(error, ConfigError)
+    assert "'anchor'" in str(error)
+    assert "EVALSHA" in str(error)
+
+
+@pytest.mark.parametrize("missing", ["hdel", "rename", "unlink"])
+def test_a_right_that_is_missing_for_a_commit_leaves_the_data_whole(
+    start_redis: StartRedis, missing: str
+) -> None:
+    server = start_redis(users={"anchor": RedisUser("pw", f"{RULES} -{missing}")})
+    provider = RedisStateProvider(server.host, server.port, username="anchor", password=Secret("pw"))
+    updates = {b"%d" % number: b"1" for number in range(6_000)}
+    with closing(provider.open(NS)) as storage, server.client() as client:
+        attempt = staged(storage, list(updates.items()))
+        with pytest.raises(ConfigError, match="anchor"):
+            storage.commit(FIRST, 0, attempt)
+        assert entries(storage) in ({}, updates)
+        client.execute_command("ACL", "SETUSER", "anchor", f"+{missing}")
+        storage.commit(FIRST, 0, attempt)
+        assert entries(storage) == updates
+
+
+def test_a_connection_is_encrypted_and_verified(start_redis: StartRedis, certificates: Certificates) -> None:
+    server = start_redis(tls=True, tls_auth_clients="yes")
+    tls = RedisTls(
+        str(certificates.authority), str(certificates.client_certificate), str(certificates.client_key)
+    )
+    provider = pickle.loads(pickle.dumps(RedisStateProvider("localhost", server.port, tls=tls)))  # noqa: S301
+    with closing(provider.open(NS)) as storage:
+        work(storage)
+
+
+def test_an_unknown_authority_is_refused_unless_verification_is_off(start_redis: StartRedis) -> None:
+    server = start_redis(tls=True)
+    error = refusal(RedisStateProvider(server.host, server.port, tls=RedisTls(), timeout_ms=200))
+    assert isinstance(error, StateUnavailable)
+    assert "certificate" in str(error)
+    unverified = RedisStateProvider(server.host, server.port, tls=RedisTls(verify=False))
+    with closing(unverified.open(NS)) as storage:
+        work(storage)
+
+
+def test_a_certificate_for_another_host_is_refused(
+    start_redis: StartRedis, certificates: Certificates
+) -> None:
+    server = start_redis(tls=True)
+    tls = RedisTls(str(certificates.authority))
+    error = refusal(RedisStateProvider("127.0.0.2", server.port, tls=tls, timeout_ms=200))
+    assert isinstance(error, StateUnavailable)
+
+
+def test_a_tls_file_that_is_not_there_is_named_before_connecting() -> None:
+    with pytest.raises(ConfigError, match=r"/nowhere/ca\.pem"):
+        RedisStateProvider(tls=RedisTls("/nowhere/ca.pem")).open(NS)
+
+
+def test_a_plain_connection_to_a_tls_port_is_refused(start_redis: StartRedis) -> None:
+    server = start_redis(tls=True)
+    assert isinstance(refusal(RedisStateProvider(server.host, server.port, timeout_ms=200)), StateUnavailable)
+
+
+def test_a_server_that_does_not_run_is_named_with_host_and_port() -> None:
+    provider = RedisStateProvider("127.0.0.1", free_port(), password=Secret(PASSWORD), timeout_ms=200)
+    error = refusal(provider)
+    assert isinstance(error, StateUnavailable)
+    assert error.namespace == NS
+
+
+def test_a_host_that_does_not_exist_is_named() -> None:
+    provider = RedisStateProvider("redis.invalid", 6379, password=Secret(PASSWORD), timeout_ms=200)
+    assert isinstance(refusal(provider), StateUnavailable)
+
+
+@pytest.mark.parametrize(
+    ("reply", "complaint"),
+    [
+        (b"", "did not answer within 100 ms"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not answer as Redis does"),
+        (b"-LOADING Redis is loading the dataset in memory\r\n", "still loading"),
+        (b"-MISCONF Redis is configured to save RDB snapshots\r\n", "cannot save to its disk"),
+        (b"-BUSY Redis is busy running a script.\r\n", "busy with somebody's script"),
+        (b"-ERR unknown command 'EVALSHA'\r\n", "Redis 5 or newer"),
+    ],
+)
+def test_a_server_that_cannot_serve_is_reported_with_the_reason(reply: bytes, complaint: str) -> None:
+    with answering(reply) as port:
+        provider = RedisStateProvider("127.0.0.1", port, password=None, timeout_ms=100)
+        error = refusal(provider)
+    assert isinstance(error, StateError)
+    assert complaint in str(error)
+
+
+@pytest.mark.parametrize(
+    "reply", [b"-MOVED 866 127.0.0.1:7001\r\n", b"-CLUSTERDOWN Hash slot not served\r\n"]
+)
+def test_a_node_of_a_cluster_is_a_configuration_error(reply: bytes) -> None:
+    with answering(reply) as port:
+        error = refusal(RedisStateProvider("127.0.0.1", port, timeout_ms=100))
+    assert isinstance(error, ConfigError)
+    assert "redis-cluster" in str(error)
+
+
+def test_a_database_that_does_not_exist_is_a_configuration_error(redis_database: RedisServer) -> None:
+    error = refusal(RedisStateProvider(redis_database.host, redis_database.port, database=999))
+    assert isinstance(error, ConfigError)
+    assert "999" in str(error)
+
+
+def test_a_replica_is_refused_for_writing_and_read_from(start_redis: StartRedis) -> None:
+    server = start_redis()
+    provider = RedisStateProvider(server.host, server.port)
+    with closing(provider.open(NS)) as storage, server.client() as client:
+        committed(storage, [(b"a", b"1")])
+        client.replicaof("127.0.0.1", str(free_port()))
+        with pytest.raises(StateUnavailable, match="read-only replica"):
+            storage.claim()
+        assert storage.get_many([b"a"]) == [b"1"]
+        client.replicaof("NO", "ONE")
+        storage.claim()
+
+
+def test_a_server_without_memory_is_named_and_still_takes_what_was_decided(start_redis: StartRedis) -> None:
+    server = start_redis()
+    provider = RedisStateProvider(server.host, server.port)
+    with closing(provider.open(NS)) as storage, server.client() as client:
+        committed(storage, [(b"a", b"1")])
+        attempt = staged(storage, [(b"a", b"2")], txid=1, base=0)
+        before = storage.head()
+        client.config_set("maxmemory", "1")
+        with pytest.raises(StateUnavailable, match="maxmemory"):
+            stage(storage, [(b"b", b"x" * 1000)], txid=1, base=0)
+        assert storage.head() == before
+        assert entries(storage) == {b"a": b"1"}
+        storage.commit(FIRST, 1, attempt)
+        assert entries(storage) == {b"a": b"2"}
+        client.config_set("maxmemory", "0")
+        committed(storage, [(b"a", b"3")], txid=2, base=1)
