@@ -8,7 +8,13 @@ from anchorbolt import errors
 from anchorbolt.cli import exit_codes
 
 BEFORE_THE_START = {
-    exit_codes.JOB_FAILED: {"AnchorboltError", "BoltError", "WaveFailed", "SerializationError", "UnsupportedValue"},
+    exit_codes.JOB_FAILED: {
+        "AnchorboltError",
+        "BoltError",
+        "WaveFailed",
+        "SerializationError",
+        "UnsupportedValue",
+    },
     exit_codes.WRONG_USAGE: {"ConfigError", "TopologyError", "JobError"},
     exit_codes.PLATFORM_UNUSABLE: {"PlatformError"},
     exit_codes.STATE_REFUSED: {

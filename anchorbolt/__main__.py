@@ -1,0 +1,8 @@
+"""`python -m anchorbolt`: the same as the command `anchorbolt`."""
+
+from anchorbolt.cli.main import main
+
+__all__: list[str] = []
+
+if __name__ == "__main__":
+    main()

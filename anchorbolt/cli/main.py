@@ -1,0 +1,102 @@
+"""The command `anchorbolt`: its arguments, by Typer, and the process around a run. What a run does is in `run`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import anchorbolt
+from anchorbolt.cli import exit_codes
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    help="Storm-style topologies on Apache Spark, with durable, exactly-once state.",
+    no_args_is_help=True,
+    add_completion=False,
+    # Its tracebacks can show the values of variables, and so a password.
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command with the arguments of this process, and exit with its code."""
+    app(prog_name="anchorbolt")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"anchorbolt {anchorbolt.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def anchorbolt_command(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Storm-style topologies on Apache Spark, with durable, exactly-once state."""
+
+
+@app.command(
+    epilog="Exit codes: 0 finished or stopped clean; 1 the job failed; 2 wrong usage, job, configuration or topology; "
+    "3 no usable Java or Spark; 4 the state store refused or cannot be reached; 130 left at once by a second Ctrl-C."
+)
+def run(
+    job: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE:NAME",
+            show_default=False,
+            help="A topology, or a function that builds one, with or without a parameter 'conf'. MODULE is a dotted "
+            "module, looked for in the current directory first, or a .py file.",
+        ),
+    ],
+    conf: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", show_default=False, help="Configuration, a YAML or JSON file."),
+    ] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            show_default=False,
+            help="Set one key over what the file says; VALUE as in YAML, inner keys dotted. May be repeated. Not for "
+            "passwords: those come by passwordEnv or passwordFile.",
+        ),
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="URL", show_default=False, help="Spark master. [default: local[*]]"),
+    ] = None,
+    until_empty: Annotated[
+        bool, typer.Option("--until-empty", help="Process what the source holds now, and end.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Show the engine's own log, and whole tracebacks of errors.")
+    ] = False,
+) -> None:
+    """Run a job's topology on Spark until it is stopped, going on from where it was.
+
+    Ctrl-C or SIGTERM finish the current wave and stop clean; a second Ctrl-C leaves at once.
+    """
+    # Not at the top, so that --help and --version do not wait for what only a run needs.
+    from anchorbolt.cli.display import choose_display
+    from anchorbolt.cli.run import RunOptions, run_job
+    from anchorbolt.cli.spark_engine import SparkEngine
+
+    options = RunOptions(job, conf, tuple(overrides or ()), until_empty, verbose)
+    code = run_job(options, SparkEngine(master), choose_display())
+    if code == exit_codes.LEFT_AT_ONCE:
+        # Leaving Python the usual way would wait for the threads of the wave. Spark ends with this process.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    raise typer.Exit(code)

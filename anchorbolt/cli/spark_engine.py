@@ -1,0 +1,51 @@
+"""Spark as a run from the command line sees it: a session of the command's own, which ends with it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from anchorbolt.engine.handle import RunHandle, WaveListener
+from anchorbolt.topology.graph import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["SparkEngine"]
+
+_log = logging.getLogger("anchorbolt.cli")
+
+
+class SparkEngine:
+    """See `anchorbolt.cli.run.Engine`."""
+
+    def __init__(self, master: str | None) -> None:
+        """Make an engine on a Spark master, `local[*]` by default."""
+        self._master = master
+        self._spark: SparkSession | None = None
+
+    def connect(self, app_name: str) -> str:
+        """See `Engine.connect`."""
+        from anchorbolt.engine.spark.session import build_session
+
+        self._spark = build_session(app_name, self._master)
+        return f"Spark {self._spark.version}, {self._spark.sparkContext.master}"
+
+    def submit(
+        self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
+    ) -> RunHandle:
+        """See `Engine.submit`."""
+        from anchorbolt.engine.spark.cluster import SparkCluster
+
+        return SparkCluster(self._spark).submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
+
+    def close(self) -> None:
+        """See `Engine.close`."""
+        if self._spark is None:
+            return
+        try:
+            self._spark.stop()
+        except Exception as error:  # whatever py4j raises where the JVM has died
+            _log.info("Spark did not stop in good order: %s", error)
+        self._spark = None

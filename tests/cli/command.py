@@ -1,0 +1,173 @@
+"""The command `anchorbolt` as a process in a session of its own, and what a test waits for in its output."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import signal
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 120.0
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.02)
+
+
+class Command:
+    """A started process; reads its output all the time. On a terminal, both streams are that terminal.
+
+    Attributes:
+        arguments: The whole command line.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        directory: Path,
+        env: dict[str, str] | None = None,
+        terminal: bool = False,
+    ) -> None:
+        self.arguments = list(arguments)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+        self._texts: dict[str, bytes] = {"out": b"", "err": b""}
+        master, slave = pty.openpty() if terminal else (-1, -1)
+
+        def own_terminal() -> None:
+            fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+
+        if terminal:
+            environment |= {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
+        self._process = subprocess.Popen(
+            self.arguments,
+            cwd=directory,
+            env=environment,
+            stdin=slave if terminal else subprocess.DEVNULL,
+            stdout=slave if terminal else subprocess.PIPE,
+            stderr=slave if terminal else subprocess.PIPE,
+            start_new_session=True,
+            preexec_fn=own_terminal if terminal else None,
+        )
+        self.pid = self._process.pid
+        self._terminal = master
+        if terminal:
+            os.close(slave)
+            self._files = {"out": master}
+        else:
+            assert self._process.stdout is not None
+            assert self._process.stderr is not None
+            self._files = {"out": self._process.stdout.fileno(), "err": self._process.stderr.fileno()}
+        self._readers = [
+            threading.Thread(target=self._read, args=(name,), daemon=True) for name in self._files
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def out(self) -> str:
+        """Standard output until now."""
+        return self._texts["out"].decode(errors="replace")
+
+    @property
+    def err(self) -> str:
+        """Standard error until now."""
+        return self._texts["err"].decode(errors="replace")
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        """Wait until standard output holds a text, so many times."""
+        wait_until(
+            lambda: self.out.count(text) >= times or self._process.poll() is not None,
+            f"{text!r} from {self!r}",
+        )
+        assert self.out.count(text) >= times, repr(self)
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the process alone."""
+        self._process.send_signal(number)
+
+    def send_to_group(self, number: signal.Signals) -> None:
+        """Send a signal to the process and all that it started and that are still in its group."""
+        os.killpg(self.pid, number)
+
+    def type(self, keys: bytes) -> None:
+        """Type on its terminal."""
+        os.write(self._terminal, keys)
+
+    def end(self) -> int:
+        """Wait for its end, and return its exit code."""
+        try:
+            code = self._process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"it does not end: {self!r}") from None
+        for reader in self._readers:
+            reader.join(PATIENCE_S)
+        return code
+
+    def session(self) -> list[int]:
+        """Return the processes of its session that are alive: Java and Python's workers among them."""
+        found = []
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit():
+                try:
+                    fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                except OSError:  # it has ended meanwhile
+                    continue
+                if int(fields[3]) == self.pid and fields[0] != "Z":
+                    found.append(int(folder.name))
+        return found
+
+    def command_lines(self) -> str:
+        """Return the arguments of all processes of its session, as `ps` shows them."""
+        lines = []
+        for process in self.session():
+            try:
+                lines.append(Path(f"/proc/{process}/cmdline").read_text().replace("\0", " "))
+            except OSError:
+                continue
+        return "\n".join(lines)
+
+    def close(self) -> None:
+        """Kill what is left of its session."""
+        for process in self.session():
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        self._process.wait()
+        for reader in self._readers:
+            reader.join(PATIENCE_S)
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+        if self._terminal >= 0:
+            os.close(self._terminal)
+
+    def __repr__(self) -> str:
+        return f"{' '.join(self.arguments)}\n--- out\n{self.out}\n--- err\n{self.err}"
+
+    def _read(self, name: str) -> None:
+        while True:
+            try:
+                data = os.read(self._files[name], 65536)
+            except OSError:  # a terminal that nobody has open any more
+                return
+            if not data:
+                return
+            self._texts[name] += data
+
+
+def run_arguments(*arguments: str) -> list[str]:
+    """Return the command line of `anchorbolt run` with these arguments."""
+    return [sys.executable, "-m", "anchorbolt", "run", *arguments]

@@ -1,0 +1,271 @@
+"""`anchorbolt run` as its user runs it: a process of its own, on a real Spark."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+
+from tests.cli.command import Command, run_arguments, wait_until
+from tests.conftest import StartRedis
+
+pytestmark = pytest.mark.slow
+
+FILES = 8
+LINES = 40
+
+BOLTS = """
+from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
+from .texts import words
+
+class SplitSentence(BaseBasicBolt):
+    def execute(self, tup, collector):
+        for word in words(tup["sentence"]):
+            collector.emit((word,))
+    def declare_output_fields(self, declarer):
+        declarer.declare("word")
+
+class WordCount(BaseStatefulBolt):
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+    def init_state(self, state):
+        self.counts = state
+    def execute(self, tup):
+        word = tup["word"]
+        self.counts[word] = count = self.counts.get(word, 0) + 1
+        self.collector.emit((word, count), anchors=tup)
+        self.collector.ack(tup)
+    def declare_output_fields(self, declarer):
+        declarer.declare("word", "count")
+"""
+
+WORD_COUNT = """
+from anchorbolt.bolts import ParquetSink
+from anchorbolt.spouts import StreamSpout
+from anchorbolt.topology import TopologyBuilder
+from .bolts import SplitSentence, WordCount
+
+def topology(conf):
+    def lines(spark):
+        return spark.readStream.option("maxFilesPerTrigger", 1).text("in/")
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", StreamSpout(lines, fields=["sentence"]))
+    builder.set_bolt("split", SplitSentence(), parallelism=2).shuffle_grouping("sentences")
+    builder.set_bolt("count", WordCount(), parallelism=2).fields_grouping("split", "word")
+    builder.set_bolt("out", ParquetSink("out")).global_grouping("count")
+    return builder.create_topology("word-count")
+"""
+
+ONE_FILE = """
+import sys, time
+from pathlib import Path
+from anchorbolt.bolts import BaseBasicBolt
+from anchorbolt.engine.spark.cluster import SparkCluster
+from anchorbolt.spouts import StreamSpout
+from anchorbolt.topology import TopologyBuilder
+
+class Note(BaseBasicBolt):
+    def execute(self, tup, collector):
+        Path("noted", tup["sentence"].split()[0]).touch()
+
+class Hang(BaseBasicBolt):
+    def execute(self, tup, collector):
+        Path("hanging").touch()
+        while True:
+            time.sleep(0.1)
+
+class Raise(BaseBasicBolt):
+    def execute(self, tup, collector):
+        raise ValueError("no such word: " + tup["sentence"].split()[0])
+
+def build(bolt):
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", StreamSpout(lambda spark: spark.readStream.text("in/"), fields=["sentence"]))
+    builder.set_bolt("bolt", bolt).shuffle_grouping("sentences")
+    return builder.create_topology("one-bolt")
+
+def noting(): return build(Note())
+def hanging(): return build(Hang())
+def raising(): return build(Raise())
+
+if __name__ == "__main__":
+    handle = SparkCluster().submit(build(Note()), {}, until_empty=True)
+    handle.await_termination()
+    print(handle.status.value, len(handle.reports), "waves")
+"""
+
+StartCommand = Callable[..., Command]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Where the person types: a package with a job, a job in one file, and some texts."""
+    generator = random.Random(20)
+    vocabulary = [f"word{number}" for number in range(60)]
+    (tmp_path / "in").mkdir()
+    for number in range(FILES):
+        lines = [" ".join(generator.choices(vocabulary, k=8)) for _ in range(LINES)]
+        (tmp_path / "in" / f"{number}.txt").write_text("\n".join(lines))
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "__init__.py").touch()
+    (tmp_path / "jobs" / "texts.py").write_text("def words(sentence):\n    return sentence.split()\n")
+    (tmp_path / "jobs" / "bolts.py").write_text(BOLTS)
+    (tmp_path / "jobs" / "word_count.py").write_text(WORD_COUNT)
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone" / "one_file.py").write_text(ONE_FILE)
+    (tmp_path / "noted").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def start(directory: Path) -> Iterator[StartCommand]:
+    """Start `anchorbolt run` with these arguments; whatever is left of it is killed afterwards."""
+    commands: list[Command] = []
+
+    def start_command(*arguments: str, **options: object) -> Command:
+        whole = [*run_arguments(*arguments), "--master", "local[2]"]
+        commands.append(Command(whole, directory=directory, **options))  # type: ignore[arg-type]
+        return commands[-1]
+
+    yield start_command
+    for command in commands:
+        command.close()
+
+
+def expected(directory: Path) -> Counter[str]:
+    return Counter(word for file in (directory / "in").iterdir() for word in file.read_text().split())
+
+
+def counted(directory: Path) -> Counter[str]:
+    """Return how often each word came out of the topology, having checked that it was counted without a gap."""
+    counts: dict[str, list[int]] = {}
+    for file in (directory / "out").glob("*.parquet"):
+        table = pq.read_table(file)  # type: ignore[no-untyped-call]
+        for word, count in zip(table["word"].to_pylist(), table["count"].to_pylist(), strict=True):
+            counts.setdefault(word, []).append(count)
+    for word, numbers in counts.items():
+        assert sorted(numbers) == list(range(1, len(numbers) + 1)), word
+    return Counter({word: len(numbers) for word, numbers in counts.items()})
+
+
+def test_a_package_is_run_until_its_source_is_empty_and_says_where_everything_is(
+    start: StartCommand, directory: Path
+) -> None:
+    command = start("jobs.word_count:topology", "--until-empty")
+    assert command.end() == 0, repr(command)
+    assert counted(directory) == expected(directory)
+    assert "word-count on Spark" in command.out
+    assert f"{directory}/anchorbolt-data/state" in command.out
+    assert f"checkpoint: {directory}/anchorbolt-data/word-count/checkpoint" in command.out
+    assert "recovery: started" in command.out
+    assert "wave 0:" in command.out
+    assert f"finished: {FILES} waves, {FILES * LINES:,} tuples" in command.out
+    assert "\x1b" not in command.out
+    assert "Traceback" not in command.err
+
+
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT to the process group", "Ctrl-C on the terminal"])
+def test_a_stopped_run_ends_clean_and_the_next_one_completes_it(
+    start: StartCommand, directory: Path, how: str
+) -> None:
+    first = start("jobs/word_count.py:topology", terminal=how.endswith("terminal"))
+    first.wait_for("wave 0:")
+    if how == "SIGTERM":
+        first.send(signal.SIGTERM)
+    elif how == "Ctrl-C on the terminal":
+        first.type(b"\x03")
+    else:
+        first.send_to_group(signal.SIGINT)
+    assert first.end() == 0, repr(first)
+    assert "stopped:" in first.out
+    assert "Traceback" not in first.out + first.err
+    if how == "Ctrl-C on the terminal":
+        assert "\x1b[" in first.out, "a terminal gets a live line"
+    wait_until(lambda: not first.session(), f"all processes gone: {first.session()}")
+    done = counted(directory)
+    assert 0 < done.total() < expected(directory).total(), "it was to be stopped in the middle"
+    second = start("jobs.word_count:topology", "--until-empty")
+    assert second.end() == 0, repr(second)
+    assert "recovery: resumed" in second.out
+    assert counted(directory) == expected(directory)
+
+
+def test_a_second_sigint_leaves_at_once_and_nothing_stays_behind(
+    start: StartCommand, directory: Path
+) -> None:
+    command = start("alone/one_file.py:hanging")
+    wait_until(lambda: (directory / "hanging").exists(), "the wave hangs")
+    command.send_to_group(signal.SIGINT)
+    command.wait_for("stopping after the current wave")
+    assert command.session()
+    command.send_to_group(signal.SIGINT)
+    assert command.end() == 130, repr(command)
+    assert "left at once" in command.err
+    assert "Traceback" not in command.err
+    wait_until(lambda: not command.session(), f"all processes gone: {command.session()}")
+
+
+def test_a_bolt_that_raises_shows_its_own_traceback_and_fails_the_job(
+    start: StartCommand, directory: Path
+) -> None:
+    command = start("alone/one_file.py:raising", "--until-empty", "--set", "topology.max.batch.retries=0")
+    assert command.end() == 1, repr(command)
+    shown = command.err[command.err.index("Traceback") :]
+    assert "one_file.py" in shown.splitlines()[1]
+    assert 'raise ValueError("no such word: "' in shown
+    assert "ValueError: no such word: word" in shown
+    assert "'bolt'" in shown
+    assert "/anchorbolt/" not in shown, "no traceback of ours"
+    assert "failed:" in command.out
+
+
+def test_a_job_file_runs_under_spark_submit(directory: Path) -> None:
+    program = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+    command = Command(
+        [program, "--master", "local[2]", "alone/one_file.py"],
+        directory=directory,
+        env={"SPARK_HOME": str(Path(pyspark.__file__).parent)},
+    )
+    try:
+        assert command.end() == 0, repr(command)
+        assert "FINISHED 1 waves" in command.out
+    finally:
+        command.close()
+    firsts = {
+        line.split()[0] for file in (directory / "in").iterdir() for line in file.read_text().splitlines()
+    }
+    assert {file.name for file in (directory / "noted").iterdir()} == firsts
+
+
+def test_a_password_shows_up_nowhere(start: StartCommand, directory: Path, start_redis: StartRedis) -> None:
+    password = "correct-horse-battery"
+    server = start_redis(password=password)
+    (directory / "redis.yaml").write_text(
+        "topology.state.provider: redis\n"
+        "topology.state.provider.config:\n"
+        f"  jedisPoolConfig: {{host: {server.host}, port: {server.port}, passwordEnv: STATE_PASSWORD}}\n"
+    )
+    command = start(
+        *("jobs.word_count:topology", "--conf", "redis.yaml", "--verbose"), env={"STATE_PASSWORD": password}
+    )
+    command.wait_for("wave ", times=2)
+    assert "org.apache.spark.deploy.SparkSubmit" in command.command_lines()
+    assert password not in command.command_lines()
+    command.send(signal.SIGTERM)
+    assert command.end() == 0, repr(command)
+    assert counted(directory).total() > 0
+    assert f"{server.host}:{server.port}" in command.out
+    assert password not in command.out + command.err
+    refused = start(
+        *("jobs.word_count:topology", "--conf", "redis.yaml", "--verbose"),
+        env={"STATE_PASSWORD": "wrong-horse"},
+    )
+    assert refused.end() == 4, repr(refused)
+    assert f"{server.host}:{server.port}" in refused.err
+    assert "wrong-horse" not in refused.out + refused.err
