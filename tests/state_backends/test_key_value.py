@@ -136,7 +136,7 @@ class KeyValueStateMachine(RuleBasedStateMachine):
         assert stored == {typed(key): pack(value) for key, value in self.committed.values()}
 
 
-KeyValueStateMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+KeyValueStateMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestKeyValueState = KeyValueStateMachine.TestCase
 
 
@@ -242,3 +242,11 @@ def test_a_fenced_attempt_is_refused_at_its_first_read() -> None:
     state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
     with pytest.raises(Fenced):
         state.get("a")
+
+
+def test_what_an_abandoned_attempt_had_staged_already_is_forgotten() -> None:
+    state: KeyValueState[Any, Any] = KeyValueState(committed_store().open("n"), pending_entries=1)
+    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    state["a"] = 5  # staged at once
+    state.begin(AttemptScope(Fence(1, 3), 1, "c" * 32, 0, "a" * 32))
+    assert state["a"] == 1
