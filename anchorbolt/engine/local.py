@@ -7,8 +7,10 @@ their tuples are encoded between them all the same, so that what works here work
 from __future__ import annotations
 
 import random
+import shutil
 import tempfile
 import threading
+import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -43,7 +45,7 @@ class LocalCluster:
         """Make a cluster; `seed` decides the order in which tasks run and messages arrive."""
         self._seed = seed
         self._memory = MemoryStateProvider()
-        self._places = tempfile.TemporaryDirectory(prefix="anchorbolt-local-")
+        self._places = _Places()
 
     def submit(
         self,
@@ -69,21 +71,35 @@ class LocalCluster:
             conf,
             shared_by_processes=False,
             shared_by_machines=False,
-            default_provider=self._memory,
-            default_location=join(self._places.name, topology.name),
+            memory=self._memory,
+            location=join(self._places.folder, topology.name),
         )
-        handle = _LocalRunHandle(topology, submission, on_wave, random.Random(self._seed))
+        handle = _LocalRunHandle(topology, submission, on_wave, random.Random(self._seed), self._places)
         handle.start(until_empty=until_empty)
         return handle
+
+
+class _Places:
+    """A temporary directory that goes when the last object that holds this goes."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="anchorbolt-local-")
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
 
 class _LocalRunHandle(RunHandle):
     """The handle of a topology that runs in this process."""
 
     def __init__(
-        self, topology: Topology, submission: Submission, listener: WaveListener | None, order: random.Random
+        self,
+        topology: Topology,
+        submission: Submission,
+        listener: WaveListener | None,
+        order: random.Random,
+        places: _Places,
     ) -> None:
         super().__init__(submission.plan, listener)
+        self._places = places
         plan = submission.plan
         folder = open_folder(plan.settings.checkpoint_location)
         self._source = open_source(topology, submission, folder)

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from anchorbolt.config import load_conf
 from anchorbolt.engine.plan import EngineSettings, ExecutionPlan
+from anchorbolt.errors import TopologyError
 from anchorbolt.state_backends.base import StateProvider
+from anchorbolt.state_backends.providers import provider_from
 from anchorbolt.topology.graph import Topology
 
 __all__ = ["Submission", "prepare_submission"]
@@ -31,3 +34,59 @@ class Submission:
     checkpoint_interval_ms: int
     patience_ms: float
     accept_new_query: bool
+
+
+def prepare_submission(
+    topology: Topology,
+    conf: Mapping[str, Any] | None,
+    *,
+    shared_by_processes: bool,
+    shared_by_machines: bool,
+    memory: StateProvider | None = None,
+    location: str | None = None,
+) -> Submission:
+    """Check the configuration and lay the topology out. Opens no store.
+
+    Args:
+        topology: The topology.
+        conf: Its configuration.
+        shared_by_processes: Whether its tasks run in several processes.
+        shared_by_machines: Whether they run on several machines.
+        memory: The provider for state in memory, and the default where none is configured; None where state in memory
+            makes no sense.
+        location: The checkpoint location where none is configured.
+
+    Raises:
+        ConfigError: The configuration cannot be used.
+        TopologyError: `topology` is no topology.
+    """
+    if not isinstance(topology, Topology):
+        raise TopologyError(
+            f"{topology!r} is no topology. Pass what TopologyBuilder.create_topology(name) returned."
+        )
+    checked = load_conf(conf)
+    settings = checked.settings
+    if memory is not None and (settings.provider.name == "memory" or not settings.provider.is_set):
+        provider = memory
+    else:
+        provider = provider_from(
+            settings, shared_by_processes=shared_by_processes, shared_by_machines=shared_by_machines
+        )
+    configured = settings.checkpoint_location is not None or location is None
+    engine_settings = EngineSettings(
+        checkpoint_location=settings.checkpoint_location_of(topology.name) if configured else location or "",
+        blob_bytes=settings.blob_bytes,
+        buffer_tuples=settings.buffer_tuples,
+        cache_entries=settings.cache_max_entries,
+        pending_entries=settings.pending_max_entries,
+        key_codec=settings.key_serializer,
+        value_codec=settings.value_serializer,
+        namespace_prefix=settings.namespace_prefix_of(topology.name),
+    )
+    return Submission(
+        plan=ExecutionPlan(topology, uuid.uuid4().hex, checked, engine_settings, provider),
+        max_batch_retries=settings.max_batch_retries,
+        checkpoint_interval_ms=settings.checkpoint_interval_ms,
+        patience_ms=settings.message_timeout_secs * 1000,
+        accept_new_query=settings.accept_new_query,
+    )
