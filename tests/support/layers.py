@@ -132,6 +132,8 @@ def _relative(module: str) -> str:
 def _layer(module: str) -> str:
     """Return the layer's package, or "" for a module of the vocabulary."""
     first = _relative(module).partition(".")[0]
+    if first == "__main__":  # `python -m anchorbolt` is the command by another name
+        return "cli"
     return first if any(first in layer for layer in LAYERS) or "." in _relative(module) else ""
 
 
