@@ -1,0 +1,155 @@
+"""Refuses configuration that is wrong: unknown keys, with the nearest known one, and values that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from anchorbolt.config_keys import (
+    LATER_INNER_KEYS,
+    LATER_PROVIDERS,
+    PROVIDER_CONFIG,
+    PROVIDERS,
+    STORM_PROVIDERS,
+    JedisPoolConfig,
+    ProviderConfig,
+    TlsConfig,
+    TopologyConfig,
+)
+from anchorbolt.config_sources import is_password
+from anchorbolt.config_storm import STORM_KEYS
+from anchorbolt.errors import ConfigError
+
+__all__ = ["canonical_provider", "check_inner_keys", "check_keys", "checked"]
+
+_OURS = tuple(field.alias for field in TopologyConfig.model_fields.values() if field.alias)
+_PREFIXES = ("topology", "storm", "anchorbolt")
+_INNER_MODELS: dict[str, type[BaseModel]] = {
+    PROVIDER_CONFIG: ProviderConfig,
+    f"{PROVIDER_CONFIG}.jedisPoolConfig": JedisPoolConfig,
+    f"{PROVIDER_CONFIG}.jedisPoolConfig.tls": TlsConfig,
+}
+_M = TypeVar("_M", bound=BaseModel)
+
+
+def check_keys(keys: Iterable[str]) -> None:
+    """Refuse unknown keys below the framework's prefixes; any others are the job author's own.
+
+    Raises:
+        ConfigError: A key is unknown.
+    """
+    for key in keys:
+        prefix, dot, _ = key.partition(".")
+        if prefix not in _PREFIXES or key in _OURS or key in STORM_KEYS:
+            continue
+        if not dot:
+            raise ConfigError(
+                f"the key {key!r} is not dotted. Write keys in full, as Storm does: 'topology.state.provider: redis', "
+                "not nested.",
+                key=key,
+            )
+        if key == "topology.name":
+            raise ConfigError(
+                "topology.name cannot be set: a topology is named by create_topology(name). Remove the key.",
+                key=key,
+            )
+        raise _unknown(key, [*_OURS, *STORM_KEYS], "Keys of your own must not start with 'topology.', 'storm.' or "
+                       "'anchorbolt.'.")  # fmt: skip
+
+
+def check_inner_keys(config: Mapping[str, Any]) -> None:
+    """Refuse the inner keys of providers that are not in this version.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    for key, provider in LATER_INNER_KEYS.items():
+        if config.get(key) is not None:
+            raise _later(f"{PROVIDER_CONFIG}.{key} configures {provider}, which", f"{PROVIDER_CONFIG}.{key}")
+
+
+def canonical_provider(name: str) -> str:
+    """Return a provider's name here: one of ours, or the dotted name of a user's class.
+
+    Raises:
+        ConfigError: There is no such provider, or not in this version.
+    """
+    key = "topology.state.provider"
+    canonical = STORM_PROVIDERS.get(name, name)
+    if canonical in LATER_PROVIDERS:
+        raise _later(f"{key} is {name}, which", key)
+    if canonical in PROVIDERS:
+        return canonical
+    parts = canonical.split(".")
+    if len(parts) < 2 or parts[:2] == ["org", "apache"] or not all(part.isidentifier() for part in parts):
+        known = [*PROVIDERS, *STORM_PROVIDERS]
+        raise ConfigError(
+            f"{key} is {name!r}, which is unknown.{_nearest(name, known)} It must be one of {', '.join(PROVIDERS)}, or "
+            "the dotted name of a StateProvider class of yours.",
+            key=key,
+        )
+    return canonical
+
+
+def checked(model: type[_M], values: Mapping[str, Any], prefix: str = "") -> _M:
+    """Return `values` as a model, nulls left out, so that they mean the default.
+
+    Args:
+        model: One of `config_keys`.
+        values: The values by key.
+        prefix: Key that they stand below, with its dot; empty for the outermost.
+
+    Raises:
+        ConfigError: A key is unknown, or a value does not fit. Shows no password and no mapping.
+    """
+    failure: ConfigError | None = None
+    try:
+        return model.model_validate(_without_nulls(values))
+    except ValidationError as error:
+        failure = _translated(error, model, prefix)
+    raise failure  # out here, so that it does not hold pydantic's error, which holds the values
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def _translated(error: ValidationError, model: type[BaseModel], prefix: str) -> ConfigError:
+    first = error.errors(include_url=False, include_context=False)[0]
+    path = [str(part) for part in first["loc"]]
+    key = prefix + ".".join(path)
+    model = _INNER_MODELS.get(key.rpartition(".")[0], model)
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
+    if first["type"] == "extra_forbidden":
+        known = [f"{key.rpartition('.')[0]}.{name}" for name in fields]
+        return _unknown(key, known, f"Known here are: {', '.join(fields)}.")
+    field = fields.get(path[-1]) or fields.get(key)
+    description = field.description if field is not None else "a mapping with strings as keys"
+    return ConfigError(f"{key} is {_shown(key, first['input'])}, but must be {description}.", key=key)
+
+
+def _shown(key: str, value: Any) -> str:
+    """Show a value, or only its type where it is, or could hold, a password, such as a URL in place of a mapping."""
+    hidden = is_password(key) or (key in _INNER_MODELS and isinstance(value, str))
+    if hidden or not (value is None or isinstance(value, (bool, int, float, str))):
+        return f"of type {type(value).__name__}"
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}…"
+
+
+def _unknown(key: str, known: Iterable[str], advice: str) -> ConfigError:
+    return ConfigError(f"unknown configuration key {key!r}.{_nearest(key, known)} {advice}", key=key)
+
+
+def _later(what: str, key: str) -> ConfigError:
+    return ConfigError(f"{what} is not in this version yet. Use one of {', '.join(PROVIDERS)}.", key=key)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    matches = get_close_matches(name, list(known), n=1)
+    return f" Did you mean {matches[0]!r}?" if matches else ""

@@ -1,0 +1,128 @@
+"""What a validated configuration says, typed: for the engines, and for building a state provider.
+
+Made by `config`, on the driver. Plain data that any layer may import; never reads a file or the environment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from anchorbolt.files import local_path
+from anchorbolt.secret import Secret
+
+__all__ = ["DATA_DIRECTORY", "ProviderSettings", "RedisSettings", "Settings", "TlsSettings"]
+
+DATA_DIRECTORY = "anchorbolt-data"
+"""Where state and checkpoints go when nothing else is configured: below the current directory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsSettings:
+    """How to encrypt a connection; all files are PEM.
+
+    Attributes:
+        ca: File of the authorities to trust; None means the system's.
+        cert: File of this client's certificate.
+        key: File of its key.
+        verify: Whether the server's certificate and name are checked.
+    """
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    verify: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedisSettings:
+    """How to reach a Redis server.
+
+    Attributes:
+        host: Name or address.
+        port: TCP port.
+        timeout_ms: Time for connecting and for each answer, in ms.
+        database: Number of the database.
+        username: ACL user; None means the default one.
+        password: Its password.
+        tls: How to encrypt; None means not at all.
+    """
+
+    host: str = "localhost"
+    port: int = 6379
+    timeout_ms: int = 2000
+    database: int = 0
+    username: str | None = None
+    password: Secret | None = None
+    tls: TlsSettings | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderSettings:
+    """Which state provider to use.
+
+    Attributes:
+        name: `memory`, `sqlite`, `redis`, or the dotted name of a user's class.
+        is_set: Whether the configuration named it; else it is the default.
+        directory: SQLite's state directory as configured; see `Settings.state_directory`.
+        redis: How to reach Redis.
+        custom: For a user's class, the provider's configuration; passwords in it are `Secret`s. Empty otherwise.
+    """
+
+    name: str = "sqlite"
+    is_set: bool = False
+    directory: str | None = None
+    redis: RedisSettings = RedisSettings()
+    custom: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings of a run, defaults filled in. `docs/configuration.md` says what each one means.
+
+    Attributes:
+        provider: Which state provider to use.
+        key_serializer: Name of the codec of the states' keys.
+        value_serializer: Name of the codec of their values.
+        namespace_prefix: What stands before the colon in a namespace: None for the topology's name, empty for nothing.
+        checkpoint_interval_ms: Shortest wave, in ms.
+        checkpoint_location: Streaming checkpoint location as configured; see `checkpoint_location_of`.
+        accept_new_query: Whether to go on with another streaming query than the state came from.
+        message_timeout_secs: How long a tuple tree may take, in s.
+        max_batch_retries: How often a failed batch is tried again.
+        cache_max_entries: Committed entries that a task keeps in memory.
+        pending_max_entries: Updated keys that a task holds before it stages a slice.
+        blob_bytes: Size that an encoded blob aims at, in bytes.
+        buffer_tuples: Most tuples that a task buffers for a stream.
+    """
+
+    provider: ProviderSettings = field(default_factory=ProviderSettings)
+    key_serializer: str = "msgpack"
+    value_serializer: str = "msgpack"
+    namespace_prefix: str | None = None
+    checkpoint_interval_ms: int = 1000
+    checkpoint_location: str | None = None
+    accept_new_query: bool = False
+    message_timeout_secs: int = 30
+    max_batch_retries: int = 3
+    cache_max_entries: int = 200_000
+    pending_max_entries: int = 100_000
+    blob_bytes: int = 1 << 20
+    buffer_tuples: int = 16_384
+
+    @property
+    def state_directory(self) -> str:
+        """SQLite's state directory, absolute."""
+        return os.path.abspath(self.provider.directory or os.path.join(DATA_DIRECTORY, "state"))
+
+    def checkpoint_location_of(self, topology: str) -> str:
+        """Return a topology's streaming checkpoint location: an absolute path, or a URI as it was configured."""
+        location = self.checkpoint_location or os.path.join(DATA_DIRECTORY, topology, "checkpoint")
+        path = local_path(location)
+        return location if path is None else os.path.abspath(path)
+
+    def namespace_prefix_of(self, topology: str) -> str:
+        """Return what stands before the colon in the namespaces of a topology; empty for nothing."""
+        return topology if self.namespace_prefix is None else self.namespace_prefix

@@ -1,0 +1,113 @@
+"""Builds the state provider that the settings ask for. Opens nothing: a provider connects when it is used."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+
+from anchorbolt.errors import AnchorboltError, ConfigError
+from anchorbolt.settings import ProviderSettings, RedisSettings, Settings
+from anchorbolt.state_backends.base import StateProvider
+
+__all__ = ["provider_from"]
+
+_KEY = "topology.state.provider"
+
+
+def provider_from(
+    settings: Settings, *, shared_by_processes: bool, shared_by_machines: bool
+) -> StateProvider:
+    """Return the provider that is configured, new.
+
+    Args:
+        settings: The settings of the run.
+        shared_by_processes: Whether tasks run in several processes, which must see the same state.
+        shared_by_machines: Whether they run on several machines.
+
+    Raises:
+        ConfigError: The provider cannot serve so many processes or machines, or a user's class cannot be imported,
+            built, or is no `StateProvider`.
+    """
+    provider = _build(settings)
+    name = settings.provider.name
+    if shared_by_machines and not provider.shared_by_machines:
+        raise ConfigError(
+            f"{_KEY} is {name}, whose state lies on one machine, but the Spark master is not local. Set {_KEY} to "
+            "redis, or use a local master.",
+            key=_KEY,
+        )
+    if shared_by_processes and not provider.shared_by_processes:
+        raise ConfigError(
+            f"{_KEY} is {name}, whose state lives in one process, but Spark runs tasks in several. Set {_KEY} to "
+            "sqlite or redis, or run the topology on LocalCluster.",
+            key=_KEY,
+        )
+    return provider
+
+
+def _build(settings: Settings) -> StateProvider:
+    # Each driver is imported only where it is used: a job on SQLite must not need Redis's.
+    name = settings.provider.name
+    if name == "memory":
+        from anchorbolt.state_backends.memory import MemoryStateProvider
+
+        return MemoryStateProvider()
+    if name == "sqlite":
+        from anchorbolt.state_backends.sqlite import SqliteStateProvider
+
+        return SqliteStateProvider(settings.state_directory)
+    if name == "redis":
+        return _redis(settings.provider.redis)
+    return _custom(settings.provider)
+
+
+def _redis(redis: RedisSettings) -> StateProvider:
+    from anchorbolt.state_backends.redis import RedisStateProvider, RedisTls
+
+    tls = redis.tls
+    return RedisStateProvider(
+        redis.host,
+        redis.port,
+        database=redis.database,
+        username=redis.username,
+        password=redis.password,
+        timeout_ms=redis.timeout_ms,
+        tls=None
+        if tls is None
+        else RedisTls(ca_file=tls.ca, certificate_file=tls.cert, key_file=tls.key, verify=tls.verify),
+    )
+
+
+def _custom(provider: ProviderSettings) -> StateProvider:
+    module_name, _, class_name = provider.name.rpartition(".")
+    try:
+        module = import_module(module_name)
+    except Exception as error:
+        raise ConfigError(
+            f"{_KEY} is {provider.name}, but {module_name} cannot be imported: {type(error).__name__}: {error}. Check "
+            "the name, and that the module is on Python's path.",
+            key=_KEY,
+        ) from error
+    kind = getattr(module, class_name, None)
+    if kind is None:
+        matches = get_close_matches(class_name, dir(module), n=1)
+        hint = f" Did you mean {matches[0]!r}?" if matches else ""
+        raise ConfigError(
+            f"{_KEY} is {provider.name}, but {module_name} has no {class_name!r}.{hint}", key=_KEY
+        )
+    if not isinstance(kind, type) or not issubclass(kind, StateProvider):
+        raise ConfigError(
+            f"{_KEY} is {provider.name}, which is no subclass of anchorbolt.state_backends.base.StateProvider. "
+            "Name one.",
+            key=_KEY,
+        )
+    try:
+        return kind(**provider.custom)
+    except AnchorboltError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"{provider.name} could not be built with the arguments {', '.join(provider.custom) or 'none'}, taken from "
+            f"{_KEY}.config: {type(error).__name__}: {error}. Check them against the class.",
+            key=f"{_KEY}.config",
+        ) from error

@@ -1,0 +1,324 @@
+"""Configuration: where it comes from, its defaults, and what bolts see of it."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.config import Configuration, load_conf
+from anchorbolt.secret import Secret
+from anchorbolt.settings import RedisSettings, Settings, TlsSettings
+
+CONFIG = "topology.state.provider.config"
+DEFAULTS: dict[str, Any] = {
+    "topology.state.provider": "sqlite",
+    "topology.state.provider.config": {
+        "keyClass": None,
+        "valueClass": None,
+        "keySerializerClass": "msgpack",
+        "valueSerializerClass": "msgpack",
+        "directory": None,
+        "jedisPoolConfig": {
+            "host": "localhost",
+            "port": 6379,
+            "timeout": 2000,
+            "database": 0,
+            "username": None,
+            "passwordEnv": None,
+            "passwordFile": None,
+            "tls": None,
+        },
+    },
+    "topology.state.namespace.prefix": None,
+    "topology.state.checkpoint.interval.ms": 1000,
+    "topology.checkpoint.location": None,
+    "topology.checkpoint.accept.new.query": False,
+    "topology.message.timeout.secs": 30,
+    "topology.max.batch.retries": 3,
+    "topology.state.cache.max.entries": 200_000,
+    "topology.state.pending.max.entries": 100_000,
+    "topology.transfer.blob.bytes": 1 << 20,
+    "topology.transfer.buffer.tuples": 16_384,
+}
+
+
+def redis(**pool: Any) -> RedisSettings:
+    return load_conf({CONFIG: {"jedisPoolConfig": pool}}).settings.provider.redis
+
+
+def test_without_a_configuration_everything_has_its_default() -> None:
+    conf = load_conf()
+    assert dict(conf) == DEFAULTS
+    assert conf.settings == Settings()
+
+
+def test_null_means_the_default_and_never_zero() -> None:
+    nulls: dict[str, Any] = dict.fromkeys(DEFAULTS)
+    assert dict(load_conf(nulls)) == DEFAULTS
+    nulls[CONFIG] = {"directory": None, "jedisPoolConfig": dict.fromkeys(DEFAULTS[CONFIG]["jedisPoolConfig"])}
+    assert load_conf(nulls).settings == Settings()
+
+
+def test_every_key_reaches_the_settings_and_the_bolts() -> None:
+    given: dict[str, Any] = {
+        "topology.state.provider": "redis",
+        CONFIG: {
+            "keyClass": "java.lang.String",
+            "keySerializerClass": "json",
+            "valueSerializerClass": "json",
+            "directory": "/state",
+            "jedisPoolConfig": {
+                "host": "store",
+                "port": 7000,
+                "timeout": 50,
+                "database": 3,
+                "username": "me",
+                "password": "s3cret",
+                "tls": {"ca": "ca.pem", "cert": "me.pem", "key": "me.key", "verify": False},
+            },
+        },
+        "topology.state.namespace.prefix": "shared",
+        "topology.state.checkpoint.interval.ms": 250,
+        "topology.checkpoint.location": "s3://bucket/here",
+        "topology.checkpoint.accept.new.query": True,
+        "topology.message.timeout.secs": 9,
+        "topology.max.batch.retries": 0,
+        "topology.state.cache.max.entries": 0,
+        "topology.state.pending.max.entries": 1,
+        "topology.transfer.blob.bytes": 4096,
+        "topology.transfer.buffer.tuples": 7,
+    }
+    conf = load_conf(given)
+    settings = conf.settings
+    assert (settings.provider.name, settings.provider.is_set, settings.provider.directory) == (
+        "redis",
+        True,
+        "/state",
+    )
+    assert settings.provider.redis == RedisSettings(
+        host="store",
+        port=7000,
+        timeout_ms=50,
+        database=3,
+        username="me",
+        password=Secret("s3cret"),
+        tls=TlsSettings(ca="ca.pem", cert="me.pem", key="me.key", verify=False),
+    )
+    assert (settings.key_serializer, settings.value_serializer) == ("json", "json")
+    assert (settings.namespace_prefix, settings.checkpoint_location) == ("shared", "s3://bucket/here")
+    assert (settings.checkpoint_interval_ms, settings.message_timeout_secs) == (250, 9)
+    assert (settings.accept_new_query, settings.max_batch_retries) == (True, 0)
+    assert (settings.cache_max_entries, settings.pending_max_entries) == (0, 1)
+    assert (settings.blob_bytes, settings.buffer_tuples) == (4096, 7)
+    seen = dict(conf)
+    assert seen.keys() == DEFAULTS.keys()
+    assert {key: seen[key] for key in given if key != CONFIG} == {
+        key: given[key] for key in given if key != CONFIG
+    }
+    assert seen[CONFIG]["jedisPoolConfig"]["host"] == "store"
+    assert "password" not in seen[CONFIG]["jedisPoolConfig"]
+
+
+def test_providers_configuration_may_be_a_json_string_as_in_storm() -> None:
+    text = json.dumps({"keyClass": "A", "jedisPoolConfig": {"host": "store", "password": "s3cret"}})
+    conf = load_conf({"topology.state.provider": "redis", CONFIG: text})
+    assert conf.settings.provider.redis == RedisSettings(host="store", password=Secret("s3cret"))
+    assert conf[CONFIG]["keyClass"] == "A"
+
+
+@pytest.mark.parametrize(
+    ("java", "name"),
+    [
+        ("org.apache.storm.redis.state.RedisKeyValueStateProvider", "redis"),
+        ("org.apache.storm.state.InMemoryKeyValueStateProvider", "memory"),
+    ],
+)
+def test_storms_java_class_names_choose_our_provider(java: str, name: str) -> None:
+    conf = load_conf({"topology.state.provider": java})
+    assert conf.settings.provider.name == name
+    assert conf["topology.state.provider"] == name
+
+
+def test_provider_that_is_the_default_is_told_from_one_that_was_named() -> None:
+    assert not load_conf().settings.provider.is_set
+    assert load_conf({"topology.state.provider": "sqlite"}).settings.provider.is_set
+
+
+def test_job_authors_own_keys_pass_through_untouched() -> None:
+    own = {"window": 3, "my.key": {"topology.state.provdr": None}, "topologies": [1], "drpc.port": None}
+    conf = load_conf(own)
+    assert {key: conf[key] for key in own} == own
+
+
+def test_storms_other_keys_are_accepted_as_they_are() -> None:
+    storm = {
+        "topology.workers": 4,
+        "topology.debug": None,
+        "storm.zookeeper.servers": ["zk"],
+        "topology.kryo.register": [{"a.B": "a.BSerializer"}],
+    }
+    conf = load_conf(storm)
+    assert {key: conf[key] for key in storm} == storm
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".yml", ".conf", ".json"])
+def test_file_is_read_as_yaml_or_json(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"conf{suffix}"
+    json_text = json.dumps({"topology.message.timeout.secs": 60, CONFIG: {"directory": "here"}, "own": "ü"})
+    yaml_text = f"topology.message.timeout.secs: 60\n{CONFIG}:\n  directory: here\nown: ü  # a comment\n"
+    file.write_text(json_text if suffix == ".json" else yaml_text, encoding="utf-8")
+    conf = load_conf(file=file)
+    assert conf.settings.message_timeout_secs == 60
+    assert conf.settings.provider.directory == "here"
+    assert conf["own"] == "ü"
+
+
+def test_empty_file_configures_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "conf.yaml"
+    file.write_text("# nothing yet\n")
+    assert dict(load_conf(file=str(file))) == DEFAULTS
+
+
+def test_mapping_ranks_above_file_and_overrides_above_both(tmp_path: Path) -> None:
+    file = tmp_path / "conf.yaml"
+    file.write_text("a: file\nb: file\nc: file\n")
+    conf = load_conf({"b": "mapping", "c": "mapping"}, file=file, overrides=["c=first", "c=last"])
+    assert [conf[key] for key in "abc"] == ["file", "mapping", "last"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("k=5", 5),
+        ("k=true", True),
+        ("k=1.5", 1.5),
+        ("k=word", "word"),
+        ("k='5'", "5"),
+        ("k=a=b", "a=b"),
+        ("k=null", None),
+        ("k=", ""),
+        ("k=[1, 2]", [1, 2]),
+        (" k =x", "x"),
+    ],
+)
+def test_value_of_an_override_is_read_as_yaml(text: str, value: Any) -> None:
+    assert load_conf(overrides=[text])["k"] == value
+
+
+def test_overrides_set_inner_keys_of_the_provider_and_keep_the_others() -> None:
+    given = {CONFIG: {"directory": "d", "jedisPoolConfig": {"host": "store", "password": "s3cret"}}}
+    conf = load_conf(
+        given, overrides=[f"{CONFIG}.jedisPoolConfig.port=6380", f"{CONFIG}.jedisPoolConfig.tls.ca=c"]
+    )
+    assert conf.settings.provider.directory == "d"
+    assert conf.settings.provider.redis == RedisSettings(
+        host="store", port=6380, password=Secret("s3cret"), tls=TlsSettings(ca="c")
+    )
+    assert given == {CONFIG: {"directory": "d", "jedisPoolConfig": {"host": "store", "password": "s3cret"}}}
+
+
+def test_overrides_set_inner_keys_over_a_json_string() -> None:
+    conf = load_conf(
+        {CONFIG: '{"jedisPoolConfig": {"host": "store"}}'}, overrides=[f"{CONFIG}.jedisPoolConfig.port=1"]
+    )
+    assert conf.settings.provider.redis == RedisSettings(host="store", port=1)
+
+
+def test_override_replaces_the_providers_configuration_as_a_whole() -> None:
+    conf = load_conf(
+        {CONFIG: {"directory": "d"}}, overrides=[f'{CONFIG}={{"jedisPoolConfig": {{"port": 1}}}}']
+    )
+    assert conf.settings.provider.directory is None
+    assert conf.settings.provider.redis.port == 1
+
+
+def test_loading_a_configuration_again_keeps_it_and_its_password() -> None:
+    conf = load_conf({CONFIG: {"jedisPoolConfig": {"password": "s3cret"}}, "own": 1})
+    again = load_conf(conf)
+    assert (dict(again), again.settings) == (dict(conf), conf.settings)
+    changed = load_conf(conf, overrides=[f"{CONFIG}.jedisPoolConfig.port=1", "own=2"])
+    assert changed.settings.provider.redis == RedisSettings(port=1, password=Secret("s3cret"))
+    assert changed["own"] == 2
+
+
+def test_configuration_cannot_be_changed_through_what_was_given() -> None:
+    given: dict[str, Any] = {"own": 1, CONFIG: {"directory": "d"}}
+    conf = load_conf(given)
+    given["own"] = 2
+    given[CONFIG]["directory"] = "e"
+    assert conf["own"] == 1
+    assert load_conf(conf).settings.provider.directory == "d"
+
+
+def test_configuration_survives_pickling() -> None:
+    conf = load_conf({CONFIG: {"jedisPoolConfig": {"password": "s3cret"}}})
+    there: Configuration = pickle.loads(pickle.dumps(conf))  # noqa: S301 - our own bytes
+    assert (dict(there), there.settings) == (dict(conf), conf.settings)
+
+
+def test_password_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORE_PASSWORD", "from the environment")
+    assert redis(passwordEnv="STORE_PASSWORD").password == Secret("from the environment")
+
+
+@pytest.mark.parametrize("text", ["from a file", "from a file\n", "from a file\r\n"])
+def test_password_comes_from_a_file_without_its_last_line_end(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(text.encode())
+    assert redis(passwordFile=str(file)).password == Secret("from a file")
+
+
+def test_empty_password_means_none() -> None:
+    assert redis(password="").password is None
+
+
+def test_password_may_be_given_as_a_secret() -> None:
+    assert redis(password=Secret("s3cret")).password == Secret("s3cret")
+
+
+def test_tls_without_files_trusts_the_systems_authorities() -> None:
+    assert redis(tls={}).tls == TlsSettings()
+
+
+def test_places_default_to_below_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load_conf().settings
+    assert settings.state_directory == str(tmp_path / "anchorbolt-data/state")
+    assert settings.checkpoint_location_of("jobs") == str(tmp_path / "anchorbolt-data/jobs/checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("configured", "expected"),
+    [
+        ("here/there", "{cwd}/here/there"),
+        ("/abs/path", "/abs/path"),
+        ("file:///abs/path", "/abs/path"),
+        ("s3://bucket/key", "s3://bucket/key"),
+        ("hdfs://name:8020/key", "hdfs://name:8020/key"),
+    ],
+)
+def test_configured_places_are_made_absolute_and_uris_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: str, expected: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load_conf({"topology.checkpoint.location": configured, CONFIG: {"directory": "d"}}).settings
+    assert settings.checkpoint_location_of("jobs") == expected.format(cwd=tmp_path)
+    assert settings.state_directory == str(tmp_path / "d")
+
+
+@pytest.mark.parametrize(("configured", "expected"), [(None, "jobs"), ("shared", "shared"), ("", "")])
+def test_namespaces_start_with_the_topologys_name_unless_set_or_dropped(
+    configured: Any, expected: str
+) -> None:
+    settings = load_conf({"topology.state.namespace.prefix": configured}).settings
+    assert settings.namespace_prefix_of("jobs") == expected
+
+
+def test_prefix_is_dropped_by_an_empty_override() -> None:
+    assert load_conf(overrides=["topology.state.namespace.prefix="]).settings.namespace_prefix == ""
