@@ -216,11 +216,13 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 RUN = settings(max_examples=120, stateful_step_count=40, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.slow
 def test_sqlite_agrees_with_the_reference(directory: Path) -> None:
     provider = SqliteStateProvider(str(directory))
     run_state_machine_as_test(agreement_of(provider), settings=RUN)
 
 
+@pytest.mark.slow
 def test_redis_agrees_with_the_reference(redis_database: RedisServer) -> None:
     provider = RedisStateProvider(redis_database.host, redis_database.port)
     run_state_machine_as_test(agreement_of(provider), settings=RUN)
