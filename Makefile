@@ -1,5 +1,6 @@
 # Every target does its own set-up: `make test` and `make demo` work on a machine that has Python, make and a package
-# index. Variables: PYTHON=python3.12 (another interpreter), SPARK=4.1.0 (another PySpark); each has its own environment.
+# index. Variables: PYTHON=python3.12 (another interpreter), SPARK=4.1.0 (another PySpark), each with an environment of its
+# own; OPTIONS="…" (for pytest, the demo or the benchmark); TESTS=tests/unit; PROVIDER=redis (the demo).
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -8,7 +9,7 @@ SHELL := /bin/sh
 SPARK ?=
 PROVIDER ?= sqlite
 TESTS ?= tests
-PYTEST_OPTIONS ?=
+OPTIONS ?=
 
 # An interpreter that the person names has an environment of its own, called after its version.
 ifeq ($(origin PYTHON),undefined)
@@ -43,13 +44,13 @@ set-up:  ## everything the other targets need: environment, Java, Redis
 
 .PHONY: test test-fast unit
 test: lint types set-up  ## lint, types, layering and all tests
-	$(IN_VENV) python -m pytest $(PYTEST_OPTIONS) $(TESTS)
+	$(IN_VENV) python -m pytest $(OPTIONS) $(TESTS)
 
 test-fast: lint types set-up  ## the same without the slow tests
-	$(IN_VENV) python -m pytest -m "not slow" $(PYTEST_OPTIONS) $(TESTS)
+	$(IN_VENV) python -m pytest -m "not slow" $(OPTIONS) $(TESTS)
 
 unit: set-up  ## only tests/unit
-	$(IN_VENV) python -m pytest $(PYTEST_OPTIONS) tests/unit
+	$(IN_VENV) python -m pytest $(OPTIONS) tests/unit
 
 .PHONY: lint types format
 lint: venv  ## style and formatting
@@ -66,10 +67,10 @@ format: venv  ## mend formatting and what else ruff can mend
 .PHONY: demo bench
 demo:  ## word count with two kills; PROVIDER=redis keeps its state in Redis
 	$(SET_UP) --java $(if $(filter redis%,$(PROVIDER)),--redis)
-	$(IN_VENV) python examples/word_count/demo.py --provider "$(PROVIDER)"
+	$(IN_VENV) python examples/word_count/demo.py --provider "$(PROVIDER)" $(OPTIONS)
 
 bench: set-up  ## benchmarks/word_count.py, beside Spark's own transformWithState
-	$(IN_VENV) python benchmarks/word_count.py
+	$(IN_VENV) python benchmarks/word_count.py $(OPTIONS)
 
 .PHONY: lock upgrade
 # The lock files hold for all supported Pythons; uv makes them, and only here is it needed.

@@ -62,10 +62,8 @@ def ensure(environment: VirtualEnvironment, record: Record) -> None:
     asked = [os.environ.get("JAVA_HOME"), shutil.which("java")]
     if record.java_home and record.java_asked == asked and Path(record.java_home, "bin", "java").exists():
         return
-    java = _installed_java(asked) or _packaged_java(environment)
-    home = (
-        java.home if java.has_optional_module else _make_launcher(java, environment.directory / "java-home")
-    )
+    java = installed_java(asked) or _packaged_java(environment)
+    home = java.home if java.has_optional_module else make_launcher(java, environment.directory / "java-home")
     record.java_home, record.java_asked = str(home), asked
     say(f"Java {java.version} of {java.home}")
 
@@ -80,7 +78,8 @@ def inspect(program: str | Path) -> Java | None:
     return Java(Path(home[1]), int(version[1]), f"{_OPTIONAL_MODULE}@" in _output(program, "--list-modules"))
 
 
-def _installed_java(asked: list[str | None]) -> Java | None:
+def installed_java(asked: list[str | None]) -> Java | None:
+    """Return the first supported Java of these: what JAVA_HOME says, and the `java` on the PATH."""
     java_home, on_path = asked
     for name, program in (("JAVA_HOME", java_home and Path(java_home, "bin", "java")), ("the PATH", on_path)):
         if not program:
@@ -105,7 +104,8 @@ def _packaged_java(environment: VirtualEnvironment) -> Java:
     return java
 
 
-def _make_launcher(java: Java, directory: Path) -> Path:
+def make_launcher(java: Java, directory: Path) -> Path:
+    """Make a Java home in `directory` that starts `java` without the module it has not, and return it."""
     program = directory / "bin" / "java"
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(

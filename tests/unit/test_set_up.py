@@ -1,0 +1,105 @@
+"""The parts of set-up (tools/) that decide something; the rest is seen whenever make runs."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(CHECKOUT / "tools"))
+
+import java_runtime  # noqa: E402 (the tools are scripts, not a package)
+from record import Record  # noqa: E402
+from virtual_environment import without_packages  # noqa: E402
+
+JAVA = """\
+#!/bin/sh
+case "$1" in
+  --list-modules) printf '%s\\n' {modules} ;;
+  -XshowSettings:properties) printf '  java.home = %s\\n  java.specification.version = %s\\n' {home} {version} >&2 ;;
+  *) for argument do echo "$argument"; done ;;
+esac
+"""
+
+
+def make_java(home: Path, version: str, modules: str = "java.base@1 jdk.incubator.vector@1") -> Path:
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(JAVA.format(home=shlex.quote(str(home)), version=version, modules=modules))
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize(("says", "version"), [("1.8", 8), ("11", 11), ("17", 17), ("21", 21)])
+def test_the_version_of_a_java_is_what_it_says(tmp_path: Path, says: str, version: int) -> None:
+    program = make_java(tmp_path / "java", says)
+    assert java_runtime.inspect(program) == java_runtime.Java(tmp_path / "java", version, True)
+
+
+def test_what_is_no_java_is_none(tmp_path: Path) -> None:
+    assert java_runtime.inspect(tmp_path / "missing") is None
+    assert java_runtime.inspect("/bin/true") is None
+
+
+def test_aninstalled_java_that_is_unsuitable_gives_way_to_the_next(tmp_path: Path) -> None:
+    old, new = make_java(tmp_path / "old", "11"), make_java(tmp_path / "new", "21")
+    found = java_runtime.installed_java([str(old.parent.parent), str(new)])
+    assert found is not None
+    assert found.home == tmp_path / "new"
+    assert java_runtime.installed_java([str(old.parent.parent), str(old)]) is None
+    assert java_runtime.installed_java([None, None]) is None
+
+
+def test_a_java_without_the_optional_module_is_started_without_asking_for_it(tmp_path: Path) -> None:
+    program = make_java(tmp_path / "it's java", "21", modules="java.base@21")
+    java = java_runtime.inspect(program)
+    assert java is not None
+    assert not java.has_optional_module
+    home = java_runtime.make_launcher(java, tmp_path / "launcher")
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:*", "Main", "$HOME", ""]
+    said = subprocess.run(
+        [str(home / "bin" / "java"), *arguments], capture_output=True, text=True, check=True
+    )
+    assert said.stdout.splitlines() == ["-Xmx1g", "-cp", "a b:*", "Main", "$HOME", ""]
+
+
+def test_packages_are_taken_out_of_a_lock_with_their_hashes() -> None:
+    spark = "py4j==1 \\\n    --hash=a\n    # via pyspark\npyspark==4 ; x \\\n    --hash=b\n"
+    others = "# made by\n", "rich==1 \\\n    --hash=c\n"
+    assert without_packages(spark.join(others), ("pyspark", "py4j")) == "".join(others)
+
+
+def test_the_locks_name_no_registry_and_hold_every_direct_dependency() -> None:
+    locks = {path.name: path.read_text() for path in (CHECKOUT / "requirements").glob("*.txt")}
+    assert set(locks) == {"build.txt", "dev.txt", "java.txt"}
+    assert [name for name, lock in locks.items() if "://" in lock] == []
+    assert all(
+        f"\n{name}==" in locks["dev.txt"] for name in ("pyspark", "pyarrow", "redis", "pytest", "mypy")
+    )
+
+
+def test_the_environment_survives_a_shell_whatever_the_names_are(tmp_path: Path) -> None:
+    venv = tmp_path / "it's $HOME"
+    venv.mkdir()
+    Record(java_home="/opt/a java", java_asked=[None, None], redis_server="/opt/re dis/redis-server").save(
+        venv
+    )
+    shown = subprocess.run(
+        [
+            "/bin/sh",
+            "-c",
+            '. "$1/anchorbolt.env" && printf "%s\\n" "$VIRTUAL_ENV" "$JAVA_HOME" "$PATH"',
+            "-",
+            venv,
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PATH": "/usr/bin:/bin", "SPARK_HOME": "/opt/spark"},
+    ).stdout.splitlines()
+    assert shown == [str(venv), "/opt/a java", f"{venv}/bin:/opt/a java/bin:/usr/bin:/bin:/opt/re dis"]
+    assert Record.load(venv).redis_server == "/opt/re dis/redis-server"
