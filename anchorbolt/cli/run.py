@@ -141,24 +141,30 @@ class _Run:
         self, handle: RunHandle, waves: deque[WaveReport], progress: Progress, signals: StopSignals
     ) -> None:
         """Show a run until its end; raises what it failed by."""
-        display, stopping, began, ended = self._display, False, time.monotonic(), False
+        display, began = self._display, time.monotonic()
+        stopping = False
         display.begin(progress)
         try:
-            while not ended:
-                # The wave that came last is in `waves` by the time that the run has ended.
-                ended = handle.status is not RunStatus.RUNNING or handle.await_termination(_LOOK_S)
-                while waves:
-                    progress.add(waves.popleft(), time.monotonic())
+            while not _ended(handle, waves, progress):
                 display.refresh()
-                if signals.stop_requested and not stopping and not ended:
+                if signals.stop_requested and not stopping:
                     stopping = True
                     display.say("stopping after the current wave; another Ctrl-C leaves at once")
                     # It waits for the wave, and this thread has a display to refresh and a signal to listen for.
                     threading.Thread(target=handle.stop, name="anchorbolt-stop", daemon=True).start()
-            handle.await_termination()
         finally:
+            display.refresh()
             display.end()
             display.say(_summary(handle.status, progress, time.monotonic() - began))
+
+
+def _ended(handle: RunHandle, waves: deque[WaveReport], progress: Progress) -> bool:
+    """Wait a moment for a run's end, and add the waves that have come; raises what the run failed by."""
+    try:
+        return handle.await_termination(_LOOK_S)
+    finally:
+        while waves:
+            progress.add(waves.popleft(), time.monotonic())
 
 
 def _recovery_line(report: RecoveryReport) -> str:
