@@ -130,12 +130,18 @@ def reports_in(rows: Iterable[Row], wave: Wave) -> list[TaskReport]:
     """Decode what reached the driver, which is reports and nothing else.
 
     Raises:
-        WaveFailed: Something else did.
+        WaveFailed: Something else did, or a report of another round, whose attempts are rolled back.
     """
     reports = []
     for row in rows:
         message = decode_message(row.payload)
         if not isinstance(message, TaskReport):
             raise WaveFailed(f"a {type(message).__name__} reached the driver", txid=wave.txid)
+        if message.seq != wave.fence.seq:
+            raise WaveFailed(
+                f"the report of task {message.task} is of round {message.seq}, and round {wave.fence.seq} is under way "
+                f"in txid {wave.txid}: Spark used what an earlier round had shuffled",
+                txid=wave.txid,
+            )
         reports.append(message)
     return reports

@@ -47,7 +47,7 @@ def run_spout_task(
     attempt = uuid.uuid4().hex
     emitter = Emitter(plan, 0, plan.context(component, index))
     emitter.begin(attempt)
-    report = TaskReport(component, index, attempt)
+    report = TaskReport(component, index, attempt, wave.fence.seq)
     stream, fields = plan.spout_stream(component)
     waiting = iter(batches)
     try:
@@ -127,7 +127,7 @@ class _BoltTask:
         self._wave = wave
         self._registry = registry
         self._attempt = uuid.uuid4().hex
-        self._report = TaskReport(*task, self._attempt)
+        self._report = TaskReport(*task, self._attempt, wave.fence.seq)
         self._received: dict[TaskKey, int] = {}
         self._held: dict[TaskKey, dict[int, BatchMessage]] = {}
         self._barriers: dict[TaskKey, BarrierMessage] = {}

@@ -66,6 +66,7 @@ class TaskReport:
         component: Id of the component.
         index: Index of the task, or of the source's partition.
         attempt: Id of this attempt.
+        seq: `seq` of the round's fence.
         seen: The attempt of each upstream task that it received from.
         tuples_in: Tuples executed.
         tuples_out: Tuples emitted, all streams together.
@@ -84,6 +85,7 @@ class TaskReport:
     component: str
     index: int
     attempt: str
+    seq: int
     seen: dict[TaskKey, str] = field(default_factory=dict)
     tuples_in: int = 0
     tuples_out: int = 0

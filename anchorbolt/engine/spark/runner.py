@@ -89,14 +89,20 @@ class SparkRunner:
             )
         self.chain = frame
         self._batch: DataFrame | None = None
+        self._round_begun = False
 
     def begin_batch(self, batch: DataFrame) -> None:
         """Set the DataFrame of the micro-batch that the next rounds run."""
         self._batch = batch
+        self._round_begun = False
 
     def run_round(self, wave: Wave) -> Sequence[TaskReport]:
         """See `Runner.run_round`."""
         assert self._batch is not None
+        if self._round_begun:
+            # Spark would skip the stages whose shuffle output is still there: those of attempts that are rolled back.
+            self._batch._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
+        self._round_begun = True
         return reports_in(collect_rows(self._session, self._batch, wave), wave)
 
     def run_hooks(self, action: Action, wave: Wave, tasks: Sequence[TaskKey]) -> None:
