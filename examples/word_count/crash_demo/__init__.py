@@ -1,0 +1,1 @@
+"""The parts of `demo.py`: a word count whose worker and driver are killed, and the proof that nothing was lost."""
