@@ -25,7 +25,7 @@ def main() -> None:
     # Only now: these files use the syntax of the Pythons that are supported.
     import java_runtime
     import redis_program
-    from progress import SetUpError
+    from progress import SetUpError, say
     from record import Record
     from virtual_environment import VirtualEnvironment
 
@@ -33,7 +33,11 @@ def main() -> None:
     directory = CHECKOUT / arguments.venv
     # Two makes at the same time: the second waits, and then finds everything done.
     with open(str(directory) + ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another set-up of {arguments.venv}")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             environment = VirtualEnvironment(CHECKOUT, directory, spark=arguments.spark)
             environment.ensure()

@@ -56,7 +56,7 @@ class VirtualEnvironment:
             self._install_locked()
             (self.directory / _STAMP).write_text(stamp)
             say(f"{self.directory.name} is ready after {time.monotonic() - started:.0f} s")
-        project = _digest(self.checkout / "pyproject.toml", self.checkout / "anchorbolt" / "__init__.py")
+        project = self._project_stamp()
         if _read(self.directory / _PROJECT_STAMP) != project:
             self._install_project()
             (self.directory / _PROJECT_STAMP).write_text(project)
@@ -73,6 +73,11 @@ class VirtualEnvironment:
         # Not the scripts' own text: what they install is what the lock files say.
         locks = [self.checkout / "requirements" / name for name in ("build.txt", "dev.txt")]
         return f"{_base_python()} {sys.version}\n{_digest(*locks)}\n{self.spark}\n"
+
+    def _project_stamp(self) -> str:
+        # What the installed metadata come from: not the settings of the tools, which stand behind it.
+        metadata = (self.checkout / "pyproject.toml").read_text().partition("\n[tool.")[0]
+        return metadata + (self.checkout / "anchorbolt" / "__init__.py").read_text()
 
     def _create(self) -> None:
         version = ".".join(map(str, sys.version_info[:3]))
