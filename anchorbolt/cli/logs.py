@@ -12,7 +12,8 @@ __all__ = ["set_up_logging"]
 def set_up_logging(*, verbose: bool) -> None:
     """Send log records to standard error: warnings, and with `verbose` Anchorbolt's own from INFO on.
 
-    Leaves a root logger that has a handler already as it is.
+    Without `verbose`, what py4j says of an exception that passes through it is left out: the command shows the error
+    itself. Leaves a root logger that has a handler already as it is.
     """
     logging.basicConfig(
         level=logging.WARNING,
@@ -20,6 +21,7 @@ def set_up_logging(*, verbose: bool) -> None:
         handlers=[_StandardError()],
     )
     logging.getLogger("anchorbolt").setLevel(logging.INFO if verbose else logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.INFO if verbose else logging.CRITICAL)
 
 
 class _StandardError(logging.StreamHandler[TextIO]):

@@ -93,7 +93,7 @@ def run(
     from anchorbolt.cli.spark_engine import SparkEngine
 
     options = RunOptions(job, conf, tuple(overrides or ()), until_empty, verbose)
-    code = run_job(options, SparkEngine(master), choose_display())
+    code = run_job(options, SparkEngine(master, verbose=verbose), choose_display())
     if code == exit_codes.LEFT_AT_ONCE:
         # Leaving Python the usual way would wait for the threads of the wave. Spark ends with this process.
         sys.stdout.flush()

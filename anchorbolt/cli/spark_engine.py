@@ -14,15 +14,23 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkEngine"]
 
+_SAID_BY_THE_COMMAND = (
+    # The stack of what ended the query: two hundred lines around an error that the command shows.
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    # That a wave took longer than the interval: the command shows the lag.
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
+)
+
 _log = logging.getLogger("anchorbolt.cli")
 
 
 class SparkEngine:
     """See `anchorbolt.cli.run.Engine`."""
 
-    def __init__(self, master: str | None) -> None:
-        """Make an engine on a Spark master, `local[*]` by default."""
+    def __init__(self, master: str | None, *, verbose: bool = False) -> None:
+        """Make an engine on a Spark master, `local[*]` by default; `verbose` leaves Spark's log as it is."""
         self._master = master
+        self._verbose = verbose
         self._spark: SparkSession | None = None
 
     def connect(self, app_name: str) -> str:
@@ -30,6 +38,8 @@ class SparkEngine:
         from anchorbolt.engine.spark.session import build_session
 
         self._spark = build_session(app_name, self._master)
+        if not self._verbose:
+            _quieten(self._spark)
         return f"Spark {self._spark.version}, {self._spark.sparkContext.master}"
 
     def submit(
@@ -49,3 +59,10 @@ class SparkEngine:
         except Exception as error:  # whatever py4j raises where the JVM has died
             _log.info("Spark did not stop in good order: %s", error)
         self._spark = None
+
+
+def _quieten(spark: SparkSession) -> None:
+    """Turn off what Spark logs of things that the command says itself."""
+    log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+    for name in _SAID_BY_THE_COMMAND:
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)

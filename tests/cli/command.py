@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 120.0
+PATIENCE_S = 280.0
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE_S) -> None:

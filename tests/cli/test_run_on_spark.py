@@ -15,7 +15,7 @@ import pytest
 from tests.cli.command import Command, run_arguments, wait_until
 from tests.conftest import StartRedis
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 FILES = 8
 LINES = 40
