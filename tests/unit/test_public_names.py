@@ -14,8 +14,10 @@ SURFACE = {
     "anchorbolt.bolts": """
         BaseBasicBolt BaseRichBolt BaseStatefulBolt BasicOutputCollector OutputCollector DataFrameSink ParquetSink
     """,
+    "anchorbolt.engine": "LocalCluster RunHandle SparkCluster",
     "anchorbolt.spouts": "Spout StreamSpout",
     "anchorbolt.state_backends": "KeyValueState State",
+    "anchorbolt.topology": "BoltDeclarer Topology TopologyBuilder",
 }
 
 
