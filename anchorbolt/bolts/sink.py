@@ -65,6 +65,10 @@ class DataFrameSink(Bolt):
         self._function = function
         self.schema = schema
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the function on the driver: it may hold a session, a connection, or what a test looks at."""
+        return self.__dict__ | {"_function": _stays_on_the_driver}
+
     def refuse_foreign_output(self, txid: int, component: str, task_index: int) -> None:
         """Called in the prepare phase of a task with rows: raise if publishing them would meet another run's."""
 
@@ -91,7 +95,7 @@ class ParquetSink(DataFrameSink):
         """Make a sink that writes to the directory `path`; a relative one lies below the driver's current one."""
         if not isinstance(path, str) or not path:
             raise TopologyError(f"ParquetSink: path is {path!r}. Pass a directory, such as 'out/'.")
-        super().__init__(_never_called, schema=schema)
+        super().__init__(_stays_on_the_driver, schema=schema)
         local = local_path(path)
         self.path = path if local is None else os.path.abspath(local)
 
@@ -126,5 +130,5 @@ class ParquetSink(DataFrameSink):
         return f"part-{txid:012d}-{component}-{task_index:05d}.parquet"
 
 
-def _never_called(dataframe: Any, txid: int) -> None:
-    raise AssertionError("ParquetSink publishes by itself")
+def _stays_on_the_driver(dataframe: Any, txid: int) -> None:
+    raise AssertionError("a sink publishes on the driver, and a ParquetSink without a function")

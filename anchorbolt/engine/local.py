@@ -104,13 +104,7 @@ class _LocalRunHandle(RunHandle):
         folder = open_folder(plan.settings.checkpoint_location)
         self._source = open_source(topology, submission, folder)
         self._runner = _LocalRunner(plan, self._source, order)
-        self._coordinator = WaveCoordinator(
-            plan,
-            self._runner,
-            folder,
-            max_retries=submission.max_batch_retries,
-            patience_ms=submission.patience_ms,
-        )
+        self._coordinator = WaveCoordinator(submission, self._runner, folder)
 
     def start(self, *, until_empty: bool) -> None:
         """Recover, then run the waves on a thread of their own."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.config import load_conf
 from anchorbolt.engine.plan import EngineSettings, ExecutionPlan
 from anchorbolt.errors import TopologyError
@@ -23,6 +24,7 @@ class Submission:
 
     Attributes:
         plan: The topology's plan.
+        sinks: Its sinks by id, as the job made them: they publish on the driver.
         max_batch_retries: How often a failed batch is tried again.
         checkpoint_interval_ms: Shortest wave, in ms.
         patience_ms: How long to wait for a store that does not answer, in ms.
@@ -30,6 +32,7 @@ class Submission:
     """
 
     plan: ExecutionPlan
+    sinks: Mapping[str, DataFrameSink]
     max_batch_retries: int
     checkpoint_interval_ms: int
     patience_ms: float
@@ -85,6 +88,7 @@ def prepare_submission(
     )
     return Submission(
         plan=ExecutionPlan(topology, uuid.uuid4().hex, checked, engine_settings, provider),
+        sinks={name: spec.bolt for name, spec in topology.bolts.items() if isinstance(spec.bolt, DataFrameSink)},
         max_batch_retries=settings.max_batch_retries,
         checkpoint_interval_ms=settings.checkpoint_interval_ms,
         patience_ms=settings.message_timeout_secs * 1000,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
-from anchorbolt.bolts.sink import DataFrameSink, SinkFile
+from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.outbox import OUTBOX
 from anchorbolt.checkpoint.recovery import RecoveryPlan, check_parallelism, check_query, plan_recovery
@@ -21,8 +21,8 @@ from anchorbolt.checkpoint.spout import CHECKPOINT_SPOUT_ID, CheckpointSpout
 from anchorbolt.checkpoint.state import Action
 from anchorbolt.engine.hooks import hooked_tasks
 from anchorbolt.engine.patience import Patience
-from anchorbolt.engine.plan import ExecutionPlan
 from anchorbolt.engine.reports import RecoveryReport, WaveReport, check_round, summarise, winners_of
+from anchorbolt.engine.submission import Submission
 from anchorbolt.engine.wave import TaskKey, TaskReport, Wave
 from anchorbolt.errors import (
     AnchorboltError,
@@ -86,32 +86,24 @@ class Runner(Protocol):
 class WaveCoordinator:
     """Drives one topology's waves. One thread at a time."""
 
-    def __init__(
-        self, plan: ExecutionPlan, runner: Runner, folder: Folder, *, max_retries: int, patience_ms: float
-    ) -> None:
+    def __init__(self, submission: Submission, runner: Runner, folder: Folder) -> None:
         """Make the coordinator of a run.
 
         Args:
-            plan: The topology's plan.
+            submission: What was submitted.
             runner: The engine.
             folder: The streaming checkpoint location.
-            max_retries: How often a failed batch is tried again.
-            patience_ms: How long to wait for a store that does not answer, in ms.
         """
-        self._plan = plan
+        self._plan = plan = submission.plan
         self._runner = runner
         self._folder = folder
-        self._max_retries = max_retries
-        self._patience = Patience(patience_ms)
+        self._max_retries = submission.max_batch_retries
+        self._patience = Patience(submission.patience_ms)
         self._storages: dict[str, StateStorage] = {}
         self._spout = CheckpointSpout(
             plan.provider.open(plan.namespace(CHECKPOINT_SPOUT_ID, 0)), _FolderCopy(folder)
         )
-        self._sinks = {
-            component: bolt
-            for component in plan.bolts
-            if isinstance(bolt := plan.unpickle_bolt(component), DataFrameSink)
-        }
+        self._sinks = submission.sinks
         self._hooked = {action: hooked_tasks(plan, action) for action in (Action.COMMIT, Action.ROLLBACK)}
         self._threads = ThreadPoolExecutor(_COMMIT_THREADS, thread_name_prefix="anchorbolt-commit")
         self._fence = Fence(0, 0)
@@ -287,12 +279,25 @@ class WaveCoordinator:
         self._folder.remove_tree(f"{OUTBOX}/{wave.txid}")
 
     def _roll_back(self, namespaces: Sequence[str], wave: Wave) -> None:
-        tasks = self._hooked[Action.ROLLBACK]
-        if tasks:
-            self._runner.run_hooks(Action.ROLLBACK, wave, tasks)
+        self._run_hooks(Action.ROLLBACK, wave)
         fence = self._next_fence()
         chosen = {name: self._storages[name] for name in namespaces}
         self._on_each(chosen, lambda _, storage: storage.rollback(fence))
+
+    def _run_hooks(self, action: Action, wave: Wave) -> None:
+        """Call the bolts' hooks, again where a worker was lost meanwhile; what a hook itself raises ends the run."""
+        tasks = self._hooked[action]
+        for round_number in range(self._max_retries + 1 if tasks else 0):
+            try:
+                self._runner.run_hooks(action, wave, tasks)
+                return
+            except AnchorboltError:
+                raise
+            except Exception as error:
+                failure = WaveFailed(f"the hooks of txid {wave.txid} could not be run: {error}", txid=wave.txid)
+                if round_number == self._max_retries:
+                    raise failure from error
+                _log.warning("%s; they are tried again", failure)
 
     def _decide(self, record: DecisionRecord) -> None:
         self._patience.until_available(lambda: self._spout.write(self._fence, record))
@@ -302,9 +307,7 @@ class WaveCoordinator:
     def _commit(self, winners: Mapping[str, Winner], wave: Wave) -> None:
         """Commit what was decided; every step can be repeated, and is, after a crash."""
         record = self._record
-        tasks = self._hooked[Action.COMMIT]
-        if tasks:
-            self._runner.run_hooks(Action.COMMIT, wave, tasks)
+        self._run_hooks(Action.COMMIT, wave)
         fence = self._next_fence()
         chosen = {name: self._storages[name] for name in winners}
         self._on_each(chosen, lambda name, storage: storage.commit(fence, record.txid, winners[name].attempt))

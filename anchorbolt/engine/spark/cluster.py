@@ -78,13 +78,7 @@ class SparkRunHandle(RunHandle):
         super().__init__(submission.plan, listener)
         folder = open_folder(submission.plan.settings.checkpoint_location)
         self._runner = SparkRunner(session, topology, submission.plan)
-        self._coordinator = WaveCoordinator(
-            submission.plan,
-            self._runner,
-            folder,
-            max_retries=submission.max_batch_retries,
-            patience_ms=submission.patience_ms,
-        )
+        self._coordinator = WaveCoordinator(submission, self._runner, folder)
         self._waves = WaveQuery(submission, folder, self._coordinator, self._runner.begin_batch, self._add)
 
     @property

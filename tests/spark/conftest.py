@@ -1,0 +1,30 @@
+"""One Spark session for all tests of this folder, built as the command builds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from anchorbolt.engine.spark.session import build_session
+
+# Spark with its JVM and worker processes takes seconds to start, and so does every driver that a test kills.
+SPARK_MARKS = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            for mark in SPARK_MARKS:
+                item.add_marker(mark)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session on local[2]; a test leaves its settings as they are."""
+    session = build_session("anchorbolt-tests", "local[2]")
+    yield session
+    session.stop()
