@@ -97,26 +97,20 @@ def test_global_grouping_gives_every_row_to_the_first_task(buffers: list[list[Ro
     assert all(router.route(rows) == [rows, *[[]] * (tasks - 1)] for rows in buffers)
 
 
-@pytest.mark.parametrize("memo_entries", [0, 2, 1000])
 @pytest.mark.parametrize("fields", [("key",), ("second",), ("key", "second"), ("second", "key")], ids=str)
-@given(buffers=buffers, tasks=sizes)
+@given(buffers=buffers, tasks=sizes, memo_entries=st.sampled_from([0, 2, 1000]))
 def test_fields_grouping_places_rows_by_the_stable_hash_of_their_key(
-    monkeypatch_memo: Any, memo_entries: int, fields: tuple[str, ...], buffers: list[list[Row]], tasks: int
+    fields: tuple[str, ...], buffers: list[list[Row]], tasks: int, memo_entries: int
 ) -> None:
-    monkeypatch_memo(memo_entries)
     positions = [("key", "second").index(field) for field in fields]
     router = router_for(FieldsGrouping(fields), tasks)
-    for rows in buffers:
-        for index, share in enumerate(router.route(rows)):
-            for row in share:
-                key = row[positions[0]] if len(positions) == 1 else tuple(row[p] for p in positions)
-                assert destination_of(stable_hash(key), tasks) == index
-
-
-@pytest.fixture(scope="module")
-def monkeypatch_memo() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        yield lambda entries: patch.setattr(routing, "_MEMO_ENTRIES", entries)
+        patch.setattr(routing, "_MEMO_ENTRIES", memo_entries)
+        shares = [share for rows in buffers for share in enumerate(router.route(rows))]
+    for index, share in shares:
+        for row in share:
+            key = row[positions[0]] if len(positions) == 1 else tuple(row[p] for p in positions)
+            assert destination_of(stable_hash(key), tasks) == index
 
 
 @pytest.mark.parametrize("grouping", [FieldsGrouping(("key",)), FieldsGrouping(("key", "second"))], ids=str)
