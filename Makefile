@@ -69,7 +69,9 @@ demo:  ## word count with two kills; PROVIDER=redis keeps its state in Redis
 	$(SET_UP) --java $(if $(filter redis%,$(PROVIDER)),--redis)
 	$(IN_VENV) python examples/word_count/demo.py --provider "$(PROVIDER)" $(OPTIONS)
 
-bench: set-up  ## benchmarks/word_count.py, beside Spark's own transformWithState
+bench:  ## benchmarks/word_count.py, beside Spark's own transformWithState
+	$(SET_UP) --java
+	$(IN_VENV) python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.txt
 	$(IN_VENV) python benchmarks/word_count.py $(OPTIONS)
 
 .PHONY: lock upgrade

@@ -1,0 +1,81 @@
+"""What both sides of the comparison offer, and what is read off Spark's own progress for both in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from workloads import Workload
+
+__all__ = ["BatchFigures", "Contestant", "ContestantKind", "figures_of"]
+
+
+@dataclass(frozen=True)
+class BatchFigures:
+    """One micro-batch.
+
+    Attributes:
+        batch_id: Spark's number of it.
+        lines: Lines read.
+        trigger_ms: From trigger to commit, Spark's `triggerExecution`, in ms.
+        parts_ms: What Spark says that it spent where (`addBatch`, `walCommit`, …), in ms.
+        phases_ms: The phases of the wave's report, in ms; empty for Spark's own operator, which has none.
+    """
+
+    batch_id: int
+    lines: int
+    trigger_ms: float
+    parts_ms: Mapping[str, float]
+    phases_ms: Mapping[str, float] = field(default_factory=dict)
+
+
+class Contestant(Protocol):
+    """One side: counts the words of a directory's files, keeps the counts in durable state."""
+
+    name: str
+
+    def run(self) -> list[BatchFigures]:
+        """Start the query where it left off, run it until the source is empty; return the last batches, in order."""
+
+    def counts(self) -> dict[str, int]:
+        """Return the committed state."""
+
+
+class ContestantKind(Protocol):
+    """The class of a side's contestants."""
+
+    name: str
+
+    def __call__(
+        self, spark: SparkSession, workload: Workload, text: Path, directory: Path, parallelism: int
+    ) -> Contestant:
+        """Make the contestant for a workload.
+
+        Args:
+            spark: What `session` returned.
+            workload: The workload.
+            text: Directory of the files to count.
+            directory: Directory to keep everything in.
+            parallelism: Tasks that count.
+        """
+
+    def session(self, master: str) -> SparkSession:
+        """Build the session, with every setting that helps this side. Called once in a process."""
+
+
+def figures_of(query: StreamingQuery) -> list[BatchFigures]:
+    """Return what Spark kept of a query's batches, those without data left out."""
+    return [
+        BatchFigures(
+            progress.batchId,
+            progress.numInputRows,
+            float(progress.durationMs["triggerExecution"]),
+            {part: float(ms) for part, ms in progress.durationMs.items() if part != "triggerExecution"},
+        )
+        for progress in query.recentProgress
+        if progress.numInputRows
+    ]

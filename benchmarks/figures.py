@@ -1,0 +1,122 @@
+"""Shows results: tables for a person, and one JSON document for a program. Measures nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pyspark
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.table import Table
+from rounds import Result
+
+__all__ = ["as_document", "machine", "show"]
+
+
+def machine(spark: SparkSession) -> dict[str, Any]:
+    """Return what a reader has to know of the machine; call it before the first round, for the load."""
+    java = spark.sparkContext._jvm.java.lang.System.getProperty("java.version")  # type: ignore[union-attr]
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "spark": pyspark.__version__,
+        "java": java,
+        "master": spark.sparkContext.master,
+        "load_average_before": round(os.getloadavg()[0], 2),
+    }
+
+
+def as_document(results: Sequence[Result], about: dict[str, Any], sides: tuple[str, str]) -> dict[str, Any]:
+    """Return everything measured, as plain values."""
+    return {
+        "machine": about,
+        "workloads": [
+            {
+                **asdict(result.workload),
+                "words_counted": result.words,
+                "distinct_words": result.distinct_words,
+                "counts_equal": True,  # `compare` raises where they are not
+                "ratio": result.ratio(*sides),
+                "sides": {side: _side_document(result, side) for side in sides},
+            }
+            for result in results
+        ],
+    }
+
+
+def show(console: Console, results: Sequence[Result], sides: tuple[str, str]) -> None:
+    """Print the tables."""
+    ours, others = sides
+    large = [result for result in results if not result.workload.is_small]
+    small = [result for result in results if result.workload.is_small]
+    if large:
+        table = Table(
+            "words/s", ours, others, "ratio", "batch, ms", title="Throughput, medians of the rounds"
+        )
+        for result in large:
+            table.add_row(
+                result.workload.title,
+                *(f"{median(result.words_per_second(side)) / 1e6:.3f} M" for side in sides),
+                f"{result.ratio(ours, others):.1f}",
+                " / ".join(f"{median(result.trigger_ms(side)):.0f}" for side in sides),
+            )
+        console.print(table)
+    if small:
+        table = Table(
+            "ms, trigger to commit", ours, others, "ratio", "waves", title="Almost empty waves, medians"
+        )
+        for result in small:
+            table.add_row(
+                result.workload.title,
+                *(
+                    f"{median(result.trigger_ms(side)):.0f} (90 %: {result.ninth_decile_ms(side):.0f})"
+                    for side in sides
+                ),
+                f"{result.ratio(ours, others):.1f}",
+                str(len(result.trigger_ms(ours))),
+            )
+        console.print(table)
+    table = Table(
+        "medians, ms", "of the wave's report", "of Spark's progress", title=f"Where {ours}'s time goes"
+    )
+    for result in results:
+        table.add_row(
+            result.workload.title,
+            *(_listed(result.medians(ours, attribute)) for attribute in ("phases_ms", "parts_ms")),
+        )
+    console.print(table)
+    console.print("All counts are equal to a plain count of the text.")
+
+
+def _side_document(result: Result, side: str) -> dict[str, Any]:
+    return {
+        "words_per_second": median(result.words_per_second(side)),
+        "words_per_second_by_round": result.words_per_second(side),
+        "trigger_ms": median(result.trigger_ms(side)),
+        "trigger_ms_ninth_decile": result.ninth_decile_ms(side),
+        "trigger_ms_by_round": [[batch.trigger_ms for batch in batches] for batches in result.batches[side]],
+        "parts_ms": result.medians(side, "parts_ms"),
+        "phases_ms": result.medians(side, "phases_ms"),
+    }
+
+
+def _listed(times: dict[str, float]) -> str:
+    return ", ".join(f"{name.removesuffix('_ms')} {ms:.0f}" for name, ms in times.items())
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )

@@ -1,0 +1,111 @@
+"""Gives each side a process, and with it a Java machine, of its own, so that neither has to bear what the other set.
+
+While one side runs, the other waits for its next call and does nothing.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from contestant import BatchFigures, Contestant, ContestantKind
+from pyspark.sql import SparkSession
+from workloads import Workload
+
+__all__ = ["RemoteContestant", "SideProcess"]
+
+T = TypeVar("T")
+
+_contestants: dict[str, Contestant] = {}
+_kind: ContestantKind | None = None
+_spark: SparkSession
+
+
+class SideProcess:
+    """The process of one side. Started by the first call, ended with the `with` block."""
+
+    def __init__(self, kind: ContestantKind, cores: int, log: Path) -> None:
+        """Make the process of the contestants of a kind.
+
+        Args:
+            kind: The kind.
+            cores: Cores of its Spark.
+            log: File for what it and its Spark print.
+        """
+        self.name = kind.name
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(1, context, initializer=_start, initargs=(kind, cores, log))
+
+    def __enter__(self) -> SideProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.call(_stop)
+        self._pool.shutdown()
+
+    def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a function of a module in the process, and return what it returns."""
+        result: T = self._pool.submit(function, *arguments).result()
+        return result
+
+    def with_session(self, function: Callable[[SparkSession], T]) -> T:
+        """Call a function of a module in the process, with its Spark session."""
+        result: T = self.call(_with_session, function)
+        return result
+
+
+class RemoteContestant:
+    """See `Contestant`; lives in a side's process."""
+
+    def __init__(
+        self, process: SideProcess, workload: Workload, text: Path, directory: Path, parallelism: int
+    ) -> None:
+        """Make one there; arguments as for its kind."""
+        self.name = process.name
+        self._process = process
+        self._workload = workload.name
+        process.call(_open, workload, text, directory, parallelism)
+
+    def run(self) -> list[BatchFigures]:
+        return self._process.call(_run, self._workload)
+
+    def counts(self) -> dict[str, int]:
+        return self._process.call(_counts, self._workload)
+
+
+def _start(kind: ContestantKind, cores: int, log: Path) -> None:
+    global _kind, _spark
+    with log.open("wb") as file:
+        for descriptor in (1, 2):  # the Java machine and the workers inherit them
+            os.dup2(file.fileno(), descriptor)
+    _kind = kind
+    _spark = kind.session(f"local[{cores}]")
+
+
+def _stop() -> None:
+    _spark.stop()
+
+
+def _with_session(function: Callable[[SparkSession], T]) -> T:
+    return function(_spark)
+
+
+def _open(workload: Workload, text: Path, directory: Path, parallelism: int) -> None:
+    assert _kind is not None
+    _contestants[workload.name] = _kind(_spark, workload, text, directory, parallelism)
+
+
+def _run(workload: str) -> list[BatchFigures]:
+    return _contestants[workload].run()
+
+
+def _counts(workload: str) -> dict[str, int]:
+    return _contestants[workload].counts()

@@ -1,0 +1,116 @@
+"""Runs the two sides in turn over the same new text, round by round, and checks what they counted. Prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median, quantiles
+
+from contestant import BatchFigures, Contestant
+from workloads import Workload
+from zipf_text import ZipfText
+
+__all__ = ["Result", "WrongCounts", "compare"]
+
+
+class WrongCounts(Exception):
+    """A side's counts are not those of the text."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one workload gave.
+
+    Attributes:
+        workload: The workload.
+        batches: By side, for each round that counts, its measured batches.
+        words: Words counted by each side, all rounds together, and found equal to a plain count.
+        distinct_words: How many of them differ.
+    """
+
+    workload: Workload
+    batches: dict[str, list[list[BatchFigures]]]
+    words: int
+    distinct_words: int
+
+    def words_per_second(self, side: str) -> list[float]:
+        """Return a side's words/s, round by round."""
+        words = self.workload.words
+        return [
+            words * len(batches) * 1000 / sum(batch.trigger_ms for batch in batches)
+            for batches in self.batches[side]
+        ]
+
+    def trigger_ms(self, side: str) -> list[float]:
+        """Return a side's milliseconds from trigger to commit, batch by batch."""
+        return [batch.trigger_ms for batches in self.batches[side] for batch in batches]
+
+    def ninth_decile_ms(self, side: str) -> float:
+        """Return the milliseconds that nine batches out of ten do not exceed."""
+        times = self.trigger_ms(side)
+        return quantiles(times, n=10)[-1] if len(times) > 1 else times[0]
+
+    def medians(self, side: str, attribute: str) -> dict[str, float]:
+        """Return the medians of a side's `parts_ms` or `phases_ms`, by name."""
+        batches = [getattr(batch, attribute) for batches in self.batches[side] for batch in batches]
+        return {name: median(batch.get(name, 0.0) for batch in batches) for name in batches[0]}
+
+    def ratio(self, side: str, other: str) -> float:
+        """Return how many times as fast as the other a side is: the median over the rounds, each by itself."""
+        return median(
+            a / b for a, b in zip(self.words_per_second(side), self.words_per_second(other), strict=True)
+        )
+
+
+def compare(
+    workload: Workload, text: ZipfText, sides: Sequence[Contestant], tell: Callable[[str], None]
+) -> Result:
+    """Warm both sides up, let them run in turn, and compare their counts with those of the text.
+
+    Args:
+        workload: What to run.
+        text: The text, nothing of it written yet.
+        sides: The two sides, that read it.
+        tell: Called with a line about each run.
+
+    Raises:
+        WrongCounts: A side's state is not what the text holds, or it did not run the batches that it was given.
+    """
+    batches: dict[str, list[list[BatchFigures]]] = {side.name: [] for side in sides}
+    for number in range(workload.rounds + 1):
+        warm_up = number == 0
+        size = workload.warm_up_batches if warm_up else workload.dropped_batches + workload.measured_batches
+        for _ in range(size):
+            text.write(workload.sentences, workload.files)
+        for side in sides:
+            figures = side.run()
+            if warm_up:
+                tell(f"{workload.name}: {side.name} is warm")
+                continue
+            measured = figures[-workload.measured_batches :]
+            _check_batches(workload, side, measured)
+            batches[side.name].append(measured)
+            mean = sum(batch.trigger_ms for batch in measured) / len(measured)
+            tell(f"{workload.name}: round {number}, {side.name}: {mean:.0f} ms a batch")
+    for side in sides:
+        _check_counts(side, text)
+    return Result(workload, batches, text.words, len(text.counts))
+
+
+def _check_batches(workload: Workload, side: Contestant, measured: Sequence[BatchFigures]) -> None:
+    lines = [batch.lines for batch in measured]
+    if lines != [workload.sentences] * workload.measured_batches:
+        raise WrongCounts(
+            f"{side.name} was to run {workload.measured_batches} batches of {workload.sentences} lines, but Spark "
+            f"reports {lines}"
+        )
+
+
+def _check_counts(side: Contestant, text: ZipfText) -> None:
+    counts = side.counts()
+    if counts != text.counts:
+        wrong = next(word for word in {*counts, *text.counts} if counts.get(word) != text.counts[word])
+        raise WrongCounts(
+            f"{side.name} counted {sum(counts.values())} words, the text has {text.words}; {wrong!r}, for one, "
+            f"{counts.get(wrong)} times instead of {text.counts[wrong]}"
+        )

@@ -1,0 +1,119 @@
+"""Spark's side: the same word count with `transformWithState`, Python rows, and its state in RocksDB.
+
+It gets every setting that helps it: those of Anchorbolt's session that it can bear, RocksDB with changelog
+checkpoints, as many shuffle partitions as cores, words split by the JVM, and, but for Parquet, only one row of output
+per distinct word and batch.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from contestant import BatchFigures, figures_of
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from workloads import Output, Workload
+
+__all__ = ["SparkSide"]
+
+_OUTPUT = "word STRING, count BIGINT"
+_STATE = "count BIGINT"
+_SETTINGS = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.worker.reuse": "true",
+    "spark.ui.showConsoleProgress": "false",
+    # As Anchorbolt's, but for RawLocalFileSystem: with that, RocksDB's state store fails (it casts to LocalFileSystem).
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+class CountOfWord(StatefulProcessor):
+    """Counts a word; returns its count after the batch."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._count = handle.getValueState("count", _STATE)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 - Spark's
+        held = self._count.get()
+        count = (held[0] if held is not None else 0) + sum(1 for _ in rows)
+        self._count.update((count,))
+        yield Row(word=key[0], count=count)
+
+
+class RunningCountOfWord(CountOfWord):
+    """Counts a word; returns the count after each of its occurrences, as our topology does."""
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 - Spark's
+        held = self._count.get()
+        count = held[0] if held is not None else 0
+        for _ in rows:
+            count += 1
+            yield Row(word=key[0], count=count)
+        self._count.update((count,))
+
+
+class SparkSide:
+    """See `Contestant`."""
+
+    name = "transformWithState"
+
+    def __init__(
+        self, spark: SparkSession, workload: Workload, text: Path, directory: Path, parallelism: int
+    ) -> None:
+        """See `ContestantKind`."""
+        self._spark = spark
+        spark.conf.set("spark.sql.shuffle.partitions", parallelism)
+        self._workload = workload
+        self._text = text
+        self._checkpoint = directory / "checkpoint"
+        self._out = directory / "out"
+
+    @staticmethod
+    def session(master: str) -> SparkSession:
+        # Its workers, the driver's own among them, find this module nowhere else.
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH")])
+        )
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        builder = SparkSession.builder.appName("benchmark-transform-with-state").master(master)
+        for key, value in _SETTINGS.items():
+            builder = builder.config(key, value)
+        session: SparkSession = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        return session
+
+    def run(self) -> list[BatchFigures]:
+        writer = self._counts().writeStream.outputMode("append").trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(self._checkpoint))
+        if self._workload.output is Output.PARQUET:
+            writer = writer.format("parquet").option("path", str(self._out))
+        else:
+            writer = writer.format("noop")
+        query = writer.start()
+        query.awaitTermination()
+        return figures_of(query)
+
+    def counts(self) -> dict[str, int]:
+        state = self._spark.read.format("statestore").option("stateVarName", "count")
+        rows = state.load(str(self._checkpoint)).select("key.word", "value.count").toLocalIterator()
+        return {row["word"]: row["count"] for row in rows}
+
+    def _counts(self) -> DataFrame:
+        lines = self._spark.readStream.option("maxFilesPerTrigger", self._workload.files).text(
+            str(self._text)
+        )
+        words = lines.select(F.explode(F.split("value", " ")).alias("word"))
+        processor = RunningCountOfWord() if self._workload.output is Output.PARQUET else CountOfWord()
+        return words.groupBy("word").transformWithState(processor, _OUTPUT, "Append", "None")

@@ -1,0 +1,72 @@
+"""Word count on Anchorbolt, beside Spark's own `transformWithState` with Python rows, in one run: `make bench`.
+
+What is measured, and how, is in the README beside this file.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from anchorbolt_side import AnchorboltSide
+from figures import as_document, machine, show
+from processes import RemoteContestant, SideProcess
+from rich.console import Console
+from rounds import compare
+from spark_side import SparkSide
+from workloads import WORKLOADS
+from zipf_text import ZipfText
+
+_CORES = 2
+_SEED = 3
+_LOGS = Path(__file__).resolve().parent.parent / "build" / "benchmarks"
+_SIDES = (AnchorboltSide.name, SparkSide.name)
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def main(
+    workload: Annotated[
+        list[str] | None, typer.Option(help=f"Only these: {', '.join(known.name for known in WORKLOADS)}.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write everything measured here, too.")
+    ] = None,
+) -> None:
+    """Measure words/s, and milliseconds of an almost empty wave."""
+    chosen = [known for known in WORKLOADS if not workload or known.name in workload]
+    unknown = set(workload or ()) - {known.name for known in WORKLOADS}
+    if unknown:
+        raise typer.BadParameter(
+            f"no workload is called {', '.join(sorted(unknown))}", param_hint="--workload"
+        )
+    console = Console()
+    progress = Console(stderr=True)
+    results = []
+    _LOGS.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as directory,
+        SideProcess(AnchorboltSide, _CORES, _LOGS / "anchorbolt.log") as ours,
+        SideProcess(SparkSide, _CORES, _LOGS / "spark.log") as others,
+    ):
+        about = ours.with_session(machine)
+        console.print(", ".join(f"{name.replace('_', ' ')} {value}" for name, value in about.items()))
+        for current in chosen:
+            home = Path(directory) / current.name
+            text = ZipfText(home / "text", _SEED)
+            sides = [
+                RemoteContestant(process, current, home / "text", home / process.name, _CORES)
+                for process in (ours, others)
+            ]
+            results.append(compare(current, text, sides, progress.print))
+    show(console, results, _SIDES)
+    if json_file is not None:
+        json_file.write_text(json.dumps(as_document(results, about, _SIDES), indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    app()

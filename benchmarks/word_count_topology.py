@@ -1,0 +1,84 @@
+"""Our word count: the one of the documentation, tuple by tuple. Imported by the workers, so it imports no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from workloads import Output, Workload
+
+from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, ParquetSink
+from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
+from anchorbolt.context import TopologyContext
+from anchorbolt.spouts import StreamSpout
+from anchorbolt.state_backends import KeyValueState
+from anchorbolt.streams import OutputFieldsDeclarer
+from anchorbolt.topology import TopologyBuilder
+from anchorbolt.topology.graph import Topology
+from anchorbolt.tuples import Tuple
+
+__all__ = ["word_count"]
+
+
+def word_count(workload: Workload, text: Path, out: Path, parallelism: int) -> Topology:
+    """Return the topology that counts the words of the files in `text`.
+
+    Args:
+        workload: Says how many files make a wave, and what becomes of the counts.
+        text: Directory of the files.
+        out: Directory of the Parquet files, where the workload has any.
+        parallelism: Tasks of the splitting and of the counting bolt.
+    """
+
+    def lines(spark: SparkSession) -> DataFrame:
+        return spark.readStream.option("maxFilesPerTrigger", workload.files).text(str(text))
+
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", StreamSpout(lines, fields=["sentence"]))
+    builder.set_bolt("split", SplitSentence(), parallelism).shuffle_grouping("sentences")
+    builder.set_bolt("count", WordCount(), parallelism).fields_grouping("split", "word")
+    if workload.output is Output.PARQUET:
+        builder.set_bolt("out", ParquetSink(str(out))).global_grouping("count")
+    elif workload.output is Output.DROPPED:
+        builder.set_bolt("out", Drop()).global_grouping("count")
+    return builder.create_topology(f"word-count-{workload.name}")
+
+
+class SplitSentence(BaseBasicBolt):
+    """Splits lines into words."""
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        for word in tup["sentence"].split():
+            collector.emit((word,))
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+
+class WordCount(BaseStatefulBolt[KeyValueState[str, int]]):
+    """Counts words, and emits the new count of each."""
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def init_state(self, state: KeyValueState[str, int]) -> None:
+        self.counts = state
+
+    def execute(self, tup: Tuple) -> None:
+        word = tup["word"]
+        count = self.counts.get(word, 0) + 1
+        self.counts.put(word, count)
+        self.collector.emit((word, count), anchors=tup)
+        self.collector.ack(tup)
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word", "count")
+
+
+class Drop(BaseBasicBolt):
+    """Takes counts and does nothing with them."""
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        pass
