@@ -175,7 +175,8 @@ def _recovery_line(report: RecoveryReport) -> str:
 
 def _summary(status: RunStatus, progress: Progress, seconds: float) -> str:
     where = "" if progress.txid is None else f"; the state is at txid {progress.txid}"
-    return f"{status.value.lower()}: {progress.waves:,} waves, {progress.tuples:,} tuples in {seconds:,.1f} s{where}"
+    waves = "1 wave" if progress.waves == 1 else f"{progress.waves:,} waves"
+    return f"{status.value.lower()}: {waves}, {progress.tuples:,} tuples in {seconds:,.1f} s{where}"
 
 
 def _complain(message: str) -> None:

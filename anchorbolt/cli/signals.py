@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from types import FrameType, TracebackType
+from typing import Any
 
 __all__ = ["StopSignals"]
 
@@ -19,7 +21,7 @@ class StopSignals:
 
     def __init__(self) -> None:
         self.stop_requested = False
-        self._before: list[signal.Handlers | int | object] = []
+        self._before: list[Callable[[int, FrameType | None], Any] | int | None] = []
 
     def __enter__(self) -> StopSignals:
         self._before = [signal.getsignal(number) for number in _SIGNALS]
@@ -30,7 +32,7 @@ class StopSignals:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, handler in zip(_SIGNALS, self._before, strict=True):
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def take(self) -> None:
         """Take the signals (again): PySpark puts a handler of its own in place whenever it makes a SparkContext."""

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
-from tests.cli.command import Command, run_arguments, wait_until
+from tests.cli.command import ROOT, Command, run_arguments, wait_until
 from tests.conftest import StartRedis
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -63,16 +63,11 @@ def topology(conf):
 """
 
 ONE_FILE = """
-import sys, time
+import time
 from pathlib import Path
 from anchorbolt.bolts import BaseBasicBolt
-from anchorbolt.engine.spark.cluster import SparkCluster
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.topology import TopologyBuilder
-
-class Note(BaseBasicBolt):
-    def execute(self, tup, collector):
-        Path("noted", tup["sentence"].split()[0]).touch()
 
 class Hang(BaseBasicBolt):
     def execute(self, tup, collector):
@@ -90,14 +85,8 @@ def build(bolt):
     builder.set_bolt("bolt", bolt).shuffle_grouping("sentences")
     return builder.create_topology("one-bolt")
 
-def noting(): return build(Note())
 def hanging(): return build(Hang())
 def raising(): return build(Raise())
-
-if __name__ == "__main__":
-    handle = SparkCluster().submit(build(Note()), {}, until_empty=True)
-    handle.await_termination()
-    print(handle.status.value, len(handle.reports), "waves")
 """
 
 StartCommand = Callable[..., Command]
@@ -105,21 +94,25 @@ StartCommand = Callable[..., Command]
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Where the person types: a package with a job, a job in one file, and some texts."""
+    """Where the person types: some texts, a project with a package of jobs, and a job in one file.
+
+    Neither lies where a local Spark's workers look by themselves, which is here.
+    """
     generator = random.Random(20)
     vocabulary = [f"word{number}" for number in range(60)]
     (tmp_path / "in").mkdir()
     for number in range(FILES):
         lines = [" ".join(generator.choices(vocabulary, k=8)) for _ in range(LINES)]
         (tmp_path / "in" / f"{number}.txt").write_text("\n".join(lines))
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / "jobs" / "__init__.py").touch()
-    (tmp_path / "jobs" / "texts.py").write_text("def words(sentence):\n    return sentence.split()\n")
-    (tmp_path / "jobs" / "bolts.py").write_text(BOLTS)
-    (tmp_path / "jobs" / "word_count.py").write_text(WORD_COUNT)
+    (tmp_path / "project" / "jobs").mkdir(parents=True)
+    (tmp_path / "project" / "jobs" / "__init__.py").touch()
+    (tmp_path / "project" / "jobs" / "texts.py").write_text(
+        "def words(sentence):\n    return sentence.split()\n"
+    )
+    (tmp_path / "project" / "jobs" / "bolts.py").write_text(BOLTS)
+    (tmp_path / "project" / "jobs" / "word_count.py").write_text(WORD_COUNT)
     (tmp_path / "alone").mkdir()
     (tmp_path / "alone" / "one_file.py").write_text(ONE_FILE)
-    (tmp_path / "noted").mkdir()
     return tmp_path
 
 
@@ -157,7 +150,7 @@ def counted(directory: Path) -> Counter[str]:
 def test_a_package_is_run_until_its_source_is_empty_and_says_where_everything_is(
     start: StartCommand, directory: Path
 ) -> None:
-    command = start("jobs.word_count:topology", "--until-empty")
+    command = start("project.jobs.word_count:topology", "--until-empty")
     assert command.end() == 0, repr(command)
     assert counted(directory) == expected(directory)
     assert "word-count on Spark" in command.out
@@ -174,7 +167,7 @@ def test_a_package_is_run_until_its_source_is_empty_and_says_where_everything_is
 def test_a_stopped_run_ends_clean_and_the_next_one_completes_it(
     start: StartCommand, directory: Path, how: str
 ) -> None:
-    first = start("jobs/word_count.py:topology", terminal=how.endswith("terminal"))
+    first = start("project/jobs/word_count.py:topology", terminal=how.endswith("terminal"))
     first.wait_for("wave 0:")
     if how == "SIGTERM":
         first.send(signal.SIGTERM)
@@ -190,7 +183,7 @@ def test_a_stopped_run_ends_clean_and_the_next_one_completes_it(
     wait_until(lambda: not first.session(), f"all processes gone: {first.session()}")
     done = counted(directory)
     assert 0 < done.total() < expected(directory).total(), "it was to be stopped in the middle"
-    second = start("jobs.word_count:topology", "--until-empty")
+    second = start("project/jobs/word_count.py:topology", "--until-empty")
     assert second.end() == 0, repr(second)
     assert "recovery: resumed" in second.out
     assert counted(directory) == expected(directory)
@@ -225,22 +218,31 @@ def test_a_bolt_that_raises_shows_its_own_traceback_and_fails_the_job(
     assert "failed:" in command.out
 
 
-def test_a_job_file_runs_under_spark_submit(directory: Path) -> None:
+def test_the_example_runs_under_spark_submit(tmp_path: Path) -> None:
     program = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+    example = ROOT / "examples" / "word_count"
     command = Command(
-        [program, "--master", "local[2]", "alone/one_file.py"],
-        directory=directory,
+        [program, "--master", "local[2]", str(example / "job.py")],
+        directory=tmp_path,
         env={"SPARK_HOME": str(Path(pyspark.__file__).parent)},
     )
+    words = expected(example)
     try:
-        assert command.end() == 0, repr(command)
-        assert "FINISHED 1 waves" in command.out
+        wait_until(lambda: counted(tmp_path) == words or not command.session(), f"all words from {command!r}")
+        assert counted(tmp_path) == words, repr(command)
     finally:
         command.close()
-    firsts = {
-        line.split()[0] for file in (directory / "in").iterdir() for line in file.read_text().splitlines()
-    }
-    assert {file.name for file in (directory / "noted").iterdir()} == firsts
+
+
+def test_a_machine_without_java_gives_its_exit_code_and_is_left_as_it_was(
+    start: StartCommand, directory: Path
+) -> None:
+    before = sorted(directory.iterdir())
+    command = start("alone/one_file.py:raising", env={"JAVA_HOME": "", "PATH": str(directory)})
+    assert command.end() == 3, repr(command)
+    assert command.err.startswith("Spark needs Java 17 or 21")
+    assert command.out == ""
+    assert sorted(directory.iterdir()) == before
 
 
 def test_a_password_shows_up_nowhere(start: StartCommand, directory: Path, start_redis: StartRedis) -> None:
@@ -252,7 +254,8 @@ def test_a_password_shows_up_nowhere(start: StartCommand, directory: Path, start
         f"  jedisPoolConfig: {{host: {server.host}, port: {server.port}, passwordEnv: STATE_PASSWORD}}\n"
     )
     command = start(
-        *("jobs.word_count:topology", "--conf", "redis.yaml", "--verbose"), env={"STATE_PASSWORD": password}
+        *("project/jobs/word_count.py:topology", "--conf", "redis.yaml", "--verbose"),
+        env={"STATE_PASSWORD": password},
     )
     command.wait_for("wave ", times=2)
     assert "org.apache.spark.deploy.SparkSubmit" in command.command_lines()
@@ -263,7 +266,7 @@ def test_a_password_shows_up_nowhere(start: StartCommand, directory: Path, start
     assert f"{server.host}:{server.port}" in command.out
     assert password not in command.out + command.err
     refused = start(
-        *("jobs.word_count:topology", "--conf", "redis.yaml", "--verbose"),
+        *("project/jobs/word_count.py:topology", "--conf", "redis.yaml", "--verbose"),
         env={"STATE_PASSWORD": "wrong-horse"},
     )
     assert refused.end() == 4, repr(refused)
