@@ -176,8 +176,7 @@ def _interleaved(rows: list[Row], order: random.Random) -> Iterator[Row]:
     queues = [iter(queue) for queue in senders.values()]
     while queues:
         position = order.randrange(len(queues))
-        row = next(queues[position], None)
-        if row is None:
+        try:
+            yield next(queues[position])
+        except StopIteration:
             queues.pop(position)
-        else:
-            yield row

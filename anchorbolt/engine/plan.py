@@ -93,19 +93,20 @@ class ExecutionPlan:
         self.settings = settings
         self.provider = provider
         self.is_stateful = topology.is_stateful
-        spouts, bolts = list(topology.spouts.values()), list(topology.bolts.values())
+        bolts = list(topology.bolts.values())
         self.spouts = tuple(topology.spouts)
         self.bolts = tuple(topology.bolts)
         self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
         self._pickled = {spec.id: cloudpickle.dumps(spec.bolt) for spec in bolts}
-        self._streams = {spec.id: dict(spec.streams) for spec in [*spouts, *bolts]}
+        self._streams = {name: dict(spec.streams) for name, spec in topology.spouts.items()}
+        self._streams |= {name: dict(spec.streams) for name, spec in topology.bolts.items()}
         self._task_ids: dict[str, tuple[int, ...]] = {}
         next_id = 1
         for spec in bolts:
             self._task_ids[spec.id] = tuple(range(next_id, next_id + spec.parallelism))
             next_id += spec.parallelism
         self._edges: dict[str, dict[str, list[Edge]]] = {
-            spec.id: defaultdict(list) for spec in [*spouts, *bolts]
+            component: defaultdict(list) for component in self._streams
         }
         self._upstream: dict[str, tuple[TaskKey, ...]] = {}
         self._key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {}

@@ -88,7 +88,9 @@ def prepare_submission(
     )
     return Submission(
         plan=ExecutionPlan(topology, uuid.uuid4().hex, checked, engine_settings, provider),
-        sinks={name: spec.bolt for name, spec in topology.bolts.items() if isinstance(spec.bolt, DataFrameSink)},
+        sinks={
+            name: spec.bolt for name, spec in topology.bolts.items() if isinstance(spec.bolt, DataFrameSink)
+        },
         max_batch_retries=settings.max_batch_retries,
         checkpoint_interval_ms=settings.checkpoint_interval_ms,
         patience_ms=settings.message_timeout_secs * 1000,

@@ -294,7 +294,9 @@ class WaveCoordinator:
             except AnchorboltError:
                 raise
             except Exception as error:
-                failure = WaveFailed(f"the hooks of txid {wave.txid} could not be run: {error}", txid=wave.txid)
+                failure = WaveFailed(
+                    f"the hooks of txid {wave.txid} could not be run: {error}", txid=wave.txid
+                )
                 if round_number == self._max_retries:
                     raise failure from error
                 _log.warning("%s; they are tried again", failure)

@@ -23,6 +23,7 @@ from zlib import crc32
 
 __all__ = [
     "NOTHING_COMMITTED",
+    "NO_FENCE",
     "Fence",
     "NamespaceHead",
     "Seal",
@@ -46,6 +47,10 @@ class Fence(NamedTuple):
 
     generation: int
     seq: int
+
+
+NO_FENCE = Fence(0, 0)
+"""The fence of a namespace that nobody has written to."""
 
 
 class Seal(NamedTuple):
@@ -89,7 +94,7 @@ class NamespaceHead:
         attempts: What is staged, by attempt id.
     """
 
-    fence: Fence = Fence(0, 0)
+    fence: Fence = NO_FENCE
     committed: int = NOTHING_COMMITTED
     winner: str = ""
     codec: str = ""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
 from anchorbolt.errors import (
     CodecMismatch,
@@ -264,7 +264,7 @@ class KeyValueState(State, Generic[K, V]):
         return next(iter(self.items()), None) is not None
 
     def __contains__(self, key: object) -> bool:
-        return self.get(key, ABSENT) is not ABSENT  # type: ignore[call-overload, no-any-return]
+        return self.get(cast(K, key), cast(V, ABSENT)) is not ABSENT
 
     def __getitem__(self, key: K) -> V:
         value = self.get(key, ABSENT)

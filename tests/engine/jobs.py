@@ -6,7 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt, BasicOutputCollector, OutputCollector
+from anchorbolt.bolts import (
+    BaseBasicBolt,
+    BaseRichBolt,
+    BaseStatefulBolt,
+    BasicOutputCollector,
+    OutputCollector,
+)
 from anchorbolt.context import TopologyContext
 from anchorbolt.spouts import Spout
 from anchorbolt.state_backends import KeyValueState

@@ -63,7 +63,9 @@ def test_state_larger_than_the_memory_it_may_use_is_staged_in_slices_and_comes_o
 ) -> None:
     conf = {"topology.state.cache.max.entries": cache, "topology.state.pending.max.entries": pending}
     handle = run(LocalCluster(), word_count(feeder(*batches)), conf)
-    assert handle.state("count") == Counter(word for batch in batches for line in batch for word in line.split())
+    assert handle.state("count") == Counter(
+        word for batch in batches for line in batch for word in line.split()
+    )
 
 
 def test_a_wave_report_counts_tuples_bytes_and_keys() -> None:
@@ -157,7 +159,10 @@ def test_a_poisoned_tuple_stops_the_run_with_the_users_traceback_first_and_the_s
     assert handle.status is RunStatus.FAILED
     assert handle.state("count") == {"a": 1}
     FailsOn.attempts["poison"] = 99
-    assert run(cluster, failing(spout, FailsOn("poison", "b", 99), str(tmp_path))).state("count") == {"a": 1, "b": 1}
+    assert run(cluster, failing(spout, FailsOn("poison", "b", 99), str(tmp_path))).state("count") == {
+        "a": 1,
+        "b": 1,
+    }
 
 
 class Unanchored(BaseRichBolt):
@@ -262,7 +267,13 @@ def test_the_hooks_of_a_stateful_bolt_come_in_the_documented_order() -> None:
     builder.set_spout("words", FeederSpout(["word"], [[("a",)], [("b",)], [("c",)]]))
     builder.set_bolt("recorder", Recorder()).shuffle_grouping("words")
     handle = run(LocalCluster(), builder.create_topology("hooks"))
-    first_wave = ["prepare", ("init_state", None), ("execute", "a", None), ("pre_prepare", 0), ("pre_commit", 0)]
+    first_wave = [
+        "prepare",
+        ("init_state", None),
+        ("execute", "a", None),
+        ("pre_prepare", 0),
+        ("pre_commit", 0),
+    ]
     failed = [("execute", "b", 0), "pre_rollback", "cleanup"]
     again = ["prepare", ("init_state", None), ("execute", "b", 0), ("pre_prepare", 1), ("pre_commit", 1)]
     next_wave = [("execute", "c", 1), ("pre_prepare", 2), ("pre_commit", 2), "cleanup"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 from collections import Counter
@@ -24,7 +25,7 @@ from anchorbolt.state_backends import KeyValueState
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
 from anchorbolt.tuples import Tuple
-from tests.engine.jobs import diamond, diamond_result, word_count
+from tests.engine.jobs import SplitSentence, diamond, diamond_result, word_count
 from tests.support.redis_server import RedisServer
 
 LINES = [
@@ -49,7 +50,9 @@ def write_lines(folder: Path, batches: Iterable[Iterable[str]]) -> Path:
 def text_spout(folder: Path) -> StreamSpout:
     """Read a folder of text, a file a wave."""
     place = str(folder)
-    return StreamSpout(lambda spark: spark.readStream.option("maxFilesPerTrigger", 1).text(place), ["sentence"])
+    return StreamSpout(
+        lambda spark: spark.readStream.option("maxFilesPerTrigger", 1).text(place), ["sentence"]
+    )
 
 
 def conf_in(folder: Path, **more: Any) -> dict[str, Any]:
@@ -78,7 +81,7 @@ def test_a_diamond_of_two_spouts_has_the_same_state_on_both_engines_as_in_plain_
     on_spark = run(spark, topology, conf_in(tmp_path / "spark"))
     local = LocalCluster(seed=7).submit(topology)
     assert local.await_termination(240)
-    counts, totals = diamond_result([*sum(LINES, []), "lazy anchor", "fox", "the bolt bolt"])
+    counts, totals = diamond_result([*itertools.chain(*LINES), "lazy anchor", "fox", "the bolt bolt"])
     for handle in (on_spark, local):
         assert handle.state("count") == counts
         assert handle.state("total") == totals
@@ -117,7 +120,9 @@ def test_parquet_and_dataframe_sinks_get_each_wave_once(spark: SparkSession, tmp
 
 
 def test_the_users_session_keeps_its_settings(spark: SparkSession, tmp_path: Path) -> None:
-    before = {key: spark.conf.get(key) for key in ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions")}
+    before = {
+        key: spark.conf.get(key) for key in ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions")
+    }
     run(spark, word_count(text_spout(write_lines(tmp_path / "in", LINES[:1]))), conf_in(tmp_path))
     assert {key: spark.conf.get(key) for key in before} == before
     assert before["spark.sql.adaptive.enabled"] == "true"
@@ -155,12 +160,12 @@ class DiesOnce(BaseStatefulBolt[KeyValueState[str, int]]):
 
 
 @pytest.mark.parametrize("point", ["execute", "pre_prepare", "pre_commit"])
-def test_a_killed_worker_changes_nothing_in_the_result(spark: SparkSession, tmp_path: Path, point: str) -> None:
+def test_a_killed_worker_changes_nothing_in_the_result(
+    spark: SparkSession, tmp_path: Path, point: str
+) -> None:
     text = write_lines(tmp_path / "in", [["a b a"], ["dog a"], ["dog b c"], ["c"]])
     builder = TopologyBuilder()
     builder.set_spout("sentences", text_spout(text))
-    from tests.engine.jobs import SplitSentence
-
     builder.set_bolt("split", SplitSentence()).shuffle_grouping("sentences")
     builder.set_bolt("count", DiesOnce(str(tmp_path / "died"), point), 2).fields_grouping("split", "word")
     handle = run(spark, builder.create_topology("dies"), conf_in(tmp_path))
@@ -202,7 +207,9 @@ def test_a_poisoned_tuple_ends_the_run_with_the_users_own_traceback_first(
     builder.set_spout("sentences", text_spout(write_lines(tmp_path / "in", [["bad"]])))
     builder.set_bolt("raises", Raises()).shuffle_grouping("sentences")
     handle = SparkCluster(spark).submit(
-        builder.create_topology("raises"), conf_in(tmp_path, topology__max__batch__retries=1), until_empty=True
+        builder.create_topology("raises"),
+        conf_in(tmp_path, topology__max__batch__retries=1),
+        until_empty=True,
     )
     with pytest.raises(BoltError) as caught:
         handle.await_termination(240)
@@ -233,7 +240,7 @@ def test_a_deleted_checkpoint_location_is_refused_unless_it_is_accepted(
     topology = word_count(text_spout(text))
     run(spark, topology, conf_in(tmp_path))
     moved = conf_in(tmp_path) | {"topology.checkpoint.location": str(tmp_path / "elsewhere")}
-    with pytest.raises(QueryChanged, match="topology.checkpoint.accept.new.query"):
+    with pytest.raises(QueryChanged, match=r"topology\.checkpoint\.accept\.new\.query"):
         SparkCluster(spark).submit(topology, moved)
     assert not (tmp_path / "elsewhere" / "metadata").exists()
     handle = run(spark, topology, moved | {"topology.checkpoint.accept.new.query": True})
@@ -242,7 +249,9 @@ def test_a_deleted_checkpoint_location_is_refused_unless_it_is_accepted(
     assert handle.state("count") == {word: 2 * count for word, count in WORDS.items()}
 
 
-def test_a_restored_state_directory_is_refused_and_nothing_is_written(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_restored_state_directory_is_refused_and_nothing_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     text = write_lines(tmp_path / "in", LINES)
     topology = word_count(text_spout(text))
     run(spark, topology, conf_in(tmp_path))

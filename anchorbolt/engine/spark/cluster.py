@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.engine.handle import RunHandle, WaveListener
 from anchorbolt.engine.spark.query import WaveQuery
@@ -58,7 +58,7 @@ class SparkCluster:
             AnchorboltError: The topology or configuration cannot be used, or recovery was refused.
         """
         spark = self._spark or build_session(topology.name, self._master)
-        local = spark.sparkContext.master.startswith("local")
+        local = (spark.sparkContext.master or "").startswith("local")
         submission = prepare_submission(
             topology, conf, shared_by_processes=True, shared_by_machines=not local
         )

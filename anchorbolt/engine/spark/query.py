@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.engine.handle import WaveListener
 from anchorbolt.engine.submission import Submission
