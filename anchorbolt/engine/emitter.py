@@ -9,9 +9,9 @@ from typing import Any
 from anchorbolt.checkpoint.state import Action, CheckpointTuple
 from anchorbolt.context import TopologyContext
 from anchorbolt.engine.messages import BarrierMessage, Row, encode_barrier, encode_batch, encode_report
-from anchorbolt.engine.plan import ExecutionPlan
+from anchorbolt.engine.plan import Edge, ExecutionPlan
 from anchorbolt.engine.wave import TaskKey, TaskReport
-from anchorbolt.errors import UnsupportedValue
+from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.routing import Router, make_router
 
 __all__ = ["Emitter"]
@@ -49,6 +49,7 @@ class Emitter:
         """Send buffered rows of a stream; return how many to buffer next time."""
         largest = 0
         edges = self._plan.edges(self._source[0]).get(stream, ())
+        self._check_receivers(stream, edges, rows)
         for edge in edges:
             router = self._router(edge.component, stream)
             shares = router.route_direct(rows) if edge.direct else router.route(rows)
@@ -78,6 +79,21 @@ class Emitter:
         """Return the rows that wait, and forget them."""
         out, self.out = self.out, []
         return out
+
+    def _check_receivers(self, stream: str, edges: Sequence[Edge], rows: list[Any]) -> None:
+        """A tuple emitted directly must be for a task of a bolt that takes the stream."""
+        direct = [edge for edge in edges if edge.direct]
+        if not direct:
+            return
+        receivers = {task for edge in direct for task in self._plan.task_ids(edge.component)}
+        for task, _ in rows:
+            if task not in receivers:
+                raise TopologyError(
+                    f"component {self._source[0]!r} emitted directly to task {task} on stream {stream!r}, which none "
+                    f"of its receivers has: {', '.join(edge.component for edge in direct)} have the tasks "
+                    f"{sorted(receivers)}. Take the id from context.get_component_tasks.",
+                    component=self._source[0],
+                )
 
     def _router(self, component: str, stream: str) -> Router:
         key = (component, stream)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -231,11 +230,16 @@ class ExecutionPlan:
             },
         )
 
+    def pickled(self) -> bytes:
+        """Return the plan pickled for workers, which unpickle it without the job's `__main__`."""
+        data: bytes = cloudpickle.dumps(self)
+        return data
+
     def pickled_without_provider(self) -> bytes:
         """Return the plan for tasks that touch no state, pickled; a state in memory cannot be."""
         plan = copy.copy(self)
         del plan.provider
-        return pickle.dumps(plan)
+        return plan.pickled()
 
     def unpickle_bolt(self, component: str) -> Bolt:
         """Return a new instance of a bolt."""

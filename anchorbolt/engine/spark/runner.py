@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
 from functools import reduce
 
@@ -81,7 +80,7 @@ class SparkRunner:
         """Declare the chain of stages; starts nothing. Raises as `source_rows`."""
         self._session = session
         self._plan = plan
-        self._pickled = pickle.dumps(plan)
+        self._pickled = plan.pickled()
         frame = source_rows(session, topology, plan, self._pickled)
         for level in range(1, plan.driver_level):
             frame = frame.repartitionById(plan.width(level), frame["partition"]).mapInArrow(

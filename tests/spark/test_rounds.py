@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from pyspark.sql import SparkSession
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
 from anchorbolt.engine.messages import Row, encode_report, reports_in
 from anchorbolt.engine.spark.cluster import SparkCluster
-from anchorbolt.engine.spark.session import build_session
 from anchorbolt.engine.wave import TaskReport, Wave
 from anchorbolt.errors import WaveFailed
 from anchorbolt.spouts import StreamSpout
@@ -33,14 +31,6 @@ class FailsOnFirstTuple(BaseBasicBolt):
             raise RuntimeError("the first tuple")
 
 
-@pytest.fixture
-def spark() -> Iterator[SparkSession]:
-    session = build_session("rounds", "local[2]")
-    yield session
-    session.stop()
-
-
-@pytest.mark.slow
 def test_a_bolt_behind_a_stateful_one_that_fails_once_changes_nothing(
     spark: SparkSession, tmp_path: Path
 ) -> None:
