@@ -19,9 +19,9 @@ from crash_demo.processes import python_workers, session_of
 __all__ = ["DemoError", "JobProcess"]
 
 _SCRIPT = Path(__file__).resolve().parent.parent / "demo_job.py"
-_LONGEST_S = 240.0
-_WORKER_S = 20.0
-_GONE_S = 30.0
+_LONGEST_S = 900.0
+_WORKER_S = 60.0
+_GONE_S = 60.0
 _LOOK_S = 0.001
 _LOG_SHOWN = 3000
 

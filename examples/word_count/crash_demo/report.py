@@ -39,7 +39,7 @@ class Run:
         """What became of the wave in which the worker was killed."""
         kill = self.story.kills[0]
         rounds = self.story.rounds.get(kill.txid, 1)
-        return f"rolled back, {rounds} rounds" if rounds > 1 else "nothing was lost"
+        return f"rolled back, {rounds} rounds" if rounds > 1 else "not disturbed"
 
     @property
     def after_driver(self) -> str:

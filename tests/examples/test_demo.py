@@ -1,0 +1,124 @@
+"""The demo proves what it says: it kills, it compares, it fails where counts differ, and it leaves nothing behind."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.examples.conftest import DemoProcess
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the demo finds processes in /proc")
+
+
+@linux
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("provider", ["sqlite", "redis"])
+def test_counts_are_equal_after_a_killed_worker_and_a_killed_driver(
+    start_demo: Callable[..., DemoProcess], request: pytest.FixtureRequest, provider: str
+) -> None:
+    if provider == "redis":
+        request.getfixturevalue("redis_program")
+    demo = start_demo("--provider", provider)
+    printed = "".join(demo.output())
+    assert demo.process.wait() == 0, printed
+    assert "killed the Python worker" in printed
+    assert "killed the driver" in printed
+    assert printed.count("equal to the independent count") == 2, printed
+    assert demo.left_over() == []
+
+
+@linux
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_demo_that_is_terminated_takes_its_spark_with_it(start_demo: Callable[..., DemoProcess]) -> None:
+    demo = start_demo()
+    for line in demo.output():
+        if "the driver has started" in line:
+            break
+    assert any("java" in command for command in demo.left_over())
+    demo.process.terminate()
+    assert demo.process.wait(120) == 143
+    assert demo.left_over() == []
+
+
+EXPECTED = Counter({"to": 2, "be": 3})
+
+
+def write_sink(folder: Path, rows: list[tuple[str, int]]) -> Path:
+    for number, row in enumerate(rows):
+        table = pa.table({"word": [row[0]], "count": [row[1]]})
+        pq.write_table(table, folder / f"part-{number}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("rows", "differing"),
+    [
+        ([("to", 1), ("to", 2), ("be", 3), ("be", 1), ("be", 2)], None),
+        ([("to", 1), ("to", 2), ("be", 1), ("be", 2)], "'be'"),
+        ([("to", 1), ("to", 2), ("be", 1), ("be", 2), ("be", 3), ("be", 3)], "'be'"),
+        ([("to", 1), ("to", 1), ("be", 1), ("be", 2), ("be", 3)], "'to'"),
+        ([("to", 1), ("to", 3), ("be", 1), ("be", 2), ("be", 3)], "'to'"),
+        ([("to", 1), ("to", 2), ("be", 1), ("be", 2), ("be", 3), ("or", 1)], "'or'"),
+    ],
+    ids=["right", "row lost", "row twice", "count twice", "count skipped", "word too many"],
+)
+def test_the_sink_must_hold_each_count_of_each_word_once(
+    demo_part: Callable[[str], Any], tmp_path: Path, rows: list[tuple[str, int]], differing: str | None
+) -> None:
+    verdict = demo_part("verdict").judge(EXPECTED, EXPECTED, write_sink(tmp_path, rows))
+    assert verdict.equal == (differing is None)
+    assert [line.partition(":")[0] for line in verdict.sink] == ([differing] if differing else [])
+    assert verdict.state == []
+
+
+@pytest.mark.parametrize("state", [{"to": 2, "be": 4}, {"to": 2}, {"to": 2, "be": 3, "or": 1}])
+def test_the_state_must_be_the_independent_count(
+    demo_part: Callable[[str], Any], tmp_path: Path, state: dict[str, int]
+) -> None:
+    sink = write_sink(tmp_path, [("to", 1), ("to", 2), ("be", 1), ("be", 2), ("be", 3)])
+    verdict = demo_part("verdict").judge(EXPECTED, state, sink)
+    assert not verdict.equal
+    assert len(verdict.state) == 1
+    assert verdict.sink == []
+
+
+def test_equal_counts_without_both_kills_prove_nothing(demo_part: Callable[[str], Any]) -> None:
+    report, drill, verdict = demo_part("report"), demo_part("drill"), demo_part("verdict")
+    equal = verdict.Verdict(words=5, distinct=2, state=[], sink=[], sink_rows=5)
+    unequal = verdict.Verdict(words=5, distinct=2, state=["'be': count 4, expected 3"], sink=[], sink_rows=5)
+    kills = [drill.Kill(victim, 1, 0.0, 0, 0.0) for victim in ("worker", "driver")]
+    assert report.Run("sqlite", 1, drill.Story(kills=kills), equal).proved
+    assert not report.Run("sqlite", 1, drill.Story(kills=kills), unequal).proved
+    assert not report.Run("sqlite", 1, drill.Story(kills=kills[:1]), equal).proved
+    assert not report.Run("sqlite", 1, drill.Story(kills=kills[1:]), equal).proved
+
+
+def test_a_seed_draws_the_same_moments_again_with_the_worker_first(demo_part: Callable[[str], Any]) -> None:
+    plan = demo_part("drill").KillPlan
+    for seed in range(200):
+        drawn = plan.drawn(random.Random(seed), 30)
+        assert drawn == plan.drawn(random.Random(seed), 30)
+        assert 0 < drawn.worker_after < drawn.driver_after < 29
+
+
+def test_the_text_is_cut_into_files_without_losing_a_verse(
+    demo_part: Callable[[str], Any], tmp_path: Path
+) -> None:
+    text = demo_part("text")
+    verses = text.read_verses()
+    assert len(verses) == 31_102
+    assert sum(text.count_words(verses).values()) == 789_634
+    text.cut_into_files(verses, tmp_path / "in", 60)
+    files = sorted((tmp_path / "in").iterdir())
+    assert len(files) == 60
+    assert "".join(file.read_text() for file in files).splitlines() == verses
