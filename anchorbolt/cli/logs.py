@@ -21,7 +21,7 @@ def set_up_logging(*, verbose: bool) -> None:
         handlers=[_StandardError()],
     )
     logging.getLogger("anchorbolt").setLevel(logging.INFO if verbose else logging.WARNING)
-    logging.getLogger("py4j").setLevel(logging.INFO if verbose else logging.CRITICAL)
+    logging.getLogger("py4j").setLevel(logging.WARNING if verbose else logging.CRITICAL)
 
 
 class _StandardError(logging.StreamHandler[TextIO]):

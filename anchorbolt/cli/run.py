@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import time
@@ -27,6 +28,8 @@ from anchorbolt.state_backends.providers import provider_from
 from anchorbolt.topology.graph import Topology
 
 __all__ = ["Engine", "RunOptions", "run_job"]
+
+_log = logging.getLogger("anchorbolt.cli")
 
 _LOOK_S = 0.1
 
@@ -107,12 +110,13 @@ class _Run:
         try:
             handle = self._start(topology, conf, signals, waves)
             if handle is not None:
-                self._watch(
-                    handle, waves, Progress(topology.spouts, conf.settings.checkpoint_interval_ms), signals
-                )
-            return DONE
-        finally:
+                progress = Progress(topology.spouts, conf.settings.checkpoint_interval_ms)
+                self._watch(handle, waves, progress, signals)
+        except Exception:  # not KeyboardInterrupt: to stop the engine would be to wait for the wave
             self._engine.close()
+            raise
+        self._engine.close()
+        return DONE
 
     def _start(
         self, topology: Topology, conf: Configuration, signals: StopSignals, waves: deque[WaveReport]
@@ -151,11 +155,19 @@ class _Run:
                     stopping = True
                     display.say("stopping after the current wave; another Ctrl-C leaves at once")
                     # It waits for the wave, and this thread has a display to refresh and a signal to listen for.
-                    threading.Thread(target=handle.stop, name="anchorbolt-stop", daemon=True).start()
+                    threading.Thread(target=_stop, args=(handle,), daemon=True).start()
         finally:
             display.refresh()
             display.end()
-            display.say(_summary(handle.status, progress, time.monotonic() - began))
+            if handle.status is not RunStatus.RUNNING:
+                display.say(_summary(handle.status, progress, time.monotonic() - began))
+
+
+def _stop(handle: RunHandle) -> None:
+    try:
+        handle.stop()
+    except Exception as error:  # of a Spark that has died; the handle knows the cause
+        _log.info("the run could not be stopped in good order: %s", error)
 
 
 def _ended(handle: RunHandle, waves: deque[WaveReport], progress: Progress) -> bool:
@@ -168,8 +180,7 @@ def _ended(handle: RunHandle, waves: deque[WaveReport], progress: Progress) -> b
 
 
 def _recovery_line(report: RecoveryReport) -> str:
-    txid = f" to txid {report.txid}" if report.action == "rolled forward" else f" at txid {report.txid}"
-    where = "" if report.action == "started" else txid
+    where = "" if report.action == "started" else f"; the state is at txid {report.txid}"
     return f"recovery: {report.action}{where} (generation {report.generation}, {report.ms:,.0f} ms)"
 
 

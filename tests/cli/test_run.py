@@ -239,7 +239,9 @@ def test_a_second_sigint_leaves_at_once(capsys: pytest.CaptureFixture[str]) -> N
             signal.raise_signal(signal.SIGINT)
             raise AssertionError("not left")
 
-    assert run(TwiceInterrupted()) == exit_codes.LEFT_AT_ONCE
+    engine = TwiceInterrupted()
+    assert run(engine) == exit_codes.LEFT_AT_ONCE
+    assert engine.closed == 0, "to close it would be to wait for the wave"
     assert "left at once" in capsys.readouterr().err
 
 
