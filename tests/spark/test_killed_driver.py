@@ -1,0 +1,61 @@
+"""A driver killed with SIGKILL, before and after its decision, changes nothing in the result of the next run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from tests.spark.test_spark_cluster import LINES, WORDS, write_lines
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run_job(folder: Path, point: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.spark.driver_job", str(folder), point],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("point", "recovery"),
+    [("prepared", {"rolled back", "resumed"}), ("publish", {"rolled forward"}), ("committed", {"resumed"})],
+)
+def test_a_driver_killed_at_any_side_of_its_decision_has_one_effect(
+    tmp_path: Path, point: str, recovery: set[str]
+) -> None:
+    write_lines(tmp_path / "in", LINES)
+    first = run_job(tmp_path, point)
+    assert first.returncode == -signal.SIGKILL, first.stdout + first.stderr
+    second = run_job(tmp_path, point)
+    assert second.returncode == 0, second.stdout + second.stderr
+    result = json.loads(second.stdout.splitlines()[-1])
+    assert result["recovery"] in recovery
+    assert result["state"] == WORDS
+    expected = Counter((word, count) for word in WORDS for count in range(1, WORDS[word] + 1))
+    rows = Counter((row["word"], row["count"]) for row in pq.read_table(tmp_path / "out").to_pylist())
+    assert rows == expected
+    published = [
+        tuple(row) for path in (tmp_path / "published").iterdir() for row in json.loads(path.read_text())
+    ]
+    assert Counter(published) == expected
+    provider = SqliteStateProvider(str(tmp_path / "state"))
+    for namespace in provider.namespaces():
+        storage = provider.open(namespace)
+        assert not storage.head().attempts, f"{namespace} keeps leftovers of a dead attempt"
+        storage.close()
+    assert not list((tmp_path / "checkpoint" / "anchorbolt" / "outbox").iterdir())
