@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -24,18 +25,25 @@ class DemoProcess:
 
     def __init__(self, *arguments: str) -> None:
         self.mark = uuid.uuid4().hex
+        # Not pytest's own directory: the path of a Unix socket below it would be too long.
+        self.directory = tempfile.TemporaryDirectory()
         self.process = subprocess.Popen(
             [sys.executable, "-u", str(WORD_COUNT / "demo.py"), "--verses", "2000", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "ANCHORBOLT_TEST_MARK": self.mark},
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "TMPDIR": self.directory.name,
+                "ANCHORBOLT_TEST_MARK": self.mark,
+            },
         )
 
     def output(self) -> Iterator[str]:
-        """Yield what it prints, line by line, until it has ended."""
+        """Return what it prints, line by line, until it has ended; a caller may stop listening before."""
         assert self.process.stdout is not None
-        yield from self.process.stdout
+        return self.process.stdout  # a generator would close it when the caller stops
 
     def left_over(self) -> list[str]:
         """Return the command lines of those processes of the demo that are alive."""
@@ -63,6 +71,7 @@ def start_demo() -> Iterator[Callable[..., DemoProcess]]:
     for demo in started:
         demo.process.terminate()
         demo.process.communicate(timeout=120)
+        demo.directory.cleanup()
 
 
 @pytest.fixture
