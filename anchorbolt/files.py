@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 from urllib.parse import unquote, urlsplit
 
 from anchorbolt.errors import ConfigError
@@ -46,7 +46,7 @@ class Folder(Protocol):
         """
 
     def remove_tree(self, name: str) -> None:
-        """Remove a folder and all below it, if it is there."""
+        """Remove a file, or a folder and all below it, if it is there."""
 
     def names(self, name: str) -> Iterator[str]:
         """Yield the names of what lies directly in a folder; nothing where there is none."""
@@ -89,7 +89,7 @@ class _LocalFolder:
 
     def replace(self, name: str, data: bytes) -> None:
         target = self._path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_directory(target.parent)
         temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
         try:
             with temporary.open("wb") as file:
@@ -103,15 +103,21 @@ class _LocalFolder:
 
     def create(self, name: str) -> BinaryIO:
         target = self._path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
+        _make_directory(target.parent)
         return io.BufferedWriter(_DurableFile(target, "wb"), 1 << 16)
 
     def exists(self, name: str) -> bool:
         return (self._path / name).exists()
 
     def move_in(self, source: str, name: str) -> None:
-        origin, target = Path(source), self._path / name
-        target.parent.mkdir(parents=True, exist_ok=True)
+        path = local_path(source)
+        if path is None:
+            raise ConfigError(
+                f"{source} cannot be moved to {self.location}: one is remote and the other local. Put the checkpoint "
+                "location and the sink's directory on one file system."
+            )
+        origin, target = path, self._path / name
+        _make_directory(target.parent)
         try:
             origin.replace(target)
         except FileNotFoundError:
@@ -131,11 +137,24 @@ class _LocalFolder:
         _sync_directory(target.parent)
 
     def remove_tree(self, name: str) -> None:
-        shutil.rmtree(self._path / name, ignore_errors=True)
+        path = self._path / name
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
     def names(self, name: str) -> Iterator[str]:
         with suppress(FileNotFoundError):
             yield from sorted(os.listdir(self._path / name))
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory, and the missing ones above it, durably."""
+    if path.is_dir():
+        return
+    _make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    _sync_directory(path.parent)
 
 
 class _DurableFile(io.FileIO):
@@ -198,7 +217,14 @@ class _RemoteFolder:
         return bool(self._fs.get_file_info(self._at(name)).type != self._types.NotFound)
 
     def move_in(self, source: str, name: str) -> None:
-        origin: Any = self._fs.normalize_path(source) if "://" not in source else source.split("://", 1)[1]
+        from pyarrow import fs
+
+        if local_path(source) is not None:
+            raise ConfigError(
+                f"{source} cannot be moved to {self.location}: one is remote and the other local. Put the checkpoint "
+                "location and the sink's directory on one file system."
+            )
+        origin: str = fs.FileSystem.from_uri(source)[1]
         if self._fs.get_file_info(origin).type == self._types.NotFound:
             if not self.exists(name):
                 raise FileNotFoundError(source)
@@ -207,8 +233,11 @@ class _RemoteFolder:
         self._fs.move(origin, self._at(name))
 
     def remove_tree(self, name: str) -> None:
-        if self.exists(name):
+        kind = self._fs.get_file_info(self._at(name)).type
+        if kind == self._types.Directory:
             self._fs.delete_dir(self._at(name))
+        elif kind != self._types.NotFound:
+            self._fs.delete_file(self._at(name))
 
     def names(self, name: str) -> Iterator[str]:
         from pyarrow import fs

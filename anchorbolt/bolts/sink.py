@@ -32,12 +32,14 @@ class SinkFile:
         task_index: Index of the task within it.
         path: Location of the Parquet file.
         rows: How many rows it holds.
+        schema: Its columns' names and types, as text.
     """
 
     component: str
     task_index: int
     path: str
     rows: int
+    schema: str
 
 
 class DataFrameSink(Bolt):
@@ -55,8 +57,9 @@ class DataFrameSink(Bolt):
 
         Args:
             function: Called as `function(dataframe, txid)`; the columns are the fields of the tuples received.
-            schema: Types of the columns. Without it they are taken from each wave's values; give it where a column
-                may be None throughout a wave.
+            schema: Types of the columns. Without it they are taken from the first values of each task and wave, and
+                a wave in which they differ from before is refused; give it where a column may be None for long, or
+                holds now an int and now a float.
         """
         if not callable(function):
             raise TopologyError(

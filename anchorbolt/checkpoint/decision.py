@@ -53,6 +53,7 @@ class DecisionRecord:
     """A transaction's outcome, durable before any task is told to commit.
 
     Attributes:
+        topology: Name of the topology; empty before the first decision.
         state: COMMITTING or COMMITTED, and the txid.
         query_id: Id of the streaming query that the batch came from; empty before the first.
         batch_id: The query's batch; -1 before the first.
@@ -61,8 +62,10 @@ class DecisionRecord:
         namespaces: For each namespace ever changed, where it stands after this transaction.
         outbox: The sinks' files of this transaction.
         parallelism: Tasks per stateful bolt; the state is divided by it.
+        schemas: For each sink that ever wrote, its columns.
     """
 
+    topology: str = ""
     state: CheckpointState = INITIAL_STATE
     query_id: str = ""
     batch_id: int = -1
@@ -71,6 +74,7 @@ class DecisionRecord:
     namespaces: Mapping[str, Committed] = field(default_factory=dict)
     outbox: tuple[SinkFile, ...] = ()
     parallelism: Mapping[str, int] = field(default_factory=dict)
+    schemas: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def txid(self) -> int:
@@ -86,6 +90,7 @@ class DecisionRecord:
         return pack(
             {
                 "version": _VERSION,
+                "topology": self.topology,
                 "txid": self.txid,
                 "phase": self.state.phase.value,
                 "query_id": self.query_id,
@@ -96,8 +101,12 @@ class DecisionRecord:
                     for name, winner in self.winners.items()
                 },
                 "namespaces": {name: [at.txid, at.attempt] for name, at in self.namespaces.items()},
-                "outbox": [[file.component, file.task_index, file.path, file.rows] for file in self.outbox],
+                "outbox": [
+                    [file.component, file.task_index, file.path, file.rows, file.schema]
+                    for file in self.outbox
+                ],
                 "parallelism": dict(self.parallelism),
+                "schemas": dict(self.schemas),
             }
         )
 
@@ -120,6 +129,7 @@ class DecisionRecord:
                     f"Anchorbolt reads version {_VERSION}. Use the version that wrote it."
                 )
             return cls(
+                topology=str(content["topology"]),
                 state=CheckpointState(int(content["txid"]), Phase(content["phase"])),
                 query_id=str(content["query_id"]),
                 batch_id=int(content["batch_id"]),
@@ -133,10 +143,11 @@ class DecisionRecord:
                     for name, (txid, attempt) in content["namespaces"].items()
                 },
                 outbox=tuple(
-                    SinkFile(str(component), int(index), str(path), int(rows))
-                    for component, index, path, rows in content["outbox"]
+                    SinkFile(str(component), int(index), str(path), int(rows), str(schema))
+                    for component, index, path, rows, schema in content["outbox"]
                 ),
                 parallelism={str(name): int(tasks) for name, tasks in content["parallelism"].items()},
+                schemas={str(name): str(schema) for name, schema in content["schemas"].items()},
             )
         except (SerializationError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateCorrupted(

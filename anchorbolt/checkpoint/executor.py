@@ -81,9 +81,11 @@ class StatefulBoltExecutor:
             try:
                 for tup in batch.tuples():
                     keys.extend(self._bolt.state_keys(tup))
+                tup = None
+                distinct = dict.fromkeys(keys)
             except Exception as error:
                 raise_bolt_error(self._context, "state_keys", tup, error)
-            self._state.prefetch(dict.fromkeys(keys))
+            self._state.prefetch(distinct)
             return
         header = batch.header
         fields = self._key_fields.get((header.component, header.stream), ())
@@ -124,17 +126,25 @@ class StatefulBoltExecutor:
                     f"asked to prepare txid {checkpoint.txid} before INITSTATE; the checkpoint fails."
                 )
             self._hook("pre_prepare", checkpoint.txid)
+            fail_if_failed(self._context, self._collector)
             self._state.prepare_commit(checkpoint.txid)
             self._collector.flush()
         elif action is Action.COMMIT:
-            if self._initialised:
-                self._hook("pre_commit", checkpoint.txid)
+            self.call_hook(checkpoint)
             self._state.commit(checkpoint.txid)
         else:
-            if self._initialised:
-                self._hook("pre_rollback")
+            self.call_hook(checkpoint)
             self._state.rollback()
         self._forward(checkpoint)
+
+    def call_hook(self, checkpoint: CheckpointTuple) -> None:
+        """Call `pre_commit` or `pre_rollback` if the bolt is initialised, and leave the state alone."""
+        if not self._initialised:
+            return
+        if checkpoint.action is Action.COMMIT:
+            self._hook("pre_commit", checkpoint.txid)
+        else:
+            self._hook("pre_rollback")
 
     def close(self) -> None:
         """Call the bolt's `cleanup` and close its state; raises `BoltError`."""

@@ -8,19 +8,25 @@ from typing import Any
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
 from anchorbolt.checkpoint.state import Action, CheckpointTuple
 from anchorbolt.context import TopologyContext
-from anchorbolt.errors import BoltError, TopologyError
+from anchorbolt.errors import BoltError, StateUnavailable, TopologyError
 from anchorbolt.files import join, open_folder
+from anchorbolt.state_backends.base import Fence
 from anchorbolt.tuples import TupleBatch
 
-__all__ = ["OUTBOX", "SinkExecutor", "outbox_name"]
+__all__ = ["OUTBOX", "SinkExecutor", "outbox_folder"]
 
 OUTBOX = "anchorbolt/outbox"
 """Folder of the outbox, below the checkpoint location."""
 
 
-def outbox_name(txid: int, context: TopologyContext, attempt: str) -> str:
+def outbox_folder(fence: Fence) -> str:
+    """Return the folder of a round, below the checkpoint location: no other driver or round ever touches it."""
+    return f"{OUTBOX}/{fence.generation}-{fence.seq}"
+
+
+def outbox_name(fence: Fence, context: TopologyContext, attempt: str) -> str:
     """Return the name of an attempt's file, below the checkpoint location."""
-    return f"{OUTBOX}/{txid}/{context.this_component_id}-{context.this_task_index}-{attempt}.parquet"
+    return f"{outbox_folder(fence)}/{context.this_component_id}-{context.this_task_index}-{attempt}.parquet"
 
 
 class SinkExecutor:
@@ -51,12 +57,12 @@ class SinkExecutor:
         """What `PREPARE` wrote, None where the wave brought no rows."""
         return self._file
 
-    def begin(self, txid: int, attempt: str) -> None:
-        """Start a wave."""
+    def begin(self, txid: int, fence: Fence, attempt: str) -> None:
+        """Start a round of a wave."""
         if self._stream is not None:
             self._stream.close()
         self._txid = txid
-        self._name = outbox_name(txid, self._context, attempt)
+        self._name = outbox_name(fence, self._context, attempt)
         self._file = self._schema = self._writer = self._stream = None
         self._rows = 0
 
@@ -89,6 +95,8 @@ class SinkExecutor:
                 for field, column in zip(self._schema, batch.columns, strict=True)
             ]
             self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+        except OSError as error:
+            raise self._unwritable(error) from error
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             types = ", ".join(f"{field.name} {field.type}" for field in self._schema or ())
             raise BoltError(
@@ -101,16 +109,27 @@ class SinkExecutor:
             ) from error
         self._rows += batch.size
 
+    def _unwritable(self, error: OSError) -> StateUnavailable:
+        return StateUnavailable(
+            f"sink {self._context.this_component_id!r}, task {self._context.this_task_index}, cannot write "
+            f"{join(self._location, self._name)}: {error}. Make room, or make it writable on every machine that "
+            "runs tasks."
+        )
+
     def handle(self, checkpoint: CheckpointTuple) -> None:
         """Take a checkpoint tuple; PREPARE makes the wave's file durable."""
         if checkpoint.action is Action.PREPARE and self._rows:
-            self._writer.close()
-            self._stream.close()
+            try:
+                self._writer.close()
+                self._stream.close()
+            except OSError as error:
+                raise self._unwritable(error) from error
             self._file = SinkFile(
                 self._context.this_component_id,
                 self._context.this_task_index,
                 join(self._location, self._name),
                 self._rows,
+                ", ".join(f"{field.name} {field.type}" for field in self._schema),
             )
             self._writer = self._stream = None
         self._forward(checkpoint)

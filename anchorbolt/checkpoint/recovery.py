@@ -6,15 +6,24 @@ location. Where they cannot be reconciled nothing is guessed: `StateRegressed`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state import Action, CheckpointState, Phase
-from anchorbolt.errors import QueryChanged, StateRegressed, TopologyError
+from anchorbolt.errors import BoltError, QueryChanged, StateRegressed, TopologyError
 from anchorbolt.state_backends.base import NOTHING_COMMITTED, NamespaceHead
 
-__all__ = ["RecoveryPlan", "check_parallelism", "check_query", "plan_recovery"]
+__all__ = [
+    "RecoveryPlan",
+    "check_parallelism",
+    "check_query",
+    "check_schemas",
+    "check_sequence",
+    "check_topology",
+    "plan_recovery",
+]
 
 _NEVER = Committed(NOTHING_COMMITTED, "")
 _RESTORE = (
@@ -121,6 +130,55 @@ def check_query(record: DecisionRecord, query_id: str, *, accept_new: bool) -> D
             "topology.checkpoint.accept.new.query to true for one run."
         )
     return replace(record, query_id=query_id, batch_id=-1, offsets_digest="")
+
+
+def check_topology(topology: str, stored: DecisionRecord | None, copied: DecisionRecord | None) -> None:
+    """Refuse a store or a checkpoint location that belongs to another topology.
+
+    Raises:
+        QueryChanged: It does.
+    """
+    for record, where in ((stored, "state store"), (copied, "checkpoint location")):
+        if record is not None and record.topology not in ("", topology):
+            raise QueryChanged(
+                f"the {where} belongs to topology {record.topology!r}, but {topology!r} was submitted. Nothing was "
+                f"changed. Give each topology a checkpoint location, and a namespace prefix, of its own."
+            )
+
+
+def check_sequence(record: DecisionRecord, batch_id: int) -> None:
+    """Refuse a batch that does not follow the committed one: those in between would be lost.
+
+    Raises:
+        StateRegressed: It does not.
+    """
+    if record.batch_id >= 0 and batch_id > record.batch_id + 1:
+        raise _regressed(
+            None,
+            f"batch {batch_id - 1} of streaming query {record.query_id} committed",
+            f"batch {record.batch_id}",
+        )
+
+
+def check_schemas(record: DecisionRecord, files: Sequence[SinkFile]) -> dict[str, str]:
+    """Return the columns of every sink after a wave.
+
+    Raises:
+        BoltError: A task wrote other columns than another one, or than an earlier wave: no reader could take both.
+    """
+    schemas = dict(record.schemas)
+    for file in files:
+        before = schemas.setdefault(file.component, file.schema)
+        if before != file.schema:
+            raise BoltError(
+                f"sink {file.component!r}, task {file.task_index}, got values of the types ({file.schema}), but it has "
+                f"written ({before}) before. Give the sink a schema that fits all values: schema=pyarrow.schema(…).",
+                component=file.component,
+                task_index=file.task_index,
+                tuple_text=None,
+                user_traceback="",
+            )
+    return schemas
 
 
 def check_parallelism(record: DecisionRecord, parallelism: Mapping[str, int]) -> None:

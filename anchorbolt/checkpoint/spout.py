@@ -20,13 +20,16 @@ STATE_KEY = "__state"
 
 
 class DecisionCopy(Protocol):
-    """The second failure domain: a small file at the streaming query's checkpoint location."""
+    """The second failure domain: a small file at the streaming query's checkpoint location.
+
+    There is one per generation, because nothing fences off an older driver here.
+    """
 
     def read(self) -> bytes | None:
-        """Return what was written last, None if nothing was."""
+        """Return what the highest generation wrote last, None if nothing was written."""
 
-    def write(self, data: bytes) -> None:
-        """Replace it, atomically and durably."""
+    def write(self, generation: int, data: bytes) -> None:
+        """Replace a generation's copy, atomically and durably."""
 
 
 class CheckpointSpout:
@@ -47,8 +50,8 @@ class CheckpointSpout:
 
     def load(self) -> tuple[DecisionRecord | None, DecisionRecord | None]:
         """Read the record in the store, and its copy; None where there is none."""
+        copied = self._copy.read()  # first, so that it cannot be newer than the record
         [stored] = self._storage.get_many([self._key])
-        copied = self._copy.read()
         return (
             None
             if stored is None
@@ -62,6 +65,16 @@ class CheckpointSpout:
         Raises:
             Fenced: A newer driver has claimed the topology.
             StateRegressed: The store does not know this driver's claim any more.
+        """
+        self.check_claim(fence)
+        self._storage.write(fence, {self._key: record.encode()}, self._header)
+
+    def check_claim(self, fence: Fence) -> None:
+        """Make sure that no newer driver has claimed the topology, and that the store still knows this one's claim.
+
+        Raises:
+            Fenced: A newer driver has.
+            StateRegressed: The store does not.
         """
         head = self._storage.head()
         if head.fence.generation < fence.generation:
@@ -79,11 +92,10 @@ class CheckpointSpout:
                 f"{tuple(fence)}: another driver runs this topology.",
                 namespace=self._storage.namespace,
             )
-        self._storage.write(fence, {self._key: record.encode()}, self._header)
 
-    def write_copy(self, record: DecisionRecord) -> None:
+    def write_copy(self, fence: Fence, record: DecisionRecord) -> None:
         """Copy a decision, after it is durable in the store and before any task is told of it."""
-        self._copy.write(record.encode())
+        self._copy.write(fence.generation, record.encode())
 
     def close(self) -> None:
         """Close the namespace."""

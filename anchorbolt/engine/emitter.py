@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -102,7 +103,7 @@ class Emitter:
                 edge for edge in self._plan.edges(self._source[0])[stream] if edge.component == component
             )
             self._routers[key] = make_router(
-                edge.grouping,
+                copy.deepcopy(edge.grouping),  # a custom one may keep state: each emitting task has its own
                 stream=edge.stream_id,
                 fields=self._plan.fields(self._source[0], stream),
                 target_tasks=self._plan.task_ids(component),

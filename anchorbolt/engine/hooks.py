@@ -9,9 +9,10 @@ from anchorbolt.checkpoint.executor import StatefulBoltExecutor
 from anchorbolt.checkpoint.state import Action, CheckpointTuple
 from anchorbolt.engine.instances import InstanceRegistry
 from anchorbolt.engine.plan import ExecutionPlan
-from anchorbolt.engine.wave import TaskKey, Wave
+from anchorbolt.engine.stage import as_failure
+from anchorbolt.engine.wave import TaskKey, TaskReport, Wave
 
-__all__ = ["hooked_tasks", "run_hook"]
+__all__ = ["hook_failure", "hooked_tasks", "run_hook"]
 
 _HOOKS = {Action.COMMIT: "pre_commit", Action.ROLLBACK: "pre_rollback"}
 
@@ -30,9 +31,10 @@ def hooked_tasks(plan: ExecutionPlan, action: Action) -> list[TaskKey]:
 def run_hook(
     plan: ExecutionPlan, action: Action, task: TaskKey, wave: Wave, registry: InstanceRegistry
 ) -> None:
-    """Give a task its COMMIT or ROLLBACK. Raises `BoltError`.
+    """Call a task's `pre_commit` or `pre_rollback`, and nothing else: the driver moves the state. Raises `BoltError`.
 
-    It reaches the instance that processed the wave, where this process keeps it, else a new one.
+    `pre_commit` is called on the instance that processed the wave, where this process keeps it, else on a new one;
+    `pre_rollback` only on an instance that lives here and took part in the round.
 
     Args:
         plan: The topology's plan.
@@ -42,10 +44,18 @@ def run_hook(
         registry: The instances of this process.
     """
     instance = registry.find(plan, task)
-    if instance is None or (action is Action.COMMIT and instance.attempt != wave.previous.get(task)):
+    if action is Action.ROLLBACK:
+        if instance is None or instance.fence != wave.fence:
+            return
+    elif instance is None or instance.attempt != wave.previous.get(task):
         registry.let_go(plan, task)
         instance = registry.obtain(plan, task, wave)
         instance.begin(plan, task, wave, uuid.uuid4().hex)
     executor = instance.executor
     assert isinstance(executor, StatefulBoltExecutor)
-    executor.handle(CheckpointTuple(wave.txid, action))
+    executor.call_hook(CheckpointTuple(wave.txid, action))
+
+
+def hook_failure(error: Exception, task: TaskKey, wave: Wave) -> TaskReport:
+    """Return the report by which a hook's exception reaches the driver whole."""
+    return TaskReport(*task, "", wave.fence.seq, failure=as_failure(error, wave.txid))

@@ -23,14 +23,14 @@ from anchorbolt.engine.plan import ExecutionPlan
 from anchorbolt.engine.wave import TaskKey, Wave
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.serialization import codec_named
-from anchorbolt.state_backends.base import NOTHING_COMMITTED
+from anchorbolt.state_backends.base import NO_FENCE, NOTHING_COMMITTED, Fence
 from anchorbolt.state_backends.key_value import AttemptScope, KeyValueState
 
 __all__ = ["Instance", "InstanceRegistry"]
 
 _log = logging.getLogger("anchorbolt.engine")
 
-_RUNS_KEPT = 4
+_RUNS_KEPT = 64
 
 Executor = StatefulBoltExecutor | CheckpointTupleForwarder | SinkExecutor
 
@@ -44,23 +44,26 @@ class Instance:
         collector: What it emits to.
         emitter: Where that goes.
         attempt: The last attempt that it prepared; empty if none.
+        fence: The fence of the round that it was last used in.
     """
 
     executor: Executor
     collector: OutputCollector
     emitter: Emitter
     attempt: str = ""
+    fence: Fence = NO_FENCE
 
     def begin(self, plan: ExecutionPlan, task: TaskKey, wave: Wave, attempt: str) -> None:
         """Start a wave, or another round of it."""
         self.attempt = ""
+        self.fence = wave.fence
         self.collector.begin()
         self.emitter.begin(attempt)
         if isinstance(self.executor, StatefulBoltExecutor):
             self.executor.begin(_scope(plan, task, wave, attempt))
             self.executor.handle(CheckpointTuple(wave.txid - 1, Action.INITSTATE))
         elif isinstance(self.executor, SinkExecutor):
-            self.executor.begin(wave.txid, attempt)
+            self.executor.begin(wave.txid, wave.fence, attempt)
 
 
 class InstanceRegistry:

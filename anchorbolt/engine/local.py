@@ -100,6 +100,7 @@ class _LocalRunHandle(RunHandle):
     ) -> None:
         super().__init__(submission.plan, listener)
         self._places = places
+        self._submission = submission
         plan = submission.plan
         folder = open_folder(plan.settings.checkpoint_location)
         self._source = open_source(topology, submission, folder)
@@ -109,7 +110,9 @@ class _LocalRunHandle(RunHandle):
     def start(self, *, until_empty: bool) -> None:
         """Recover, then run the waves on a thread of their own."""
         try:
-            self._recovery = self._coordinator.recover()
+            self._recovery = self._coordinator.recover(
+                self._source.query_id(), accept_new=self._submission.accept_new_query
+            )
         except BaseException:
             self._coordinator.close()
             raise
@@ -119,10 +122,10 @@ class _LocalRunHandle(RunHandle):
         failure: BaseException | None = None
         try:
             self._source.run(self._coordinator, self._add, self._stop_requested, until_empty=until_empty)
-            self._runner.let_go()
         except BaseException as error:
             failure = error
         finally:
+            self._runner.let_go()
             self._coordinator.close()
             self._end(failure)
 

@@ -35,6 +35,9 @@ class LocalSource(Protocol):
     ) -> None:
         """Run waves until the source is empty, or `stop` is set; raises what ended it otherwise."""
 
+    def query_id(self) -> str:
+        """Return the id of the streaming query at the checkpoint location; empty for none."""
+
     def rows(self, wave: Wave) -> Iterable[Row]:
         """Return what the spouts send in the current wave; again for each of its rounds."""
 
@@ -63,26 +66,39 @@ class _FeederSource:
     def __init__(self, plan: ExecutionPlan, spouts: dict[str, FeederSpout]) -> None:
         self._plan = plan
         self._spouts = spouts
+        self._batches: dict[str, list[tuple[Any, ...]]] = {}
 
     def run(
         self, coordinator: WaveCoordinator, add: WaveListener, stop: threading.Event, *, until_empty: bool
     ) -> None:
+        spouts = self._spouts.values()
+        self._settle(coordinator)
         while not stop.is_set():
-            fed = [spout for spout in self._spouts.values() if spout.waiting() is not None]
-            if fed:
-                add(coordinator.run_wave(Batch("", coordinator.record.batch_id + 1)))
-                for spout in fed:
-                    spout.committed()
+            if any(spout.is_waiting() for spout in spouts):
+                number = coordinator.record.batch_id + 1
+                self._batches = {component: spout.take(number) for component, spout in self._spouts.items()}
+                try:
+                    report = coordinator.run_wave(Batch("", number))
+                finally:
+                    self._settle(coordinator)
+                add(report)
             elif until_empty:
                 return
             else:
-                spout = next(iter(self._spouts.values()))
+                spout = next(iter(spouts))
                 with spout.arrived:
                     spout.arrived.wait(_LOOK_S)
 
+    def query_id(self) -> str:
+        return ""
+
+    def _settle(self, coordinator: WaveCoordinator) -> None:
+        for spout in self._spouts.values():
+            spout.settle(coordinator.record.batch_id)
+
     def rows(self, wave: Wave) -> Iterator[Row]:
         for component, spout in self._spouts.items():
-            batch = spout.waiting() or []
+            batch = self._batches[component]
             columns = list(map(list, zip(*batch, strict=True))) or [[] for _ in spout.fields]
             yield from run_spout_task(self._plan, component, 0, wave, [(len(batch), columns)])
 
@@ -130,6 +146,11 @@ class _SparkSource:
         ended.set()
         if failure is not None:
             raise failure
+
+    def query_id(self) -> str:
+        from anchorbolt.engine.spark.query import query_id_at
+
+        return query_id_at(self._folder)
 
     def rows(self, wave: Wave) -> Iterator[Row]:
         from anchorbolt.engine.spark.runner import collect_rows

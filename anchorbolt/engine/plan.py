@@ -208,6 +208,10 @@ class ExecutionPlan:
             for index in range(self.parallelism(component))
         }
 
+    def stateful_parallelism(self) -> dict[str, int]:
+        """Return how many tasks each stateful bolt has."""
+        return {component: self.parallelism(component) for component in self.stateful_bolts}
+
     def codec_header(self, namespace: str) -> str:
         """Return the format header that a namespace has with the configured codecs."""
         settings = self.settings

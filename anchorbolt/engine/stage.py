@@ -24,7 +24,7 @@ from anchorbolt.engine.wave import TaskKey, TaskReport, Wave
 from anchorbolt.errors import AnchorboltError, WaveFailed
 from anchorbolt.tuples import StreamHeader, TupleBatch
 
-__all__ = ["run_bolt_task", "run_spout_task"]
+__all__ = ["as_failure", "run_bolt_task", "run_spout_task"]
 
 _CHUNK_TUPLES = 2048
 
@@ -76,7 +76,7 @@ def run_spout_task(
                 yield from emitter.take()
         emitter.forward(CheckpointTuple(wave.txid, Action.PREPARE))
     except Exception as error:
-        report.failure = _as_failure(error, wave.txid)
+        report.failure = as_failure(error, wave.txid)
     report.bytes_out = emitter.bytes_out
     emitter.report(report)
     yield from emitter.take()
@@ -265,7 +265,7 @@ class _BoltTask:
             report.sink = executor.file if report.failure is None else None
 
     def _fail(self, error: Exception) -> None:
-        self._report.failure = _as_failure(error, self._wave.txid)
+        self._report.failure = as_failure(error, self._wave.txid)
         # Whatever it holds belongs to a wave that will be rolled back; pre_rollback still finds the instance.
         if self._emitter is not None:
             self._emitter.take()
@@ -274,7 +274,8 @@ class _BoltTask:
                 self._instance.attempt = ""
 
 
-def _as_failure(error: Exception, txid: int) -> AnchorboltError:
+def as_failure(error: Exception, txid: int) -> AnchorboltError:
+    """Return an exception as an error of our tree; another one than ours is Anchorbolt's own fault."""
     if isinstance(error, AnchorboltError):
         return error
     text = "".join(traceback.format_exception(error))

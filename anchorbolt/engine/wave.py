@@ -16,6 +16,8 @@ from anchorbolt.state_backends.base import Fence, Seal
 
 __all__ = ["TaskKey", "TaskReport", "Wave"]
 
+_TEXT_LIMIT = 64_000
+
 TaskKey = tuple[str, int]
 """A task: its component's id and its index; for a stream spout, the index of the source's partition."""
 
@@ -129,8 +131,18 @@ class TaskReport:
 
 
 def _error_content(error: AnchorboltError) -> list[Any]:
-    plain = {name: value for name, value in error.__dict__.items() if isinstance(value, str | int | None)}
-    return [type(error).__name__, error.message, plain]
+    plain = {
+        name: _sendable(value) if isinstance(value, str) else value
+        for name, value in error.__dict__.items()
+        if isinstance(value, str | int | None)
+    }
+    return [type(error).__name__, _sendable(error.message), plain]
+
+
+def _sendable(text: str) -> str:
+    """Return text without lone surrogates, which a user's exception may hold, and of a bounded length."""
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= _TEXT_LIMIT else f"{text[: _TEXT_LIMIT // 2]}\n…\n{text[-_TEXT_LIMIT // 2 :]}"
 
 
 def _error_from(content: list[Any]) -> AnchorboltError:

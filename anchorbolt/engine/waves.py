@@ -6,22 +6,22 @@ Follows section 3 of the design step by step. What has to be decided is decided 
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
-from anchorbolt.checkpoint.outbox import OUTBOX
-from anchorbolt.checkpoint.recovery import RecoveryPlan, check_parallelism, check_query, plan_recovery
+from anchorbolt.checkpoint.recovery import check_query, check_schemas, check_sequence
 from anchorbolt.checkpoint.spout import CHECKPOINT_SPOUT_ID, CheckpointSpout
-from anchorbolt.checkpoint.state import Action
+from anchorbolt.checkpoint.state import Action, CheckpointState
+from anchorbolt.engine.decision_copy import FolderCopy
 from anchorbolt.engine.hooks import hooked_tasks
+from anchorbolt.engine.namespaces import Namespaces
+from anchorbolt.engine.outbox import Outbox
 from anchorbolt.engine.patience import Patience
 from anchorbolt.engine.reports import RecoveryReport, WaveReport, check_round, summarise, winners_of
+from anchorbolt.engine.startup import Survey
 from anchorbolt.engine.submission import Submission
 from anchorbolt.engine.wave import TaskKey, TaskReport, Wave
 from anchorbolt.errors import (
@@ -32,24 +32,22 @@ from anchorbolt.errors import (
     QueryChanged,
     StateCorrupted,
     StateRegressed,
+    StateUnavailable,
+    TopologyError,
     WaveFailed,
 )
 from anchorbolt.files import Folder
-from anchorbolt.state_backends.base import Fence, NamespaceHead, StateStorage
+from anchorbolt.state_backends.base import NO_FENCE, Fence
 
 __all__ = ["Batch", "Runner", "WaveCoordinator"]
 
 _log = logging.getLogger("anchorbolt.engine")
 
-T = TypeVar("T")
+_NOT_OURS_ANY_MORE = (Fenced, StateRegressed)
+"""Errors after which this driver must not write to the store at all."""
 
-_FINAL = (Fenced, StateRegressed, StateCorrupted, CodecMismatch, ConfigError, QueryChanged)
+_FINAL = (StateCorrupted, CodecMismatch, ConfigError, QueryChanged, TopologyError)
 """Errors that trying the batch again cannot mend."""
-
-_COPY = "anchorbolt/decision"
-_COMMIT_THREADS = 8
-_LOOKS = 3
-_BETWEEN_LOOKS_S = 0.3
 
 
 @dataclass(frozen=True)
@@ -96,17 +94,14 @@ class WaveCoordinator:
         """
         self._plan = plan = submission.plan
         self._runner = runner
-        self._folder = folder
         self._max_retries = submission.max_batch_retries
         self._patience = Patience(submission.patience_ms)
-        self._storages: dict[str, StateStorage] = {}
-        self._spout = CheckpointSpout(
-            plan.provider.open(plan.namespace(CHECKPOINT_SPOUT_ID, 0)), _FolderCopy(folder)
-        )
-        self._sinks = submission.sinks
+        self._namespaces = Namespaces(plan.provider, self._patience)
+        self._copy = FolderCopy(folder)
+        self._spout = CheckpointSpout(plan.provider.open(plan.namespace(CHECKPOINT_SPOUT_ID, 0)), self._copy)
+        self._outbox = Outbox(folder, submission.sinks, runner.read_files)
         self._hooked = {action: hooked_tasks(plan, action) for action in (Action.COMMIT, Action.ROLLBACK)}
-        self._threads = ThreadPoolExecutor(_COMMIT_THREADS, thread_name_prefix="anchorbolt-commit")
-        self._fence = Fence(0, 0)
+        self._fence = NO_FENCE
         self._record = DecisionRecord()
         self._previous: dict[TaskKey, str] = {}
 
@@ -115,36 +110,48 @@ class WaveCoordinator:
         """The decision that stands."""
         return self._record
 
-    def recover(self) -> RecoveryReport:
+    def recover(self, query_id: str = "", *, accept_new: bool = False) -> RecoveryReport:
         """Claim the topology, fence every older driver off, and mend what a dead one left behind.
 
+        Args:
+            query_id: Id of the streaming query at the checkpoint location; empty for a new location.
+            accept_new: Whether to go on with another query than the state came from.
+
         Raises:
-            StateRegressed: The store went back in time, or lost data; nothing was written.
-            TopologyError: A stateful bolt's parallelism was changed.
+            StateRegressed: The store went back in time, or lost data. Nothing was written.
+            QueryChanged: The state, or the location, belongs to another query or topology. Nothing was written.
+            TopologyError: A stateful bolt's parallelism was changed. Nothing was written.
         """
         started = perf_counter()
-        self._refuse_early()
+        survey = Survey(self._plan, self._spout, self._namespaces, self._patience)
+        survey.refuse_early(query_id, accept_new=accept_new)
         self._fence = self._patience.until_available(self._spout.claim)
-        stored, plan, heads = self._survey(lambda storage: storage.raise_fence(self._fence))
+        start = survey.after_claim(self._fence)
+        plan = start.plan
         self._record = plan.record
-        found = {name: Committed(head.committed, head.winner) for name, head in heads.items()}
-        wave = Wave(plan.state.txid, self._fence, found)
+        if start.is_new:
+            first = replace(
+                plan.record, topology=self._plan.topology, parallelism=self._plan.stateful_parallelism()
+            )
+            self._decide(first)
+        else:
+            self._write_copy(plan.record)  # an older driver may have died before it came to that
+        self._copy.forget_older(self._fence.generation)
         if plan.action is Action.COMMIT:
-            self._commit(plan.roll_forward, wave)
+            found = {name: Committed(head.committed, head.winner) for name, head in start.heads.items()}
+            self._commit(plan.roll_forward, Wave(plan.record.txid, self._fence, found))
         dropped = [name for name in plan.leftovers if name not in plan.roll_forward]
         if dropped:
-            self._roll_back(dropped, wave)
-        self._clean_outbox()
-        if stored is None:
-            self._decide(replace(self._record, parallelism=self._parallelism()))
+            self._namespaces.roll_back(self._next_fence(), dropped)
+        self._outbox.clean(self._record, self._fence.generation)
+        self.check_query(query_id, accept_new=accept_new)
         action = {Action.COMMIT: "rolled forward", Action.ROLLBACK: "rolled back"}.get(
-            plan.action, "started" if stored is None else "resumed"
+            plan.action, "started" if start.is_new else "resumed"
         )
-        return RecoveryReport(
-            self._fence.generation, self._record.txid, action, (perf_counter() - started) * 1000
-        )
+        elapsed_ms = (perf_counter() - started) * 1000
+        return RecoveryReport(self._fence.generation, self._record.txid, action, elapsed_ms)
 
-    def check_query(self, query_id: str, *, accept_new: bool) -> None:
+    def check_query(self, query_id: str, *, accept_new: bool = False) -> None:
         """Bind the run to a streaming query; an empty id means one that is yet to be made.
 
         Raises:
@@ -157,10 +164,12 @@ class WaveCoordinator:
 
         Raises:
             QueryChanged: It is the batch committed last by number, but not by its offsets.
+            StateRegressed: Batches between the committed one and this one are missing.
         """
         record = self._record
-        if batch.batch_id > record.batch_id or record.query_id != batch.query_id:
+        if record.query_id != batch.query_id:
             return False
+        check_sequence(record, batch.batch_id)
         known, given = record.offsets_digest, batch.offsets_digest
         if batch.batch_id == record.batch_id and known and given and known != given:
             raise QueryChanged(
@@ -168,7 +177,7 @@ class WaveCoordinator:
                 "those that it had then: the checkpoint location was restored or edited. Restore what it was, "
                 "or delete it and set topology.checkpoint.accept.new.query to true for one run."
             )
-        return True
+        return batch.batch_id <= record.batch_id
 
     def run_wave(self, batch: Batch) -> WaveReport:
         """Run one batch as one transaction, in as many rounds as it takes and is allowed.
@@ -185,80 +194,36 @@ class WaveCoordinator:
             started = perf_counter()
             try:
                 reports = self._run_round(wave)
+                decision = self._decision(state.after(Action.PREPARE), batch, reports)
                 break
+            except _NOT_OURS_ANY_MORE:
+                raise
             except AnchorboltError as error:
-                if isinstance(error, Fenced):
-                    raise
                 self._abandon_round(wave)
                 if isinstance(error, _FINAL) or rounds > self._max_retries:
                     raise
                 _log.warning("txid %d failed in round %d and is tried again: %s", state.txid, rounds, error)
-        round_ms = (perf_counter() - started) * 1000
-        started = perf_counter()
-        winners = winners_of(self._plan, reports)
-        changed = {name: Committed(state.txid, winner.attempt) for name, winner in winners.items()}
-        self._decide(
-            DecisionRecord(
-                state=state.after(Action.PREPARE),
-                query_id=batch.query_id,
-                batch_id=batch.batch_id,
-                offsets_digest=batch.offsets_digest,
-                winners=winners,
-                namespaces={**self._record.namespaces, **changed},
-                outbox=tuple(report.sink for report in reports if report.sink is not None),
-                parallelism={**self._record.parallelism, **self._parallelism()},
-            )
-        )
-        decide_ms = (perf_counter() - started) * 1000
-        started = perf_counter()
+        decided = perf_counter()
+        self._decide(decision)
+        committed = perf_counter()
         self._previous = {
             report.task: report.attempt for report in reports if report.component in self._plan.stateful_bolts
         }
-        self._commit(winners, replace(wave, previous=self._previous))
+        self._commit(decision.winners, replace(wave, previous=self._previous))
         return summarise(
             reports,
             txid=state.txid,
             batch_id=batch.batch_id,
             rounds=rounds,
-            round_ms=round_ms,
-            decide_ms=decide_ms,
-            commit_ms=(perf_counter() - started) * 1000,
+            round_ms=(decided - started) * 1000,
+            decide_ms=(committed - decided) * 1000,
+            commit_ms=(perf_counter() - committed) * 1000,
         )
 
     def close(self) -> None:
         """Close all namespaces."""
-        self._threads.shutdown(wait=True)
-        for storage in self._storages.values():
-            storage.close()
+        self._namespaces.close()
         self._spout.close()
-
-    def _refuse_early(self) -> None:
-        """Look before anything is written, the fence included: a store that is in order passes at once.
-
-        An older driver that still runs can make one look inconsistent, so it takes several to refuse.
-        """
-        for look in range(_LOOKS):
-            try:
-                self._survey(lambda storage: storage.head())
-                return
-            except (StateRegressed, CodecMismatch):
-                if look == _LOOKS - 1:
-                    raise
-                time.sleep(_BETWEEN_LOOKS_S)
-
-    def _survey(
-        self, read: Callable[[StateStorage], NamespaceHead]
-    ) -> tuple[DecisionRecord | None, RecoveryPlan, dict[str, NamespaceHead]]:
-        stored, copied = self._patience.until_available(self._spout.load)
-        check_parallelism(stored or DecisionRecord(), self._parallelism())
-        recorded = {**(copied.namespaces if copied else {}), **(stored.namespaces if stored else {})}
-        for namespace in {*self._plan.namespaces(), *recorded}:
-            if namespace not in self._storages:
-                self._storages[namespace] = self._plan.provider.open(namespace)
-        heads = dict(self._on_each(self._storages, lambda _, storage: read(storage)))
-        plan = plan_recovery(stored, copied, heads)
-        self._check_codecs(heads)
-        return stored, plan, heads
 
     def _run_round(self, wave: Wave) -> Sequence[TaskReport]:
         try:
@@ -272,17 +237,33 @@ class WaveCoordinator:
         check_round(self._plan, reports, wave.txid)
         return reports
 
+    def _decision(
+        self, state: CheckpointState, batch: Batch, reports: Sequence[TaskReport]
+    ) -> DecisionRecord:
+        winners = winners_of(self._plan, reports)
+        changed = {name: Committed(state.txid, winner.attempt) for name, winner in winners.items()}
+        outbox = tuple(report.sink for report in reports if report.sink is not None)
+        return DecisionRecord(
+            topology=self._plan.topology,
+            state=state,
+            query_id=batch.query_id,
+            batch_id=batch.batch_id,
+            offsets_digest=batch.offsets_digest,
+            winners=winners,
+            namespaces={**self._record.namespaces, **changed},
+            outbox=outbox,
+            parallelism={**self._record.parallelism, **self._plan.stateful_parallelism()},
+            schemas=check_schemas(self._record, outbox),
+        )
+
     def _abandon_round(self, wave: Wave) -> None:
         """Roll a failed round back: its fence is raised everywhere, so that its tasks can do no more harm."""
-        self._roll_back(tuple(self._storages), wave)
-        self._previous = {}
-        self._folder.remove_tree(f"{OUTBOX}/{wave.txid}")
-
-    def _roll_back(self, namespaces: Sequence[str], wave: Wave) -> None:
+        # First of all: a driver that was overtaken must neither write nor blame what its successor did.
+        self._patience.until_available(lambda: self._spout.check_claim(wave.fence))
         self._run_hooks(Action.ROLLBACK, wave)
-        fence = self._next_fence()
-        chosen = {name: self._storages[name] for name in namespaces}
-        self._on_each(chosen, lambda _, storage: storage.rollback(fence))
+        self._namespaces.roll_back(self._next_fence())
+        self._previous = {}
+        self._outbox.drop_round(wave.fence)
 
     def _run_hooks(self, action: Action, wave: Wave) -> None:
         """Call the bolts' hooks, again where a worker was lost meanwhile; what a hook itself raises ends the run."""
@@ -303,79 +284,31 @@ class WaveCoordinator:
 
     def _decide(self, record: DecisionRecord) -> None:
         self._patience.until_available(lambda: self._spout.write(self._fence, record))
-        self._spout.write_copy(record)
+        self._write_copy(record)
         self._record = record
+
+    def _write_copy(self, record: DecisionRecord) -> None:
+        try:
+            self._spout.write_copy(self._fence, record)
+        except OSError as error:
+            raise StateUnavailable(
+                f"the copy of decision {record.txid} cannot be written to the checkpoint location: {error}. Make room "
+                "there, or make it writable, and start again: the run goes on where it was."
+            ) from error
 
     def _commit(self, winners: Mapping[str, Winner], wave: Wave) -> None:
         """Commit what was decided; every step can be repeated, and is, after a crash."""
         record = self._record
         self._run_hooks(Action.COMMIT, wave)
         fence = self._next_fence()
-        chosen = {name: self._storages[name] for name in winners}
-        self._on_each(chosen, lambda name, storage: storage.commit(fence, record.txid, winners[name].attempt))
-        for component, files in _by_component(record.outbox).items():
-            sink = self._sinks.get(component)
-            if sink is None:
-                raise ConfigError(
-                    f"the decided txid {record.txid} has rows for sink {component!r}, which the topology "
-                    "no longer has. Start it once more with that sink, so that they are published."
-                )
-            sink.publish(record.txid, files, self._runner.read_files)
+        self._namespaces.commit(fence, record.txid, winners)
+        self._outbox.publish(record, lambda: self._spout.check_claim(fence))
         committed = record.committed()
         self._patience.until_available(lambda: self._spout.write(fence, committed))
         self._record = committed
-        if record.outbox:
-            self._folder.remove_tree(f"{OUTBOX}/{record.txid}")
-
-    def _clean_outbox(self) -> None:
-        for name in list(self._folder.names(OUTBOX)):
-            self._folder.remove_tree(f"{OUTBOX}/{name}")
-
-    def _check_codecs(self, heads: Mapping[str, NamespaceHead]) -> None:
-        for namespace in self._plan.namespaces():
-            header, expected = heads[namespace].codec, self._plan.codec_header(namespace)
-            if header and header != expected:
-                raise CodecMismatch(
-                    f"state {namespace!r} was written as {header!r}, but the configuration says {expected!r}. Set "
-                    "keySerializerClass and valueSerializerClass back to what wrote it.",
-                    namespace=namespace,
-                )
-
-    def _parallelism(self) -> dict[str, int]:
-        return {component: self._plan.parallelism(component) for component in self._plan.stateful_bolts}
+        if record.schemas:
+            self._outbox.clean(committed, fence.generation)
 
     def _next_fence(self) -> Fence:
         self._fence = Fence(self._fence.generation, self._fence.seq + 1)
         return self._fence
-
-    def _on_each(
-        self, storages: Mapping[str, StateStorage], act: Callable[[str, StateStorage], T]
-    ) -> list[tuple[str, T]]:
-        """Act on several namespaces side by side; each storage is used by one thread."""
-
-        def patiently(name: str, storage: StateStorage) -> tuple[str, T]:
-            return name, self._patience.until_available(lambda: act(name, storage))
-
-        if len(storages) <= 1:
-            return [patiently(name, storage) for name, storage in storages.items()]
-        return list(self._threads.map(patiently, storages, storages.values()))
-
-
-class _FolderCopy:
-    """The decision record's copy, as a file at the checkpoint location."""
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-
-    def read(self) -> bytes | None:
-        return self._folder.read(_COPY)
-
-    def write(self, data: bytes) -> None:
-        self._folder.replace(_COPY, data)
-
-
-def _by_component(files: Sequence[SinkFile]) -> dict[str, list[SinkFile]]:
-    grouped: dict[str, list[SinkFile]] = {}
-    for file in files:
-        grouped.setdefault(file.component, []).append(file)
-    return grouped

@@ -28,6 +28,7 @@ class FeederSpout(Spout):
         self.fields = tuple(fields)
         self.arrived = threading.Condition()
         self._batches: deque[list[tuple[Any, ...]]] = deque()
+        self._taken: tuple[int, list[tuple[Any, ...]]] | None = None
         for batch in batches:
             self.feed(batch)
 
@@ -52,10 +53,20 @@ class FeederSpout(Spout):
             self._batches.append(batch)
             self.arrived.notify_all()
 
-    def waiting(self) -> list[tuple[Any, ...]] | None:
-        """Return the oldest batch that is not committed, None if there is none. For the engine."""
-        return self._batches[0] if self._batches else None
+    def is_waiting(self) -> bool:
+        """Say whether there is a batch to take. For the engine."""
+        return bool(self._batches)
 
-    def committed(self) -> None:
-        """Forget the oldest batch. For the engine."""
-        self._batches.popleft()
+    def take(self, number: int) -> list[tuple[Any, ...]]:
+        """Take the oldest batch, or nothing, as the wave `number`'s, until `settle`. For the engine."""
+        with self.arrived:
+            batch = self._batches.popleft() if self._batches else []
+            self._taken = (number, batch)
+            return batch
+
+    def settle(self, committed: int) -> None:
+        """Forget what was taken for waves up to `committed`; what was taken for a later one waits again."""
+        with self.arrived:
+            if self._taken is not None and self._taken[0] > committed and self._taken[1]:
+                self._batches.appendleft(self._taken[1])
+            self._taken = None

@@ -14,6 +14,8 @@ from anchorbolt.serialization import Codec
 
 __all__ = ["ABSENT", "EncodedValue", "EntryEncoding", "HeldKey"]
 
+_LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1  # what msgpack has a form of its own for
+
 HeldKey = Any
 """A str or int as it is, anything else as a 1-tuple of its encoded bytes (a user's tuple is never held as it is)."""
 
@@ -64,8 +66,10 @@ class EntryEncoding:
             UnsupportedValue: It is mutable, or of a type that cannot be encoded.
         """
         kind = type(key)
-        if kind is int or (kind is str and key.isascii()):
+        if (kind is str and key.isascii()) or (kind is int and _LEAST_INT <= key <= _MOST_INT):
             return key
+        if kind.__module__ == "numpy" and getattr(key, "ndim", None) == 0:
+            return self.hold_key(key.item())
         try:
             hash(key)
         except TypeError:
@@ -86,7 +90,9 @@ class EntryEncoding:
             UnsupportedValue: It cannot be encoded.
         """
         kind = type(value)
-        if kind in self._plain or (kind is str and value.isascii()):
+        if kind is int and not _LEAST_INT <= value <= _MOST_INT:
+            pass  # encoded now, so that one too large is refused here
+        elif kind in self._plain or (kind is str and value.isascii()):
             return value
         try:
             encoded = self._value_codec.encode(value)

@@ -7,8 +7,9 @@ makes it the state.
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, TypeVar, cast, overload
@@ -23,7 +24,7 @@ from anchorbolt.errors import (
 )
 from anchorbolt.serialization import Codec, MsgpackCodec
 from anchorbolt.state_backends.base import NOTHING_COMMITTED, Fence, NamespaceHead, Seal, StateStorage
-from anchorbolt.state_backends.encoding import ABSENT, EntryEncoding, HeldKey
+from anchorbolt.state_backends.encoding import ABSENT, EncodedValue, EntryEncoding, HeldKey
 from anchorbolt.state_backends.state import State
 
 __all__ = ["AttemptScope", "KeyValueState", "StateCounters"]
@@ -35,6 +36,9 @@ D = TypeVar("D")
 _NO_KEY = (b"",)  # encodes no key at all: no codec encodes anything as zero bytes
 _READ_CHUNK = 4096
 _SLICE_ITEMS = 4096
+_SLICE_BYTES = 4 << 20
+_PENDING_BYTES = 64 << 20
+_SMALL_INT = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,8 @@ class KeyValueState(State, Generic[K, V]):
         self._known: dict[HeldKey, Any] = {}  # committed and updated entries, ABSENT included
         self._known_at = (NOTHING_COMMITTED, "")  # the committed txid and winner that _known belongs to
         self._updated: dict[HeldKey, None] = {}  # keys updated and not staged yet, in order
+        self._updated_bytes = 0
+        self._trouble: StateError | None = None  # the first one of this wave: it must not be swallowed
         self._slices = 0
         self._running: Seal | None = None
         self._seal: Seal | None = None
@@ -123,6 +129,8 @@ class KeyValueState(State, Generic[K, V]):
             self._known.clear()
             self._known_at = (scope.committed, scope.winner)
         self._updated.clear()
+        self._updated_bytes = 0
+        self._trouble = None
         self._slices = 0
         self._seal = None
         self._scope = scope
@@ -152,7 +160,9 @@ class KeyValueState(State, Generic[K, V]):
         try:
             value = self._known[held]
         except KeyError:
-            self._load([self._encoding.hold_key(key)])
+            held = self._encoding.hold_key(key)
+            if held not in self._known:
+                self._load([held])
             value = self._known[held]
         kind = type(value)
         if kind is int or kind is str:
@@ -171,11 +181,22 @@ class KeyValueState(State, Generic[K, V]):
         kind = type(key)
         known = self._known
         held = key if (kind is str or kind is int) and key in known else self._encoding.hold_key(key)
-        known[held] = value if type(value) is int else self._encoding.hold_value(key, value)
+        if type(value) is int and -_SMALL_INT < value < _SMALL_INT:  # type: ignore[operator]
+            known[held] = value
+        else:
+            known[held] = self._hold_large(key, value)
         updated = self._updated
         updated[held] = None
         if len(updated) >= self._pending_entries:
             self._stage_updates()
+
+    def _hold_large(self, key: K, value: V) -> Any:
+        """Hold a value of another type than a counter's; many large ones are staged before there are many of them."""
+        held = self._encoding.hold_value(key, value)
+        self._updated_bytes += len(held.data) if type(held) is EncodedValue else sys.getsizeof(held)
+        if self._updated_bytes >= _PENDING_BYTES:
+            self._stage_updates()
+        return held
 
     def delete(self, key: K) -> V | None:
         """Remove `key` and return the value that it had, or None."""
@@ -215,10 +236,11 @@ class KeyValueState(State, Generic[K, V]):
     def prefetch(self, keys: Iterable[Any]) -> None:
         """Fetch the entries of `keys` that are not known yet, so that reading them costs no round trip."""
         known = self._known
-        missing = {held: None for held in map(self._hold_if_possible, keys) if held not in known}
-        missing.pop(_NO_KEY, None)
+        wanted = dict.fromkeys(map(self._hold_if_possible, keys))
+        wanted.pop(_NO_KEY, None)
+        missing = [held for held in wanted if held not in known]
         if missing:
-            self._load(list(missing))
+            self._load(missing, wanted)
 
     def _hold_if_possible(self, key: Any) -> HeldKey:
         """Only a key that is put or read has to be one; what a tuple happens to be grouped by need not."""
@@ -294,6 +316,8 @@ class KeyValueState(State, Generic[K, V]):
                 f"{scope.txid}. This is a fault of Anchorbolt; please report it.",
                 namespace=self._namespace,
             )
+        if self._trouble is not None:
+            raise self._trouble
         if self._seal is not None and not self._updated:
             return
         self._stage_updates()
@@ -342,50 +366,67 @@ class KeyValueState(State, Generic[K, V]):
     def _overlay(self) -> str | None:
         return self._in_scope().attempt if self._slices else None
 
-    def _load(self, held: list[HeldKey]) -> None:
-        self._check_head()
-        started = time.perf_counter()
-        if len(self._known) + len(held) > self._cache_entries + len(self._updated):
-            self._known = {key: self._known[key] for key in self._updated}
-        overlay = self._overlay()
-        held_from = self._encoding.held_from
-        known = self._known
-        for start in range(0, len(held), _READ_CHUNK):
-            chunk = held[start : start + _READ_CHUNK]
-            stored = self._storage.get_many(self._encoding.key_bytes(chunk), overlay)
-            for key, data in zip(chunk, stored, strict=True):
-                known[key] = held_from(key, data)
+    def _load(self, held: list[HeldKey], wanted: Container[HeldKey] = ()) -> None:
+        """Read entries that are not known; where memory is short, forget all but updated and `wanted` ones."""
+        try:
+            self._check_head()
+            started = time.perf_counter()
+            if len(self._known) + len(held) > self._cache_entries + len(self._updated):
+                self._known = {
+                    key: value for key, value in self._known.items() if key in self._updated or key in wanted
+                }
+            overlay = self._overlay()
+            held_from = self._encoding.held_from
+            known = self._known
+            for start in range(0, len(held), _READ_CHUNK):
+                chunk = held[start : start + _READ_CHUNK]
+                stored = self._storage.get_many(self._encoding.key_bytes(chunk), overlay)
+                for key, data in zip(chunk, stored, strict=True):
+                    known[key] = held_from(key, data)
+        except StateError as error:
+            self._trouble = self._trouble or error
+            raise
         self.counters.keys_read += len(held)
         self.counters.read_ms += (time.perf_counter() - started) * 1000
 
     def _stage_updates(self) -> None:
         if not self._updated:
             return
-        scope = self._in_scope()
         started = time.perf_counter()
         known = self._known
         updated = iter(list(self._updated))
-        while chunk := list(islice(updated, _SLICE_ITEMS)):
-            keys = self._encoding.key_bytes(chunk)
-            values = self._encoding.value_bytes(known[key] for key in chunk)
-            try:
-                self._running = self._storage.stage(
-                    scope.fence,
-                    scope.txid,
-                    scope.attempt,
-                    scope.committed,
-                    self._slices,
-                    list(zip(keys, values, strict=True)),
-                    self._encoding.header,
-                )
-            except StaleAttempt as error:
-                self._raise_if_regressed(self._storage.head(), error)
-                raise
-            self._slices += 1
+        try:
+            while chunk := list(islice(updated, _SLICE_ITEMS)):
+                keys = self._encoding.key_bytes(chunk)
+                values = self._encoding.value_bytes(known[key] for key in chunk)
+                for items in _slices(zip(keys, values, strict=True)):
+                    self._stage(items)
+        except StateError as error:
+            self._trouble = self._trouble or error
+            raise
         self.counters.keys_staged += len(self._updated)
         self._updated.clear()
+        self._updated_bytes = 0
         self._seal = None
+        self._shrink()
         self.counters.stage_ms += (time.perf_counter() - started) * 1000
+
+    def _stage(self, items: list[tuple[bytes, bytes | None]]) -> None:
+        scope = self._in_scope()
+        try:
+            self._running = self._storage.stage(
+                scope.fence,
+                scope.txid,
+                scope.attempt,
+                scope.committed,
+                self._slices,
+                items,
+                self._encoding.header,
+            )
+        except StaleAttempt as error:
+            self._raise_if_regressed(self._storage.head(), error)
+            raise
+        self._slices += 1
 
     def _shrink(self) -> None:
         surplus = len(self._known) - self._cache_entries
@@ -427,3 +468,19 @@ class KeyValueState(State, Generic[K, V]):
                 expected=expected,
                 found=found,
             ) from cause
+
+
+def _slices(
+    items: Iterable[tuple[bytes, bytes | None]],
+) -> Iterator[list[tuple[bytes, bytes | None]]]:
+    """Cut updates into slices of some MiB."""
+    waiting: list[tuple[bytes, bytes | None]] = []
+    size = 0
+    for item in items:
+        waiting.append(item)
+        size += len(item[0]) + len(item[1] or b"")
+        if size >= _SLICE_BYTES:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting

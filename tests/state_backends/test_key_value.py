@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from anchorbolt.errors import (
     StateCorrupted,
     StateError,
     StateRegressed,
+    StateUnavailable,
     UnsupportedValue,
 )
 from anchorbolt.serialization import JsonCodec, pack
@@ -250,3 +252,69 @@ def test_what_an_abandoned_attempt_had_staged_already_is_forgotten() -> None:
     state["a"] = 5  # staged at once
     state.begin(AttemptScope(Fence(1, 3), 1, "c" * 32, 0, "a" * 32))
     assert state["a"] == 1
+
+
+def test_a_numpy_scalar_is_the_same_key_as_the_plain_value(state: KeyValueState[Any, Any]) -> None:
+    state[np.int64(1)] = 5
+    assert state[1] == 5
+    state[1] = 7
+    assert state[np.int64(1)] == 7
+    assert dict(state.items()) == {1: 7}
+
+
+def test_ints_of_any_size_are_kept_and_too_large_ones_refused_in_put(state: KeyValueState[Any, Any]) -> None:
+    for number in (2**62, 2**63, 2**64, -(2**63) - 1, 2**100):
+        state[number] = number
+        assert state[number] == number
+    with pytest.raises(UnsupportedValue, match="'key'"):
+        state["key"] = 1 << 40_000
+
+
+def test_puts_alone_do_not_make_memory_grow_with_the_batch() -> None:
+    state: KeyValueState[Any, Any] = KeyValueState(
+        MemoryStateProvider().open("n"), cache_entries=100, pending_entries=50
+    )
+    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    for number in range(5000):
+        state[number] = number
+    assert len(state._known) <= 150
+    assert state[7] == 7
+    assert len(state) == 5000
+
+
+def test_large_values_are_staged_in_slices_of_some_mib_before_there_are_many() -> None:
+    provider = MemoryStateProvider()
+    storage = provider.open("n")
+    sizes: list[int] = []
+    stage = storage.stage
+
+    def noting(*arguments: Any) -> Any:
+        sizes.append(sum(len(key) + len(value or b"") for key, value in arguments[5]))
+        return stage(*arguments)
+
+    storage.stage = noting  # type: ignore[method-assign]
+    state: KeyValueState[Any, Any] = KeyValueState(storage)
+    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    for number in range(100):
+        state[number] = [b"x" * 1_000_000]
+    assert sizes, "nothing was staged before the wave's end"
+    state.prepare_commit(0)
+    assert sum(sizes) > 100_000_000
+    assert max(sizes) < 6 << 20
+
+
+def test_a_state_error_that_the_bolt_swallowed_still_fails_the_checkpoint() -> None:
+    storage = committed_store().open("n")
+    state: KeyValueState[Any, Any] = KeyValueState(storage)
+    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+
+    def fails(*_: Any) -> Any:
+        raise StateUnavailable("gone for a moment")
+
+    get_many, storage.get_many = storage.get_many, fails  # type: ignore[method-assign]
+    with pytest.raises(StateUnavailable):
+        state.get("a")
+    storage.get_many = get_many  # type: ignore[method-assign]
+    state["b"] = 1
+    with pytest.raises(StateUnavailable, match="gone for a moment"):
+        state.prepare_commit(1)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.engine.handle import RunHandle, WaveListener
-from anchorbolt.engine.spark.query import WaveQuery
+from anchorbolt.engine.spark.query import WaveQuery, query_id_at
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import build_session, engine_session
 from anchorbolt.engine.spark.shipping import ship
@@ -76,7 +76,8 @@ class SparkRunHandle(RunHandle):
     ) -> None:
         """Made by `SparkCluster.submit`."""
         super().__init__(submission.plan, listener)
-        folder = open_folder(submission.plan.settings.checkpoint_location)
+        self._submission = submission
+        self._folder = folder = open_folder(submission.plan.settings.checkpoint_location)
         self._runner = SparkRunner(session, topology, submission.plan)
         self._coordinator = WaveCoordinator(submission, self._runner, folder)
         self._waves = WaveQuery(submission, folder, self._coordinator, self._runner.begin_batch, self._add)
@@ -89,7 +90,9 @@ class SparkRunHandle(RunHandle):
     def start(self, *, until_empty: bool) -> None:
         """Recover, then start the streaming query. Called once, by `SparkCluster.submit`."""
         try:
-            self._recovery = self._coordinator.recover()
+            self._recovery = self._coordinator.recover(
+                query_id_at(self._folder), accept_new=self._submission.accept_new_query
+            )
             self._waves.start(self._runner.chain, until_empty=until_empty)
         except BaseException:
             self._coordinator.close()
@@ -103,8 +106,7 @@ class SparkRunHandle(RunHandle):
         """Wait for the query's end, whatever its reason, and let go of everything."""
         failure = self._waves.wait()
         try:
-            if failure is None:
-                self._runner.let_go()
+            self._runner.let_go()
         except Exception as error:
             _log.warning("the workers could not be asked to clean up: %s", error)
         finally:

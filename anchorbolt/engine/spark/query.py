@@ -60,11 +60,9 @@ class WaveQuery:
         """Start the query over a streaming DataFrame.
 
         Raises:
-            QueryChanged: The state was computed from another query.
             WaveFailed: Spark refused to start it.
         """
         submission = self._submission
-        self._coordinator.check_query(query_id_at(self._folder), accept_new=submission.accept_new_query)
         writer = (
             frame.writeStream.foreachBatch(self._on_batch)
             .queryName(submission.plan.topology)
@@ -80,7 +78,8 @@ class WaveQuery:
     def stop(self) -> bool:
         """End the query after the wave that runs, if one does; return False from within a wave, which goes on."""
         self._stop_requested.set()
-        if self._wave_thread == threading.get_ident():  # from a listener: the next batch will notice
+        if self._wave_thread == threading.get_ident():  # from a listener, which the wave waits for
+            threading.Thread(target=self.stop, name="anchorbolt-stop", daemon=True).start()
             return False
         if self.query is not None:
             with self._between_waves:
@@ -122,7 +121,7 @@ class WaveQuery:
 
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-        self._coordinator.check_query(query_id, accept_new=False)
+        self._coordinator.check_query(query_id)
         batch = Batch(query_id, batch_id, _offsets_digest(self._folder, batch_id))
         if self._coordinator.is_committed(batch):
             _log.info("batch %d is committed already and is skipped", batch_id)

@@ -107,7 +107,10 @@ class SparkRunner:
     def run_hooks(self, action: Action, wave: Wave, tasks: Sequence[TaskKey]) -> None:
         """See `Runner.run_hooks`."""
         stage = self._stage("hook", (action.value, list(tasks)))
-        collect_rows(self._session, self._one_row_each(len(tasks)).mapInArrow(stage, ROW_SCHEMA), wave)
+        frame = self._one_row_each(len(tasks)).mapInArrow(stage, ROW_SCHEMA)
+        for report in reports_in(collect_rows(self._session, frame, wave), wave):
+            if report.failure is not None:
+                raise report.failure
 
     def read_files(self, locations: Sequence[str]) -> DataFrame:
         """See `Runner.read_files`."""

@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from anchorbolt.checkpoint.state import Action
-from anchorbolt.engine.hooks import run_hook
+from anchorbolt.engine.hooks import hook_failure, run_hook
 from anchorbolt.engine.instances import InstanceRegistry
-from anchorbolt.engine.messages import Row
+from anchorbolt.engine.messages import Row, encode_report
 from anchorbolt.engine.plan import ExecutionPlan
 from anchorbolt.engine.stage import run_bolt_task, run_spout_task
 from anchorbolt.engine.wave import Wave
@@ -76,9 +76,13 @@ def _hook(
 ) -> Iterator[pa.RecordBatch]:
     context = _task_context()
     action, tasks = argument
+    task, wave = tasks[context.partitionId()], _wave(context)
     for _ in batches:
-        run_hook(plan, Action(action), tasks[context.partitionId()], _wave(context), _registry)
-    yield from ()
+        try:
+            run_hook(plan, Action(action), task, wave, _registry)
+        except Exception as error:
+            report = encode_report(hook_failure(error, task, wave))
+            yield _batch([Row(0, plan.driver_level, 0, report)])
 
 
 def _let_go(

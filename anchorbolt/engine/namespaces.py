@@ -1,0 +1,67 @@
+"""The driver's hold on all namespaces of a topology: each operation on many of them at once, patiently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from anchorbolt.checkpoint.decision import Winner
+from anchorbolt.engine.patience import Patience
+from anchorbolt.state_backends.base import Fence, NamespaceHead, StateProvider, StateStorage
+
+__all__ = ["Namespaces"]
+
+T = TypeVar("T")
+
+_THREADS = 8
+
+
+class Namespaces:
+    """Opens namespaces once and keeps them. Each of them is used by one thread at a time."""
+
+    def __init__(self, provider: StateProvider, patience: Patience) -> None:
+        self._provider = provider
+        self._patience = patience
+        self._storages: dict[str, StateStorage] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="anchorbolt-commit")
+
+    def open(self, names: Iterable[str]) -> None:
+        """Open those that are not open yet."""
+        for name in names:
+            if name not in self._storages:
+                self._storages[name] = self._provider.open(name)
+
+    def heads(self) -> dict[str, NamespaceHead]:
+        """Read where all of them stand."""
+        return self._on_each(self._storages, lambda _, storage: storage.head())
+
+    def raise_fence(self, fence: Fence) -> dict[str, NamespaceHead]:
+        """Raise the fence of all of them, and read where they stand."""
+        return self._on_each(self._storages, lambda _, storage: storage.raise_fence(fence))
+
+    def roll_back(self, fence: Fence, names: Iterable[str] | None = None) -> None:
+        """Drop what is staged in some of them, or in all, and raise their fence."""
+        chosen = self._storages if names is None else {name: self._storages[name] for name in names}
+        self._on_each(chosen, lambda _, storage: storage.rollback(fence))
+
+    def commit(self, fence: Fence, txid: int, winners: Mapping[str, Winner]) -> None:
+        """Commit the winning attempts."""
+        chosen = {name: self._storages[name] for name in winners}
+        self._on_each(chosen, lambda name, storage: storage.commit(fence, txid, winners[name].attempt))
+
+    def close(self) -> None:
+        """Close them all."""
+        self._threads.shutdown(wait=True)
+        for storage in self._storages.values():
+            storage.close()
+
+    def _on_each(
+        self, storages: Mapping[str, StateStorage], act: Callable[[str, StateStorage], T]
+    ) -> dict[str, T]:
+        def patiently(name: str, storage: StateStorage) -> tuple[str, T]:
+            return name, self._patience.until_available(lambda: act(name, storage))
+
+        if len(storages) <= 1:
+            return dict(patiently(name, storage) for name, storage in storages.items())
+        return dict(self._threads.map(patiently, storages, storages.values()))

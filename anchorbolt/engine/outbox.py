@@ -1,0 +1,65 @@
+"""The driver's side of the outbox: publishes what was decided, and removes what nobody will ask for again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from anchorbolt.bolts.sink import DataFrameSink, SinkFile
+from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.outbox import OUTBOX, outbox_folder
+from anchorbolt.errors import ConfigError
+from anchorbolt.files import Folder
+from anchorbolt.state_backends.base import Fence
+
+__all__ = ["Outbox"]
+
+
+class Outbox:
+    """The outbox at one checkpoint location."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        sinks: Mapping[str, DataFrameSink],
+        read_files: Callable[[Sequence[str]], Any],
+    ) -> None:
+        """Make the outbox of a run; `read_files` makes a Spark DataFrame of Parquet files."""
+        self._folder = folder
+        self._sinks = sinks
+        self._read_files = read_files
+
+    def publish(self, record: DecisionRecord, check_claim: Callable[[], None]) -> None:
+        """Publish a decided wave, sink by sink; may be repeated.
+
+        Args:
+            record: The decision.
+            check_claim: Raises `Fenced` where a newer driver has taken over; asked before each sink.
+
+        Raises:
+            ConfigError: The topology no longer has a sink that rows were decided for.
+        """
+        by_component: dict[str, list[SinkFile]] = {}
+        for file in record.outbox:
+            by_component.setdefault(file.component, []).append(file)
+        for component, files in by_component.items():
+            sink = self._sinks.get(component)
+            if sink is None:
+                raise ConfigError(
+                    f"the decided txid {record.txid} has rows for sink {component!r}, which the topology "
+                    "no longer has. Start it once more with that sink, so that they are published."
+                )
+            check_claim()
+            sink.publish(record.txid, files, self._read_files)
+
+    def drop_round(self, fence: Fence) -> None:
+        """Remove what the tasks of a failed round wrote."""
+        self._folder.remove_tree(outbox_folder(fence))
+
+    def clean(self, record: DecisionRecord, generation: int) -> None:
+        """Remove all rounds of this driver and older ones but the record's own, which may be published again."""
+        kept = {file.path.split("/")[-2] for file in record.outbox}
+        for name in list(self._folder.names(OUTBOX)):
+            owner = name.partition("-")[0]
+            if name not in kept and owner.isdigit() and int(owner) <= generation:
+                self._folder.remove_tree(f"{OUTBOX}/{name}")

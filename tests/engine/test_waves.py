@@ -1,0 +1,251 @@
+"""What the coordinator does where two drivers, a crash or a wrong location come between two of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt, OutputCollector, ParquetSink
+from anchorbolt.checkpoint.outbox import OUTBOX
+from anchorbolt.checkpoint.spout import CheckpointSpout
+from anchorbolt.context import TopologyContext
+from anchorbolt.engine import LocalCluster
+from anchorbolt.errors import BoltError, Fenced, QueryChanged, StateRegressed
+from anchorbolt.groupings import CustomStreamGrouping, GlobalStreamId
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.state_backends import KeyValueState
+from anchorbolt.streams import OutputFieldsDeclarer
+from anchorbolt.topology import TopologyBuilder
+from anchorbolt.tuples import Tuple
+from tests.engine.jobs import word_count
+
+
+def feeder(*batches: Sequence[str]) -> FeederSpout:
+    return FeederSpout(["sentence"], [[(sentence,) for sentence in batch] for batch in batches])
+
+
+class SecondDriver(BaseBasicBolt):
+    """Lets another driver of the same topology run to its end, once, in the middle of a wave."""
+
+    act: Any = None
+
+    def execute(self, tup: Tuple, collector: Any) -> None:
+        act, SecondDriver.act = SecondDriver.act, None
+        if act is not None:
+            act()
+        collector.emit((tup[0],))
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+
+def stateless(spout: FeederSpout, out: Path) -> Any:
+    builder = TopologyBuilder()
+    builder.set_spout("words", spout)
+    builder.set_bolt("pass", SecondDriver()).shuffle_grouping("words")
+    builder.set_bolt("out", ParquetSink(str(out))).global_grouping("pass")
+    return builder.create_topology("stateless")
+
+
+def test_an_older_driver_without_any_state_is_fenced_and_publishes_nothing(tmp_path: Path) -> None:
+    cluster = LocalCluster()
+    conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
+
+    def run_newer() -> None:
+        newer = cluster.submit(stateless(feeder(["new"]), tmp_path / "out"), conf)
+        assert newer.await_termination(30)
+
+    SecondDriver.act = run_newer
+    older = cluster.submit(stateless(feeder(["old"]), tmp_path / "out"), conf)
+    with pytest.raises(Fenced):
+        older.await_termination(30)
+    assert pq.read_table(tmp_path / "out").to_pylist() == [{"word": "new"}]
+
+
+def test_a_checkpoint_location_of_another_topology_is_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    conf = {"topology.checkpoint.location": str(tmp_path / "one")}
+    one = LocalCluster()
+    assert one.submit(word_count(feeder(["a"]), name="one"), conf).await_termination(30)
+    two = LocalCluster()
+    assert two.submit(word_count(feeder(["a"]), name="two")).await_termination(30)
+    before = {name: two._memory.open(name).head() for name in two._memory.namespaces()}
+    with pytest.raises(QueryChanged, match="belongs to topology 'one'"):
+        two.submit(word_count(feeder(["a"]), name="two"), conf)
+    assert {name: two._memory.open(name).head() for name in two._memory.namespaces()} == before
+
+
+def test_a_location_whose_query_the_store_never_saw_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "metadata").write_text('{"id":"11111111-2222-3333-4444-555555555555"}')
+    from anchorbolt.engine.submission import prepare_submission
+    from anchorbolt.engine.waves import WaveCoordinator
+    from anchorbolt.files import open_folder
+    from anchorbolt.state_backends.memory import MemoryStateProvider
+
+    memory = MemoryStateProvider()
+    submission = prepare_submission(
+        word_count(feeder()),
+        None,
+        shared_by_processes=False,
+        shared_by_machines=False,
+        memory=memory,
+        location=str(tmp_path),
+    )
+    coordinator = WaveCoordinator(submission, NoRunner(), open_folder(str(tmp_path)))
+    with pytest.raises(QueryChanged, match="knows nothing"):
+        coordinator.recover("11111111-2222-3333-4444-555555555555")
+    assert list(memory.namespaces()) == []
+    coordinator.close()
+
+
+class NoRunner:
+    """Runs nothing."""
+
+    def run_round(self, wave: Any) -> Any:
+        raise NotImplementedError
+
+    def run_hooks(self, action: Any, wave: Any, tasks: Any) -> None:
+        raise NotImplementedError
+
+    def read_files(self, locations: Sequence[str]) -> Any:
+        raise NotImplementedError
+
+
+def test_a_decision_whose_copy_was_never_written_is_copied_by_the_next_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = LocalCluster()
+    conf = {"topology.checkpoint.location": str(tmp_path)}
+    assert cluster.submit(word_count(feeder(["a"])), conf).await_termination(30)
+    write_copy = CheckpointSpout.write_copy
+
+    def dies(self: CheckpointSpout, fence: Any, record: Any) -> None:
+        if record.txid == 1:
+            raise RuntimeError("killed here")
+        write_copy(self, fence, record)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckpointSpout, "write_copy", dies)
+        handle = cluster.submit(word_count(feeder(["b"])), conf)
+        with pytest.raises(RuntimeError, match="killed here"):
+            handle.await_termination(30)
+    again = cluster.submit(word_count(feeder()), conf)
+    assert again.recovery is not None
+    assert again.recovery.action == "rolled forward"
+    assert again.await_termination(30)
+    assert again.state("count") == {"a": 1, "b": 1}
+    with pytest.raises(StateRegressed, match="txid 1"):
+        LocalCluster().submit(word_count(feeder()), conf)
+
+
+class FailsInHook(BaseStatefulBolt[KeyValueState[str, int]]):
+    """Counts words; raises, or fails a tuple, in a hook, once."""
+
+    left: dict[str, int] = {}  # noqa: RUF012 - shared by the instances of a test
+
+    def __init__(self, hook: str) -> None:
+        self.hook = hook
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def init_state(self, state: KeyValueState[str, int]) -> None:
+        self.counts = state
+
+    def execute(self, tup: Tuple) -> None:
+        self.last = tup
+        self.counts.put(tup[0], self.counts.get(tup[0], 0) + 1)
+
+    def meet(self, hook: str) -> bool:
+        if self.hook != hook or not self.left.get(hook):
+            return False
+        self.left[hook] -= 1
+        return True
+
+    def pre_prepare(self, txid: int) -> None:
+        if self.meet("pre_prepare"):
+            self.collector.fail(self.last)
+
+    def pre_commit(self, txid: int) -> None:
+        if self.meet("pre_commit"):
+            raise RuntimeError("in pre_commit")
+
+    def pre_rollback(self) -> None:
+        self.counts.get("anything")
+
+
+def hooked(spout: FeederSpout, hook: str) -> Any:
+    builder = TopologyBuilder()
+    builder.set_spout("words", spout)
+    builder.set_bolt("count", FailsInHook(hook), 2).fields_grouping("words", "sentence")
+    return builder.create_topology("hooked")
+
+
+def test_a_tuple_failed_in_pre_prepare_fails_the_wave() -> None:
+    FailsInHook.left["pre_prepare"] = 1
+    handle = LocalCluster().submit(hooked(feeder(["a"]), "pre_prepare"))
+    assert handle.await_termination(30)
+    assert [report.rounds for report in handle.reports] == [2]
+    assert handle.state("count") == {"a": 1}
+
+
+def test_an_exception_in_pre_commit_ends_the_run_and_the_next_one_commits_the_batch_once() -> None:
+    FailsInHook.left["pre_commit"] = 1
+    cluster, spout = LocalCluster(), feeder(["a"], ["b"])
+    handle = cluster.submit(hooked(spout, "pre_commit"))
+    with pytest.raises(BoltError, match="in pre_commit"):
+        handle.await_termination(30)
+    again = cluster.submit(hooked(spout, "pre_commit"))
+    assert again.await_termination(30)
+    assert again.state("count") == {"a": 1, "b": 1}
+
+
+class ByContext(CustomStreamGrouping):
+    """Sends everything to the task with the emitting task's own index."""
+
+    def prepare(self, context: TopologyContext, stream: GlobalStreamId, target_tasks: Sequence[int]) -> None:
+        self.task = target_tasks[context.this_task_index]
+
+    def choose_tasks(self, task_id: int, values: Sequence[Any]) -> Sequence[int]:
+        return [self.task]
+
+
+class Meets(BaseRichBolt):
+    pairs: set[tuple[int, int]] = set()  # noqa: RUF012 - shared by the instances of a test
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.task = context.this_task_id
+
+    def execute(self, tup: Tuple) -> None:
+        self.pairs.add((tup.source_task, self.task))
+
+
+def test_each_emitting_task_has_a_custom_grouping_of_its_own() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("words", FeederSpout(["word"], [[(number,) for number in range(20)]]))
+    builder.set_bolt("pass", SecondDriver(), 2).shuffle_grouping("words")
+    builder.set_bolt("meets", Meets(), 2).custom_grouping("pass", ByContext())
+    assert LocalCluster().submit(builder.create_topology("custom")).await_termination(30)
+    assert Meets.pairs == {(1, 3), (2, 4)}
+
+
+def test_sinks_refuse_values_that_do_not_fit_what_they_wrote_before(tmp_path: Path) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("words", FeederSpout(["word"], [[(1,)], [(1.5,)]]))
+    builder.set_bolt("out", ParquetSink(str(tmp_path))).global_grouping("words")
+    handle = LocalCluster().submit(builder.create_topology("types"))
+    with pytest.raises(BoltError, match=r"word double.*word int64.*schema=pyarrow\.schema"):
+        handle.await_termination(30)
+    assert pq.read_table(tmp_path).to_pylist() == [{"word": 1}]
+
+
+def test_the_outbox_keeps_only_the_last_decided_round(tmp_path: Path) -> None:
+    conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
+    topology = word_count(feeder(["a"], ["b"], ["c"]), ParquetSink(str(tmp_path / "out")))
+    assert LocalCluster().submit(topology, conf).await_termination(30)
+    assert len(list((tmp_path / "checkpoint" / OUTBOX).iterdir())) == 1
