@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkEngine"]
 
-_SAID_BY_THE_COMMAND = (
+_QUIETENED = {
     # The stack of what ended the query: two hundred lines around an error that the command shows.
-    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution": "OFF",
     # That a wave took longer than the interval: the command shows the lag.
-    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor",
-)
+    "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor": "OFF",
+    # That a query which is stopped between two waves has no job to cancel.
+    "org.apache.spark.scheduler.DAGScheduler": "ERROR",
+}
 
 _log = logging.getLogger("anchorbolt.cli")
 
@@ -62,7 +64,7 @@ class SparkEngine:
 
 
 def _quieten(spark: SparkSession) -> None:
-    """Turn off what Spark logs of things that the command says itself."""
+    """Turn off what Spark logs of things that the command says itself, or that mean nothing."""
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
-    for name in _SAID_BY_THE_COMMAND:
-        log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
+    for name, level in _QUIETENED.items():
+        log4j.core.config.Configurator.setLevel(name, log4j.Level.toLevel(level))

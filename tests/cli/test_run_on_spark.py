@@ -17,7 +17,7 @@ from tests.conftest import StartRedis
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-FILES = 8
+FILES = 5
 LINES = 40
 
 BOLTS = """
@@ -68,6 +68,7 @@ from pathlib import Path
 from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.topology import TopologyBuilder
+from sibling import first_word
 
 class Hang(BaseBasicBolt):
     def execute(self, tup, collector):
@@ -77,7 +78,7 @@ class Hang(BaseBasicBolt):
 
 class Raise(BaseBasicBolt):
     def execute(self, tup, collector):
-        raise ValueError("no such word: " + tup["sentence"].split()[0])
+        raise ValueError("no such word: " + first_word(tup["sentence"]))
 
 def build(bolt):
     builder = TopologyBuilder()
@@ -94,7 +95,7 @@ StartCommand = Callable[..., Command]
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Where the person types: some texts, a project with a package of jobs, and a job in one file.
+    """Where the person types: some texts, a project with a package of jobs, and a job file with a sibling.
 
     Neither lies where a local Spark's workers look by themselves, which is here.
     """
@@ -113,6 +114,7 @@ def directory(tmp_path: Path) -> Path:
     (tmp_path / "project" / "jobs" / "word_count.py").write_text(WORD_COUNT)
     (tmp_path / "alone").mkdir()
     (tmp_path / "alone" / "one_file.py").write_text(ONE_FILE)
+    (tmp_path / "alone" / "sibling.py").write_text("def first_word(text):\n    return text.split()[0]\n")
     return tmp_path
 
 
@@ -177,7 +179,9 @@ def test_a_stopped_run_ends_clean_and_the_next_one_completes_it(
         first.send_to_group(signal.SIGINT)
     assert first.end() == 0, repr(first)
     assert "stopped:" in first.out
-    assert "Traceback" not in first.out + first.err
+    shown = first.out + first.err  # where PySpark's daemon may complain of a pipe that Java has closed
+    assert "/anchorbolt/" not in shown
+    assert "KeyboardInterrupt" not in shown
     if how == "Ctrl-C on the terminal":
         assert "\x1b[" in first.out, "a terminal gets a live line"
     wait_until(lambda: not first.session(), f"all processes gone: {first.session()}")
