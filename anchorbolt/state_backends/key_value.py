@@ -179,13 +179,14 @@ class KeyValueState(State, Generic[K, V]):
         """
         # The path of every counter: a key that was read before, or put, has been checked.
         kind = type(key)
-        known = self._known
+        known, updated = self._known, self._updated
         held = key if (kind is str or kind is int) and key in known else self._encoding.hold_key(key)
         if type(value) is int and -_SMALL_INT < value < _SMALL_INT:  # type: ignore[operator]
             known[held] = value
+            if held in updated:
+                return
         else:
             known[held] = self._hold_large(key, value)
-        updated = self._updated
         updated[held] = None
         if len(updated) >= self._pending_entries:
             self._stage_updates()
@@ -236,11 +237,11 @@ class KeyValueState(State, Generic[K, V]):
     def prefetch(self, keys: Iterable[Any]) -> None:
         """Fetch the entries of `keys` that are not known yet, so that reading them costs no round trip."""
         known = self._known
-        wanted = dict.fromkeys(map(self._hold_if_possible, keys))
-        wanted.pop(_NO_KEY, None)
-        missing = [held for held in wanted if held not in known]
+        unknown = keys - known.keys() if isinstance(keys, set) else keys
+        held = dict.fromkeys(map(self._hold_if_possible, unknown))
+        missing = [key for key in held if key not in known and key != _NO_KEY]
         if missing:
-            self._load(missing, wanted)
+            self._load(missing, keys if isinstance(keys, set) else held)
 
     def _hold_if_possible(self, key: Any) -> HeldKey:
         """Only a key that is put or read has to be one; what a tuple happens to be grouped by need not."""
