@@ -273,6 +273,10 @@ def test_state_in_memory_is_refused_on_spark(spark: SparkSession, tmp_path: Path
     [
         (StreamSpout(lambda spark: spark.range(3), ["id"]), "not a streaming"),
         (StreamSpout(lambda spark: spark.readStream.format("rate").load(), ["one"]), "timestamp, value"),
+        (
+            StreamSpout(lambda spark: spark.readStream.text("/no/such/place"), ["line"]),
+            "source function raised",
+        ),
         (FeederSpout(["a"]), "does not run on Spark"),
     ],
 )

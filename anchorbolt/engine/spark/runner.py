@@ -46,7 +46,14 @@ def _source_frame(session: SparkSession, component: str, spec: SpoutSpec) -> Dat
             "StreamSpout.",
             component=component,
         )
-    frame = spout.source(session)
+    try:
+        frame = spout.source(session)
+    except Exception as error:
+        raise TopologyError(
+            f"spout {component!r}: its source function raised {type(error).__name__}: {error}. It is called once, on "
+            "the driver, with the engine's session.",
+            component=component,
+        ) from error
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
         raise TopologyError(
             f"spout {component!r}: its source returned {type(frame).__name__}, not a streaming "
