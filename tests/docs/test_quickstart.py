@@ -1,0 +1,43 @@
+"""The quickstart works as printed, kill -9 and Redis included, and shows what it says that it shows."""
+
+from __future__ import annotations
+
+import ast
+import re
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.docs.conftest import TypeCommands
+from tests.docs.pages import Page, read_page
+
+PORT = "6380"
+
+
+@pytest.fixture
+def page() -> Page:
+    return read_page("docs/quickstart.md")
+
+
+def free_port() -> str:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_quickstart_works_as_printed(
+    page: Page, directory: Path, type_commands: TypeCommands, redis_program: str
+) -> None:
+    assert page.save_files(directory) == ["totals.py", "test_totals.py", "make_orders.py", "check.py"]
+    # The one thing that a test cannot take as printed: the port may be in use on this machine.
+    port = free_port()
+    scripts = [text.replace(PORT, port) for text in page.commands(without={"Install"})]
+    seen = type_commands(scripts)
+    assert [line.pattern for line in page.shown() if not line.search(seen)] == [], seen
+    totals = re.search(r"equal: True (\{.+\})", seen)
+    assert totals is not None, seen
+    in_redis = dict(re.findall(r'^"(ann|bob|eve)"\n(\d+)$', seen, re.MULTILINE))
+    assert {name: int(total) for name, total in in_redis.items()} == ast.literal_eval(totals[1])

@@ -1,0 +1,75 @@
+"""What the pages name exists: files, sections, errors, configuration keys, modules."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from anchorbolt import errors
+from anchorbolt.config_keys import TopologyConfig
+from tests.docs.pages import ROOT
+
+PAGES = [
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+]
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
+ERROR = re.compile(
+    r"`("
+    + "|".join(["[A-Z][a-z]+(?:Error|Failed|Changed|Unavailable|Regressed|Mismatch|Corrupted)", "Fenced"])
+    + ")`"
+)
+KEY = re.compile(r"topology\.[a-z.]*[a-z]")
+IMPORT = re.compile(r"^from (anchorbolt[\w.]*) import (.+)$", re.MULTILINE)
+HAND_WRITTEN = ["README.md", *[page for page in PAGES if page.startswith("docs/")]]
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def anchors_of(path: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_within_the_repository_leads_somewhere(page: str) -> None:
+    for target, section in LINK.findall(text_of(page)):
+        if target.startswith("http"):
+            continue
+        path = (ROOT / page).parent / target if target else ROOT / page
+        assert path.exists(), target
+        assert not section or section in anchors_of(path), f"{target}#{section}"
+
+
+@pytest.mark.parametrize("page", HAND_WRITTEN)
+def test_every_error_that_a_page_names_is_one_of_ours(page: str) -> None:
+    assert [name for name in ERROR.findall(text_of(page)) if name not in errors.__all__] == []
+
+
+@pytest.mark.parametrize("page", [page for page in HAND_WRITTEN if page != "docs/configuration.md"])
+def test_every_key_that_a_page_names_has_an_effect(page: str) -> None:
+    known = {field.alias for field in TopologyConfig.model_fields.values()}
+    named = set(KEY.findall(text_of(page)))
+    assert [
+        key for key in named if key not in known and not key.startswith("topology.state.provider.config.")
+    ] == []
+
+
+@pytest.mark.parametrize("page", HAND_WRITTEN)
+def test_every_name_that_a_page_imports_is_there(page: str) -> None:
+    for module, names in IMPORT.findall(text_of(page)):
+        for name in names.split(","):
+            assert hasattr(importlib.import_module(module), name.strip()), f"{module}.{name}"
+
+
+def test_the_index_names_every_page() -> None:
+    index = set(LINK.findall(text_of("docs/README.md")))
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert {target for target, _ in index} >= pages - {"README.md"}
