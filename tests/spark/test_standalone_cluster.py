@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -128,12 +129,9 @@ def test_a_package_runs_on_two_workers_and_a_task_that_spark_runs_twice_counts_o
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert (tmp_path / "killed").exists(), "no worker was killed"
     provider = RedisStateProvider(redis_database.host, redis_database.port)
-    counts = {
-        unpack(key): unpack(value)
-        for task in range(2)
-        for page in provider.open(f"standalone:count-{task}").scan()
-        for key, value in page
-    }
+    counts: dict[str, int] = {}
+    for task in range(2):
+        with closing(provider.open(f"standalone:count-{task}")) as storage:
+            assert not storage.head().attempts, "a dead attempt left something behind"
+            counts |= {unpack(key): unpack(value) for page in storage.scan() for key, value in page}
     assert counts == Counter(word for line in LINES for word in line.split())
-    heads = [provider.open(f"standalone:count-{task}").head() for task in range(2)]
-    assert [dict(head.attempts) for head in heads] == [{}, {}], "a dead attempt left something behind"
