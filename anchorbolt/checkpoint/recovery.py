@@ -122,9 +122,10 @@ def check_query(record: DecisionRecord, query_id: str, *, accept_new: bool) -> D
     if record.query_id in ("", query_id):
         return replace(record, query_id=query_id)
     if not accept_new:
+        place = f"belongs to query {query_id}" if query_id else "is a new one"
         raise QueryChanged(
             f"the state was computed from streaming query {record.query_id}, up to its batch {record.batch_id}, but "
-            f"this run's checkpoint location belongs to query {query_id}. The checkpoint location was deleted or "
+            f"this run's checkpoint location {place}. The checkpoint location was deleted or "
             "changed, so the source would be read again from its start and counted twice. Set "
             "topology.checkpoint.location back to where it was. To go on all the same, with the state as it is, set "
             "topology.checkpoint.accept.new.query to true for one run."
@@ -147,11 +148,20 @@ def check_topology(topology: str, stored: DecisionRecord | None, copied: Decisio
 
 
 def check_sequence(record: DecisionRecord, batch_id: int) -> None:
-    """Refuse a batch that does not follow the committed one: those in between would be lost.
+    """Refuse a batch that neither is the committed one again nor follows it: Spark itself never runs another.
 
     Raises:
-        StateRegressed: It does not.
+        StateRegressed: Batches in between are missing: they were committed once, and would be lost.
+        QueryChanged: It is an older one: the checkpoint location went back, and what Spark makes of it now need not be
+            the batch that was committed under this number.
     """
+    if batch_id < record.batch_id:
+        raise QueryChanged(
+            f"streaming query {record.query_id} is at batch {batch_id}, but its batches up to {record.batch_id} are "
+            "part of the state: the checkpoint location was restored from an older copy, or edited. To skip the batch "
+            "could lose input, to run it could count input twice. Restore the checkpoint location to where it was; or "
+            "restore it and the store from backups of one moment."
+        )
     if record.batch_id >= 0 and batch_id > record.batch_id + 1:
         raise _regressed(
             None,

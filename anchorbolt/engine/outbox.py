@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.outbox import OUTBOX, outbox_folder
-from anchorbolt.errors import ConfigError
+from anchorbolt.errors import AnchorboltError, BoltError, ConfigError
 from anchorbolt.files import Folder
 from anchorbolt.state_backends.base import Fence
 
@@ -38,6 +39,7 @@ class Outbox:
 
         Raises:
             ConfigError: The topology no longer has a sink that rows were decided for.
+            BoltError: A sink's function raised.
         """
         by_component: dict[str, list[SinkFile]] = {}
         for file in record.outbox:
@@ -50,7 +52,20 @@ class Outbox:
                     "no longer has. Start it once more with that sink, so that they are published."
                 )
             check_claim()
-            sink.publish(record.txid, files, self._read_files)
+            try:
+                sink.publish(record.txid, files, self._read_files)
+            except AnchorboltError:
+                raise
+            except Exception as error:
+                text = "".join(traceback.format_exception(error)).rstrip()
+                raise BoltError(
+                    f"{text}\n\nraised while sink {component!r} published txid {record.txid}. The wave is decided and "
+                    "its state committed; the next start publishes the same rows again, before anything else.",
+                    component=component,
+                    task_index=0,
+                    tuple_text=None,
+                    user_traceback=text,
+                ) from error
 
     def drop_round(self, fence: Fence) -> None:
         """Remove what the tasks of a failed round wrote."""

@@ -358,8 +358,8 @@ class KeyValueState(State, Generic[K, V]):
     def _in_scope(self) -> AttemptScope:
         if self._scope is None:
             raise StateError(
-                f"state {self._namespace!r} is used outside a wave. Read and write it in execute and in "
-                "the hooks, not in init_state's thread or after the run.",
+                f"state {self._namespace!r} is used outside a wave. Read and write it in "
+                "init_state, execute and the hooks; not on threads of your own, and not after the run.",
                 namespace=self._namespace,
             )
         return self._scope

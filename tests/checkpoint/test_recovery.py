@@ -7,7 +7,13 @@ from dataclasses import replace
 import pytest
 
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
-from anchorbolt.checkpoint.recovery import check_parallelism, check_query, plan_recovery
+from anchorbolt.checkpoint.recovery import (
+    check_parallelism,
+    check_query,
+    check_sequence,
+    check_topology,
+    plan_recovery,
+)
 from anchorbolt.checkpoint.state import Action, CheckpointState, Phase
 from anchorbolt.errors import QueryChanged, StateCorrupted, StateRegressed, TopologyError
 from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StagedAttempt
@@ -138,6 +144,24 @@ def test_another_query_is_refused_and_the_message_names_the_way_on() -> None:
 def test_another_query_that_is_accepted_counts_its_batches_anew() -> None:
     accepted = check_query(record(Phase.COMMITTED), "other", accept_new=True)
     assert (accepted.query_id, accepted.batch_id, accepted.txid) == ("other", -1, 5)
+
+
+def test_only_the_committed_batch_or_the_next_one_is_accepted() -> None:
+    for batch_id in (5, 6):
+        check_sequence(record(Phase.COMMITTED), batch_id)
+    with pytest.raises(QueryChanged, match="older copy"):
+        check_sequence(record(Phase.COMMITTED), 4)
+    with pytest.raises(StateRegressed, match="batch 6"):
+        check_sequence(record(Phase.COMMITTED), 7)
+    check_sequence(DecisionRecord(), 0)
+
+
+def test_a_store_or_location_of_another_topology_is_refused() -> None:
+    other = replace(record(Phase.COMMITTED), topology="other")
+    check_topology("other", other, None)
+    for stored, copied in ((other, None), (None, other)):
+        with pytest.raises(QueryChanged, match="'other'"):
+            check_topology("mine", stored, copied)
 
 
 def test_state_is_not_divided_among_another_number_of_tasks() -> None:

@@ -10,11 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt, OutputCollector, ParquetSink
+from anchorbolt.bolts.sink import DataFrameSink, SinkFile
+from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.outbox import OUTBOX
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.context import TopologyContext
 from anchorbolt.engine import LocalCluster
+from anchorbolt.engine.outbox import Outbox
 from anchorbolt.errors import BoltError, Fenced, QueryChanged, StateRegressed
+from anchorbolt.files import open_folder
 from anchorbolt.groupings import CustomStreamGrouping, GlobalStreamId
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
@@ -242,6 +246,17 @@ def test_sinks_refuse_values_that_do_not_fit_what_they_wrote_before(tmp_path: Pa
     with pytest.raises(BoltError, match=r"word double.*word int64.*schema=pyarrow\.schema"):
         handle.await_termination(30)
     assert pq.read_table(tmp_path).to_pylist() == [{"word": 1}]
+
+
+def test_a_function_of_a_sink_that_raises_is_named_and_the_next_start_is_announced(tmp_path: Path) -> None:
+    def fails(frame: Any, txid: int) -> None:
+        raise ConnectionError("no database")
+
+    outbox = Outbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
+    record = DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),))
+    with pytest.raises(BoltError, match=r"no database(.|\n)*publishes the same rows again") as caught:
+        outbox.publish(record, lambda: None)
+    assert caught.value.message.startswith("Traceback")
 
 
 def test_the_outbox_keeps_only_the_last_decided_round(tmp_path: Path) -> None:

@@ -93,7 +93,9 @@ class WaveQuery:
         try:
             self.query.awaitTermination()
         except Exception as error:  # StreamingQueryException, or py4j's own when the JVM is gone
-            failure = WaveFailed(f"the streaming query ended: {error}", txid=-1)
+            # What follows is the whole plan of the query, which helps nobody.
+            reason = str(error).partition("=== Streaming Query ===")[0].rstrip()
+            failure = WaveFailed(f"the streaming query ended: {reason}", txid=-1)
             failure.__cause__ = error
         if self._wave_failure is not None:
             return self._wave_failure
