@@ -37,7 +37,7 @@ _ENGINE = {
     # A partition is a task: adaptive execution would merge them.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
-    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    "spark.sql.streaming.numRecentProgressUpdates": "100",
 }
 
 
