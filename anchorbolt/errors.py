@@ -10,6 +10,7 @@ AnchorboltError
 │   └── UnsupportedValue   … because of its type or size: it was refused, nothing was changed
 ├── BoltError              a user's bolt raised, or called `fail`
 ├── WaveFailed             a wave could not be finished within its retries
+├── FaultInjected          a test asked for it, see `anchorbolt.faults`
 ├── QueryChanged           the streaming query is not the one that the state was computed from
 └── StateError             a state provider refused or failed
     ├── StateUnavailable   the store cannot be reached, or did not answer in time
@@ -33,6 +34,7 @@ __all__ = [
     "BoltError",
     "CodecMismatch",
     "ConfigError",
+    "FaultInjected",
     "Fenced",
     "JobError",
     "PlatformError",
@@ -143,6 +145,10 @@ class WaveFailed(AnchorboltError):
     def __init__(self, message: str, *, txid: int) -> None:
         super().__init__(message)
         self.txid = txid
+
+
+class FaultInjected(AnchorboltError):
+    """A test asked for an error at this point."""
 
 
 class QueryChanged(AnchorboltError):

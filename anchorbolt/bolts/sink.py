@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.errors import StateRegressed, TopologyError
+from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.files import join, local_path, open_folder
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ class ParquetSink(DataFrameSink):
                     expected=file.path,
                     found="nothing",
                 ) from error
+            reach(FaultPoint.SINK_FILE_MOVED, file.component, file.task_index, txid)
 
     @staticmethod
     def _file_name(txid: int, component: str, task_index: int) -> str:

@@ -9,6 +9,7 @@ from anchorbolt.bolts.sink import DataFrameSink, SinkFile
 from anchorbolt.checkpoint.state import Action, CheckpointTuple
 from anchorbolt.context import TopologyContext
 from anchorbolt.errors import BoltError, StateUnavailable, TopologyError
+from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.files import join, open_folder
 from anchorbolt.state_backends.base import Fence
 from anchorbolt.tuples import TupleBatch
@@ -83,6 +84,7 @@ class SinkExecutor:
                 )
                 self._stream = open_folder(self._location).create(self._name)
                 self._writer = pq.ParquetWriter(self._stream, self._schema)
+                reach(FaultPoint.SINK_FILE_BEGUN)
             if tuple(self._schema.names) != header.fields:
                 raise TopologyError(
                     f"sink {self._context.this_component_id!r} takes the fields {', '.join(self._schema.names)}, but "
@@ -132,6 +134,7 @@ class SinkExecutor:
                 ", ".join(f"{field.name} {field.type}" for field in self._schema),
             )
             self._writer = self._stream = None
+            reach(FaultPoint.SINK_FILE_WRITTEN)
         self._forward(checkpoint)
 
     def close(self) -> None:

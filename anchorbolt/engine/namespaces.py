@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.engine.patience import Patience
+from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.state_backends.base import Fence, NamespaceHead, StateProvider, StateStorage
 
 __all__ = ["Namespaces"]
@@ -48,7 +49,12 @@ class Namespaces:
     def commit(self, fence: Fence, txid: int, winners: Mapping[str, Winner]) -> None:
         """Commit the winning attempts."""
         chosen = {name: self._storages[name] for name in winners}
-        self._on_each(chosen, lambda name, storage: storage.commit(fence, txid, winners[name].attempt))
+
+        def commit(name: str, storage: StateStorage) -> None:
+            storage.commit(fence, txid, winners[name].attempt)
+            reach(FaultPoint.NAMESPACE_COMMITTED, txid=txid)
+
+        self._on_each(chosen, commit)
 
     def close(self) -> None:
         """Close them all."""

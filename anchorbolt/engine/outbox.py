@@ -10,6 +10,7 @@ from anchorbolt.bolts.sink import DataFrameSink, SinkFile
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.outbox import OUTBOX, outbox_folder
 from anchorbolt.errors import AnchorboltError, BoltError, ConfigError
+from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.files import Folder
 from anchorbolt.state_backends.base import Fence
 
@@ -52,6 +53,7 @@ class Outbox:
                     "no longer has. Start it once more with that sink, so that they are published."
                 )
             check_claim()
+            reach(FaultPoint.SINK_PUBLISHING, component, txid=record.txid)
             try:
                 sink.publish(record.txid, files, self._read_files)
             except AnchorboltError:
@@ -66,6 +68,7 @@ class Outbox:
                     tuple_text=None,
                     user_traceback=text,
                 ) from error
+            reach(FaultPoint.SINK_PUBLISHED, component, txid=record.txid)
 
     def drop_round(self, fence: Fence) -> None:
         """Remove what the tasks of a failed round wrote."""

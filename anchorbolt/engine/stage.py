@@ -22,6 +22,7 @@ from anchorbolt.engine.messages import BarrierMessage, BatchMessage, Row, decode
 from anchorbolt.engine.plan import ExecutionPlan
 from anchorbolt.engine.wave import TaskKey, TaskReport, Wave
 from anchorbolt.errors import AnchorboltError, WaveFailed
+from anchorbolt.faults import FaultPoint, at_task, reach
 from anchorbolt.tuples import StreamHeader, TupleBatch
 
 __all__ = ["as_failure", "run_bolt_task", "run_spout_task"]
@@ -47,10 +48,12 @@ def run_spout_task(
     attempt = uuid.uuid4().hex
     emitter = Emitter(plan, 0, plan.context(component, index))
     emitter.begin(attempt)
+    at_task(component, index, wave.txid)
     report = TaskReport(component, index, attempt, wave.fence.seq)
     stream, fields = plan.spout_stream(component)
     waiting = iter(batches)
     try:
+        reach(FaultPoint.TASK_BEGUN)
         capacity = plan.settings.first_buffer_tuples
         while True:
             started = perf_counter()
@@ -75,6 +78,7 @@ def run_spout_task(
                 start += len(chunk)
                 yield from emitter.take()
         emitter.forward(CheckpointTuple(wave.txid, Action.PREPARE))
+        reach(FaultPoint.TASK_PREPARED)
     except Exception as error:
         report.failure = as_failure(error, wave.txid)
     report.bytes_out = emitter.bytes_out
@@ -134,7 +138,9 @@ class _BoltTask:
         self._headers: dict[tuple[TaskKey, str], StreamHeader] = {}
         self._instance: Instance | None = None
         self._emitter: Emitter | None = None
+        at_task(*task, wave.txid)
         try:
+            reach(FaultPoint.TASK_BEGUN)
             self._instance = registry.obtain(plan, task, wave)
             self._emitter = self._instance.emitter
             self._instance.begin(plan, task, wave, self._attempt)
@@ -158,6 +164,7 @@ class _BoltTask:
                 self._saw(message.source, message.attempt)
                 for ready in self._in_order(message):
                     for _ in self._execute(ready):
+                        reach(FaultPoint.TASK_EXECUTED)
                         yield
         except Exception as error:
             self._fail(error)
@@ -168,10 +175,12 @@ class _BoltTask:
         try:
             if report.failure is None:
                 self._check_aligned()
+                reach(FaultPoint.TASK_ALIGNED)
                 assert self._instance is not None
                 started = perf_counter()
                 self._instance.executor.handle(CheckpointTuple(self._wave.txid, Action.PREPARE))
                 report.prepare_ms = (perf_counter() - started) * 1000
+                reach(FaultPoint.TASK_PREPARED)
                 self._instance.attempt = self._attempt
         except Exception as error:
             self._fail(error)

@@ -11,6 +11,7 @@ from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.config import load_conf
 from anchorbolt.engine.plan import EngineSettings, ExecutionPlan
 from anchorbolt.errors import TopologyError
+from anchorbolt.fault_folder import arm
 from anchorbolt.state_backends.base import StateProvider
 from anchorbolt.state_backends.providers import provider_from
 from anchorbolt.topology.graph import Topology
@@ -67,6 +68,7 @@ def prepare_submission(
         raise TopologyError(
             f"{topology!r} is no topology. Pass what TopologyBuilder.create_topology(name) returned."
         )
+    arm()
     checked = load_conf(conf)
     settings = checked.settings
     if memory is not None and (settings.provider.name == "memory" or not settings.provider.is_set):

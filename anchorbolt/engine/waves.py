@@ -36,6 +36,7 @@ from anchorbolt.errors import (
     TopologyError,
     WaveFailed,
 )
+from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.files import Folder
 from anchorbolt.state_backends.base import NO_FENCE, Fence
 
@@ -126,7 +127,9 @@ class WaveCoordinator:
         survey = Survey(self._plan, self._spout, self._namespaces, self._patience)
         survey.refuse_early(query_id, accept_new=accept_new)
         self._fence = self._patience.until_available(self._spout.claim)
+        reach(FaultPoint.CLAIMED)
         start = survey.after_claim(self._fence)
+        reach(FaultPoint.FENCES_RAISED)
         plan = start.plan
         self._record = plan.record
         if start.is_new:
@@ -149,6 +152,7 @@ class WaveCoordinator:
             plan.action, "started" if start.is_new else "resumed"
         )
         elapsed_ms = (perf_counter() - started) * 1000
+        reach(FaultPoint.RECOVERED, txid=self._record.txid)
         return RecoveryReport(self._fence.generation, self._record.txid, action, elapsed_ms)
 
     def check_query(self, query_id: str, *, accept_new: bool = False) -> None:
@@ -193,7 +197,9 @@ class WaveCoordinator:
             wave = Wave(state.txid, self._next_fence(), self._record.namespaces, self._previous)
             started = perf_counter()
             try:
+                reach(FaultPoint.WAVE_BEGUN, txid=wave.txid)
                 reports = self._run_round(wave)
+                reach(FaultPoint.ROUND_ENDED, txid=wave.txid)
                 decision = self._decision(state.after(Action.PREPARE), batch, reports)
                 break
             except _NOT_OURS_ANY_MORE:
@@ -210,6 +216,7 @@ class WaveCoordinator:
             report.task: report.attempt for report in reports if report.component in self._plan.stateful_bolts
         }
         self._commit(decision.winners, replace(wave, previous=self._previous))
+        reach(FaultPoint.WAVE_ENDED, txid=wave.txid)
         return summarise(
             reports,
             txid=state.txid,
@@ -258,10 +265,12 @@ class WaveCoordinator:
 
     def _abandon_round(self, wave: Wave) -> None:
         """Roll a failed round back: its fence is raised everywhere, so that its tasks can do no more harm."""
+        reach(FaultPoint.ROUND_FAILED, txid=wave.txid)
         # First of all: a driver that was overtaken must neither write nor blame what its successor did.
         self._patience.until_available(lambda: self._spout.check_claim(wave.fence))
         self._run_hooks(Action.ROLLBACK, wave)
         self._namespaces.roll_back(self._next_fence())
+        reach(FaultPoint.ROLLED_BACK, txid=wave.txid)
         self._previous = {}
         self._outbox.drop_round(wave.fence)
 
@@ -284,8 +293,10 @@ class WaveCoordinator:
 
     def _decide(self, record: DecisionRecord) -> None:
         self._patience.until_available(lambda: self._spout.write(self._fence, record))
+        reach(FaultPoint.DECIDED, txid=record.txid)
         self._write_copy(record)
         self._record = record
+        reach(FaultPoint.DECISION_COPIED, txid=record.txid)
 
     def _write_copy(self, record: DecisionRecord) -> None:
         try:
@@ -300,12 +311,15 @@ class WaveCoordinator:
         """Commit what was decided; every step can be repeated, and is, after a crash."""
         record = self._record
         self._run_hooks(Action.COMMIT, wave)
+        reach(FaultPoint.HOOKS_CALLED, txid=record.txid)
         fence = self._next_fence()
         self._namespaces.commit(fence, record.txid, winners)
+        reach(FaultPoint.NAMESPACES_COMMITTED, txid=record.txid)
         self._outbox.publish(record, lambda: self._spout.check_claim(fence))
         committed = record.committed()
         self._patience.until_available(lambda: self._spout.write(fence, committed))
         self._record = committed
+        reach(FaultPoint.COMMITTED, txid=record.txid)
         if record.schemas:
             self._outbox.clean(committed, fence.generation)
 

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from anchorbolt.errors import PlatformError
+from anchorbolt.fault_folder import FAULTS_VARIABLE
 
 __all__ = ["MINIMUM_SPARK", "build_session", "check_platform", "engine_session"]
 
@@ -79,6 +80,10 @@ def build_session(app_name: str, master: str | None = None) -> SparkSession:
             # The workers' Python must be the driver's; elsewhere PYSPARK_PYTHON says which it is.
             builder = builder.config("spark.pyspark.python", sys.executable)
             os.environ["PYSPARK_PYTHON"] = sys.executable
+    if (
+        FAULTS_VARIABLE in os.environ
+    ):  # where the master is local, workers have the driver's environment anyway
+        builder = builder.config(f"spark.executorEnv.{FAULTS_VARIABLE}", os.environ[FAULTS_VARIABLE])
     for key, value in {**_STATIC, **_LOCAL_CHECKPOINT}.items():
         builder = builder.config(key, value)
     if not submitted and shutil.which("java") is None and not os.environ.get("JAVA_HOME"):

@@ -21,6 +21,7 @@ from anchorbolt.engine.plan import ExecutionPlan
 from anchorbolt.engine.stage import run_bolt_task, run_spout_task
 from anchorbolt.engine.wave import Wave
 from anchorbolt.errors import PlatformError
+from anchorbolt.fault_folder import arm
 
 __all__ = ["ROW_SCHEMA", "WAVE_PROPERTY", "run"]
 
@@ -126,6 +127,7 @@ def _freeze() -> None:
 
         for kind in (pa.string(), pa.binary()):
             pa.array([None], type=kind).to_pylist()
+        arm()
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
