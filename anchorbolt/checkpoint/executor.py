@@ -11,7 +11,8 @@ from anchorbolt.bolts.executor import close_bolt, fail_if_failed, raise_bolt_err
 from anchorbolt.checkpoint.state import Action, CheckpointTuple
 from anchorbolt.context import TopologyContext
 from anchorbolt.errors import StateError
-from anchorbolt.state_backends.key_value import AttemptScope, KeyValueState
+from anchorbolt.state_backends.attempt import AttemptScope
+from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.tuples import Tuple, TupleBatch
 
 __all__ = ["StatefulBoltExecutor"]

@@ -23,8 +23,9 @@ from anchorbolt.engine.plan import ExecutionPlan
 from anchorbolt.engine.wave import TaskKey, Wave
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.serialization import codec_named
+from anchorbolt.state_backends.attempt import AttemptScope
 from anchorbolt.state_backends.base import NO_FENCE, NOTHING_COMMITTED, Fence
-from anchorbolt.state_backends.key_value import AttemptScope, KeyValueState
+from anchorbolt.state_backends.key_value import KeyValueState
 
 __all__ = ["Instance", "InstanceRegistry"]
 

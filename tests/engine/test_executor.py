@@ -12,8 +12,8 @@ from anchorbolt.checkpoint.state import Action, CheckpointTuple
 from anchorbolt.context import TopologyContext
 from anchorbolt.errors import StateError
 from anchorbolt.state_backends import KeyValueState
+from anchorbolt.state_backends.attempt import AttemptScope
 from anchorbolt.state_backends.base import Fence, StateStorage
-from anchorbolt.state_backends.key_value import AttemptScope
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.tuples import StreamHeader, Tuple, TupleBatch
 

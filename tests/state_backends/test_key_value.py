@@ -21,8 +21,10 @@ from anchorbolt.errors import (
     UnsupportedValue,
 )
 from anchorbolt.serialization import JsonCodec, pack
+from anchorbolt.state_backends import key_value
+from anchorbolt.state_backends.attempt import AttemptScope
 from anchorbolt.state_backends.base import Fence
-from anchorbolt.state_backends.key_value import AttemptScope, KeyValueState
+from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
 
 EVERY_KEY = ["a", "b", "é", "", 0, 1, True, False, None, 1.0, b"a", ("a", 1), ("a", True), 2**70]
@@ -44,8 +46,14 @@ def typed(key: Any) -> Any:
 class KeyValueStateMachine(RuleBasedStateMachine):
     """Drives a state through waves that commit, roll back or are abandoned, beside two dictionaries."""
 
-    @initialize(cache=st.integers(1, 6), pending=st.integers(1, 4))
-    def start(self, cache: int, pending: int) -> None:
+    @initialize(
+        cache=st.integers(1, 6),
+        pending=st.integers(1, 4),
+        known_bytes=st.sampled_from((50, 200, 64 << 20)),
+        pending_bytes=st.sampled_from((50, 200, 64 << 20)),
+    )
+    def start(self, cache: int, pending: int, known_bytes: int, pending_bytes: int) -> None:
+        key_value._KNOWN_BYTES, key_value._PENDING_BYTES = known_bytes, pending_bytes
         self.provider = MemoryStateProvider()
         self.storage = self.provider.open("t:count-0")
         self.limits = {"cache_entries": cache, "pending_entries": pending}
@@ -55,6 +63,9 @@ class KeyValueStateMachine(RuleBasedStateMachine):
         self.fence = Fence(1, 0)
         self.at = (-1, "")
         self.begin()
+
+    def teardown(self) -> None:
+        key_value._KNOWN_BYTES = key_value._PENDING_BYTES = 64 << 20
 
     def begin(self) -> None:
         self.fence = Fence(1, self.fence.seq + 1)
@@ -280,6 +291,31 @@ def test_puts_alone_do_not_make_memory_grow_with_the_batch() -> None:
     assert len(state._known) <= 150
     assert state[7] == 7
     assert len(state) == 5000
+
+
+def test_large_values_that_were_read_do_not_stay_in_memory_for_ever() -> None:
+    provider = MemoryStateProvider()
+    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
+    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    for number in range(150):
+        state[number] = [b"x" * 1_000_000]
+    state.prepare_commit(0)
+    state.commit(0)
+    again: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
+    again.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    for number in range(150):
+        assert again[number] == [b"x" * 1_000_000]
+    assert 0 < len(again._known) < 70
+
+
+def test_a_large_value_put_while_memory_is_short_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_value, "_PENDING_BYTES", 1000)
+    state: KeyValueState[Any, Any] = KeyValueState(MemoryStateProvider().open("n"), cache_entries=1)
+    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    for number in range(50):
+        state[number] = ["x" * 600]
+    state.prepare_commit(0)
+    assert dict(state.items()) == {number: ["x" * 600] for number in range(50)}
 
 
 def test_large_values_are_staged_in_slices_of_some_mib_before_there_are_many() -> None:

@@ -1,0 +1,226 @@
+"""One attempt of a task on its namespace: reads, stages slices, seals, and checks where the store stands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from anchorbolt.errors import CodecMismatch, Fenced, StaleAttempt, StateError, StateRegressed
+from anchorbolt.faults import FaultPoint, reach
+from anchorbolt.state_backends.base import NOTHING_COMMITTED, Fence, NamespaceHead, Seal, StateStorage
+
+__all__ = ["AttemptScope", "NamespaceAttempt", "StateCounters"]
+
+_SLICE_BYTES = 4 << 20
+
+Items = list[tuple[bytes, bytes | None]]
+
+
+@dataclass(frozen=True)
+class AttemptScope:
+    """On whose behalf a state is used during one wave.
+
+    Attributes:
+        fence: The wave's fence.
+        txid: The wave's transaction.
+        attempt: Id of this attempt of the task, 32 hexadecimal digits.
+        committed: The txid that the driver knows to be committed in this namespace.
+        winner: The attempt which that came from; empty if nothing is committed.
+    """
+
+    fence: Fence
+    txid: int
+    attempt: str
+    committed: int = NOTHING_COMMITTED
+    winner: str = ""
+
+
+@dataclass
+class StateCounters:
+    """What a state did in one wave.
+
+    Attributes:
+        keys_read: Keys asked of the store.
+        keys_staged: Updates staged, deletes included.
+        read_ms: Time waiting for reads, in ms.
+        stage_ms: Time encoding and staging updates, in ms.
+    """
+
+    keys_read: int = 0
+    keys_staged: int = 0
+    read_ms: float = 0.0
+    stage_ms: float = 0.0
+
+
+class NamespaceAttempt:
+    """A namespace as one attempt after the other uses it, wave by wave. Bytes only."""
+
+    def __init__(self, storage: StateStorage, codec: str) -> None:
+        """Use a namespace whose format header is, or will be, `codec`."""
+        self._storage = storage
+        self._codec = codec
+        self._scope: AttemptScope | None = None
+        self._is_checked = False
+        self._slices = 0
+        self._running: Seal | None = None
+        self._sealed: Seal | None = None
+        self.counters = StateCounters()
+
+    @property
+    def scope(self) -> AttemptScope:
+        """On whose behalf; raises `StateError` outside a wave."""
+        if self._scope is None:
+            raise StateError(
+                f"state {self._storage.namespace!r} is used outside a wave. Read and write it in "
+                "init_state, execute and the hooks; not on threads of your own, and not after the run.",
+                namespace=self._storage.namespace,
+            )
+        return self._scope
+
+    @property
+    def seal(self) -> Seal | None:
+        """What was sealed; None before that, and where nothing was staged."""
+        return self._sealed
+
+    @property
+    def is_unsealed(self) -> bool:
+        """Whether something was staged that is not sealed."""
+        return self._slices > 0 and self._sealed is None
+
+    def begin(self, scope: AttemptScope) -> None:
+        """Start a wave. Reads and writes nothing."""
+        self._scope = scope
+        self._is_checked = False
+        self.forget()
+        self.counters = StateCounters()
+
+    def forget(self) -> None:
+        """Know no longer of what was staged."""
+        self._slices = 0
+        self._running = self._sealed = None
+
+    def check_head(self) -> None:
+        """Once a wave, before the first read: the namespace must be where the driver knows it to be.
+
+        Raises:
+            Fenced: A newer driver or round has taken over.
+            StateRegressed: It is elsewhere.
+            CodecMismatch: It was written with another codec.
+        """
+        if self._is_checked:
+            return
+        scope, namespace = self.scope, self._storage.namespace
+        head = self._storage.head()
+        if head.fence > scope.fence:
+            raise Fenced(
+                f"state {namespace!r} is fenced at {tuple(head.fence)}; this attempt has "
+                f"{tuple(scope.fence)}: a newer driver or round has taken over.",
+                namespace=namespace,
+            )
+        self._refuse_regressed(head, None)
+        if head.codec and head.codec != self._codec:
+            raise CodecMismatch(
+                f"state {namespace!r} was written as {head.codec!r}, but the configuration says "
+                f"{self._codec!r}. Set keySerializerClass and valueSerializerClass back to what wrote it.",
+                namespace=namespace,
+            )
+        self._is_checked = True
+
+    def read(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Return the values of `keys`, in their order, with what this attempt staged over what is committed."""
+        self.check_head()
+        started = time.perf_counter()
+        stored = self._storage.get_many(keys, self._overlay())
+        self.counters.keys_read += len(keys)
+        self.counters.read_ms += (time.perf_counter() - started) * 1000
+        return stored
+
+    def scan(self) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yield all entries in pages, with what this attempt staged over what is committed."""
+        self.check_head()
+        yield from self._storage.scan(self._overlay())
+
+    def stage(self, items: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Stage updates, in slices of some MiB; a later one of a key replaces an earlier one.
+
+        Raises:
+            Fenced: A newer driver or round has taken over.
+            StateRegressed: The namespace is not where the driver knows it to be.
+        """
+        for piece in _slices(items):
+            self._stage_slice(piece)
+            self.counters.keys_staged += len(piece)
+        self._sealed = None
+
+    def seal_staged(self, txid: int) -> None:
+        """Seal what was staged for `txid`; without anything staged nothing is written."""
+        scope = self.scope
+        if txid != scope.txid:
+            raise StaleAttempt(
+                f"state {self._storage.namespace!r}: asked to prepare txid {txid} in the wave of txid "
+                f"{scope.txid}. This is a fault of Anchorbolt; please report it.",
+                namespace=self._storage.namespace,
+            )
+        if self._running is not None and self._sealed is None:
+            reach(FaultPoint.STAGED)
+            self._storage.seal(scope.fence, scope.attempt, self._running)
+            self._sealed = self._running
+            reach(FaultPoint.SEALED)
+
+    def commit(self, txid: int) -> None:
+        """Commit what was sealed; without it nothing is written."""
+        if self._sealed is not None:
+            self._storage.commit(self.scope.fence, txid, self.scope.attempt)
+
+    def roll_back(self) -> None:
+        """Drop what was staged, in the store too."""
+        if self._slices:
+            self._storage.rollback(self.scope.fence)
+        self.forget()
+
+    def close(self) -> None:
+        """Close the namespace."""
+        self._storage.close()
+
+    def _overlay(self) -> str | None:
+        return self.scope.attempt if self._slices else None
+
+    def _stage_slice(self, items: Items) -> None:
+        scope = self.scope
+        try:
+            self._running = self._storage.stage(
+                scope.fence, scope.txid, scope.attempt, scope.committed, self._slices, items, self._codec
+            )
+        except StaleAttempt as error:
+            self._refuse_regressed(self._storage.head(), error)
+            raise
+        self._slices += 1
+        reach(FaultPoint.SLICE_STAGED)
+
+    def _refuse_regressed(self, head: NamespaceHead, cause: Exception | None) -> None:
+        scope = self.scope
+        if (head.committed, head.winner) != (scope.committed, scope.winner) and head.fence <= scope.fence:
+            expected = f"txid {scope.committed} from attempt {scope.winner or '(none)'}"
+            found = f"txid {head.committed} from attempt {head.winner or '(none)'}"
+            raise StateRegressed(
+                f"state {self._storage.namespace!r} must be at {expected}, but the store has {found}. It was restored "
+                "from an older copy, or lost data. Nothing was written. Restore the whole store, all namespaces of "
+                "one moment, then start again.",
+                namespace=self._storage.namespace,
+                expected=expected,
+                found=found,
+            ) from cause
+
+
+def _slices(items: Iterable[tuple[bytes, bytes | None]]) -> Iterator[Items]:
+    waiting: Items = []
+    size = 0
+    for item in items:
+        waiting.append(item)
+        size += len(item[0]) + len(item[1] or b"")
+        if size >= _SLICE_BYTES:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
