@@ -38,7 +38,7 @@ class Workload:
         output: What becomes of the counts.
         warm_up_batches: Batches of the first round, of which none counts.
         dropped_batches: Batches at the start of every other round that do not count.
-        measured_batches: Batches of every other round that count. At most 10: so many Spark's progress keeps.
+        measured_batches: Batches of every other round that count. At most 80: Spark keeps 100 progress reports.
         rounds: How many rounds count.
     """
 
@@ -67,6 +67,6 @@ WORKLOADS = (
     Workload("1m", "1 M words a batch", 100_000, 2, Output.NONE, 2, 1, 2, 3),
     Workload("100k", "100 k words a batch", 10_000, 2, Output.NONE, 5, 2, 6, 3),
     Workload("1m-parquet", "1 M words a batch, Parquet", 100_000, 2, Output.PARQUET, 1, 1, 1, 3),
-    Workload("20-lines", "20 lines a batch, three levels", 20, 1, Output.DROPPED, 60, 8, 10, 10),
-    Workload("20-lines-parquet", "20 lines a batch, Parquet", 20, 1, Output.PARQUET, 20, 8, 10, 10),
+    Workload("20-lines", "20 lines a batch, three levels", 20, 1, Output.DROPPED, 200, 10, 40, 5),
+    Workload("20-lines-parquet", "20 lines a batch, Parquet", 20, 1, Output.PARQUET, 40, 10, 20, 5),
 )
