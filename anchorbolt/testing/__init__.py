@@ -10,15 +10,37 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anchorbolt.engine.local import LocalCluster
+    from anchorbolt.fault_folder import Fault, FaultAction, Victim
+    from anchorbolt.faults import FaultPoint
     from anchorbolt.spouts.feeder import FeederSpout
+    from anchorbolt.testing.capture import TupleCapture
     from anchorbolt.testing.conformance import StateStorageConformance
+    from anchorbolt.testing.crash import CrashReport, CrashRunner
 
-__all__ = ["FeederSpout", "LocalCluster", "StateStorageConformance"]
+__all__ = [
+    "CrashReport",
+    "CrashRunner",
+    "Fault",
+    "FaultAction",
+    "FaultPoint",
+    "FeederSpout",
+    "LocalCluster",
+    "StateStorageConformance",
+    "TupleCapture",
+    "Victim",
+]
 
 _PLACES = {
+    "CrashReport": "anchorbolt.testing.crash",
+    "CrashRunner": "anchorbolt.testing.crash",
+    "Fault": "anchorbolt.fault_folder",
+    "FaultAction": "anchorbolt.fault_folder",
+    "FaultPoint": "anchorbolt.faults",
     "FeederSpout": "anchorbolt.spouts.feeder",
     "LocalCluster": "anchorbolt.engine.local",
     "StateStorageConformance": "anchorbolt.testing.conformance",
+    "TupleCapture": "anchorbolt.testing.capture",
+    "Victim": "anchorbolt.fault_folder",
 }
 
 

@@ -1,0 +1,182 @@
+"""`CrashRunner`: starts a job as its users do, has it killed at named points, starts it again until it is done.
+
+For a job's own tests, with real processes and real signals:
+
+    runner = CrashRunner("jobs.word_count:topology", tmp_path / "crash", conf=conf)
+    report = runner.run(Fault(FaultPoint.DECIDED), Fault(FaultPoint.SEALED, component="count"))
+    assert report.struck == report.faults
+    assert counts_in(tmp_path / "out") == plain_count_of(lines)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from anchorbolt.errors import AnchorboltError
+from anchorbolt.fault_folder import FAULTS_VARIABLE, Fault, FaultFolder
+from anchorbolt.faults import FaultPoint
+
+__all__ = ["CrashReport", "CrashRunner", "CrashTestError", "JobStart"]
+
+_STARTS_TO_SPARE = 3
+_TAIL = 4000
+
+
+class CrashTestError(AnchorboltError):
+    """A crash test could not be carried to its end: the job did not finish, or not in time."""
+
+
+@dataclass(frozen=True)
+class JobStart:
+    """One start of the job.
+
+    Attributes:
+        exit_code: Of the driver's process; negative for the signal that ended it.
+        seconds: From its start to its end.
+        recovery: What it found and did: `started`, `resumed`, `rolled back` or `rolled forward`; empty if it did not
+            come to that.
+        first_commit_s: From its start to its first COMMITTED wave, in seconds; None if it committed none.
+        output: What it printed.
+    """
+
+    exit_code: int
+    seconds: float
+    recovery: str
+    first_commit_s: float | None
+    output: str
+
+
+@dataclass(frozen=True)
+class CrashReport:
+    """What a crash test did.
+
+    Attributes:
+        faults: The faults that were asked for.
+        struck: Those that struck.
+        starts: Every start of the job, in order; the last one ended by itself.
+        seconds: From the first start to the last end.
+    """
+
+    faults: tuple[Fault, ...]
+    struck: tuple[Fault, ...]
+    starts: tuple[JobStart, ...]
+    seconds: float
+
+
+class CrashRunner:
+    """Runs a job by `anchorbolt run --until-empty` in processes of its own, with faults, until it is done."""
+
+    def __init__(
+        self,
+        job: str,
+        directory: str | Path,
+        *,
+        conf: Mapping[str, Any] | None = None,
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+        start_timeout_s: float = 180,
+    ) -> None:
+        """Make a runner.
+
+        Args:
+            job: MODULE:NAME, importable from `directory` or by `PYTHONPATH`.
+            directory: The job's current directory, made if need be; what the runner keeps lies below it.
+            conf: The job's configuration.
+            arguments: Further arguments of `anchorbolt run`, such as `["--master", "local[2]"]`.
+            environment: Environment variables to set beside those of this process.
+            start_timeout_s: How long one start may take, in seconds, before it is killed and the test fails.
+        """
+        self._job = job
+        self._directory = Path(directory)
+        self._conf = dict(conf or {})
+        self._arguments = list(arguments)
+        self._environment = {**os.environ, **(environment or {})}
+        self._start_timeout_s = start_timeout_s
+
+    def run(self, *faults: Fault) -> CrashReport:
+        """Start the job until it ends by itself, with exit code 0.
+
+        Faults strike once each, all starts together; after the last one the job has a few starts to finish in.
+
+        Raises:
+            CrashTestError: It did not finish within those, or one start took too long.
+        """
+        self._directory.mkdir(parents=True, exist_ok=True)
+        folder = FaultFolder(self._directory / "faults")
+        folder.write(faults)
+        conf = self._directory / "crash-test-conf.json"
+        conf.write_text(json.dumps(self._conf))
+        begun = time.monotonic()
+        starts: list[JobStart] = []
+        groups: list[int] = []
+        try:
+            while not starts or starts[-1].exit_code != 0:
+                if len(starts) >= len(faults) + _STARTS_TO_SPARE:
+                    raise CrashTestError(
+                        f"{self._job} was started {len(starts)} times and did not finish; its last output:\n"
+                        f"{starts[-1].output[-_TAIL:]}"
+                    )
+                starts.append(self._start(conf, folder, len(starts), groups))
+        finally:
+            for group in groups:  # what a killed driver left behind: its JVM and its workers
+                with suppress(ProcessLookupError):
+                    os.killpg(group, signal.SIGKILL)
+        struck = tuple(fault for number, fault in enumerate(faults) if folder.has_struck(number))
+        return CrashReport(tuple(faults), struck, tuple(starts), time.monotonic() - begun)
+
+    def _start(self, conf: Path, folder: FaultFolder, number: int, groups: list[int]) -> JobStart:
+        command = [sys.executable, "-m", "anchorbolt", "run", self._job, "--until-empty", "--conf", str(conf)]
+        environment = {**self._environment, FAULTS_VARIABLE: str(folder.path.absolute())}
+        told = len(folder.events())
+        log = self._directory / f"start-{number}.log"
+        begun, begun_at = time.monotonic(), time.time()
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*command, *self._arguments],
+                cwd=self._directory,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        groups.append(process.pid)
+        try:
+            exit_code = process.wait(self._start_timeout_s)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            process.wait()
+            raise CrashTestError(
+                f"{self._job} took more than {self._start_timeout_s:g} s, in start {number + 1}; its output:\n"
+                f"{_text(log)[-_TAIL:]}"
+            ) from error
+        seconds = time.monotonic() - begun
+        commits = [
+            event["at"]
+            for event in folder.events()[told:]
+            if event["event"] == FaultPoint.COMMITTED.value and event["pid"] == process.pid
+        ]
+        text = _text(log)
+        first = commits[0] - begun_at if commits else None
+        return JobStart(exit_code, seconds, _recovery(text), first, text)
+
+
+def _text(log: Path) -> str:
+    return log.read_text(errors="backslashreplace")
+
+
+def _recovery(output: str) -> str:
+    for line in output.splitlines():
+        if line.startswith("recovery: "):
+            return line.removeprefix("recovery: ").partition(";")[0].partition(" (")[0]
+    return ""
