@@ -1,6 +1,7 @@
 # Every target does its own set-up: `make test` and `make demo` work on a machine that has Python, make and a package
 # index. Variables: PYTHON=python3.12 (another interpreter), SPARK=4.1.0 (another PySpark), each with an environment of its
-# own; OPTIONS="…" (for pytest, the demo or the benchmark); TESTS=tests/unit; PROVIDER=redis (the demo).
+# own; OPTIONS="…" (for pytest, the demo or the benchmark); TESTS=tests/unit; PROVIDER=redis (the demo); ROUNDS=3 and
+# SEEDS=10000 (crash-test).
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -10,6 +11,8 @@ SPARK ?=
 PROVIDER ?= sqlite
 TESTS ?= tests
 OPTIONS ?=
+ROUNDS ?= 1
+SEEDS ?= 1000000
 
 # An interpreter that the person names has an environment of its own, called after its version.
 ifeq ($(origin PYTHON),undefined)
@@ -73,6 +76,11 @@ bench:  ## benchmarks/word_count.py, beside Spark's own transformWithState
 	$(SET_UP) --java
 	$(IN_VENV) python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.txt
 	$(IN_VENV) python benchmarks/word_count.py $(OPTIONS)
+
+.PHONY: crash-test
+crash-test: set-up  ## the campaign of real kills, and SEEDS simulations; ROUNDS=n
+	$(IN_VENV) python -m tests.crash.campaign --rounds "$(ROUNDS)"
+	$(IN_VENV) python -m tests.simulation.simulate --seeds "$(SEEDS)"
 
 .PHONY: lock upgrade
 # The lock files hold for all supported Pythons; uv makes them, and only here is it needed.

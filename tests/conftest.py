@@ -24,6 +24,10 @@ from tests.support.redis_server import RedisServer, RedisUser
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 # In CI the same examples every time: a submission must not be refused for what another one broke.
 hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+# For mutants, of which it matters only that they are caught: a failing example is not made simpler.
+hypothesis.settings.register_profile(
+    "caught", deadline=None, derandomize=True, database=None, phases=[hypothesis.Phase.generate]
+)
 
 StartRedis = Callable[..., RedisServer]
 
@@ -35,7 +39,8 @@ def in_ci() -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the rules of this run and give Spark its environment before anything imports PySpark."""
-    hypothesis.settings.load_profile("ci" if in_ci() else "default")
+    profile = os.environ.get("ANCHORBOLT_HYPOTHESIS") or ("ci" if in_ci() else "default")
+    hypothesis.settings.load_profile(profile)
     if in_ci():
         config.pluginmanager.register(no_skips_in_ci)
     if spark_version() < (4, 2):

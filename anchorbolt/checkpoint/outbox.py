@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
@@ -60,11 +61,10 @@ class SinkExecutor:
 
     def begin(self, txid: int, fence: Fence, attempt: str) -> None:
         """Start a round of a wave."""
-        if self._stream is not None:
-            self._stream.close()
+        self.close()
         self._txid = txid
         self._name = outbox_name(fence, self._context, attempt)
-        self._file = self._schema = self._writer = self._stream = None
+        self._file = self._schema = None
         self._rows = 0
 
     def prefetch(self, batch: TupleBatch) -> None:
@@ -138,10 +138,15 @@ class SinkExecutor:
         self._forward(checkpoint)
 
     def close(self) -> None:
-        """Let go of an unfinished file."""
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+        """Let go of an unfinished file, which nobody will read; the driver removes it."""
+        for unfinished in (
+            self._writer,
+            self._stream,
+        ):  # a writer that outlives its stream complains on stderr
+            if unfinished is not None:
+                with suppress(OSError):
+                    unfinished.close()
+        self._writer = self._stream = None
 
 
 def _inferred(fields: tuple[str, ...], columns: Any) -> Any:

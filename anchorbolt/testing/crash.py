@@ -89,7 +89,7 @@ class CrashRunner:
         """Make a runner.
 
         Args:
-            job: MODULE:NAME, importable from `directory` or by `PYTHONPATH`.
+            job: MODULE:NAME, importable from this process's current directory, from `directory`, or by `PYTHONPATH`.
             directory: The job's current directory, made if need be; what the runner keeps lies below it.
             conf: The job's configuration.
             arguments: Further arguments of `anchorbolt run`, such as `["--master", "local[2]"]`.
@@ -101,6 +101,8 @@ class CrashRunner:
         self._conf = dict(conf or {})
         self._arguments = list(arguments)
         self._environment = {**os.environ, **(environment or {})}
+        importable = [os.getcwd(), self._environment.get("PYTHONPATH", "")]
+        self._environment["PYTHONPATH"] = os.pathsep.join(filter(None, importable))
         self._start_timeout_s = start_timeout_s
 
     def run(self, *faults: Fault) -> CrashReport:

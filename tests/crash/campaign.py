@@ -1,0 +1,162 @@
+"""The campaign of real kills: `make crash-test ROUNDS=n`. Every point, every victim, every provider, and a report.
+
+A round is eight runs of the job: each of the four sets of kills, on SQLite and on Redis. Redis is started for it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from anchorbolt.testing import CrashReport, CrashRunner, FaultAction, FaultPoint, Victim
+from anchorbolt.testing.crash import CrashTestError
+from tests.crash.job import write_waves
+from tests.crash.outcome import differences
+from tests.crash.plans import IN_RECOVERY, ON_DRIVER, ON_WORKERS, kills, waves_for
+from tests.support.redis_server import DURABLE, RedisServer
+
+_SETS: tuple[tuple[str, Sequence[FaultPoint], Victim], ...] = (
+    ("driver, at its own points", ON_DRIVER, Victim.HERE),
+    ("worker, at its own points", ON_WORKERS, Victim.HERE),
+    ("driver, at a worker's points", ON_WORKERS, Victim.DRIVER),
+    (
+        "worker, at the driver's points",
+        [point for point in ON_DRIVER if point not in IN_RECOVERY],
+        Victim.WORKER,
+    ),
+)
+
+
+@dataclass
+class Tally:
+    """What happened in the runs of one kind."""
+
+    runs: int = 0
+    kills: int = 0
+    recoveries: dict[str, int] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    first_start_s: list[float] = field(default_factory=list)
+    restarts_s: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, report: CrashReport, wrong: Sequence[str]) -> None:
+        """Count a run that came to its end."""
+        self.runs += 1
+        self.kills += sum(fault.action is FaultAction.KILL for fault in report.struck)
+        self.wrong += wrong
+        self.wrong += [f"never struck: {fault}" for fault in report.faults if fault not in report.struck]
+        self.seconds += report.seconds
+        for number, start in enumerate(report.starts):
+            if start.recovery:
+                self.recoveries[start.recovery] = self.recoveries.get(start.recovery, 0) + 1
+            if start.first_commit_s is not None:
+                (self.restarts_s if number else self.first_start_s).append(start.first_commit_s)
+
+
+def main(
+    rounds: Annotated[int, typer.Option(help="How often everything is run.")] = 1,
+    provider: Annotated[str | None, typer.Option(help="Only sqlite, or only redis.")] = None,
+) -> None:
+    """Kill real processes at every named point, and prove that nothing was lost or counted twice."""
+    console = Console()
+    tallies: dict[tuple[str, str], Tally] = {}
+    for number in range(1, rounds + 1):
+        for name in ("sqlite", "redis"):
+            if provider not in (None, name):
+                continue
+            for title, points, victim in _SETS:
+                tally = tallies.setdefault((name, title), Tally())
+                started = time.monotonic()
+                _run(name, points, victim, tally)
+                seconds = time.monotonic() - started
+                console.print(
+                    f"round {number}, {name}, {title}: {seconds:.0f} s, wrong: {tally.wrong or 'nothing'}"
+                )
+    _show(console, tallies)
+    sys.exit(1 if any(tally.wrong for tally in tallies.values()) else 0)
+
+
+def _run(provider: str, points: Sequence[FaultPoint], victim: Victim, tally: Tally) -> None:
+    home = Path(tempfile.mkdtemp(prefix="anchorbolt-crash-"))
+    folder = home / "run"
+    with _store(provider, home) as config:
+        conf = {
+            "topology.checkpoint.location": str(folder / "checkpoint"),
+            "topology.state.provider": provider,
+            "topology.state.provider.config": config,
+        }
+        waves = write_waves(folder, waves_for(points))
+        arguments = ["--master", "local[2]"]
+        runner = CrashRunner("tests.crash.job:topology", folder, conf=conf, arguments=arguments)
+        try:
+            tally.add(runner.run(*kills(points, victim)), differences(folder, conf, waves))
+        except CrashTestError as error:
+            tally.wrong.append(str(error))
+    if not tally.wrong:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def _store(provider: str, home: Path) -> Iterator[Mapping[str, Any]]:
+    if provider == "sqlite":
+        yield {"directory": str(home / "run" / "state")}
+        return
+    program = shutil.which("redis-server")
+    if program is None:
+        raise typer.BadParameter(
+            "there is no redis-server on the PATH; `make set-up` says how to install one"
+        )
+    server = RedisServer(program, home / "redis", options=DURABLE)
+    server.start()
+    try:
+        yield {"jedisPoolConfig": {"host": server.host, "port": server.port}}
+    finally:
+        server.stop()
+
+
+def _show(console: Console, tallies: Mapping[tuple[str, str], Tally]) -> None:
+    table = Table(title="Killed with SIGKILL, started again until done")
+    for column in (
+        "provider",
+        "killed",
+        "runs",
+        "kills",
+        "recoveries",
+        "wrong",
+        "first commit, s",
+        "seconds",
+    ):
+        table.add_column(column)
+    for (provider, title), tally in tallies.items():
+        recoveries = ", ".join(f"{times} {name}" for name, times in sorted(tally.recoveries.items()))
+        table.add_row(
+            provider,
+            title,
+            str(tally.runs),
+            str(tally.kills),
+            recoveries,
+            str(len(tally.wrong)),
+            f"{_middle(tally.first_start_s)} at first, {_middle(tally.restarts_s)} after a kill",
+            f"{tally.seconds:.0f}",
+        )
+    console.print(table)
+
+
+def _middle(seconds: Sequence[float]) -> str:
+    return f"{statistics.median(seconds):.1f}" if seconds else "-"
+
+
+if __name__ == "__main__":
+    typer.run(main)

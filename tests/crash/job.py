@@ -1,0 +1,125 @@
+"""The job that is killed: `anchorbolt run tests.crash.job:topology`, with the folder `in` below the current one.
+
+A plain bolt, two stateful ones fed by it, one of them with all hooks, and a Parquet sink in two tasks; one file is one
+wave.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from anchorbolt.bolts import (
+    BaseBasicBolt,
+    BaseStatefulBolt,
+    BasicOutputCollector,
+    OutputCollector,
+    ParquetSink,
+)
+from anchorbolt.context import TopologyContext
+from anchorbolt.spouts import StreamSpout
+from anchorbolt.state_backends import KeyValueState
+from anchorbolt.streams import OutputFieldsDeclarer
+from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.tuples import Tuple
+
+__all__ = ["NAME", "expected_counts", "expected_rows", "topology", "write_waves"]
+
+NAME = "crash"
+_WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
+
+
+class Split(BaseBasicBolt):
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        for word in tup["line"].split():
+            collector.emit((word,))
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+
+class Count(BaseStatefulBolt[KeyValueState[str, int]]):
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def init_state(self, state: KeyValueState[str, int]) -> None:
+        self.counts = state
+
+    def execute(self, tup: Tuple) -> None:
+        word = tup["word"]
+        count = self.counts.get(word, 0) + 1
+        self.counts.put(word, count)
+        self.collector.emit((word, count), anchors=tup)
+        self.collector.ack(tup)
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word", "count")
+
+
+class Lengths(Count):
+    """Counts by the length of the word, in hooks of its own, too."""
+
+    def pre_prepare(self, txid: int) -> None:
+        self.counts.put("prepared", txid)
+
+    def pre_commit(self, txid: int) -> None:
+        pass
+
+    def pre_rollback(self) -> None:
+        pass
+
+    def execute(self, tup: Tuple) -> None:
+        key = str(len(tup["word"]))
+        self.counts.put(key, self.counts.get(key, 0) + 1)
+        self.collector.ack(tup)
+
+
+def topology(conf: Mapping[str, Any]) -> Topology:
+    """Return the job's topology; its folders lie in the current directory."""
+    source = str(Path("in").absolute())
+
+    def lines(spark: SparkSession) -> DataFrame:
+        return spark.readStream.option("maxFilesPerTrigger", 1).text(source)
+
+    builder = TopologyBuilder()
+    builder.set_spout("lines", StreamSpout(lines, fields=["line"]))
+    builder.set_bolt("split", Split(), 2).shuffle_grouping("lines")
+    builder.set_bolt("count", Count(), 2).fields_grouping("split", "word")
+    builder.set_bolt("lengths", Lengths()).global_grouping("split")
+    builder.set_bolt("out", ParquetSink("out"), 2).fields_grouping("count", "word")
+    return builder.create_topology(NAME)
+
+
+def write_waves(folder: Path, waves: int) -> list[list[str]]:
+    """Write the input of so many waves below `folder`, and return the words of each."""
+    (folder / "in").mkdir(parents=True)
+    words = []
+    for wave in range(waves):
+        chosen = [_WORDS[(wave * 3 + number * 5) % len(_WORDS)] for number in range(12 + wave % 5)]
+        lines = [" ".join(chosen[start : start + 4]) for start in range(0, len(chosen), 4)]
+        path = folder / "in" / f"{wave:04d}.txt"
+        path.write_text("\n".join(lines) + "\n")
+        os.utime(path, (1_700_000_000 + wave,) * 2)  # Spark takes files in the order of their times
+        words.append(chosen)
+    return words
+
+
+def expected_counts(waves: Iterable[Iterable[str]]) -> Counter[str]:
+    """Return what the counter's state must hold."""
+    return Counter(word for wave in waves for word in wave)
+
+
+def expected_rows(waves: Iterable[Iterable[str]]) -> list[tuple[int, str, int]]:
+    """Return what the sink must hold: the wave, the word, and its count then; sorted."""
+    counts: Counter[str] = Counter()
+    rows = []
+    for txid, wave in enumerate(waves):
+        for word in wave:
+            counts[word] += 1
+            rows.append((txid, word, counts[word]))
+    return sorted(rows)

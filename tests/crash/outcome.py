@@ -1,0 +1,65 @@
+"""What a crashed and finished run has left, compared with what it must be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from anchorbolt.config import load_conf
+from anchorbolt.serialization import MsgpackCodec
+from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.providers import provider_from
+from tests.crash.job import NAME, expected_counts, expected_rows
+
+__all__ = ["differences", "state_of"]
+
+_ENCODING = EntryEncoding(NAME, MsgpackCodec(), MsgpackCodec())
+
+
+def state_of(conf: Mapping[str, Any], component: str) -> tuple[dict[str, Any], list[str]]:
+    """Return a component's whole state, and the namespaces that keep staged attempts."""
+    provider = provider_from(load_conf(conf).settings, shared_by_processes=True, shared_by_machines=False)
+    entries: dict[str, Any] = {}
+    leftovers = []
+    for namespace in sorted(provider.namespaces()):
+        storage = provider.open(namespace)
+        try:
+            if storage.head().attempts:
+                leftovers.append(namespace)
+            if namespace.startswith(f"{NAME}:{component}-"):
+                for page in storage.scan():
+                    for key, data in page:
+                        held = _ENCODING.held_from(_ENCODING.key_from(key), data)
+                        entries[_ENCODING.key_from(key)] = _ENCODING.value_from(key, held)
+        finally:
+            storage.close()
+    return entries, leftovers
+
+
+def differences(folder: Path, conf: Mapping[str, Any], waves: Sequence[Sequence[str]]) -> list[str]:
+    """Say in which ways a finished run is not what it must be; empty if in none."""
+    found = []
+    counts, leftovers = state_of(conf, "count")
+    if counts != expected_counts(waves):
+        found.append(f"the counts are {counts}, not {expected_counts(waves)}")
+    lengths, _ = state_of(conf, "lengths")
+    wanted: dict[str, int] = dict(Counter(str(len(word)) for wave in waves for word in wave))
+    if lengths != wanted | {"prepared": len(waves) - 1}:
+        found.append(f"the lengths are {lengths}, not {wanted}")
+    if leftovers:
+        found.append(f"{', '.join(leftovers)} keep leftovers of dead attempts")
+    rows = sorted(
+        (int(path.name.split("-")[1]), row["word"], row["count"])
+        for path in (folder / "out").glob("*.parquet")
+        for row in pq.ParquetFile(path).read().to_pylist()
+    )
+    if rows != expected_rows(waves):
+        found.append(f"the sink has {len(rows)} rows that are not the {len(expected_rows(waves))} expected")
+    rounds = [path.name for path in (folder / "checkpoint" / "anchorbolt" / "outbox").iterdir()]
+    if len(rounds) > 1:
+        found.append(f"the outbox keeps the rounds {rounds}")
+    return found

@@ -1,0 +1,130 @@
+"""A driver of a simulation: the real coordinator, over tasks that are run like Spark runs them, faults included."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from anchorbolt.checkpoint.state import Action
+from anchorbolt.engine.instances import InstanceRegistry
+from anchorbolt.engine.messages import Row, reports_in
+from anchorbolt.engine.plan import EngineSettings, ExecutionPlan
+from anchorbolt.engine.stage import run_bolt_task, run_spout_task
+from anchorbolt.engine.submission import Submission
+from anchorbolt.engine.wave import TaskKey, TaskReport, Wave
+from anchorbolt.engine.waves import Batch, WaveCoordinator
+from tests.simulation.folder import SimulatedFolder
+from tests.simulation.topology import NAME, simulated_topology
+from tests.simulation.world import TaskLost, World
+
+__all__ = ["drive"]
+
+_CHECKPOINT = "sim://checkpoint"
+_QUERY = "query-1"
+_TOPOLOGY = simulated_topology()
+_SETTINGS = EngineSettings(
+    _CHECKPOINT,
+    buffer_tuples=3,
+    first_buffer_tuples=2,
+    cache_entries=4,
+    pending_entries=2,
+    namespace_prefix=NAME,
+)
+_TASK_FAILURES = 4
+
+
+def drive(world: World, name: str) -> None:
+    """Run a driver: recover, then run what the source has not been told to be done with."""
+    world.step("starts")
+    plan = ExecutionPlan(_TOPOLOGY, name, {}, _SETTINGS, world.store)
+    sinks = {"out": _TOPOLOGY.bolts["out"].bolt}
+    submission = Submission(plan, sinks, 2, 0, 0.0, False)  # type: ignore[arg-type]
+    runner = _Runner(world, plan)
+    coordinator = WaveCoordinator(submission, runner, SimulatedFolder(world, _CHECKPOINT))
+    coordinator.recover(world.query_id)
+    world.query_id = _QUERY
+    while world.acknowledged < len(world.batches):
+        number = world.acknowledged
+        coordinator.check_query(_QUERY)
+        batch = Batch(_QUERY, number, f"offsets of {number}")
+        if not coordinator.is_committed(batch):
+            runner.lines = world.batches[number]
+            coordinator.run_wave(batch)
+        world.acknowledge(number)
+
+
+class _Runner:
+    """See `anchorbolt.engine.waves.Runner`."""
+
+    def __init__(self, world: World, plan: ExecutionPlan) -> None:
+        self._world = world
+        self._plan = plan
+        self._workers = [InstanceRegistry(), InstanceRegistry()]
+        self.lines: Sequence[str] = ()
+
+    def run_round(self, wave: Wave) -> Sequence[TaskReport]:
+        plan, choices = self._plan, self._world.choices
+        rows = list(run_spout_task(plan, "lines", 0, wave, [(len(self.lines), [list(self.lines)])]))
+        for level in plan.levels:
+            inputs: defaultdict[int, list[Row]] = defaultdict(list)
+            for row in rows:
+                inputs[row.partition].append(row)
+            rows = []
+            waiting = list(range(len(level)))
+            while waiting:
+                partition = waiting.pop(choices.pick(len(waiting)))
+                rows += self._run_task(level[partition], wave, self._delivered(inputs[partition]))
+        return reports_in(self._delivered(rows), wave)
+
+    def run_hooks(self, action: Action, wave: Wave, tasks: Sequence[TaskKey]) -> None:
+        pass
+
+    def read_files(self, locations: Sequence[str]) -> Any:
+        raise AssertionError("a ParquetSink reads no files")
+
+    def _run_task(self, task: TaskKey, wave: Wave, rows: list[Row]) -> list[Row]:
+        world, plan = self._world, self._plan
+        name = f"{task[0]}-{task[1]}"
+        if world.strikes(0.01):
+            registry = InstanceRegistry()
+            world.start_late_attempt(name, lambda: list(run_bolt_task(plan, task, wave, registry, rows)))
+        sent = self._attempt(name, task, wave, rows)
+        if world.strikes(0.01):
+            world.say(f"{name} runs twice, and both outputs are used")
+            again = self._attempt(name, task, wave, rows)
+            places = sorted({(row.level, row.destination) for row in sent + again})
+            other = {place for place in places if world.choices.pick(2)}
+            sent = [row for row in sent if (row.level, row.destination) not in other]
+            sent += [row for row in again if (row.level, row.destination) in other]
+        return sent
+
+    def _attempt(self, name: str, task: TaskKey, wave: Wave, rows: list[Row]) -> list[Row]:
+        for _ in range(_TASK_FAILURES):
+            worker = self._world.choices.pick(len(self._workers))
+            registry = self._workers[worker]
+            try:
+                return self._world.run_task(
+                    name,
+                    lambda: list(run_bolt_task(self._plan, task, wave, registry, rows)),  # noqa: B023
+                )
+            except TaskLost:
+                self._workers[worker] = InstanceRegistry()
+        raise RuntimeError(f"simulated: task {name} failed {_TASK_FAILURES} times")
+
+    def _delivered(self, rows: list[Row]) -> list[Row]:
+        """What arrives of what was sent, in the order in which it does."""
+        world, choices = self._world, self._world.choices
+        rows = list(rows)
+        if len(rows) > 1 and world.choices.happens(0.3):
+            for position in range(len(rows) - 1, 0, -1):
+                other = position - choices.pick(position + 1)
+                rows[position], rows[other] = rows[other], rows[position]
+        if rows and world.strikes(0.005):
+            lost = rows.pop(choices.pick(len(rows)))
+            world.say(f"a message to level {lost.level}, partition {lost.destination} is lost")
+        if rows and world.strikes(0.005):
+            twice = rows[choices.pick(len(rows))]
+            world.say(f"a message to level {twice.level}, partition {twice.destination} arrives twice")
+            rows.append(twice)
+        return rows

@@ -1,0 +1,210 @@
+"""The invariants of section 3 of the design, checked after every step that changed something."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.spout import STATE_KEY
+from anchorbolt.checkpoint.state import Phase
+from anchorbolt.serialization import MsgpackCodec
+from anchorbolt.state_backends.base import NOTHING_COMMITTED, Fence, Seal
+from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.memory import _Namespace
+from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
+from tests.simulation.topology import NAME, OUT, Expected
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+__all__ = ["CHECKPOINT_NAMESPACE", "Before", "Invariants", "Violation"]
+
+CHECKPOINT_NAMESPACE = f"{NAME}:$checkpointspout-0"
+
+_CODEC = MsgpackCodec()
+_ENCODING = EntryEncoding("simulated", _CODEC, _CODEC)
+[_STATE_KEY] = _ENCODING.key_bytes([STATE_KEY])
+
+
+class Violation(BaseException):
+    """An invariant does not hold. No `except Exception` of the tested code may swallow it."""
+
+
+@dataclass
+class Before:
+    """A namespace before a call."""
+
+    books: Bookkeeping
+    records: dict[str, AttemptRecord]
+    entries: dict[bytes, bytes] | None
+
+
+class Invariants:
+    """What must hold in a world.
+
+    Once the store went back in time, what a driver that is at work writes there may contradict the rest of it for a
+    while; then it is the outcome that counts: the run halts with `StateRegressed`, or everything is as it should be.
+    """
+
+    def __init__(self, world: World, expected: Expected) -> None:
+        self._world = world
+        self._expected = expected
+        self._decided: dict[int, DecisionRecord] = {}
+        self._parsed: dict[str, tuple[bytes, list[tuple[str, int, int]]]] = {}
+
+    def before(self, namespace: str, fence: Fence | None) -> Before:
+        """Note what has to be known of a namespace before a call."""
+        store = self._world.store.contents.get(namespace) or _Namespace()
+        fenced = fence is not None and fence < store.books.fence
+        return Before(store.books, dict(store.records), dict(store.entries) if fenced else None)
+
+    def after(self, namespace: str, call: str, before: Before, *, refused: bool) -> None:
+        """Check a namespace after a call, whatever came of it."""
+        store = self._world.store.contents.get(namespace) or _Namespace()
+        if before.entries is not None and (store.books, store.records, store.entries) != (
+            before.books,
+            before.records,
+            before.entries,
+        ):
+            raise Violation(f"a lower fence had an effect: {call} on {namespace}")
+        if store.books.fence < before.books.fence:
+            raise Violation(f"the fence of {namespace} was lowered by {call}")
+        if (store.books.committed, store.books.winner) != (before.books.committed, before.books.winner):
+            self._committed(namespace, store, before)
+        if namespace == CHECKPOINT_NAMESPACE and call == "write" and not refused:
+            self._recorded()
+
+    def acknowledged(self, batch: int) -> None:
+        """Check that a batch that the source was told to be done with is committed."""
+        record = self.record()
+        at = (-1, False) if record is None else (record.batch_id, record.state.phase is Phase.COMMITTED)
+        if at < (batch, True) and not self._world.regressed:
+            raise Violation(f"batch {batch} was acknowledged before it was COMMITTED: {at}")
+
+    def at_the_end(self) -> None:
+        """Check the whole outcome once everything is done and nobody runs any more."""
+        last = len(self._expected.words) - 1
+        record = self.record()
+        if record is None or record.txid != last or record.state.phase is not Phase.COMMITTED:
+            raise Violation(f"the run has ended, and the record is {record}")
+        self._check_committed(record)
+        for txid in range(last + 1):
+            self._check_rows(txid, None)
+        wanted = {_part(txid, task) for txid in range(last + 1) for task in (0, 1)}
+        foreign = [path for path in self._world.files if path.startswith(OUT) and path not in wanted]
+        if foreign:
+            raise Violation(f"files that nobody decided were published: {foreign}")
+        for namespace, store in self._world.store.contents.items():
+            if store.records:
+                raise Violation(f"{namespace} keeps leftovers: {store.records}")
+
+    def record(self) -> DecisionRecord | None:
+        """Return the decision record that the store holds."""
+        store = self._world.store.contents.get(CHECKPOINT_NAMESPACE)
+        data = None if store is None else store.entries.get(_STATE_KEY)
+        return None if data is None else DecisionRecord.decode(data, "the simulated store")
+
+    def _committed(self, namespace: str, store: _Namespace, before: Before) -> None:
+        txid, attempt = store.books.committed, store.books.winner
+        staged = before.records.get(attempt)
+        if staged is None or staged.base != before.books.committed:
+            raise Violation(f"{namespace} committed txid {txid} over {before.books.committed}: {staged}")
+        self._check_entries(namespace, store)
+        record = self.record()
+        winner = None if record is None else record.winners.get(namespace)
+        recorded = (
+            record is not None and record.txid == txid and winner is not None and winner.attempt == attempt
+        )
+        if not recorded and not self._world.regressed:
+            raise Violation(f"{namespace} committed txid {txid} of {attempt}, which is not what was recorded")
+
+    def _recorded(self) -> None:
+        record = self.record()
+        if record is None:
+            raise Violation("the decision record is gone")
+        if record.txid >= 0 and record.batch_id != record.txid:
+            raise Violation(f"transaction {record.txid} was recorded for batch {record.batch_id}")
+        if self._world.regressed or record.txid < 0:
+            return
+        if record.state.phase is Phase.COMMITTED:
+            self._check_committed(record)
+            return
+        decided = self._decided.setdefault(record.txid, record)
+        if decided.winners != record.winners:
+            raise Violation(f"transaction {record.txid} was decided twice, with different winners")
+        for namespace, winner in record.winners.items():
+            store = self._world.store.contents.get(namespace) or _Namespace()
+            staged = store.records.get(winner.attempt)
+            committable = (
+                staged is not None
+                and staged.sealed
+                and Seal(staged.slices, staged.checksum) == winner.seal
+                and staged.base == store.books.committed == winner.base
+            )
+            if not committable and store.books.winner != winner.attempt:
+                raise Violation(f"txid {record.txid} was decided, and {namespace} cannot commit it: {staged}")
+
+    def _check_committed(self, record: DecisionRecord) -> None:
+        """COMMITTED: every namespace is where the record says, and holds what it should; rows are published."""
+        merged: dict[str, tuple[int, int]] = {}
+        for name, at in record.namespaces.items():
+            store = self._world.store.contents.get(name) or _Namespace()
+            if (store.books.committed, store.books.winner) != (at.txid, at.attempt):
+                raise Violation(f"txid {record.txid} is COMMITTED, and {name} is at {store.books.committed}")
+            if "count" in name:
+                merged.update(self._check_entries(name, store))
+        counts = {word: count for word, (count, _) in merged.items()}
+        if counts != self._expected.counts(record.txid):
+            raise Violation(f"after txid {record.txid} the counts are {counts}")
+        remember = self._world.store.contents.get(f"{NAME}:remember-0") or _Namespace()
+        marks = {word: mark for word, (_, mark) in _decoded(remember).items()}
+        if marks.keys() != counts.keys():
+            raise Violation(f"after txid {record.txid} the words remembered are {sorted(marks)}")
+        for word in self._expected.words[record.txid]:
+            if marks[word] != merged[word][1]:
+                raise Violation(f"txid {record.txid}: {word!r} has marks of two attempts of its splitter")
+        self._check_rows(record.txid, merged)
+
+    def _check_entries(self, namespace: str, store: _Namespace) -> dict[str, tuple[int, int]]:
+        entries = _decoded(store)
+        if "count" in namespace:
+            expected = self._expected.counts(store.books.committed)
+            for word, (count, _) in entries.items():
+                if count != expected[word]:
+                    raise Violation(
+                        f"{namespace} at txid {store.books.committed}: {word!r} is {count}, not {expected[word]}"
+                    )
+        return entries
+
+    def _check_rows(self, txid: int, state: dict[str, tuple[int, int]] | None) -> None:
+        rows = [row for task in (0, 1) for row in self._rows_of(_part(txid, task))]
+        if sorted((word, count) for word, count, _ in rows) != self._expected.rows(txid):
+            raise Violation(f"the rows of txid {txid} are {rows}")
+        for word, count, mark in rows:
+            if state is not None and count == state[word][0] and mark != state[word][1]:
+                raise Violation(f"txid {txid}: the row of {word!r} is of another attempt than its state")
+
+    def _rows_of(self, path: str) -> list[tuple[str, int, int]]:
+        data = self._world.files.get(path)
+        if data is None:
+            return []
+        known, rows = self._parsed.get(path, (None, []))
+        if known is not data:
+            table = pq.ParquetFile(io.BytesIO(data)).read(use_threads=False).to_pydict()
+            rows = list(zip(table["word"], table["count"], table["mark"], strict=True))
+            self._parsed[path] = (data, rows)
+        return rows
+
+
+def _decoded(store: _Namespace) -> dict[str, Any]:
+    if store.books.committed == NOTHING_COMMITTED:
+        return {}
+    return {_CODEC.decode(key): tuple(_CODEC.decode(value)) for key, value in store.entries.items()}
+
+
+def _part(txid: int, task: int) -> str:
+    return f"{OUT}/part-{txid:012d}-out-{task:05d}.parquet"

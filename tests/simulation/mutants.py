@@ -1,0 +1,382 @@
+"""Deliberate breaks of the protocol's guards, one at a time: the simulation must catch each, or a test of the model.
+
+A mutant is a piece of the package's source and what stands in its place. It is applied to a copy of the package, which
+is then simulated in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["MUTANTS", "Mutant", "Verdict", "judge"]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+_SEED = re.compile(r"^seed (\d+): (.*)$", re.MULTILINE)
+_FAILED = re.compile(r"^FAILED (\S+)(?: - (.*))?$", re.MULTILINE)
+_MODEL_TESTS = (
+    "tests/state_backends/test_conformance.py::TestMemory",
+    "tests/checkpoint",
+    "tests/state_backends/test_memory.py",
+    "tests/state_backends/test_transitions.py",
+    "tests/state_backends/test_key_value.py",
+    "tests/engine/test_waves.py",
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One break.
+
+    Attributes:
+        name: What is broken.
+        file: The file below the package.
+        old: What stands there, exactly once.
+        new: What the mutant has instead.
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a mutant.
+
+    Attributes:
+        mutant: The mutant.
+        caught_by: The seed or the test that caught it; empty if none did.
+        reason: What it broke.
+    """
+
+    mutant: Mutant
+    caught_by: str
+    reason: str
+
+
+def judge(mutant: Mutant, seeds: int) -> Verdict:
+    """Simulate a mutant until a seed catches it, or all have been tried; then run the model tests on it.
+
+    Raises:
+        AssertionError: The source no longer has what the mutant replaces, or could not be run at all.
+    """
+    with tempfile.TemporaryDirectory(prefix="anchorbolt-mutant-") as directory:
+        ignored = shutil.ignore_patterns("__pycache__")
+        for package in ("anchorbolt", "tests"):
+            shutil.copytree(ROOT / package, Path(directory) / package, ignore=ignored)
+        shutil.copy(ROOT / "pyproject.toml", directory)
+        path = Path(directory) / "anchorbolt" / mutant.file
+        source = path.read_text()
+        found = source.count(mutant.old)
+        assert found == 1, f"{mutant.name}: {mutant.file} has what it replaces {found} times"
+        path.write_text(source.replace(mutant.old, mutant.new))
+        simulated = _run(directory, "tests.simulation.first_failure", "--seeds", str(seeds))
+        assert simulated.returncode == 0, f"{mutant.name}: {simulated.stdout}{simulated.stderr}"
+        caught = _SEED.search(simulated.stdout)
+        if caught is not None:
+            return Verdict(mutant, f"seed {caught[1]}", caught[2])
+        tested = _run(directory, "pytest", "-q", "-x", "-p", "no:cacheprovider", *_MODEL_TESTS)
+        failed = _FAILED.search(tested.stdout)
+        return Verdict(mutant, failed[1], failed[2]) if failed else Verdict(mutant, "", "")
+
+
+def _run(directory: str, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *command],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": directory, "ANCHORBOLT_HYPOTHESIS": "caught"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+_TRANSITIONS = "state_backends/transitions.py"
+_MEMORY = "state_backends/memory.py"
+_RECOVERY = "checkpoint/recovery.py"
+_WAVES = "engine/waves.py"
+_STAGE = "engine/stage.py"
+_ATTEMPT = "state_backends/attempt.py"
+_KEY_VALUE = "state_backends/key_value.py"
+_REPORTS = "engine/reports.py"
+
+MUTANTS = (
+    Mutant("no fence is ever refused", _TRANSITIONS, "    if fence < books.fence:", "    if False:"),
+    Mutant(
+        "only the generation is compared, not the round",
+        _TRANSITIONS,
+        "    if fence < books.fence:",
+        "    if fence.generation < books.fence.generation:",
+    ),
+    Mutant(
+        "stage does not look at the fence",
+        _TRANSITIONS,
+        "    check_write(namespace, books, fence, codec)\n    _check_not_promoted",
+        "    _check_not_promoted",
+    ),
+    Mutant(
+        "seal does not look at the fence",
+        _TRANSITIONS,
+        "    check_fence(namespace, books, fence)\n    if record is None:\n        raise _stale",
+        "    if record is None:\n        raise _stale",
+    ),
+    Mutant(
+        "commit does not look at the fence",
+        _TRANSITIONS,
+        "    check_fence(namespace, books, fence)\n    if books.committed == txid",
+        "    if books.committed == txid",
+    ),
+    Mutant(
+        "rollback does not look at the fence",
+        _TRANSITIONS,
+        '    check_fence(namespace, books, fence)\n    _check_not_promoted(namespace, books, "")',
+        '    _check_not_promoted(namespace, books, "")',
+    ),
+    Mutant(
+        "raise_fence lowers a fence",
+        _MEMORY,
+        "            transitions.check_fence(self.namespace, self._read().books, fence)\n"
+        "            self._write(fence)\n",
+        "            self._write(fence)\n",
+    ),
+    Mutant(
+        "the base of an attempt is not checked",
+        _TRANSITIONS,
+        "    if base != books.committed:",
+        "    if False:",
+    ),
+    Mutant(
+        "a commit that is done is refused when it is repeated",
+        _TRANSITIONS,
+        "        if books.winner == attempt:\n            return False\n",
+        "",
+    ),
+    Mutant(
+        "an unsealed attempt can be committed", _TRANSITIONS, "    if not record.sealed:", "    if False:"
+    ),
+    Mutant(
+        "seal does not compare what was staged",
+        _TRANSITIONS,
+        "    if (record.slices, record.checksum) != seal:",
+        "    if False:",
+    ),
+    Mutant(
+        "a slice sent twice is counted twice",
+        _TRANSITIONS,
+        "    if slice_number == record.slices:",
+        "    if slice_number in (record.slices - 1, record.slices):",
+    ),
+    Mutant(
+        "a slice sent twice is refused",
+        _TRANSITIONS,
+        "    if slice_checksum(items, record.checksum_before) != record.checksum:",
+        "    if True:",
+    ),
+    Mutant(
+        "a transaction is committed once more, from another attempt",
+        _TRANSITIONS,
+        "        if books.winner == attempt:\n            return False\n",
+        "        return False\n",
+    ),
+    Mutant(
+        "commit keeps the attempts that lost",
+        _MEMORY,
+        "            for staged in list(store.records):\n                store.drop(staged)\n            store.books",
+        "            store.drop(attempt)\n            store.books",
+    ),
+    Mutant(
+        "rollback drops nothing",
+        _MEMORY,
+        "            for attempt in dropped:\n                store.drop(attempt)\n            return len",
+        "            return len",
+    ),
+    Mutant(
+        "a commit stores tombstones as values",
+        _MEMORY,
+        "                if value is None:\n                    store.entries.pop(key, None)\n                else:",
+        '                if value is None:\n                    store.entries[key] = b""\n                else:',
+    ),
+    Mutant(
+        "a new driver does not raise the fences before it reads",
+        "engine/startup.py",
+        "        heads = self._namespaces.raise_fence(fence)\n",
+        "        heads = self._namespaces.heads()\n",
+    ),
+    Mutant(
+        "a new driver decides from what it read before its claim",
+        _WAVES,
+        "        start = survey.after_claim(self._fence)\n",
+        "        self._fence, claimed = NO_FENCE, self._fence\n"
+        "        start = survey.after_claim(claimed)\n        self._fence = claimed\n"
+        "        start = replace(start, plan=replace(start.plan, leftovers=()))\n",
+    ),
+    Mutant(
+        "COMMITTING is not rolled forward",
+        _RECOVERY,
+        "            roll_forward[namespace] = winner\n",
+        "            leftovers.append(namespace)\n",
+    ),
+    Mutant(
+        "recovery leaves staged attempts behind",
+        _RECOVERY,
+        "            leftovers.append(namespace)\n    state",
+        "            pass\n    state",
+    ),
+    Mutant(
+        "recovery does not compare the namespaces with the record",
+        _RECOVERY,
+        "        elif (head.committed, head.winner) != (expected.txid, expected.attempt):",
+        "        elif False:",
+    ),
+    Mutant(
+        "recovery does not look whether the winner is still staged",
+        _RECOVERY,
+        "            if staged is None or staged.seal != winner.seal:",
+        "            if False:",
+    ),
+    Mutant(
+        "the copy of the decision is not compared",
+        _RECOVERY,
+        '    if stored is None:\n        raise _regressed(None, f"a decision record',
+        '    if stored is None:\n        return DecisionRecord()\n        raise _regressed(None, f"a decision record',
+    ),
+    Mutant(
+        "an older record than the copy is accepted",
+        _RECOVERY,
+        "    if stored.txid < copied.txid:",
+        "    if False:",
+    ),
+    Mutant(
+        "the copy is written before the decision",
+        _WAVES,
+        "        self._patience.until_available(lambda: self._spout.write(self._fence, record))\n"
+        "        reach(FaultPoint.DECIDED, txid=record.txid)\n        self._write_copy(record)\n",
+        "        self._write_copy(record)\n"
+        "        self._patience.until_available(lambda: self._spout.write(self._fence, record))\n"
+        "        reach(FaultPoint.DECIDED, txid=record.txid)\n",
+    ),
+    Mutant(
+        "namespaces commit before the decision is durable",
+        _WAVES,
+        "        self._decide(decision)\n        committed = perf_counter()",
+        "        self._namespaces.commit(self._fence, decision.txid, decision.winners)\n"
+        "        self._decide(decision)\n        committed = perf_counter()",
+    ),
+    Mutant(
+        "COMMITTED is written before the namespaces have committed",
+        _WAVES,
+        "        self._namespaces.commit(fence, record.txid, winners)\n        reach",
+        "        self._patience.until_available(lambda: self._spout.write(fence, record.committed()))\n"
+        "        self._namespaces.commit(fence, record.txid, winners)\n        reach",
+    ),
+    Mutant(
+        "sinks publish after COMMITTED is written",
+        _WAVES,
+        "        self._outbox.publish(record, lambda: self._spout.check_claim(fence))\n"
+        "        committed = record.committed()\n"
+        "        self._patience.until_available(lambda: self._spout.write(fence, committed))\n",
+        "        committed = record.committed()\n"
+        "        self._patience.until_available(lambda: self._spout.write(fence, committed))\n"
+        "        self._outbox.publish(record, lambda: self._spout.check_claim(fence))\n",
+    ),
+    Mutant(
+        "a failed round is not rolled back",
+        _WAVES,
+        "        self._namespaces.roll_back(self._next_fence())\n        reach",
+        "        reach",
+    ),
+    Mutant(
+        "every round of a driver has the same fence",
+        _WAVES,
+        "        self._fence = Fence(self._fence.generation, self._fence.seq + 1)\n",
+        "        self._fence = Fence(self._fence.generation, 1)\n",
+    ),
+    Mutant(
+        "the driver claims no new generation",
+        _MEMORY,
+        "self._write(Fence(self._read().books.fence.generation + 1, 0))",
+        "self._write(Fence(max(1, self._read().books.fence.generation), 0))",
+    ),
+    Mutant(
+        "a committed batch is run again",
+        _WAVES,
+        "        return batch.batch_id <= record.batch_id\n",
+        "        return False\n",
+    ),
+    Mutant(
+        "attempts seen downstream are not compared with those that won",
+        _REPORTS,
+        "        if report.seen != expected:",
+        "        if False:",
+    ),
+    Mutant(
+        "a task may report twice",
+        _REPORTS,
+        "        if attempts.setdefault(report.task, report.attempt) != report.attempt:",
+        "        attempts[report.task] = report.attempt\n        if False:",
+    ),
+    Mutant("a missing task is not noticed", _REPORTS, "    if missing:\n", "    if False:\n"),
+    Mutant(
+        "a task does not notice two attempts of one upstream task",
+        _STAGE,
+        "        if self._report.seen.setdefault(source, attempt) != attempt:",
+        "        self._report.seen[source] = attempt\n        if False:",
+    ),
+    Mutant("barriers are not waited for", _STAGE, "        if missing or short:", "        if False:"),
+    Mutant(
+        "a batch that arrives twice is executed twice",
+        _STAGE,
+        "        if message.number < expected:",
+        "        if message.number < expected:\n            yield message\n        if False:",
+    ),
+    Mutant(
+        "a failed attempt still prepares",
+        _STAGE,
+        "            if report.failure is None:\n                self._check_aligned()",
+        "            if True:\n                self._check_aligned()",
+    ),
+    Mutant(
+        "an instance is used again whatever wave it saw last",
+        "engine/instances.py",
+        "    return not isinstance(instance.executor, StatefulBoltExecutor) or instance.attempt == previous",
+        "    return True",
+    ),
+    Mutant(
+        "a stale cache of committed values is used",
+        _KEY_VALUE,
+        "        if unfinished or self._known_at != (scope.committed, scope.winner):",
+        "        if unfinished:",
+    ),
+    Mutant(
+        "values of a wave that did not finish stay in the cache",
+        _KEY_VALUE,
+        "        if unfinished or self._known_at != (scope.committed, scope.winner):",
+        "        if self._known_at != (scope.committed, scope.winner):",
+    ),
+    Mutant(
+        "a task does not look where its namespace stands",
+        _ATTEMPT,
+        "        self._refuse_regressed(head, None)\n",
+        "",
+    ),
+    Mutant(
+        "reads do not see what the attempt has staged",
+        _ATTEMPT,
+        "        return self.scope.attempt if self._slices else None",
+        "        return None",
+    ),
+    Mutant(
+        "an old driver's round is published by a new one",
+        "checkpoint/outbox.py",
+        '    return f"{OUTBOX}/{fence.generation}-{fence.seq}"',
+        '    return f"{OUTBOX}/{fence.generation}-0"',
+    ),
+)

@@ -1,0 +1,193 @@
+"""Simulations by seed: one seed decides the input, the order of all steps, and every fault.
+
+    python -m tests.simulation.simulate --first 0 --seeds 10000      # on all cores; prints what fails, shrunk
+    python -m tests.simulation.simulate --replay 4711                # one seed, with its trace
+
+A seed that fails replays to the same failure, and shrinks to the few faults that it needs.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from os import cpu_count
+from types import SimpleNamespace
+from typing import Annotated, Any
+from unittest import mock
+
+import typer
+
+from anchorbolt.engine import namespaces, stage, startup
+from anchorbolt.faults import observe
+from tests.simulation import topology
+from tests.simulation.choices import Choices
+from tests.simulation.drivers import drive
+from tests.simulation.folder import SimulatedFolder
+from tests.simulation.invariants import Violation
+from tests.simulation.world import World
+
+__all__ = ["Outcome", "run_choices", "run_seed", "run_seeds", "shrink"]
+
+_SHRINK_S = 20.0
+
+
+@dataclass
+class Outcome:
+    """What came of a simulation.
+
+    Attributes:
+        seed: Its seed.
+        failure: Which invariant does not hold; empty where all do.
+        choices: What was chosen.
+        trace: A line for every step, where it was asked for.
+    """
+
+    seed: int
+    failure: str = ""
+    choices: list[int] = field(default_factory=list)
+    trace: list[str] = field(default_factory=list)
+
+
+def run_seed(seed: int, *, traced: bool = False) -> Outcome:
+    """Run the simulation of a seed."""
+    return _run(seed, Choices(seed), traced=traced)
+
+
+def run_choices(choices: Sequence[int], *, traced: bool = False) -> Outcome:
+    """Run the simulation in which these choices are made."""
+    return _run(-1, Choices(0, choices), traced=traced)
+
+
+def _run(seed: int, choices: Choices, *, traced: bool) -> Outcome:
+    with _in_one_thread(World(choices, drive, traced=traced)) as world:
+        try:
+            world.run()
+            failure = ""
+        except Violation as violation:
+            failure = str(violation)
+            if violation.__cause__ is not None:
+                failure += f" ({violation.__cause__})"
+    return Outcome(seed, failure, choices.made, world.trace or [])
+
+
+def shrink(choices: Sequence[int], deadline_s: float = _SHRINK_S) -> list[int]:
+    """Return simpler choices that still break an invariant: as many zeros, and as few choices, as can be found."""
+    best = list(choices)
+    deadline = time.monotonic() + deadline_s
+    size = max(1, len(best) // 2)
+    while time.monotonic() < deadline:
+        before = list(best)
+        for start in range(0, len(best), size):
+            if not any(best[start : start + size]):
+                continue
+            tried = [*best[:start], *[0] * len(best[start : start + size]), *best[start + size :]]
+            outcome = run_choices(tried)
+            if outcome.failure:
+                best = outcome.choices
+            if time.monotonic() > deadline:
+                break
+        if size > 1:
+            size //= 2
+        elif best == before:
+            break
+    while best and best[-1] == 0:
+        best.pop()
+    return best
+
+
+def run_seeds(first: int, seeds: int) -> list[Outcome]:
+    """Run many seeds on all cores; return those that fail."""
+    workers = cpu_count() or 1
+    chunk = max(1, min(250, seeds // (4 * workers)))
+    starts = range(first, first + seeds, chunk)
+    with ProcessPoolExecutor(workers) as pool:
+        found = pool.map(_failures_among, starts, [min(chunk, first + seeds - start) for start in starts])
+        return [outcome for outcomes in found for outcome in outcomes]
+
+
+def _failures_among(first: int, seeds: int) -> list[Outcome]:
+    return [outcome for seed in range(first, first + seeds) if (outcome := run_seed(seed)).failure]
+
+
+@contextmanager
+def _in_one_thread(world: World) -> Iterator[World]:
+    """Have the tested code use the world's files, order and clock, and ids that replay."""
+    ids = random.Random(7)
+
+    def open_folder(location: str) -> SimulatedFolder:
+        return SimulatedFolder(world, location)
+
+    class Inline:
+        """Does what a pool's threads do, one after the other in an order of the world's choosing."""
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            pass
+
+        def map(self, function: Any, *lists: Any) -> list[Any]:
+            calls = list(zip(*lists, strict=False))
+            results: dict[int, Any] = {}
+            failures: dict[int, Exception] = {}
+            waiting = list(range(len(calls)))
+            while waiting:
+                number = waiting.pop(world.choices.pick(len(waiting)))
+                try:
+                    results[number] = function(*calls[number])
+                except Exception as error:
+                    failures[number] = error
+            if failures:
+                raise failures[min(failures)]
+            return [results[number] for number in range(len(calls))]
+
+        def shutdown(self, **_: Any) -> None:
+            pass
+
+    topology.restart_marks()
+    observer = observe(world.at)
+    try:
+        with (
+            mock.patch.object(namespaces, "ThreadPoolExecutor", Inline),
+            mock.patch.object(
+                stage, "uuid", SimpleNamespace(uuid4=lambda: uuid.UUID(int=ids.getrandbits(128)))
+            ),
+            mock.patch.object(startup, "time", SimpleNamespace(sleep=lambda _: world.step("waits"))),
+            mock.patch("anchorbolt.checkpoint.outbox.open_folder", open_folder),
+            mock.patch("anchorbolt.bolts.sink.open_folder", open_folder),
+        ):
+            yield world
+    finally:
+        observe(observer)
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def main(
+    first: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    seeds: Annotated[int, typer.Option(help="How many.")] = 1000,
+    replay: Annotated[int | None, typer.Option(help="Run only this seed, and show its steps.")] = None,
+) -> None:
+    """Simulate the protocol under faults, and shrink what fails."""
+    started = time.monotonic()
+    failed = [run_seed(replay, traced=True)] if replay is not None else run_seeds(first, seeds)
+    if replay is not None:
+        print("\n".join(failed[0].trace))
+        failed = [outcome for outcome in failed if outcome.failure]
+    for outcome in failed[:5]:
+        print(f"\nseed {outcome.seed}: {outcome.failure}")
+        shrunk = run_choices(shrink(outcome.choices), traced=True)
+        print(f"shrunk: {shrunk.failure}\nchoices {shrunk.choices}")
+        print("\n".join(shrunk.trace))
+    number = 1 if replay is not None else seeds
+    print(f"{number} seeds from {first}, {len(failed)} failed, {time.monotonic() - started:.1f} s")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    app()

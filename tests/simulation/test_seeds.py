@@ -1,0 +1,78 @@
+"""Ten thousand simulations, each decided by its seed: no invariant of the protocol is ever broken."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.simulation.choices import Choices
+from tests.simulation.simulate import Outcome, run_choices, run_seed, run_seeds, shrink
+
+SEEDS = int(os.environ.get("ANCHORBOLT_SEEDS", "10000"))
+FIRST = int(os.environ.get("ANCHORBOLT_FIRST_SEED", "0"))
+
+
+def report(outcome: Outcome) -> str:
+    shrunk = run_choices(shrink(outcome.choices), traced=True)
+    trace = "\n".join(shrunk.trace)
+    return f"seed {outcome.seed}: {outcome.failure}\nshrunk to {shrunk.choices}: {shrunk.failure}\n{trace}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_no_seed_breaks_an_invariant() -> None:
+    failed = run_seeds(FIRST, SEEDS)
+    assert not failed, (
+        f"{len(failed)} of {SEEDS} seeds from {FIRST} failed; the first one:\n{report(failed[0])}"
+    )
+
+
+def test_a_seed_replays_step_by_step() -> None:
+    for seed in range(20):
+        first, second = run_seed(seed, traced=True), run_seed(seed, traced=True)
+        assert first.trace == second.trace
+        replayed = run_choices(first.choices, traced=True)
+        assert replayed.trace == first.trace
+
+
+def test_the_seeds_reach_every_kind_of_fault() -> None:
+    wanted = {
+        "is killed": "a driver is killed",
+        "the worker of": "a worker dies",
+        "the request is lost": "a request to the store is lost",
+        "the reply is lost": "a reply of the store is lost",
+        "sent again": "a call is sent twice",
+        "arrives late": "a repeated call arrives late",
+        "by itself": "a late attempt of a task",
+        "both outputs are used": "a stage that Spark ran twice",
+        "is lost": "a message between tasks is lost",
+        "arrives twice": "a message arrives twice",
+        "restored from the past": "a store that went back in time",
+        "driver 2": "a second driver",
+        "ended: Fenced": "an older driver that is fenced off",
+        "ended: StateRegressed": "a halt because the store went back",
+    }
+    seen: set[str] = set()
+    for seed in range(400):
+        trace = "\n".join(run_seed(seed, traced=True).trace)
+        seen |= {text for text in wanted if text in trace}
+    assert not wanted.keys() - seen, [wanted[text] for text in wanted.keys() - seen]
+
+
+def test_zero_is_the_ordinary_course() -> None:
+    outcome = run_choices([], traced=True)
+    assert not outcome.failure
+    assert not any(outcome.choices)
+    assert {line.partition(":")[0].strip() for line in outcome.trace} == {"driver 1"}
+
+
+def test_choices_behind_the_end_of_a_replay_are_zero() -> None:
+    choices = Choices(0, [1, 5])
+    assert [choices.happens(0.0), choices.pick(3), choices.pick(9), choices.happens(1.0)] == [
+        True,
+        2,
+        0,
+        False,
+    ]
+    assert choices.made == [1, 2, 0, 0]

@@ -1,0 +1,122 @@
+"""The topology that is simulated, and what it has to come to, computed without it.
+
+Lines go to two splitters, their words to two counters and to one bolt that remembers the highest mark of each; what the
+counters emit goes to two tasks of a Parquet sink. So there are a plain bolt, two stateful ones fed by one stream, a
+sink behind them, and several tasks of each kind. Every execution of a splitter marks its words with numbers of its own,
+ever higher ones, and the highest is kept: state and rows that stem from different attempts of it can be told apart.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from anchorbolt.bolts import (
+    BaseBasicBolt,
+    BaseStatefulBolt,
+    BasicOutputCollector,
+    OutputCollector,
+    ParquetSink,
+)
+from anchorbolt.context import TopologyContext
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.state_backends import KeyValueState
+from anchorbolt.streams import OutputFieldsDeclarer
+from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.tuples import Tuple
+
+__all__ = ["NAME", "OUT", "Expected", "restart_marks", "simulated_topology"]
+
+NAME = "simulated"
+OUT = "sim://out"
+
+_marks: Iterator[int] = itertools.count(1)
+
+
+def restart_marks() -> None:
+    """Begin to count the marks anew, so that a seed replays exactly."""
+    global _marks
+    _marks = itertools.count(1)
+
+
+class Split(BaseBasicBolt):
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        for word in tup["line"].split():
+            collector.emit((word, next(_marks)))
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word", "mark")
+
+
+class Count(BaseStatefulBolt[KeyValueState[str, Any]]):
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def init_state(self, state: KeyValueState[str, Any]) -> None:
+        self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        word, mark = tup.values
+        count, highest = self.state.get(word, (0, 0))
+        count, mark = count + 1, max(mark, highest)
+        self.state.put(word, (count, mark))
+        self.collector.emit((word, count, mark), anchors=tup)
+        self.collector.ack(tup)
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word", "count", "mark")
+
+
+class Remember(BaseStatefulBolt[KeyValueState[str, Any]]):
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def init_state(self, state: KeyValueState[str, Any]) -> None:
+        self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        word, mark = tup.values
+        _, highest = self.state.get(word, (0, 0))
+        if mark % 7 == 0:  # sometimes remove the entry first: a tombstone in the stage
+            self.state.delete(word)
+        self.state.put(word, (0, max(mark, highest)))
+        self.collector.ack(tup)
+
+
+def simulated_topology() -> Topology:
+    """Return the topology."""
+    builder = TopologyBuilder()
+    builder.set_spout("lines", FeederSpout(["line"]))
+    builder.set_bolt("split", Split(), 2).shuffle_grouping("lines")
+    builder.set_bolt("count", Count(), 2).fields_grouping("split", "word")
+    builder.set_bolt("remember", Remember()).global_grouping("split")
+    schema = pa.schema([("word", pa.string()), ("count", pa.int64()), ("mark", pa.int64())])
+    builder.set_bolt("out", ParquetSink(OUT, schema=schema), 2).fields_grouping("count", "word")
+    return builder.create_topology(NAME)
+
+
+class Expected:
+    """What the topology has to come to over these batches of lines; batch n is transaction n."""
+
+    def __init__(self, batches: Sequence[Sequence[str]]) -> None:
+        self.words = [Counter(word for line in batch for word in line.split()) for batch in batches]
+        self._counts: list[Counter[str]] = [Counter()]
+        for words in self.words:
+            self._counts.append(self._counts[-1] + words)
+
+    def counts(self, txid: int) -> Counter[str]:
+        """Return how often each word has occurred up to and including a transaction; -1 is before the first."""
+        return self._counts[txid + 1]
+
+    def rows(self, txid: int) -> list[tuple[str, int]]:
+        """Return the words and counts that a transaction's rows hold, sorted."""
+        before = self.counts(txid - 1)
+        return sorted(
+            (word, before[word] + number)
+            for word, times in self.words[txid].items()
+            for number in range(1, times + 1)
+        )
