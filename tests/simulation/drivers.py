@@ -93,10 +93,13 @@ class _Runner:
         if world.strikes(0.01):
             world.say(f"{name} runs twice, and both outputs are used")
             again = self._attempt(name, task, wave, rows)
-            places = sorted({(row.level, row.destination) for row in sent + again})
-            other = {place for place in places if world.choices.pick(2)}
-            sent = [row for row in sent if (row.level, row.destination) not in other]
-            sent += [row for row in again if (row.level, row.destination) in other]
+            used = {
+                place: 1 + world.choices.pick(3)
+                for place in sorted({*map(_place, sent), *map(_place, again)})
+            }
+            sent = [row for row in sent if used[_place(row)] != 2] + [
+                row for row in again if used[_place(row)] != 1
+            ]
         return sent
 
     def _attempt(self, name: str, task: TaskKey, wave: Wave, rows: list[Row]) -> list[Row]:
@@ -128,3 +131,7 @@ class _Runner:
             world.say(f"a message to level {twice.level}, partition {twice.destination} arrives twice")
             rows.append(twice)
         return rows
+
+
+def _place(row: Row) -> tuple[int, int]:
+    return row.level, row.destination

@@ -98,6 +98,10 @@ class Invariants:
         foreign = [path for path in self._world.files if path.startswith(OUT) and path not in wanted]
         if foreign:
             raise Violation(f"files that nobody decided were published: {foreign}")
+        self.nothing_staged()
+
+    def nothing_staged(self) -> None:
+        """Check that no namespace keeps an attempt of a wave that is over."""
         for namespace, store in self._world.store.contents.items():
             if store.records:
                 raise Violation(f"{namespace} keeps leftovers: {store.records}")

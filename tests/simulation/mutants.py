@@ -85,7 +85,7 @@ def judge(mutant: Mutant, seeds: int) -> Verdict:
             return Verdict(mutant, f"seed {caught[1]}", caught[2])
         tested = _run(directory, "pytest", "-q", "-x", "-p", "no:cacheprovider", *_MODEL_TESTS)
         failed = _FAILED.search(tested.stdout)
-        return Verdict(mutant, failed[1], failed[2]) if failed else Verdict(mutant, "", "")
+        return Verdict(mutant, failed[1], failed[2] or "") if failed else Verdict(mutant, "", "")
 
 
 def _run(directory: str, *command: str) -> subprocess.CompletedProcess[str]:
@@ -211,12 +211,10 @@ MUTANTS = (
         "        heads = self._namespaces.heads()\n",
     ),
     Mutant(
-        "a new driver decides from what it read before its claim",
-        _WAVES,
-        "        start = survey.after_claim(self._fence)\n",
-        "        self._fence, claimed = NO_FENCE, self._fence\n"
-        "        start = survey.after_claim(claimed)\n        self._fence = claimed\n"
-        "        start = replace(start, plan=replace(start.plan, leftovers=()))\n",
+        "a new driver reads before it raises the fences",
+        "engine/startup.py",
+        "        heads = self._namespaces.raise_fence(fence)\n",
+        "        heads = self._namespaces.heads()\n        self._namespaces.raise_fence(fence)\n",
     ),
     Mutant(
         "COMMITTING is not rolled forward",

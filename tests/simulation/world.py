@@ -28,6 +28,7 @@ __all__ = ["TaskLost", "World"]
 T = TypeVar("T")
 
 _WORDS = ("a", "b", "c", "d", "e", "f")
+_MOVES = {"rollback", "commit", "seal"}
 _MOST_DRIVERS = 30
 _MOST_STEPS = 20_000
 _POINTS = {
@@ -148,7 +149,8 @@ class World:
         """Carry out a call of the store, or lose it, or its reply, or repeat it."""
         what = f"{namespace.partition(':')[2]} {name} {'' if fence is None else tuple(fence)} {told}"
         self.step(what)
-        fault = 1 + self.choices.pick(5) if self.strikes(0.006) else 0
+        # A rollback or a commit that arrives once more, later, is what rounds have fences of their own for.
+        fault = 1 + self.choices.pick(5) if self.strikes(0.02 if name in _MOVES else 0.006) else 0
         if fault == 1:
             self.say(f"the request is lost: {what}")
             raise StateUnavailable(f"simulated: no connection for {name}")
@@ -272,6 +274,8 @@ class World:
                 raise Violation(f"{actor.name} was fenced, and there is no newer driver") from failure
         elif not isinstance(failure, StateUnavailable) and not self._is_excused(failure):
             raise Violation(f"{actor.name} ended with {failure!r}") from failure
+        elif isinstance(failure, WaveFailed) and not self.stage.actors and not self.regressed:
+            self.invariants.nothing_staged()
 
     def _is_excused(self, failure: AnchorboltError) -> bool:
         """A driver may give up a wave that faults struck too often, and one of two may come too early or too late."""
