@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,17 @@ from anchorbolt.checkpoint.outbox import OUTBOX
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.context import TopologyContext
 from anchorbolt.engine import LocalCluster
+from anchorbolt.engine.local import _LocalRunner
+from anchorbolt.engine.namespaces import Namespaces
 from anchorbolt.engine.outbox import Outbox
-from anchorbolt.errors import BoltError, Fenced, QueryChanged, StateRegressed
+from anchorbolt.engine.wave import Wave
+from anchorbolt.errors import BoltError, FaultInjected, Fenced, QueryChanged, StateRegressed, WaveFailed
+from anchorbolt.faults import FaultPoint, Place, observe
 from anchorbolt.files import open_folder
 from anchorbolt.groupings import CustomStreamGrouping, GlobalStreamId
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
+from anchorbolt.state_backends.base import Fence
 from anchorbolt.streams import OutputFieldsDeclarer
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.tuples import Tuple
@@ -264,3 +270,58 @@ def test_the_outbox_keeps_only_the_last_decided_round(tmp_path: Path) -> None:
     topology = word_count(feeder(["a"], ["b"], ["c"]), ParquetSink(str(tmp_path / "out")))
     assert LocalCluster().submit(topology, conf).await_termination(30)
     assert len(list((tmp_path / "checkpoint" / OUTBOX).iterdir())) == 1
+
+
+def test_a_wave_that_fails_for_good_leaves_nothing_staged() -> None:
+    cluster = LocalCluster()
+
+    def fail(place: Place) -> None:
+        if place.point is FaultPoint.ROUND_ENDED:
+            raise FaultInjected("after everything is staged and sealed")
+
+    before = observe(fail)
+    try:
+        handle = cluster.submit(word_count(feeder(["a b c"])), {"topology.max.batch.retries": 0})
+        with pytest.raises(FaultInjected):
+            handle.await_termination(30)
+    finally:
+        observe(before)
+    heads = {name: cluster._memory.open(name).head() for name in cluster._memory.namespaces()}
+    assert len(heads) > 1
+    assert {name: dict(head.attempts) for name, head in heads.items()} == {name: {} for name in heads}
+
+
+def test_what_an_older_driver_stages_until_it_is_fenced_is_rolled_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = LocalCluster()
+    assert cluster.submit(word_count(feeder(["a"])), None).await_termination(30)
+    storage = cluster._memory.open("word-count:count-0")
+    head = storage.head()
+    raise_fence = Namespaces.raise_fence
+
+    def staged_meanwhile(self: Namespaces, fence: Fence) -> Any:
+        storage.stage(
+            Fence(1, 9), head.committed + 1, "f" * 32, head.committed, 0, [(b"a", b"b")], head.codec
+        )
+        return raise_fence(self, fence)
+
+    monkeypatch.setattr(Namespaces, "raise_fence", staged_meanwhile)
+    newer = cluster.submit(word_count(feeder()), None)
+    assert newer.recovery is not None
+    assert newer.recovery.action == "rolled back"
+    assert newer.await_termination(30)
+    assert not storage.head().attempts
+
+
+def test_a_task_that_reports_twice_fails_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_round = _LocalRunner.run_round
+
+    def twice(self: _LocalRunner, wave: Wave) -> Any:
+        reports = list(run_round(self, wave))
+        return [*reports, replace(reports[-1], attempt="f" * 32)]
+
+    monkeypatch.setattr(_LocalRunner, "run_round", twice)
+    handle = LocalCluster().submit(word_count(feeder(["a"])), {"topology.max.batch.retries": 0})
+    with pytest.raises(WaveFailed, match="reported twice"):
+        handle.await_termination(30)

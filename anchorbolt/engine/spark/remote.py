@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 __all__ = ["DEPENDENCIES", "DEPENDENCIES_FOLDER", "RemoteStage"]
@@ -40,7 +40,7 @@ class RemoteStage:
         self._plan = plan
         self._argument = argument
 
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Run one task of the stage; called by Spark on a worker, with the Arrow batches of its partition."""
         _make_importable()
         from anchorbolt.engine.spark import worker

@@ -43,7 +43,7 @@ _frozen = False
 
 
 def run(
-    kind: str, run_id: str, pickled: bytes, argument: Any, batches: Iterator[pa.RecordBatch]
+    kind: str, run_id: str, pickled: bytes, argument: Any, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[Any]:
     """Run one task of a stage.
 
@@ -60,21 +60,21 @@ def run(
 
 
 def _spout(
-    plan: ExecutionPlan, component: str, batches: Iterator[pa.RecordBatch]
+    plan: ExecutionPlan, component: str, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     context = _task_context()
     sources = ((batch.num_rows, [column.to_pylist() for column in batch.columns]) for batch in batches)
     return _to_arrow(run_spout_task(plan, component, context.partitionId(), _wave(context), sources))
 
 
-def _bolts(plan: ExecutionPlan, level: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _bolts(plan: ExecutionPlan, level: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context = _task_context()
     task = plan.levels[level - 1][context.partitionId()]
     return _to_arrow(run_bolt_task(plan, task, _wave(context), _registry, _to_rows(batches)))
 
 
 def _hook(
-    plan: ExecutionPlan, argument: tuple[str, list[tuple[str, int]]], batches: Iterator[pa.RecordBatch]
+    plan: ExecutionPlan, argument: tuple[str, list[tuple[str, int]]], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     context = _task_context()
     action, tasks = argument
@@ -88,7 +88,7 @@ def _hook(
 
 
 def _let_go(
-    plan: ExecutionPlan, argument: None, batches: Iterator[pa.RecordBatch]
+    plan: ExecutionPlan, argument: None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         _registry.let_go_run(plan.run_id)
@@ -98,7 +98,7 @@ def _let_go(
     yield from ()
 
 
-_KINDS: dict[str, Callable[[ExecutionPlan, Any, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]] = {
+_KINDS: dict[str, Callable[[ExecutionPlan, Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]] = {
     "spout": _spout,
     "bolts": _bolts,
     "hook": _hook,
