@@ -20,6 +20,9 @@ from tests.support import no_skips_in_ci
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.redis_server import RedisServer, RedisUser
 
+# Before any test imports it: the conformance suite's assertions show their values.
+pytest.register_assert_rewrite("anchorbolt.testing")
+
 # A failure prints the lines that replay it. No deadline: how fast the machine is decides nothing.
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 # In CI the same examples every time: a submission must not be refused for what another one broke.

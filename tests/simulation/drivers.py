@@ -93,14 +93,20 @@ class _Runner:
         if world.strikes(0.01):
             world.say(f"{name} runs twice, and both outputs are used")
             again = self._attempt(name, task, wave, rows)
-            used = {
-                place: 1 + world.choices.pick(3)
-                for place in sorted({*map(_place, sent), *map(_place, again)})
-            }
-            sent = [row for row in sent if used[_place(row)] != 2] + [
-                row for row in again if used[_place(row)] != 1
-            ]
+            sent = self._mixed(sent, again)
         return sent
+
+    def _mixed(self, first: list[Row], second: list[Row]) -> list[Row]:
+        """For each receiver the output of one attempt, of the other, of both, or now of one and now of the other."""
+        rows = []
+        for place in sorted({*map(_place, first), *map(_place, second)}):
+            one, other = ([row for row in sent if _place(row) == place] for sent in (first, second))
+            chosen = self._world.choices.pick(4)
+            if chosen == 3:
+                rows += one[::2] + other[1::2]
+            else:
+                rows += (one, other, one + other)[chosen]
+        return rows
 
     def _attempt(self, name: str, task: TaskKey, wave: Wave, rows: list[Row]) -> list[Row]:
         for _ in range(_TASK_FAILURES):

@@ -16,7 +16,7 @@ from anchorbolt.state_backends.base import NOTHING_COMMITTED, Fence, Seal
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.memory import _Namespace
 from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
-from tests.simulation.topology import NAME, OUT, Expected
+from tests.simulation.topology import NAME, OUT, SIZE, Expected
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -176,6 +176,11 @@ class Invariants:
     def _check_entries(self, namespace: str, store: _Namespace) -> dict[str, tuple[int, int]]:
         entries = _decoded(store)
         if "count" in namespace:
+            words, _ = entries.pop(SIZE, (0, 0))
+            if words != len(entries):
+                raise Violation(
+                    f"{namespace} at txid {store.books.committed} has {len(entries)} words, not {words}"
+                )
             expected = self._expected.counts(store.books.committed)
             for word, (count, _) in entries.items():
                 if count != expected[word]:

@@ -336,10 +336,7 @@ MUTANTS = (
         "        if message.number < expected:\n            yield message\n        if False:",
     ),
     Mutant(
-        "a failed attempt still prepares",
-        _STAGE,
-        "            if report.failure is None:\n                self._check_aligned()",
-        "            if True:\n                self._check_aligned()",
+        "a failed task is taken for one that has prepared", _REPORTS, "    if failures:\n", "    if False:\n"
     ),
     Mutant(
         "an instance is used again whatever wave it saw last",

@@ -29,10 +29,12 @@ from anchorbolt.streams import OutputFieldsDeclarer
 from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.tuples import Tuple
 
-__all__ = ["NAME", "OUT", "Expected", "restart_marks", "simulated_topology"]
+__all__ = ["NAME", "OUT", "SIZE", "Expected", "restart_marks", "simulated_topology"]
 
 NAME = "simulated"
 OUT = "sim://out"
+SIZE = "#"
+"""Key under which a counter keeps how many words it has; it knows that from a field, too, which must never be stale."""
 
 _marks: Iterator[int] = itertools.count(1)
 
@@ -58,11 +60,15 @@ class Count(BaseStatefulBolt[KeyValueState[str, Any]]):
 
     def init_state(self, state: KeyValueState[str, Any]) -> None:
         self.state = state
+        self.words = state.get(SIZE, (0, 0))[0]
 
     def execute(self, tup: Tuple) -> None:
         word, mark = tup.values
         count, highest = self.state.get(word, (0, 0))
         count, mark = count + 1, max(mark, highest)
+        if count == 1:
+            self.words += 1
+            self.state.put(SIZE, (self.words, 0))
         self.state.put(word, (count, mark))
         self.collector.emit((word, count, mark), anchors=tup)
         self.collector.ack(tup)

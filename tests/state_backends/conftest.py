@@ -12,8 +12,6 @@ from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from tests.support.redis_server import RedisServer
 
-pytest.register_assert_rewrite("anchorbolt.testing")
-
 
 @pytest.fixture
 def memory_provider() -> MemoryStateProvider:
