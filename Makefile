@@ -78,8 +78,9 @@ bench:  ## benchmarks/word_count.py, beside Spark's own transformWithState
 	$(IN_VENV) python benchmarks/word_count.py $(OPTIONS)
 
 .PHONY: crash-test
-crash-test: set-up  ## the campaign of real kills, and SEEDS simulations; ROUNDS=n
+crash-test: set-up  ## ROUNDS=n campaigns of real kills; SEEDS simulations and damaged inputs
 	$(IN_VENV) python -m tests.crash.campaign --rounds "$(ROUNDS)"
+	$(IN_VENV) python -m tests.fuzz.fuzzer --inputs "$(SEEDS)"
 	$(IN_VENV) python -m tests.simulation.simulate --seeds "$(SEEDS)"
 
 .PHONY: lock upgrade

@@ -26,6 +26,7 @@ _MODEL_TESTS = (
     "tests/state_backends/test_memory.py",
     "tests/state_backends/test_transitions.py",
     "tests/state_backends/test_key_value.py",
+    "tests/engine/test_stage.py",
     "tests/engine/test_waves.py",
 )
 

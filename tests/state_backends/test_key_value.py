@@ -293,6 +293,23 @@ def test_puts_alone_do_not_make_memory_grow_with_the_batch() -> None:
     assert len(state) == 5000
 
 
+def test_what_is_known_of_another_attempts_commit_is_forgotten() -> None:
+    provider = committed_store()
+    head = provider.open("n").head()
+    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
+    state.begin(AttemptScope(Fence(1, 2), head.committed + 1, "b" * 32, head.committed, head.winner))
+    known = dict(state.items())
+    key = next(iter(known))
+    assert state[key] == known[key]
+    other: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
+    other.begin(AttemptScope(Fence(1, 3), head.committed + 1, "c" * 32, head.committed, head.winner))
+    other[key] = "changed"
+    other.prepare_commit(head.committed + 1)
+    other.commit(head.committed + 1)
+    state.begin(AttemptScope(Fence(1, 4), head.committed + 2, "d" * 32, head.committed + 1, "c" * 32))
+    assert state[key] == "changed"
+
+
 def test_large_values_that_were_read_do_not_stay_in_memory_for_ever() -> None:
     provider = MemoryStateProvider()
     state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))

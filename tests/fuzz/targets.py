@@ -1,0 +1,138 @@
+"""Everything that decodes bytes which Anchorbolt did not just make itself, and valid examples of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anchorbolt.bolts.sink import SinkFile
+from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
+from anchorbolt.checkpoint.state import CheckpointState, Phase
+from anchorbolt.engine.messages import (
+    BarrierMessage,
+    decode_message,
+    encode_barrier,
+    encode_batch,
+    encode_report,
+)
+from anchorbolt.engine.wave import TaskReport
+from anchorbolt.errors import BoltError
+from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
+from anchorbolt.state_backends.base import Seal
+from anchorbolt.state_backends.encoding import EntryEncoding
+
+__all__ = ["TARGETS", "Target"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A decoder.
+
+    Attributes:
+        name: What it decodes.
+        decode: Decodes bytes; may raise errors of our tree, and nothing else.
+        examples: Valid encodings, to be damaged.
+    """
+
+    name: str
+    decode: Callable[[bytes], Any]
+    examples: Sequence[bytes]
+
+
+_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    2**64,
+    -(2**200),
+    1.5,
+    "text é",
+    b"bytes\x00\xff",
+    [1, [2, [3, []]]],
+    {"a": 1, 2: "b", (1, "c"): None},
+    (1, ("two", (3.0,))),
+    {1, "a", (2, 3)},
+    frozenset({b"x"}),
+    dt.datetime(2026, 11, 21, 12, 30, 1, 5, dt.timezone.utc),
+    dt.date(2026, 2, 28),
+    dt.time(23, 59, 59),
+    dt.timedelta(days=-3, microseconds=7),
+    decimal.Decimal("-12345.678E+30"),
+    uuid.UUID(int=7),
+    complex(1, -2),
+    list(range(300)),
+    {str(number): [number, str(number)] for number in range(40)},
+)
+_JSON: tuple[Any, ...] = (
+    None,
+    1,
+    -2.5e300,
+    "text é",
+    [1, ["a", {"b": None}]],
+    {"a": {"b": [True, False]}},
+)
+_FILE = SinkFile(
+    "out", 1, "file:/checkpoint/anchorbolt/outbox/1-3/out-1.parquet", 12, "word string, count int64"
+)
+_RECORD = DecisionRecord(
+    topology="word-count",
+    state=CheckpointState(7, Phase.COMMITTING),
+    query_id=str(uuid.UUID(int=1)),
+    batch_id=7,
+    offsets_digest="ab" * 32,
+    winners={"word-count:count-0": Winner("a" * 32, 6, Seal(2, 77))},
+    namespaces={"word-count:count-0": Committed(7, "a" * 32), "word-count:count-1": Committed(5, "b" * 32)},
+    outbox=(_FILE,),
+    parallelism={"count": 2},
+    schemas={"out": "word string, count int64"},
+)
+_REPORT = TaskReport(
+    "count", 0, "a" * 32, 9, {("split", 1): "b" * 32}, 10, 20, 300, 4, 5, 0.5, 1.5, 0, 6, Seal(1, 5), _FILE
+)
+_FAILURE = TaskReport(
+    "count",
+    1,
+    "c" * 32,
+    9,
+    failure=BoltError(
+        "it raised", component="count", task_index=1, tuple_text="…", user_traceback="Traceback …"
+    ),
+)
+_MSGPACK, _AS_JSON = MsgpackCodec(), JsonCodec()
+_ENCODING = EntryEncoding("word-count:count-0", _MSGPACK, _MSGPACK)
+_JSON_ENCODING = EntryEncoding("word-count:count-0", _AS_JSON, _AS_JSON)
+
+
+def _entry(encoding: EntryEncoding) -> Callable[[bytes], Any]:
+    def decode(data: bytes) -> Any:
+        key = encoding.key_from(data)
+        return encoding.value_from(key, encoding.held_from(key, data))
+
+    return decode
+
+
+TARGETS = (
+    Target("values as msgpack", unpack, [pack(value) for value in _VALUES]),
+    Target("values as JSON", _AS_JSON.decode, [_AS_JSON.encode(value) for value in _JSON]),
+    Target("entries of a state", _entry(_ENCODING), [pack(value) for value in _VALUES]),
+    Target("entries of a state as JSON", _entry(_JSON_ENCODING), [_AS_JSON.encode(value) for value in _JSON]),
+    Target(
+        "decision records",
+        lambda data: DecisionRecord.decode(data, "a fuzzed store"),
+        [_RECORD.encode(), DecisionRecord().encode(), _RECORD.committed().encode()],
+    ),
+    Target(
+        "messages between tasks",
+        decode_message,
+        [
+            encode_batch(("split", 0), 3, "a" * 32, 0, "default", [("a", 1, None), ("b", 2, 1.5)]),
+            encode_barrier(BarrierMessage(("split", 0), "a" * 32, 7, 3)),
+            encode_report(_REPORT),
+            encode_report(_FAILURE),
+        ],
+    ),
+)
