@@ -145,7 +145,8 @@ class RedisStateStorage(StateStorage):
         return self._head(self._run(scripts.HEAD))
 
     def claim(self) -> Fence:
-        """See `StateStorage.claim`."""
+        """See `StateStorage.claim`. Raises `ConfigError` where the server may evict what is kept in it."""
+        self._refuse_eviction()
         return Fence(self._run(scripts.CLAIM), 0)
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
@@ -258,6 +259,19 @@ class RedisStateStorage(StateStorage):
         client, self._client = self._client, None
         if client is not None:
             client.release()
+
+    def _refuse_eviction(self) -> None:
+        try:
+            memory = self._connected.command(self.namespace, "INFO", "memory")
+        except ConfigError:  # a user without the right to ask; a wrong password shows at the next call
+            return
+        if memory.get("maxmemory") and str(memory.get("maxmemory_policy", "")).startswith("allkeys"):
+            raise ConfigError(
+                f"{self._connected.server} drops keys when its memory is full (maxmemory-policy "
+                f"{memory['maxmemory_policy']}), so state would be lost. Set it to noeviction: "
+                "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf.",
+                key="topology.state.provider.config",
+            )
 
     @property
     def _connected(self) -> RedisClient:

@@ -106,6 +106,11 @@ class RedisClient:
             **encryption,
         )
 
+    @property
+    def server(self) -> RedisServer:
+        """Where it connects to."""
+        return self._server
+
     @classmethod
     def acquire(cls, server: RedisServer) -> RedisClient:
         """Return this process's client for `server`. Connects to nothing yet.

@@ -221,3 +221,28 @@ def test_a_server_without_memory_is_named_and_still_takes_what_was_decided(start
         assert entries(storage) == {b"a": b"2"}
         client.config_set("maxmemory", "0")
         committed(storage, [(b"a", b"3")], txid=2, base=1)
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random"])
+def test_a_server_that_would_evict_state_is_refused_before_anything_is_written(
+    start_redis: StartRedis, policy: str
+) -> None:
+    server = start_redis(maxmemory="50mb", maxmemory_policy=policy)
+    error = refusal(RedisStateProvider(server.host, server.port))
+    assert isinstance(error, ConfigError)
+    assert policy in str(error)
+    assert "noeviction" in str(error)
+    with server.client() as client:
+        assert client.dbsize() == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"maxmemory": "50mb", "maxmemory_policy": "volatile-lru"}, {"maxmemory_policy": "allkeys-lru"}],
+)
+def test_a_server_that_does_not_evict_our_keys_is_taken(
+    start_redis: StartRedis, options: dict[str, str]
+) -> None:
+    server = start_redis(**options)
+    with closing(RedisStateProvider(server.host, server.port).open(NS)) as storage:
+        assert storage.claim().generation == 1
