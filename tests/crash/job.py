@@ -14,19 +14,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from anchorbolt.bolts import (
-    BaseBasicBolt,
-    BaseStatefulBolt,
-    BasicOutputCollector,
-    OutputCollector,
-    ParquetSink,
-)
-from anchorbolt.context import TopologyContext
+from anchorbolt.bolts import ParquetSink
 from anchorbolt.spouts import StreamSpout
-from anchorbolt.state_backends import KeyValueState
-from anchorbolt.streams import OutputFieldsDeclarer
 from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.tuples import Tuple
+from tests.engine.jobs import CountWords, SplitSentence
 
 __all__ = ["NAME", "expected_counts", "expected_rows", "topology", "write_waves"]
 
@@ -34,34 +26,7 @@ NAME = "crash"
 _WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 
 
-class Split(BaseBasicBolt):
-    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
-        for word in tup["line"].split():
-            collector.emit((word,))
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("word")
-
-
-class Count(BaseStatefulBolt[KeyValueState[str, int]]):
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def init_state(self, state: KeyValueState[str, int]) -> None:
-        self.counts = state
-
-    def execute(self, tup: Tuple) -> None:
-        word = tup["word"]
-        count = self.counts.get(word, 0) + 1
-        self.counts.put(word, count)
-        self.collector.emit((word, count), anchors=tup)
-        self.collector.ack(tup)
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("word", "count")
-
-
-class Lengths(Count):
+class Lengths(CountWords):
     """Counts by the length of the word, in hooks of its own, too."""
 
     def pre_prepare(self, txid: int) -> None:
@@ -87,9 +52,9 @@ def topology(conf: Mapping[str, Any]) -> Topology:
         return spark.readStream.option("maxFilesPerTrigger", 1).text(source)
 
     builder = TopologyBuilder()
-    builder.set_spout("lines", StreamSpout(lines, fields=["line"]))
-    builder.set_bolt("split", Split(), 2).shuffle_grouping("lines")
-    builder.set_bolt("count", Count(), 2).fields_grouping("split", "word")
+    builder.set_spout("lines", StreamSpout(lines, fields=["sentence"]))
+    builder.set_bolt("split", SplitSentence(), 2).shuffle_grouping("lines")
+    builder.set_bolt("count", CountWords(), 2).fields_grouping("split", "word")
     builder.set_bolt("lengths", Lengths()).global_grouping("split")
     builder.set_bolt("out", ParquetSink("out"), 2).fields_grouping("count", "word")
     return builder.create_topology(NAME)

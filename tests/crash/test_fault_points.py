@@ -18,7 +18,7 @@ from tests.crash.outcome import differences
 from tests.crash.plans import IN_RECOVERY, ON_DRIVER, ON_WORKERS, kills, waves_for
 from tests.support.redis_server import DURABLE
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture

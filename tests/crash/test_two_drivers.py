@@ -20,7 +20,7 @@ from anchorbolt.faults import FaultPoint
 from tests.crash.job import write_waves
 from tests.crash.outcome import differences
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 120
