@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 __all__ = ["set_up_logging"]
+
+if TYPE_CHECKING:
+    _Handler = logging.StreamHandler[TextIO]
+else:  # on Python 3.10 it cannot be subscripted
+    _Handler = logging.StreamHandler
 
 
 def set_up_logging(*, verbose: bool) -> None:
@@ -24,7 +29,7 @@ def set_up_logging(*, verbose: bool) -> None:
     logging.getLogger("py4j").setLevel(logging.WARNING if verbose else logging.CRITICAL)
 
 
-class _StandardError(logging.StreamHandler[TextIO]):
+class _StandardError(_Handler):
     """Asks for the stream each time, so that the live display can put a record above its own line."""
 
     def __init__(self) -> None:
