@@ -11,6 +11,7 @@ BEFORE_THE_START = {
     exit_codes.JOB_FAILED: {
         "AnchorboltError",
         "BoltError",
+        "FaultInjected",
         "WaveFailed",
         "SerializationError",
         "UnsupportedValue",
