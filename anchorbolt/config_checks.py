@@ -33,6 +33,8 @@ _INNER_MODELS: dict[str, type[BaseModel]] = {
     f"{PROVIDER_CONFIG}.jedisPoolConfig.tls": TlsConfig,
 }
 _M = TypeVar("_M", bound=BaseModel)
+_MISSPELT = 0.9
+"""How alike a key of the author's own and a known one may not be, as `difflib` measures it."""
 
 
 def check_keys(keys: Iterable[str]) -> None:
@@ -43,7 +45,15 @@ def check_keys(keys: Iterable[str]) -> None:
     """
     for key in keys:
         prefix, dot, _ = key.partition(".")
-        if prefix not in _PREFIXES or key in _OURS or key in STORM_KEYS:
+        if key in _OURS or key in STORM_KEYS:
+            continue
+        if prefix not in _PREFIXES:
+            if dot and (near := get_close_matches(key.lower(), [*_OURS, *STORM_KEYS], n=1, cutoff=_MISSPELT)):
+                raise ConfigError(
+                    f"the key {key!r} is not known, and too near to one that is. Did you mean {near[0]!r}? If it is a "
+                    "key of your own, name it otherwise.",
+                    key=key,
+                )
             continue
         if not dot:
             raise ConfigError(

@@ -44,8 +44,8 @@ def pack(value: Any) -> bytes:
         raise
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise UnsupportedValue(
-            f"cannot encode a value of type {type(value).__name__}: {error}. Use plain values "
-            f"nested at most {MAX_DEPTH} deep."
+            f"cannot encode a value of type {type(value).__name__}: {str(error).rstrip('. ')}. Use plain values, "
+            "nested less deep, and none that holds itself."
         ) from error
 
 
@@ -71,7 +71,7 @@ def unpack(data: bytes) -> Any:
         msgpack.exceptions.UnpackException,
     ) as error:
         raise SerializationError(
-            f"cannot decode {len(data)} bytes as msgpack: {error or type(error).__name__}"
+            f"cannot decode {len(data)} bytes as msgpack: {str(error) or type(error).__name__}"
         ) from error
 
 

@@ -107,7 +107,8 @@ def raise_bolt_error(context: TopologyContext, hook: str, tup: Tuple | None, err
     if isinstance(error, StateError):
         raise error
     shown = traceback.TracebackException(type(error), error, _users_frames(error.__traceback__))
-    text = "".join(shown.format()).rstrip()
+    # What an error of ours was raised from is our own business, and would stand first.
+    text = "".join(shown.format(chain=not isinstance(error, AnchorboltError))).rstrip()
     while_on = "" if tup is None else f", on the tuple {tup!r}"
     raise BoltError(
         f"{text}\n\nraised by bolt {context.this_component_id!r}, task {context.this_task_index}, in {hook}{while_on}."

@@ -5,12 +5,13 @@ It is driven by the engine's waves and decides nothing itself: see `state` and `
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.errors import Fenced, StateRegressed
 from anchorbolt.serialization import MsgpackCodec
-from anchorbolt.state_backends.base import Fence, StateStorage
+from anchorbolt.state_backends.base import START_OVER, Fence, NamespaceHead, StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding
 
 __all__ = ["CHECKPOINT_SPOUT_ID", "STATE_KEY", "CheckpointSpout", "DecisionCopy"]
@@ -47,6 +48,27 @@ class CheckpointSpout:
     def claim(self) -> Fence:
         """Take a new generation; from here on an older driver is fenced off this record."""
         return self._storage.claim()
+
+    def check_generation(self, heads: Mapping[str, NamespaceHead]) -> None:
+        """Make sure that no namespace knows of a driver that this one does not: it claims first, then fences them.
+
+        Args:
+            heads: Where the namespaces stood, read before this call.
+
+        Raises:
+            StateRegressed: One does.
+        """
+        known = self._storage.head().fence.generation
+        for namespace, head in heads.items():
+            if head.fence.generation > known:
+                raise StateRegressed(
+                    f"namespace {namespace!r} was written by driver generation {head.fence.generation}, but "
+                    f"{self._storage.namespace!r} knows only {known}: it went back in time or lost data. Nothing was "
+                    f"written. {START_OVER}.",
+                    namespace=self._storage.namespace,
+                    expected=f"generation {head.fence.generation}",
+                    found=f"generation {known}",
+                )
 
     def load(self) -> tuple[DecisionRecord | None, DecisionRecord | None]:
         """Read the record in the store, and its copy; None where there is none."""

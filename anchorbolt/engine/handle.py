@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
 from anchorbolt.engine.plan import ExecutionPlan
 from anchorbolt.engine.reports import RecoveryReport, WaveReport
-from anchorbolt.errors import ConfigError
+from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.serialization import codec_named
 from anchorbolt.state_backends.encoding import EntryEncoding
 
@@ -94,6 +94,24 @@ class RunHandle:
 
         Raises:
             ConfigError: The topology has no such stateful bolt.
+            StateError: It has keys that are different in the state and equal in a dict, such as `1`, `1.0` and `True`;
+                `state_items` yields them all.
+        """
+        entries: dict[Any, Any] = {}
+        for key, value in self.state_items(component):
+            if key in entries:
+                raise StateError(
+                    f"bolt {component!r} has several keys that a dict takes for {key!r}: 1, 1.0 and True are different "
+                    "keys in the state. Read them by state_items(component)."
+                )
+            entries[key] = value
+        return entries
+
+    def state_items(self, component: str) -> Iterator[tuple[Any, Any]]:
+        """Yield the committed entries of a stateful bolt, task by task, page by page; see `state`.
+
+        Raises:
+            ConfigError: The topology has no such stateful bolt.
         """
         plan = self._plan
         if component not in plan.stateful_bolts:
@@ -101,7 +119,6 @@ class RunHandle:
                 f"{component!r} is no stateful bolt of {plan.topology!r}. Name one of: "
                 f"{', '.join(plan.stateful_bolts) or '(there is none)'}."
             )
-        entries: dict[Any, Any] = {}
         settings = plan.settings
         for index in range(plan.parallelism(component)):
             namespace = plan.namespace(component, index)
@@ -113,10 +130,9 @@ class RunHandle:
                 for page in storage.scan():
                     for key_data, data in page:
                         key = encoding.key_from(key_data)
-                        entries[key] = encoding.value_from(key, encoding.held_from(key, data))
+                        yield key, encoding.value_from(key, encoding.held_from(key, data))
             finally:
                 storage.close()
-        return entries
 
     def _interrupt(self) -> bool:
         """Make the engine notice `_stop_requested`; return whether this thread may wait for the end."""

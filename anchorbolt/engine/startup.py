@@ -69,7 +69,9 @@ class Survey:
             before = self._patience.until_available(self._spout.load)
             try:
                 self._check_records(*before, query_id, accept_new=accept_new)
-                self._judge(*before, self._namespaces.heads())
+                heads = self._namespaces.heads()
+                self._judge(*before, heads)
+                self._patience.until_available(lambda: self._spout.check_generation(heads))  # noqa: B023 - at once
                 return
             except (StateRegressed, CodecMismatch):
                 after = self._patience.until_available(self._spout.load)

@@ -208,7 +208,9 @@ class WaveCoordinator:
                 self._abandon_round(wave)
                 if isinstance(error, _FINAL) or rounds > self._max_retries:
                     raise
-                _log.warning("txid %d failed in round %d and is tried again: %s", state.txid, rounds, error)
+                # The last line says who failed and on what; the whole is shown if it fails for good.
+                reason = error.message.rstrip().rpartition("\n")[2]
+                _log.warning("txid %d failed in round %d and is tried again: %s", state.txid, rounds, reason)
         decided = perf_counter()
         self._decide(decision)
         committed = perf_counter()

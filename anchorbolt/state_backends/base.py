@@ -24,6 +24,7 @@ from zlib import crc32
 __all__ = [
     "NOTHING_COMMITTED",
     "NO_FENCE",
+    "START_OVER",
     "Fence",
     "NamespaceHead",
     "Seal",
@@ -48,6 +49,12 @@ class Fence(NamedTuple):
     generation: int
     seq: int
 
+
+START_OVER = (
+    "Restore the state store and the checkpoint location from backups of one moment; or, to start over without the "
+    "state, delete both"
+)
+"""What to do where the store holds something else than was written, for messages."""
 
 NO_FENCE = Fence(0, 0)
 """The fence of a namespace that nobody has written to."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from anchorbolt.errors import SerializationError, StateCorrupted, UnsupportedValue
 from anchorbolt.serialization import Codec
+from anchorbolt.state_backends.base import START_OVER
 
 __all__ = ["ABSENT", "EncodedValue", "EntryEncoding", "HeldKey"]
 
@@ -127,8 +128,8 @@ class EntryEncoding:
             return self._key_codec.decode(data)
         except SerializationError as error:
             raise StateCorrupted(
-                f"state {self._namespace!r}: the key {_shown(data)} cannot be decoded: {error}. "
-                "Restore the namespace from a backup.",
+                f"state {self._namespace!r}: the key {_shown(data)} cannot be decoded: "
+                f"{str(error).rstrip('. ')}. {START_OVER}.",
                 namespace=self._namespace,
             ) from error
 
@@ -149,8 +150,8 @@ class EntryEncoding:
             return self._value_codec.decode(data)
         except SerializationError as error:
             raise StateCorrupted(
-                f"state {self._namespace!r}: the value of key {_shown(key)} cannot be decoded: {error}. "
-                "Restore the namespace from a backup.",
+                f"state {self._namespace!r}: the value of key {_shown(key)} cannot be decoded: "
+                f"{str(error).rstrip('. ')}. {START_OVER}.",
                 namespace=self._namespace,
             ) from error
 

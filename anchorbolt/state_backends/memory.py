@@ -12,7 +12,7 @@ from anchorbolt.state_backends import transitions
 from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StateProvider, StateStorage
 from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
 
-__all__ = ["MemoryStateProvider"]
+__all__ = ["MemoryStateProvider", "MemoryStateStorage"]
 
 
 @dataclass

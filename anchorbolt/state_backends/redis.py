@@ -29,6 +29,7 @@ from anchorbolt.secret import Secret
 from anchorbolt.state_backends import redis_scripts as scripts
 from anchorbolt.state_backends import transitions
 from anchorbolt.state_backends.base import (
+    START_OVER,
     Fence,
     NamespaceHead,
     Seal,
@@ -351,8 +352,7 @@ class RedisStateStorage(StateStorage):
 
     def _corrupted(self, suffix: str) -> StateCorrupted:
         return StateCorrupted(
-            f"{self.namespace}{suffix} in Redis is not what Anchorbolt writes: restore it from a backup, or delete the "
-            "keys of this namespace and start the topology anew",
+            f"{self.namespace}{suffix} in Redis is not what Anchorbolt writes. {START_OVER}",
             namespace=self.namespace,
         )
 

@@ -32,6 +32,7 @@ from redis.retry import Retry
 
 from anchorbolt.errors import AnchorboltError, ConfigError, StateCorrupted, StateError, StateUnavailable
 from anchorbolt.secret import Secret
+from anchorbolt.state_backends.base import START_OVER
 
 __all__ = ["RedisClient", "RedisServer", "RedisTls"]
 
@@ -207,8 +208,8 @@ class RedisClient:
             return ConfigError(f"{server} has no database {server.database}: choose a lower one", key=_KEY)
         if said("WRONGTYPE", "not an integer", "Bad data", "Missing bytes"):
             return StateCorrupted(
-                f"{server} holds something under a key of {namespace} that Anchorbolt did not write ({text}): restore "
-                "it from a backup, or use another database or prefix",
+                f"{server} holds something under a key of {namespace} that Anchorbolt did not write ({text}). "
+                f"{START_OVER}; where it is somebody else's, use another database or prefix",
                 namespace=namespace,
             )
         if isinstance(error, BusyLoadingError):

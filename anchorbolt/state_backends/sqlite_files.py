@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateUnavailable, UnsupportedValue
+from anchorbolt.state_backends.base import START_OVER
 
 __all__ = ["SqliteFile"]
 
@@ -92,8 +93,7 @@ class SqliteFile:
     def corrupted(self, what: str) -> StateCorrupted:
         """Return the error for content that Anchorbolt cannot have written."""
         return StateCorrupted(
-            f"{self._path}: {what}. Restore the state directory from a backup, or move the file away and start the "
-            "topology anew",
+            f"{self._path}: {what}. {START_OVER}",
             namespace=self._namespace,
         )
 

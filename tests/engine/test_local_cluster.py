@@ -16,7 +16,7 @@ from anchorbolt.bolts import BaseRichBolt, BaseStatefulBolt, OutputCollector, Pa
 from anchorbolt.context import TopologyContext
 from anchorbolt.engine.handle import RunHandle, RunStatus
 from anchorbolt.engine.local import LocalCluster
-from anchorbolt.errors import BoltError, StateRegressed, TopologyError, UnsupportedValue
+from anchorbolt.errors import BoltError, StateError, StateRegressed, TopologyError, UnsupportedValue
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams import OutputFieldsDeclarer
@@ -312,3 +312,44 @@ def test_two_topologies_share_a_sqlite_directory_without_touching_each_other(tmp
 
 def location(tmp_path: Path, name: str) -> dict[str, str]:
     return {"topology.checkpoint.location": str(tmp_path / "checkpoint" / name)}
+
+
+class ThreeOnes(BaseStatefulBolt[KeyValueState[Any, str]]):
+    """Keeps three entries whose keys a dict takes for one."""
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def init_state(self, state: KeyValueState[Any, str]) -> None:
+        self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        self.state.put_many([(1, "int"), (1.0, "float"), (True, "bool")])
+        self.collector.ack(tup)
+
+
+def test_keys_that_a_dict_takes_for_one_are_not_dropped_in_silence() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", FeederSpout(["sentence"], [[("a",)]]))
+    builder.set_bolt("ones", ThreeOnes()).global_grouping("sentences")
+    handle = LocalCluster().submit(builder.create_topology("ones"))
+    assert handle.await_termination(30)
+    with pytest.raises(StateError, match="state_items"):
+        handle.state("ones")
+    assert sorted(map(repr, handle.state_items("ones"))) == ["(1, 'int')", "(1.0, 'float')", "(True, 'bool')"]
+
+
+def test_an_error_of_ours_that_leaves_a_bolt_shows_the_bolts_own_lines_only() -> None:
+    class PutsAnObject(ThreeOnes):
+        def execute(self, tup: Tuple) -> None:
+            self.state.put("key", object())
+
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", FeederSpout(["sentence"], [[("a",)]]))
+    builder.set_bolt("puts", PutsAnObject()).global_grouping("sentences")
+    handle = LocalCluster().submit(builder.create_topology("puts"), {"topology.max.batch.retries": 0})
+    with pytest.raises(BoltError) as caught:
+        handle.await_termination(30)
+    assert "direct cause" not in caught.value.message
+    assert "_packer" not in caught.value.message
+    assert caught.value.message.index("test_local_cluster.py") < caught.value.message.index("key_value.py")

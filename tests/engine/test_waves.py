@@ -28,6 +28,7 @@ from anchorbolt.groupings import CustomStreamGrouping, GlobalStreamId
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.base import Fence
+from anchorbolt.state_backends.memory import MemoryStateStorage
 from anchorbolt.streams import OutputFieldsDeclarer
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.tuples import Tuple
@@ -325,3 +326,40 @@ def test_a_task_that_reports_twice_fails_the_round(monkeypatch: pytest.MonkeyPat
     handle = LocalCluster().submit(word_count(feeder(["a"])), {"topology.max.batch.retries": 0})
     with pytest.raises(WaveFailed, match="reported twice"):
         handle.await_termination(30)
+
+
+def test_each_round_of_a_wave_has_a_higher_fence_than_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    fences: list[Fence] = []
+    stage = MemoryStateStorage.stage
+
+    def noted(self: MemoryStateStorage, fence: Fence, *rest: Any) -> Any:
+        fences.append(fence)
+        return stage(self, fence, *rest)
+
+    monkeypatch.setattr(MemoryStateStorage, "stage", noted)
+    failures = [FaultInjected("once"), FaultInjected("twice")]
+
+    def fail(place: Place) -> None:
+        if place.point is FaultPoint.ROUND_ENDED and failures:
+            raise failures.pop()
+
+    before = observe(fail)
+    try:
+        assert LocalCluster().submit(word_count(feeder(["a"], ["b"])), None).await_termination(30)
+    finally:
+        observe(before)
+    assert len(fences) == 4, "three rounds of the first wave, one of the second"
+    assert fences == sorted(set(fences))
+
+
+def test_a_lost_claim_is_a_store_that_lost_data_not_another_driver() -> None:
+    cluster = LocalCluster()
+    for word in "ab":
+        assert cluster.submit(word_count(feeder([word])), None).await_termination(30)
+    spout = cluster._memory._namespaces["word-count:$checkpointspout-0"]
+    before = {name: cluster._memory.open(name).head() for name in cluster._memory.namespaces()}
+    spout.books = replace(spout.books, fence=Fence(0, 0))
+    with pytest.raises(StateRegressed, match="knows only 0"):
+        cluster.submit(word_count(feeder(["c"])), None)
+    spout.books = replace(spout.books, fence=before["word-count:$checkpointspout-0"].fence)
+    assert {name: cluster._memory.open(name).head() for name in cluster._memory.namespaces()} == before

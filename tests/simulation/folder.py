@@ -68,6 +68,9 @@ class _File(io.BytesIO):
         self._world = world
         self._path = path
 
+    def __del__(self) -> None:
+        """Nothing: what the garbage collector finds, and when, is no step of anybody's."""
+
     def close(self) -> None:
         if self.closed or self._world.is_unwinding:
             return  # a killed process closes nothing

@@ -46,6 +46,21 @@ def test_unknown_key_names_the_nearest_known_one(key: str, nearest: str) -> None
         assert f"unknown configuration key {key!r}. Did you mean {nearest!r}?" in error.message
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "topolgy.state.provider",
+        "Topology.state.provider",
+        "toplogy.max.batch.retries",
+        "topolgy.state.provder",
+    ],
+)
+def test_a_key_of_ones_own_that_is_a_misspelt_known_one_is_refused(key: str) -> None:
+    for error in (refusal({key: "redis"}), refusal(overrides=[f"{key}=redis"])):
+        assert error.key == key
+        assert "Did you mean 'topology." in error.message
+
+
 def test_unknown_key_like_no_other_tells_how_to_name_ones_own() -> None:
     error = refusal({"anchorbolt.xyzzy": 1})
     assert "must not start with 'topology.'" in error.message

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import sys
 
 import pyspark
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from anchorbolt.errors import PlatformError
+from anchorbolt.errors import ConfigError, PlatformError
 from anchorbolt.fault_folder import FAULTS_VARIABLE
 
 __all__ = ["MINIMUM_SPARK", "build_session", "check_platform", "engine_session"]
@@ -42,6 +44,9 @@ _ENGINE = {
 }
 
 
+_MASTER = re.compile(r"local(\[.+\]|-cluster\[.+\])?|yarn|(spark|k8s|mesos)://.+")
+
+
 def check_platform() -> None:
     """Refuse a PySpark that is too old.
 
@@ -65,9 +70,15 @@ def build_session(app_name: str, master: str | None = None) -> SparkSession:
         master: Spark master; by default what spark-submit set, else `local[*]`.
 
     Raises:
-        PlatformError: PySpark is too old, or Java is missing or does not start.
+        ConfigError: `master` is none.
+        PlatformError: PySpark is too old, or Java is missing or does not start, or the master does not answer.
     """
     check_platform()
+    if master is not None and not _MASTER.fullmatch(master):
+        raise ConfigError(
+            f"{master!r} is no Spark master. Use local[*], local[2], spark://HOST:PORT, yarn or k8s://…",
+            key="master",
+        )
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
@@ -86,7 +97,10 @@ def build_session(app_name: str, master: str | None = None) -> SparkSession:
         builder = builder.config(f"spark.executorEnv.{FAULTS_VARIABLE}", os.environ[FAULTS_VARIABLE])
     for key, value in {**_STATIC, **_LOCAL_CHECKPOINT}.items():
         builder = builder.config(key, value)
-    if not submitted and shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
+    java_home = os.environ.get("JAVA_HOME")
+    if not submitted and java_home and shutil.which("java", path=os.path.join(java_home, "bin")) is None:
+        raise PlatformError(_NO_JAVA.format(f"JAVA_HOME is {java_home}, where there is no bin/java"))
+    if not submitted and shutil.which("java") is None and not java_home:
         raise PlatformError(_NO_JAVA.format("neither JAVA_HOME is set nor is there a java on the PATH"))
     try:
         session: SparkSession = builder.getOrCreate()
@@ -96,6 +110,14 @@ def build_session(app_name: str, master: str | None = None) -> SparkSession:
                 _NO_JAVA.format("it ended before Spark could use it; see its output above")
             ) from error
         raise PlatformError(f"Spark could not be started: {error}") from error
+    except (
+        Py4JError
+    ) as error:  # the JVM is there; what it raised is in its output, and the reason on the first line
+        reason = str(error).partition("\n\tat ")[0].strip()
+        raise PlatformError(
+            f"Spark could not be started on master {master or 'of spark-submit'}: {reason}. Check that the master "
+            "runs, and its host and port."
+        ) from error
     except (FileNotFoundError, PermissionError) as error:
         raise PlatformError(_NO_JAVA.format(f"{error}")) from error
     session.sparkContext.setLogLevel("WARN")
