@@ -110,10 +110,9 @@ def build_session(app_name: str, master: str | None = None) -> SparkSession:
                 _NO_JAVA.format("it ended before Spark could use it; see its output above")
             ) from error
         raise PlatformError(f"Spark could not be started: {error}") from error
-    except (
-        Py4JError
-    ) as error:  # the JVM is there; what it raised is in its output, and the reason on the first line
-        reason = str(error).partition("\n\tat ")[0].strip()
+    except Py4JError as error:  # its first line is py4j's own, the second names the JVM's exception
+        lines = [line.lstrip(": ") for line in str(error).splitlines() if line.strip()]
+        reason = lines[min(1, len(lines) - 1)] if lines else type(error).__name__
         raise PlatformError(
             f"Spark could not be started on master {master or 'of spark-submit'}: {reason}. Check that the master "
             "runs, and its host and port."
