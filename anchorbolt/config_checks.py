@@ -48,10 +48,10 @@ def check_keys(keys: Iterable[str]) -> None:
         if key in _OURS or key in STORM_KEYS:
             continue
         if prefix not in _PREFIXES:
-            if dot and (near := get_close_matches(key.lower(), [*_OURS, *STORM_KEYS], n=1, cutoff=_MISSPELT)):
+            if dot and (nearest := _nearest(key.lower(), [*_OURS, *STORM_KEYS], _MISSPELT)):
                 raise ConfigError(
-                    f"the key {key!r} is not known, and too near to one that is. Did you mean {near[0]!r}? If it is a "
-                    "key of your own, name it otherwise.",
+                    f"the key {key!r} is not known, and too near to one that is.{nearest} If it is a key of your own, "
+                    "name it otherwise.",
                     key=key,
                 )
             continue
@@ -160,6 +160,6 @@ def _later(what: str, key: str) -> ConfigError:
     return ConfigError(f"{what} is not in this version yet. Use one of {', '.join(PROVIDERS)}.", key=key)
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    matches = get_close_matches(name, list(known), n=1)
+def _nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    matches = get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" Did you mean {matches[0]!r}?" if matches else ""

@@ -139,10 +139,8 @@ class SinkExecutor:
 
     def close(self) -> None:
         """Let go of an unfinished file, which nobody will read; the driver removes it."""
-        for unfinished in (
-            self._writer,
-            self._stream,
-        ):  # a writer that outlives its stream complains on stderr
+        # The writer first: one that outlives its stream complains on stderr.
+        for unfinished in (self._writer, self._stream):
             if unfinished is not None:
                 with suppress(OSError):
                     unfinished.close()

@@ -13,7 +13,7 @@ from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state import Action, CheckpointState, Phase
 from anchorbolt.errors import BoltError, QueryChanged, StateRegressed, TopologyError
-from anchorbolt.state_backends.base import NOTHING_COMMITTED, NamespaceHead
+from anchorbolt.state_backends.base import NOTHING_COMMITTED, START_OVER, NamespaceHead
 
 __all__ = [
     "RecoveryPlan",
@@ -26,10 +26,7 @@ __all__ = [
 ]
 
 _NEVER = Committed(NOTHING_COMMITTED, "")
-_RESTORE = (
-    "Nothing was written. Restore the store and the checkpoint location from backups of one moment; or, to start over "
-    "without the state, delete both."
-)
+_RESTORE = f"Nothing was written. {START_OVER}."
 
 
 @dataclass(frozen=True)

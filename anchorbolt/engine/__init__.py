@@ -5,8 +5,9 @@ They are imported when they are first named: a Spark worker needs neither, and `
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from anchorbolt.lazy import lazy_names
 
 if TYPE_CHECKING:
     from anchorbolt.engine.handle import RunHandle
@@ -15,14 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LocalCluster", "RunHandle", "SparkCluster"]
 
-_PLACES = {
-    "LocalCluster": "anchorbolt.engine.local",
-    "RunHandle": "anchorbolt.engine.handle",
-    "SparkCluster": "anchorbolt.engine.spark.cluster",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PLACES:
-        return getattr(import_module(_PLACES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "LocalCluster": "anchorbolt.engine.local",
+        "RunHandle": "anchorbolt.engine.handle",
+        "SparkCluster": "anchorbolt.engine.spark.cluster",
+    },
+)

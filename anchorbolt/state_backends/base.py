@@ -51,8 +51,8 @@ class Fence(NamedTuple):
 
 
 START_OVER = (
-    "Restore the state store and the checkpoint location from backups of one moment; or, to start over without the "
-    "state, delete both"
+    "Restore the store and the checkpoint location from backups of one moment; or, to start over without the state, "
+    "delete both"
 )
 """What to do where the store holds something else than was written, for messages."""
 

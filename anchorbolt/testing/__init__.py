@@ -5,8 +5,9 @@ They are imported when they are first named: the conformance suite needs pytest,
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from anchorbolt.lazy import lazy_names
 
 if TYPE_CHECKING:
     from anchorbolt.engine.local import LocalCluster
@@ -30,21 +31,18 @@ __all__ = [
     "Victim",
 ]
 
-_PLACES = {
-    "CrashReport": "anchorbolt.testing.crash",
-    "CrashRunner": "anchorbolt.testing.crash",
-    "Fault": "anchorbolt.fault_folder",
-    "FaultAction": "anchorbolt.fault_folder",
-    "FaultPoint": "anchorbolt.faults",
-    "FeederSpout": "anchorbolt.spouts.feeder",
-    "LocalCluster": "anchorbolt.engine.local",
-    "StateStorageConformance": "anchorbolt.testing.conformance",
-    "TupleCapture": "anchorbolt.testing.capture",
-    "Victim": "anchorbolt.fault_folder",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PLACES:
-        return getattr(import_module(_PLACES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "CrashReport": "anchorbolt.testing.crash",
+        "CrashRunner": "anchorbolt.testing.crash",
+        "Fault": "anchorbolt.fault_folder",
+        "FaultAction": "anchorbolt.fault_folder",
+        "FaultPoint": "anchorbolt.faults",
+        "FeederSpout": "anchorbolt.spouts.feeder",
+        "LocalCluster": "anchorbolt.engine.local",
+        "StateStorageConformance": "anchorbolt.testing.conformance",
+        "TupleCapture": "anchorbolt.testing.capture",
+        "Victim": "anchorbolt.fault_folder",
+    },
+)
