@@ -161,10 +161,12 @@ class _DurableFile(io.FileIO):
     """A file that is on the disk, with its name, once it is closed."""
 
     def close(self) -> None:
-        if not self.closed:
-            os.fsync(self.fileno())
-            _sync_directory(Path(os.fsdecode(self.name)).parent)
-        super().close()
+        try:
+            if not self.closed:
+                os.fsync(self.fileno())
+                _sync_directory(Path(os.fsdecode(self.name)).parent)
+        finally:
+            super().close()
 
 
 def _sync_directory(path: Path) -> None:
