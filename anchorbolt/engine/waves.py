@@ -191,7 +191,8 @@ class WaveCoordinator:
                 decision had been made: then the next `recover` finishes it.
         """
         state = self._record.state.begin()
-        rounds = 0
+        rounds = failures = 0
+        outage = self._patience.outage()
         while True:
             rounds += 1
             wave = Wave(state.txid, self._next_fence(), self._record.namespaces, self._previous)
@@ -206,7 +207,11 @@ class WaveCoordinator:
                 raise
             except AnchorboltError as error:
                 self._abandon_round(wave)
-                if isinstance(error, _FINAL) or rounds > self._max_retries:
+                # A store without room is not the batch's fault: it costs time, and no retry.
+                if isinstance(error, StateUnavailable) and outage.waited(error):
+                    continue
+                failures += 1
+                if isinstance(error, _FINAL) or failures > self._max_retries:
                     raise
                 # The last line says who failed and on what; the whole is shown if it fails for good.
                 reason = error.message.rstrip().rpartition("\n")[2]
