@@ -288,6 +288,8 @@ ROLLBACK = (
     + """
 if fenced() or promoted then return refused() end
 local staged = redis.call('HKEYS', attempts)
+-- As above: what is dropped here may be what has filled the memory.
+redis.call('HDEL', fence, 'nothing')
 raise_fence()
 for _, attempt in ipairs(staged) do
   drop(attempt)

@@ -220,6 +220,11 @@ def test_a_server_without_memory_is_named_and_still_takes_what_was_decided(start
         storage.commit(FIRST, 1, attempt)
         assert entries(storage) == {b"a": b"2"}
         client.config_set("maxmemory", "0")
+        staged(storage, [(b"a", b"3")], txid=2, base=1)
+        client.config_set("maxmemory", "1")
+        assert storage.rollback(FIRST) == 1
+        assert not storage.head().attempts
+        client.config_set("maxmemory", "0")
         committed(storage, [(b"a", b"3")], txid=2, base=1)
 
 
