@@ -274,7 +274,7 @@ class WaveCoordinator:
         """Roll a failed round back: its fence is raised everywhere, so that its tasks can do no more harm."""
         reach(FaultPoint.ROUND_FAILED, txid=wave.txid)
         # First of all: a driver that was overtaken must neither write nor blame what its successor did.
-        self._patience.until_available(lambda: self._spout.check_claim(wave.fence))
+        self._check_claim(wave.fence)
         self._run_hooks(Action.ROLLBACK, wave)
         self._namespaces.roll_back(self._next_fence())
         reach(FaultPoint.ROLLED_BACK, txid=wave.txid)
@@ -322,13 +322,16 @@ class WaveCoordinator:
         fence = self._next_fence()
         self._namespaces.commit(fence, record.txid, winners)
         reach(FaultPoint.NAMESPACES_COMMITTED, txid=record.txid)
-        self._outbox.publish(record, lambda: self._spout.check_claim(fence))
+        self._outbox.publish(record, lambda: self._check_claim(fence))
         committed = record.committed()
         self._patience.until_available(lambda: self._spout.write(fence, committed))
         self._record = committed
         reach(FaultPoint.COMMITTED, txid=record.txid)
         if record.schemas:
             self._outbox.clean(committed, fence.generation)
+
+    def _check_claim(self, fence: Fence) -> None:
+        self._patience.until_available(lambda: self._spout.check_claim(fence))
 
     def _next_fence(self) -> Fence:
         self._fence = Fence(self._fence.generation, self._fence.seq + 1)
