@@ -121,7 +121,7 @@ class LiveDisplay:
 
 def wave_line(progress: Progress, now: float) -> str:
     """Say how a run stands; `now` is of the clock that its waves were added with."""
-    retried = f", {progress.retried} rounds run again" if progress.retried else ""
+    retried = f", rounds run again: {progress.retried}" if progress.retried else ""
     return (
         f"wave {progress.txid}: {progress.tuples:,} tuples, {progress.rate(now):,.0f} tuples/s, "
         f"checkpoint {progress.checkpoint_ms:,.0f} ms, lag {progress.lag_ms:,.0f} ms{retried}"

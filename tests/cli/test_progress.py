@@ -91,7 +91,7 @@ def test_rounds_that_were_run_again_are_shown(capsys: pytest.CaptureFixture[str]
     display = PlainDisplay(lambda: 1.0)
     display.begin(progress)
     display.refresh()
-    assert "2 rounds run again" in capsys.readouterr().out
+    assert "rounds run again: 2" in capsys.readouterr().out
 
 
 def test_a_reader_that_has_gone_does_not_end_the_run(
