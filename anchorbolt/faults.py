@@ -56,6 +56,9 @@ class FaultPoint(str, Enum):
     """The decision's copy is durable, too; no namespace has committed."""
     HOOKS_CALLED = "commit.hooks_called"
     """`pre_commit` was called on all tasks that have one."""
+    SLICE_APPLIED = "commit.slice_applied"
+    """A namespace has applied a slice of its winner's updates, and has not committed. The memory provider has no
+    slices, and Redis none where a commit takes one round trip: up to 4,000 updates."""
     NAMESPACE_COMMITTED = "commit.namespace"
     """One namespace has committed; others may not have."""
     NAMESPACES_COMMITTED = "commit.namespaces"

@@ -25,6 +25,7 @@ from typing import Any
 import msgpack
 
 from anchorbolt.errors import ConfigError, StateCorrupted
+from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.secret import Secret
 from anchorbolt.state_backends import redis_scripts as scripts
 from anchorbolt.state_backends import transitions
@@ -239,6 +240,7 @@ class RedisStateStorage(StateStorage):
                 books, record = self._books(reply), self._record(reply[3])
                 transitions.check_commit(self.namespace, books, record, fence, txid, attempt)
                 raise self._disagreement()
+            reach(FaultPoint.SLICE_APPLIED, txid=txid)
 
     def rollback(self, fence: Fence) -> int:
         """See `StateStorage.rollback`."""

@@ -16,6 +16,7 @@ from zlib import crc32
 import msgpack
 
 from anchorbolt.errors import ConfigError, StateCorrupted
+from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.state_backends import transitions
 from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StateProvider, StateStorage
 from anchorbolt.state_backends.file_systems import network_file_system
@@ -205,6 +206,7 @@ class SqliteStateStorage(StateStorage):
                 _put(connection, "entries", [(key, value) for key, value in items if value is not None])
                 deleted = [(bytearray(key),) for key, value in items if value is None]
                 connection.executemany("DELETE FROM entries WHERE key = ?", deleted)
+                reach(FaultPoint.SLICE_APPLIED, txid=txid)
             self._drop(connection, "TRUE")
             connection.execute("UPDATE bookkeeping SET committed = ?, winner = ?", (txid, attempt))
 

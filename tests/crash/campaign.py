@@ -22,9 +22,8 @@ from rich.table import Table
 
 from anchorbolt.testing import CrashReport, CrashRunner, FaultAction, FaultPoint, Victim
 from anchorbolt.testing.crash import CrashTestError
-from tests.crash.job import write_waves
-from tests.crash.outcome import differences
-from tests.crash.plans import IN_RECOVERY, ON_DRIVER, ON_WORKERS, kills, waves_for
+from tests.crash.outcome import differences, lost_and_twice
+from tests.crash.plans import IN_RECOVERY, ON_DRIVER, ON_WORKERS, input_for, kills
 from tests.support.redis_server import DURABLE, RedisServer
 
 _SETS: tuple[tuple[str, Sequence[FaultPoint], Victim], ...] = (
@@ -46,14 +45,18 @@ class Tally:
     runs: int = 0
     kills: int = 0
     recoveries: dict[str, int] = field(default_factory=dict)
+    lost: int = 0
+    twice: int = 0
     wrong: list[str] = field(default_factory=list)
     first_start_s: list[float] = field(default_factory=list)
     restarts_s: list[float] = field(default_factory=list)
     seconds: float = 0.0
 
-    def add(self, report: CrashReport, wrong: Sequence[str]) -> None:
-        """Count a run that came to its end."""
+    def add(self, report: CrashReport, balance: tuple[int, int], wrong: Sequence[str]) -> None:
+        """Count a run that came to its end: what it did, what is lost and there twice, and all that is wrong."""
         self.runs += 1
+        self.lost += balance[0]
+        self.twice += balance[1]
         self.kills += sum(fault.action is FaultAction.KILL for fault in report.struck)
         self.wrong += wrong
         self.wrong += [f"never struck: {fault}" for fault in report.faults if fault not in report.struck]
@@ -97,11 +100,12 @@ def _run(provider: str, points: Sequence[FaultPoint], victim: Victim, tally: Tal
             "topology.state.provider": provider,
             "topology.state.provider.config": config,
         }
-        waves = write_waves(folder, waves_for(points))
+        waves = input_for(folder, points)
         arguments = ["--master", "local[2]"]
         runner = CrashRunner("tests.crash.job:topology", folder, conf=conf, arguments=arguments)
         try:
-            tally.add(runner.run(*kills(points, victim)), differences(folder, conf, waves))
+            report = runner.run(*kills(points, victim))
+            tally.add(report, lost_and_twice(folder, conf, waves), differences(folder, conf, waves))
         except CrashTestError as error:
             tally.wrong.append(str(error))
     if not tally.wrong:
@@ -129,14 +133,8 @@ def _store(provider: str, home: Path) -> Iterator[Mapping[str, Any]]:
 def _show(console: Console, tallies: Mapping[tuple[str, str], Tally]) -> None:
     table = Table(title="Killed with SIGKILL, started again until done")
     for column in (
-        "provider",
-        "killed",
-        "runs",
-        "kills",
-        "recoveries",
-        "wrong",
-        "first commit, s",
-        "seconds",
+        *("provider", "killed", "runs", "kills", "recoveries", "lost", "twice", "wrong"),
+        *("first commit: first start, s", "after a kill, s", "ratio", "seconds"),
     ):
         table.add_column(column)
     for (provider, title), tally in tallies.items():
@@ -147,15 +145,25 @@ def _show(console: Console, tallies: Mapping[tuple[str, str], Tally]) -> None:
             str(tally.runs),
             str(tally.kills),
             recoveries,
-            str(len(tally.wrong)),
-            f"{_middle(tally.first_start_s)} at first, {_middle(tally.restarts_s)} after a kill",
+            *(str(number) for number in (tally.lost, tally.twice, len(tally.wrong))),
+            _spread(tally.first_start_s),
+            _spread(tally.restarts_s),
+            _ratio(tally),
             f"{tally.seconds:.0f}",
         )
     console.print(table)
 
 
-def _middle(seconds: Sequence[float]) -> str:
-    return f"{statistics.median(seconds):.1f}" if seconds else "-"
+def _spread(seconds: Sequence[float]) -> str:
+    """Median, and the largest."""
+    return f"{statistics.median(seconds):.1f}, at most {max(seconds):.1f}" if seconds else "-"
+
+
+def _ratio(tally: Tally) -> str:
+    """How much longer a restart takes than the first start."""
+    if not (tally.first_start_s and tally.restarts_s):
+        return "-"
+    return f"{statistics.median(tally.restarts_s) / statistics.median(tally.first_start_s):.2f}"
 
 
 if __name__ == "__main__":

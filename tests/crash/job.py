@@ -20,9 +20,12 @@ from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.tuples import Tuple
 from tests.engine.jobs import CountWords, SplitSentence
 
-__all__ = ["NAME", "expected_counts", "expected_rows", "topology", "write_waves"]
+__all__ = ["LARGE", "NAME", "expected_counts", "expected_rows", "topology", "write_waves"]
 
 NAME = "crash"
+LARGE = 12_000
+"""Words of a large wave: each task's updates take more than one slice in every store."""
+
 _WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 
 
@@ -60,12 +63,14 @@ def topology(conf: Mapping[str, Any]) -> Topology:
     return builder.create_topology(NAME)
 
 
-def write_waves(folder: Path, waves: int) -> list[list[str]]:
-    """Write the input of so many waves below `folder`, and return the words of each."""
+def write_waves(folder: Path, waves: int, large: int | None = None) -> list[list[str]]:
+    """Write the input of so many waves below `folder`, one of them large, and return the words of each."""
     (folder / "in").mkdir(parents=True)
     words = []
     for wave in range(waves):
         chosen = [_WORDS[(wave * 3 + number * 5) % len(_WORDS)] for number in range(12 + wave % 5)]
+        if wave == large:
+            chosen += [f"word{number}" for number in range(LARGE)]
         lines = [" ".join(chosen[start : start + 4]) for start in range(0, len(chosen), 4)]
         path = folder / "in" / f"{wave:04d}.txt"
         path.write_text("\n".join(lines) + "\n")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from anchorbolt.testing import Fault, FaultAction, FaultPoint, Victim
+from tests.crash.job import write_waves
 
-__all__ = ["IN_RECOVERY", "ON_DRIVER", "ON_WORKERS", "kills", "waves_for"]
+__all__ = ["IN_RECOVERY", "ON_DRIVER", "ON_WORKERS", "input_for", "kills"]
 
 IN_RECOVERY = (FaultPoint.CLAIMED, FaultPoint.FENCES_RAISED, FaultPoint.RECOVERED)
 _AFTER_A_FAILURE = (FaultPoint.ROUND_FAILED, FaultPoint.ROLLED_BACK)
@@ -23,9 +25,11 @@ def kills(points: Sequence[FaultPoint], victim: Victim) -> tuple[Fault, ...]:
     return tuple(fault for txid, point in enumerate(points, 1) for fault in _at(point, txid, victim))
 
 
-def waves_for(points: Sequence[FaultPoint]) -> int:
-    """Return how many waves a run with faults at these points must have."""
-    return len(points) + 2
+def input_for(folder: Path, points: Sequence[FaultPoint]) -> list[list[str]]:
+    """Write the waves that faults at these points need, below `folder`, and return the words of each."""
+    # A point between the slices of a commit is only there if it has several.
+    large = points.index(FaultPoint.SLICE_APPLIED) + 1 if FaultPoint.SLICE_APPLIED in points else None
+    return write_waves(folder, len(points) + 2, large)
 
 
 def _at(point: FaultPoint, txid: int, victim: Victim) -> Iterator[Fault]:

@@ -13,9 +13,8 @@ import pytest
 
 from anchorbolt.testing import CrashReport, CrashRunner, FaultPoint, Victim
 from tests.conftest import StartRedis
-from tests.crash.job import write_waves
 from tests.crash.outcome import differences
-from tests.crash.plans import IN_RECOVERY, ON_DRIVER, ON_WORKERS, kills, waves_for
+from tests.crash.plans import IN_RECOVERY, ON_DRIVER, ON_WORKERS, input_for, kills
 from tests.support.redis_server import DURABLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -46,7 +45,7 @@ def run_with_kills(
     folder: Path, conf: dict[str, Any], points: Sequence[FaultPoint], victim: Victim
 ) -> CrashReport:
     """Run the job with a kill at each of these points; assert that all of them struck, and that nothing is wrong."""
-    waves = write_waves(folder, waves_for(points))
+    waves = input_for(folder, points)
     runner = CrashRunner(
         "tests.crash.job:topology",
         folder,
