@@ -42,7 +42,7 @@ class FaultAction(str, Enum):
     STOP = "stop"
     """The victim is stopped with SIGSTOP, for `seconds`, and then goes on."""
     HANG = "hang"
-    """The thread that came there waits until the folder's `release` is called."""
+    """The thread that came there waits until it is let go by the folder's `release`."""
     DELAY = "delay"
     """The thread that came there waits for `seconds`."""
 
@@ -122,9 +122,9 @@ class FaultFolder:
         """Say whether a fault, by its number, has struck."""
         return (self.path / f"struck-{number}").exists()
 
-    def release(self) -> None:
-        """Let everything go on that hangs."""
-        (self.path / "released").touch()
+    def release(self, number: int | None = None) -> None:
+        """Let go what hangs at a fault, by its number, or at any."""
+        (self.path / _released(number)).touch()
 
     def tell(self, event: str, **more: Any) -> None:
         """Append an event to the folder's record."""
@@ -190,7 +190,7 @@ class FaultFolder:
         if fault.action is FaultAction.DELAY:
             time.sleep(fault.seconds)
         elif fault.action is FaultAction.HANG:
-            while not (self.path / "released").exists():
+            while not any((self.path / _released(which)).exists() for which in (number, None)):
                 time.sleep(_LOOK_S)
         else:
             self._signal(fault)
@@ -204,6 +204,10 @@ class FaultFolder:
                 os.kill(pid, signal.SIGKILL)
         else:
             _stop(pid, fault.seconds)
+
+
+def _released(number: int | None) -> str:
+    return "released" if number is None else f"released-{number}"
 
 
 def _stop(pid: int, seconds: float) -> None:

@@ -85,10 +85,15 @@ class Command:
         """Standard error until now."""
         return self._texts["err"].decode(errors="replace")
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended."""
+        return self._process.poll() is not None
+
     def wait_for(self, text: str, times: int = 1) -> None:
         """Wait until standard output holds a text, so many times."""
         wait_until(
-            lambda: self.out.count(text) >= times or self._process.poll() is not None,
+            lambda: self.out.count(text) >= times or self.has_ended,
             f"{text!r} from {self!r}",
         )
         assert self.out.count(text) >= times, repr(self)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyspark
@@ -29,11 +30,11 @@ _BARE_PACKAGES = (
 
 
 class SparkStandalone:
-    """Starts `master` and `workers` processes; they listen on 127.0.0.1 only and are stopped by their process ids."""
+    """Starts a master, and a worker on each of `hosts`, which are loopback; stops them by their process ids."""
 
-    def __init__(self, folder: Path, *, workers: int = 2) -> None:
+    def __init__(self, folder: Path, *, hosts: Sequence[str] = ("127.0.0.1", "127.0.0.1")) -> None:
         self._folder = folder
-        self._workers = workers
+        self._hosts = hosts
         self._processes: list[subprocess.Popen[bytes]] = []
         self.url = ""
 
@@ -50,12 +51,12 @@ class SparkStandalone:
             "0",
         )
         self.url = self._wait_for(master, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
-        for number in range(self._workers):
+        for number, host in enumerate(self._hosts):
             log = self._spawn(
                 f"worker{number}",
                 "org.apache.spark.deploy.worker.Worker",
                 "--host",
-                "127.0.0.1",
+                host,
                 "--webui-port",
                 "0",
                 "--cores",

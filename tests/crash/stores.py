@@ -1,0 +1,106 @@
+"""What befalls the store of a run: harm that a test does to it, undoes again, and looks for in it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.support.redis_server import RedisServer, free_port
+
+__all__ = ["FullDisk", "FullMemory", "Harm", "ReadOnlyReplica", "config_of", "contents_of", "data_put_back"]
+
+
+class Harm(Protocol):
+    """Something that keeps a store from taking writes, for a time."""
+
+    says: str
+
+    def do(self) -> None:
+        """From now on the store refuses writes."""
+
+    def undo(self) -> None:
+        """It takes them again."""
+
+
+class FullMemory:
+    """A Redis at its `maxmemory`."""
+
+    says = "maxmemory"
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+
+    def do(self) -> None:
+        self._set("1")
+
+    def undo(self) -> None:
+        self._set("0")
+
+    def _set(self, size: str) -> None:
+        with self._server.client() as client:
+            client.config_set("maxmemory", size)
+
+
+class ReadOnlyReplica:
+    """A Redis that was made a replica of another one, which nobody can reach."""
+
+    says = "read-only replica"
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+
+    def do(self) -> None:
+        with self._server.client() as client:
+            client.replicaof("127.0.0.1", str(free_port()))
+
+    def undo(self) -> None:
+        with self._server.client() as client:
+            client.replicaof("NO", "ONE")
+
+
+class FullDisk:
+    """A small file system without any room left."""
+
+    says = "full"
+
+    def __init__(self, directory: Path) -> None:
+        self._filler = directory / "filler"
+
+    def do(self) -> None:
+        with self._filler.open("wb", buffering=0) as file:
+            for size in (1 << 16, 1 << 10, 1):
+                try:
+                    while True:
+                        file.write(bytes(size))
+                except OSError:
+                    continue
+
+    def undo(self) -> None:
+        self._filler.unlink()
+
+
+def config_of(server: RedisServer) -> dict[str, Any]:
+    """Return the provider's configuration for a Redis."""
+    return {"jedisPoolConfig": {"host": server.host, "port": server.port}}
+
+
+def contents_of(server: RedisServer) -> dict[bytes, bytes]:
+    """Return everything in a Redis, each key's value as Redis dumps it."""
+    with server.client() as client:
+        return {key: client.dump(key) for key in client.scan_iter()}
+
+
+@contextmanager
+def data_put_back(server: RedisServer, copy: Path | None) -> Iterator[None]:
+    """Kill a Redis; afterwards start it on a copy of its data, or on none."""
+    server.kill()
+    yield
+    shutil.rmtree(server.data)
+    if copy is None:
+        server.data.mkdir()
+    else:
+        shutil.copytree(copy, server.data)
+    server.start()

@@ -1,0 +1,223 @@
+"""A real store that dies, loses data, or takes no more writes while the job runs on Spark."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.fault_folder import Fault, FaultAction
+from anchorbolt.faults import FaultPoint
+from anchorbolt.state_backends.base import NamespaceHead
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from tests.cli.command import Command, wait_until
+from tests.conftest import StartRedis
+from tests.crash.conftest import AccompanyRun
+from tests.crash.runs import AccompaniedRun
+from tests.crash.stores import (
+    FullDisk,
+    FullMemory,
+    Harm,
+    ReadOnlyReplica,
+    config_of,
+    contents_of,
+    data_put_back,
+)
+from tests.support.redis_server import DURABLE
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+IMPATIENT = {"topology.message.timeout.secs": 3}
+AT_PREPARE = Fault(FaultPoint.TASK_ALIGNED, FaultAction.HANG, component="count", task_index=0, txid=1)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A directory with a file system of a few megabytes."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    yield disk
+    subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def let_go_and_wait(run: AccompaniedRun, driver: Command, number: int) -> None:
+    """Let the run go on from a fault, and wait until it is told that the store gives trouble."""
+    said = driver.err.count("waiting for the state store")
+    run.faults.release(number)
+    wait_until(
+        lambda: driver.err.count("waiting for the state store") > said or driver.has_ended,
+        f"trouble noticed by {driver!r}",
+    )
+
+
+def test_a_redis_killed_at_any_step_and_restarted_with_its_log_is_waited_for(
+    accompany: AccompanyRun, start_redis: StartRedis
+) -> None:
+    server = start_redis(**DURABLE)
+    points = [
+        FaultPoint.TASK_ALIGNED,
+        FaultPoint.SLICE_STAGED,
+        FaultPoint.SEALED,
+        FaultPoint.ROUND_ENDED,
+        FaultPoint.DECIDED,
+        FaultPoint.NAMESPACE_COMMITTED,
+        FaultPoint.SINK_PUBLISHED,
+    ]
+    faults = [
+        Fault(point, FaultAction.HANG, txid=txid, component=None if point.on_driver else "count")
+        for txid, point in enumerate(points, 1)
+    ]
+    run = accompany("redis", config_of(server), waves=len(points) + 2, faults=faults)
+    driver = run.start()
+    for number in range(len(points)):
+        run.wait_for_fault(number)
+        server.kill()
+        let_go_and_wait(run, driver, number)
+        server.start()
+    assert driver.end() == 0, repr(driver)
+    assert run.differences() == []
+
+
+def test_a_store_that_takes_no_writes_for_a_time_is_waited_for(
+    accompany: AccompanyRun, start_redis: StartRedis
+) -> None:
+    server = start_redis(**DURABLE)
+    harms: list[Harm] = [FullMemory(server), ReadOnlyReplica(server)]
+    faults = [
+        Fault(FaultPoint.TASK_ALIGNED, FaultAction.HANG, component="count", txid=txid)
+        for txid, _ in enumerate(harms, 1)
+    ]
+    run = accompany("redis", config_of(server), faults=faults)
+    driver = run.start()
+    for number, harm in enumerate(harms):
+        run.wait_for_fault(number)
+        harm.do()
+        let_go_and_wait(run, driver, number)
+        assert harm.says in driver.err
+        harm.undo()
+    assert driver.end() == 0, repr(driver)
+    assert run.differences() == []
+
+
+def ends_and_goes_on(run: AccompaniedRun, harm: Harm) -> None:
+    """Do the harm in wave 1: the run ends with a clear error and its state as before; without it, it goes on."""
+    driver = run.start()
+    run.wait_for_fault(0)
+    harm.do()
+    run.faults.release()
+    assert driver.end() == 4, repr(driver)
+    assert harm.says in driver.err.strip().splitlines()[-1], repr(driver)
+    harm.undo()
+    # A store that takes no writes at all keeps what is staged, too, until the next start.
+    assert run.differences(1, tidy=isinstance(harm, FullMemory)) == []
+
+    again = run.start(faulty=False)
+    assert again.end() == 0, repr(again)
+    assert run.differences() == []
+
+
+@pytest.mark.parametrize("kind", [FullMemory, ReadOnlyReplica])
+def test_a_redis_that_takes_no_more_writes_ends_the_run_with_its_state_as_before(
+    accompany: AccompanyRun, start_redis: StartRedis, kind: Any
+) -> None:
+    server = start_redis(**DURABLE)
+    run = accompany("redis", config_of(server), faults=[AT_PREPARE], conf=IMPATIENT)
+    ends_and_goes_on(run, kind(server))
+
+
+@pytest.mark.optional_in_ci
+def test_a_full_disk_below_sqlite_ends_the_run_with_its_state_as_before(
+    accompany: AccompanyRun, small_disk: Path
+) -> None:
+    run = accompany("sqlite", {"directory": str(small_disk / "state")}, faults=[AT_PREPARE], conf=IMPATIENT)
+    ends_and_goes_on(run, FullDisk(small_disk))
+
+
+@pytest.mark.optional_in_ci
+def test_a_disk_below_sqlite_that_has_room_again_is_waited_for(
+    accompany: AccompanyRun, small_disk: Path
+) -> None:
+    run = accompany("sqlite", {"directory": str(small_disk / "state")}, faults=[AT_PREPARE])
+    harm = FullDisk(small_disk)
+    driver = run.start()
+    run.wait_for_fault(0)
+    harm.do()
+    let_go_and_wait(run, driver, 0)
+    harm.undo()
+    assert driver.end() == 0, repr(driver)
+    assert run.differences() == []
+
+
+@pytest.mark.parametrize("point", [FaultPoint.TASK_ALIGNED, FaultPoint.DECIDED], ids=["prepare", "commit"])
+@pytest.mark.parametrize("kept", ["nothing", "an old dump"])
+def test_a_redis_restarted_without_its_last_data_halts_the_run_and_nothing_is_written(
+    accompany: AccompanyRun, start_redis: StartRedis, tmp_path: Path, point: FaultPoint, kept: str
+) -> None:
+    server = start_redis(**DURABLE)
+    faults = [
+        Fault(FaultPoint.WAVE_ENDED, FaultAction.HANG, txid=1),
+        Fault(point, FaultAction.HANG, component=None if point.on_driver else "count", txid=3),
+    ]
+    run = accompany("redis", config_of(server), waves=5, faults=faults)
+    driver = run.start()
+    run.wait_for_fault(0)
+    copy = tmp_path / "copy"
+    server.kill()
+    shutil.copytree(server.data, copy)
+    server.start()
+    run.faults.release(0)
+    run.wait_for_fault(1)
+    with data_put_back(server, copy if kept == "an old dump" else None):
+        pass
+    before = contents_of(server)
+    run.faults.release(1)
+    assert driver.end() == 4, repr(driver)
+    said = driver.err.strip().splitlines()[-1]
+    assert "went back in time" in said or "restored from an older copy, or lost data" in said, repr(driver)
+    assert contents_of(server) == before
+
+    again = run.start(faulty=False)
+    assert again.end() == 4, repr(again)
+    assert "expected" in again.err or "must be at" in again.err, repr(again)
+    assert contents_of(server) == before
+
+
+def test_a_missing_namespace_is_named_with_what_was_expected_and_nothing_is_written(
+    accompany: AccompanyRun, tmp_path: Path
+) -> None:
+    state = tmp_path / "run" / "state"
+    run = accompany("sqlite", {"directory": str(state)})
+    first = run.start(faulty=False)
+    assert first.end() == 0, repr(first)
+    for path in state.glob("*count-1.sqlite*"):
+        path.unlink()
+    before = contents_of_directory(state)
+    (run.folder / "in" / "9999.txt").write_text("alpha\n")
+
+    again = run.start(faulty=False)
+    assert again.end() == 4, repr(again)
+    assert "count-1" in again.err
+    assert "txid 3" in again.err, "what was expected"
+    assert contents_of_directory(state) == before
+
+
+def contents_of_directory(directory: Path) -> dict[str, tuple[NamespaceHead, dict[bytes, bytes]]]:
+    """Return each namespace's head and entries: to read a file may move its log into it."""
+    provider = SqliteStateProvider(str(directory))
+    contents = {}
+    for namespace in provider.namespaces():
+        with closing(provider.open(namespace)) as storage:
+            contents[namespace] = (
+                storage.head(),
+                {key: value for page in storage.scan() for key, value in page},
+            )
+    return contents
