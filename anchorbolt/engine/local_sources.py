@@ -131,7 +131,7 @@ class _SparkSource:
 
         plan = self._submission.plan
         frame = source_rows(self._session, self._topology, plan, plan.pickled_without_provider())
-        waves = WaveQuery(self._submission, self._folder, coordinator, self._begin_batch, add)
+        waves = WaveQuery(self._submission, self._folder, self._session, coordinator, self._begin_batch, add)
         waves.start(frame, until_empty=until_empty)
         ended = threading.Event()
 

@@ -80,7 +80,9 @@ class SparkRunHandle(RunHandle):
         self._folder = folder = open_folder(submission.plan.settings.checkpoint_location)
         self._runner = SparkRunner(session, topology, submission.plan)
         self._coordinator = WaveCoordinator(submission, self._runner, folder)
-        self._waves = WaveQuery(submission, folder, self._coordinator, self._runner.begin_batch, self._add)
+        self._waves = WaveQuery(
+            submission, folder, session, self._coordinator, self._runner.begin_batch, self._add
+        )
 
     @property
     def query(self) -> StreamingQuery | None:

@@ -9,10 +9,11 @@ import threading
 from collections.abc import Callable
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.engine.handle import WaveListener
+from anchorbolt.engine.spark.source_files import SourceFiles
 from anchorbolt.engine.submission import Submission
 from anchorbolt.engine.waves import Batch, WaveCoordinator
 from anchorbolt.errors import WaveFailed
@@ -32,6 +33,7 @@ class WaveQuery:
         self,
         submission: Submission,
         folder: Folder,
+        session: SparkSession,
         coordinator: WaveCoordinator,
         begin_batch: Callable[[DataFrame], None],
         add: WaveListener,
@@ -41,12 +43,14 @@ class WaveQuery:
         Args:
             submission: What was submitted.
             folder: Its checkpoint location.
+            session: The engine's session.
             coordinator: Runs the waves; has recovered already.
             begin_batch: Told of each micro-batch's DataFrame, before its wave.
             add: Told of each committed wave.
         """
         self._submission = submission
         self._folder = folder
+        self._source_files = SourceFiles(folder, session)
         self._coordinator = coordinator
         self._begin_batch = begin_batch
         self._add = add
@@ -124,12 +128,20 @@ class WaveQuery:
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
         self._coordinator.check_query(query_id)
-        batch = Batch(query_id, batch_id, _offsets_digest(self._folder, batch_id))
+        offsets = self._folder.read(f"offsets/{batch_id}") or b""
+        batch = Batch(query_id, batch_id, hashlib.sha256(offsets).hexdigest() if offsets else "")
         if self._coordinator.is_committed(batch):
             _log.info("batch %d is committed already and is skipped", batch_id)
             return
+        txid = self._coordinator.record.txid + 1
+        self._source_files.check(batch_id, offsets, txid)
         self._begin_batch(frame)
-        self._add(self._coordinator.run_wave(batch))
+        try:
+            report = self._coordinator.run_wave(batch)
+        except WaveFailed:
+            self._source_files.check(batch_id, offsets, txid)  # if that is why, it is the better answer
+            raise
+        self._add(report)
 
 
 class _StopRequested(Exception):
@@ -152,8 +164,3 @@ def query_id_at(folder: Folder) -> str:
             f"{folder.location}/metadata is not what Spark wrote: {error}. Restore the checkpoint location.",
             txid=-1,
         ) from error
-
-
-def _offsets_digest(folder: Folder, batch_id: int) -> str:
-    data = folder.read(f"offsets/{batch_id}")
-    return "" if data is None else hashlib.sha256(data).hexdigest()

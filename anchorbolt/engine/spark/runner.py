@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import reduce
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.bolts.base import Bolt
@@ -14,9 +17,11 @@ from anchorbolt.engine.plan import ExecutionPlan
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.worker import ROW_SCHEMA, WAVE_PROPERTY
 from anchorbolt.engine.wave import TaskKey, TaskReport, Wave
-from anchorbolt.errors import TopologyError
+from anchorbolt.errors import TopologyError, WaveFailed
 from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.topology.graph import SpoutSpec, Topology
+
+_OF_A_STACK = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
 
 __all__ = ["SparkRunner", "collect_rows", "source_rows"]
 
@@ -80,6 +85,12 @@ def collect_rows(session: SparkSession, frame: DataFrame, wave: Wave) -> Iterato
     return map(Row, *(column.to_pylist() for column in table.columns))
 
 
+def _without_frames(text: str) -> str:
+    """Leave out what py4j says of itself and the stack frames of a Java exception; its causes stay."""
+    lines = [line.strip().removeprefix(": ") for line in text.splitlines()]
+    return "\n".join(line for line in lines if line and not _OF_A_STACK.match(line))
+
+
 class SparkRunner:
     """See `anchorbolt.engine.waves.Runner`. The chain of stages is declared once, for all waves."""
 
@@ -109,7 +120,14 @@ class SparkRunner:
             # Spark would skip the stages whose shuffle output is still there: those of attempts that are rolled back.
             self._batch._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
         self._round_begun = True
-        return reports_in(collect_rows(self._session, self._batch, wave), wave)
+        try:
+            rows = collect_rows(self._session, self._batch, wave)
+        except (PySparkException, Py4JError) as error:
+            raise WaveFailed(
+                f"Spark could not finish a round of txid {wave.txid}: {_without_frames(str(error))}",
+                txid=wave.txid,
+            ) from error
+        return reports_in(rows, wave)
 
     def run_hooks(self, action: Action, wave: Wave, tasks: Sequence[TaskKey]) -> None:
         """See `Runner.run_hooks`."""
