@@ -16,8 +16,9 @@ PAGES = [
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
-    *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+    *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")),
 ]
+FAILURES = ROOT / "docs" / "failures"
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 ERROR = re.compile(
     r"`("
@@ -70,6 +71,23 @@ def test_every_name_that_a_page_imports_is_there(page: str) -> None:
 
 
 def test_the_index_names_every_page() -> None:
-    index = set(LINK.findall(text_of("docs/README.md")))
+    index = {target for target, _ in LINK.findall(text_of("docs/README.md"))}
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    assert {target for target, _ in index} >= pages - {"README.md"}
+    assert index >= {page for page in pages - {"README.md"} if FAILURES.name not in Path(page).parts[:-1]}
+    assert f"{FAILURES.name}/README.md" in index
+
+
+def test_the_index_of_failures_names_every_page_of_them_and_every_error_that_ends_a_run() -> None:
+    text = (FAILURES / "README.md").read_text(encoding="utf-8")
+    pages = {path.name for path in FAILURES.glob("*.md")} - {"README.md"}
+    assert {target for target, _ in LINK.findall(text) if "/" not in target} == pages
+    of_a_job = {error.__name__ for error in errors.StateError.__subclasses__()} - {"StaleAttempt"}
+    of_a_job |= {"BoltError", "WaveFailed", "QueryChanged", "ConfigError", "TopologyError"}
+    assert {name for name in of_a_job if f"`{name}`" not in text} == set()
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in FAILURES.glob("*.md") if path.stem != "README"))
+def test_a_page_of_a_failure_says_what_happens_what_is_seen_and_what_to_do(page: str) -> None:
+    text = (FAILURES / page).read_text(encoding="utf-8").lower()
+    places = [text.find(part) for part in ("**what happens.**", "**what you see", "what to do.**")]
+    assert -1 < places[0] < places[1] < places[2]
