@@ -34,6 +34,9 @@ SET_UP = @"$(PYTHON)" tools/set_up.py --venv "$(VENV)" $(if $(SPARK),--spark "$(
 # What every command is run with: the environment's programs, and the Java and the Redis that set-up found.
 IN_VENV = @. "./$(VENV)/anchorbolt.env" &&
 
+# On as many cores as there are; who is done takes over what waits at the others.
+SIDE_BY_SIDE = -n auto --dist worksteal
+
 .PHONY: help
 help:  ## show the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "  make %-16s %s\n", $$1, $$2 }'
@@ -47,10 +50,10 @@ set-up:  ## everything the other targets need: environment, Java, Redis
 
 .PHONY: test test-fast unit
 test: lint types set-up  ## lint, types, layering and all tests
-	$(IN_VENV) python -m pytest $(OPTIONS) $(TESTS)
+	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) $(OPTIONS) $(TESTS)
 
 test-fast: lint types set-up  ## the same without the slow tests
-	$(IN_VENV) python -m pytest -m "not slow" $(OPTIONS) $(TESTS)
+	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(OPTIONS) $(TESTS)
 
 unit: set-up  ## only tests/unit
 	$(IN_VENV) python -m pytest $(OPTIONS) tests/unit

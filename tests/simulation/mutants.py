@@ -70,9 +70,8 @@ def judge(mutant: Mutant, seeds: int) -> Verdict:
         AssertionError: The source no longer has what the mutant replaces, or could not be run at all.
     """
     with tempfile.TemporaryDirectory(prefix="anchorbolt-mutant-") as directory:
-        ignored = shutil.ignore_patterns("__pycache__")
         for package in ("anchorbolt", "tests"):
-            shutil.copytree(ROOT / package, Path(directory) / package, ignore=ignored)
+            shutil.copytree(ROOT / package, Path(directory) / package)
         shutil.copy(ROOT / "pyproject.toml", directory)
         path = Path(directory) / "anchorbolt" / mutant.file
         source = path.read_text()
