@@ -93,6 +93,11 @@ def test_a_first_batch_and_sources_of_other_kinds(tmp_path: Path, check: SourceF
     check.check(0, b"", txid=0)
     check.check(0, b"v2\n{}", txid=0)
     check.check(0, offsets(None, "x"), txid=0)
+    check.check(0, b"v1\n{}\nno json\n[1]\n" + b'{"logOffset": "x"}', txid=0)
+    check.check(0, offsets(10**15), txid=0)
+    (tmp_path / "sources" / "0").mkdir(parents=True)
+    (tmp_path / "sources" / "0" / "0").write_bytes(b"v1\nno json")
+    check.check(0, offsets(0), txid=0)
     log(tmp_path, 0, "0", (0, tmp_path / "gone"))
     with pytest.raises(WaveFailed):
         check.check(0, offsets(0), txid=0)

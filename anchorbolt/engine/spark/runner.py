@@ -21,9 +21,9 @@ from anchorbolt.errors import TopologyError, WaveFailed
 from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.topology.graph import SpoutSpec, Topology
 
-_OF_A_STACK = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
-
 __all__ = ["SparkRunner", "collect_rows", "source_rows"]
+
+_OF_A_STACK = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
 
 
 def source_rows(session: SparkSession, topology: Topology, plan: ExecutionPlan, pickled: bytes) -> DataFrame:

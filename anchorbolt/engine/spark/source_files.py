@@ -20,6 +20,7 @@ __all__ = ["SourceFiles"]
 
 _VERSION = b"v1"
 _SHOWN = 3
+_MOST_LOGS = 1000
 
 
 class SourceFiles:
@@ -57,7 +58,7 @@ class SourceFiles:
             if end is not None:
                 # Spark keeps the offsets of a hundred batches; without those before, the newest files are looked for.
                 before = starts[source] if source < len(starts) else end - 1 if batch_id else None
-                for number in range(-1 if before is None else before, end):
+                for number in range(max(-1 if before is None else before, end - _MOST_LOGS), end):
                     files += self._logged(source, number + 1)
         gone = [path for path in files if not self._is_there(path)]
         self._has_looked_far = True
@@ -77,8 +78,8 @@ class SourceFiles:
         lines = data.splitlines()
         # The newest stand at the end, and there may be very many before them.
         while lines and lines[0] == _VERSION and len(lines) > 1:
-            entry = json.loads(lines.pop())
-            if entry.get("batchId") != number:
+            entry = _object(lines.pop())
+            if entry.get("batchId") != number or "path" not in entry:
                 return
             yield str(entry["path"])
 
@@ -101,10 +102,15 @@ def _log_offsets(offsets: bytes) -> list[int | None]:
         return []
     found: list[int | None] = []
     for line in lines[2:]:  # behind the version and the batch's metadata
-        try:
-            content = json.loads(line)
-        except ValueError:
-            content = None
-        end = content.get("logOffset") if isinstance(content, dict) else None
+        end = _object(line).get("logOffset")
         found.append(end if isinstance(end, int) else None)
     return found
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """Decode a line; empty where it is none of ours to judge: Spark reads it, too, and says so."""
+    try:
+        content = json.loads(line)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
