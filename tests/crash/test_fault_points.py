@@ -59,10 +59,20 @@ def run_with_kills(
     return report
 
 
-def test_the_driver_killed_at_each_of_its_points(sqlite_conf: dict[str, Any], tmp_path: Path) -> None:
-    report = run_with_kills(tmp_path / "run", sqlite_conf, ON_DRIVER, Victim.HERE)
-    assert len(report.starts) == len(ON_DRIVER) + 1
-    assert {start.recovery for start in report.starts} >= {"resumed", "rolled back", "rolled forward"}
+@pytest.mark.parametrize(
+    ("points", "recoveries"),
+    [
+        (ON_DRIVER[: ON_DRIVER.index(FaultPoint.DECIDED)], {"resumed", "rolled back"}),
+        (ON_DRIVER[ON_DRIVER.index(FaultPoint.DECIDED) :], {"resumed", "rolled forward"}),
+    ],
+    ids=["undecided", "decided"],
+)
+def test_the_driver_killed_at_each_of_its_points(
+    sqlite_conf: dict[str, Any], tmp_path: Path, points: Sequence[FaultPoint], recoveries: set[str]
+) -> None:
+    report = run_with_kills(tmp_path / "run", sqlite_conf, points, Victim.HERE)
+    assert len(report.starts) == len(points) + 1
+    assert {start.recovery for start in report.starts} >= recoveries
 
 
 def test_a_worker_killed_while_the_driver_is_at_each_of_its_points(

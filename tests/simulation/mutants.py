@@ -15,7 +15,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MUTANTS", "Mutant", "Verdict", "judge"]
+__all__ = ["MUTANTS", "Mutant", "Verdict", "judge", "mutated"]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 _SEED = re.compile(r"^seed (\d+): (.*)$", re.MULTILINE)
@@ -63,6 +63,14 @@ class Verdict:
     reason: str
 
 
+def mutated(mutant: Mutant) -> str:
+    """Return a mutant's source. Raises `AssertionError` where the source no longer has what it replaces."""
+    source = (ROOT / "anchorbolt" / mutant.file).read_text()
+    found = source.count(mutant.old)
+    assert found == 1, f"{mutant.name}: {mutant.file} has what it replaces {found} times"
+    return source.replace(mutant.old, mutant.new)
+
+
 def judge(mutant: Mutant, seeds: int) -> Verdict:
     """Simulate a mutant until a seed catches it, or all have been tried; then run the model tests on it.
 
@@ -73,11 +81,7 @@ def judge(mutant: Mutant, seeds: int) -> Verdict:
         for package in ("anchorbolt", "tests"):
             shutil.copytree(ROOT / package, Path(directory) / package)
         shutil.copy(ROOT / "pyproject.toml", directory)
-        path = Path(directory) / "anchorbolt" / mutant.file
-        source = path.read_text()
-        found = source.count(mutant.old)
-        assert found == 1, f"{mutant.name}: {mutant.file} has what it replaces {found} times"
-        path.write_text(source.replace(mutant.old, mutant.new))
+        (Path(directory) / "anchorbolt" / mutant.file).write_text(mutated(mutant))
         simulated = _run(directory, "tests.simulation.first_failure", "--seeds", str(seeds))
         assert simulated.returncode == 0, f"{mutant.name}: {simulated.stdout}{simulated.stderr}"
         caught = _SEED.search(simulated.stdout)
@@ -278,12 +282,12 @@ MUTANTS = (
     Mutant(
         "sinks publish after COMMITTED is written",
         _WAVES,
-        "        self._outbox.publish(record, lambda: self._spout.check_claim(fence))\n"
+        "        self._outbox.publish(record, lambda: self._check_claim(fence))\n"
         "        committed = record.committed()\n"
         "        self._patience.until_available(lambda: self._spout.write(fence, committed))\n",
         "        committed = record.committed()\n"
         "        self._patience.until_available(lambda: self._spout.write(fence, committed))\n"
-        "        self._outbox.publish(record, lambda: self._spout.check_claim(fence))\n",
+        "        self._outbox.publish(record, lambda: self._check_claim(fence))\n",
     ),
     Mutant(
         "a failed round is not rolled back",

@@ -33,7 +33,7 @@ from tests.simulation.folder import SimulatedFolder
 from tests.simulation.invariants import Violation
 from tests.simulation.world import World
 
-__all__ = ["Outcome", "run_choices", "run_seed", "run_seeds", "shrink"]
+__all__ = ["Outcome", "failures_among", "run_choices", "run_seed", "run_seeds", "shrink"]
 
 _SHRINK_S = 20.0
 
@@ -108,11 +108,12 @@ def run_seeds(first: int, seeds: int) -> list[Outcome]:
     chunk = max(1, min(250, seeds // (4 * workers)))
     starts = range(first, first + seeds, chunk)
     with ProcessPoolExecutor(workers) as pool:
-        found = pool.map(_failures_among, starts, [min(chunk, first + seeds - start) for start in starts])
+        found = pool.map(failures_among, starts, [min(chunk, first + seeds - start) for start in starts])
         return [outcome for outcomes in found for outcome in outcomes]
 
 
-def _failures_among(first: int, seeds: int) -> list[Outcome]:
+def failures_among(first: int, seeds: int) -> list[Outcome]:
+    """Run many seeds one after the other; return those that fail."""
     logging.getLogger("anchorbolt").setLevel(logging.CRITICAL)  # every fault would be a warning
     return [outcome for seed in range(first, first + seeds) if (outcome := run_seed(seed)).failure]
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, Mutant, judge
+from tests.simulation.mutants import MUTANTS, Mutant, judge, mutated
 from tests.simulation.simulate import run_choices, run_seed, shrink
 
 SEEDS = 600
+
+
+def test_each_mutant_is_a_program() -> None:
+    for mutant in MUTANTS:
+        compile(mutated(mutant), mutant.file, "exec")
 
 
 @pytest.mark.slow

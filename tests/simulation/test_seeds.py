@@ -7,9 +7,11 @@ import os
 import pytest
 
 from tests.simulation.choices import Choices
-from tests.simulation.simulate import Outcome, run_choices, run_seed, run_seeds, shrink
+from tests.simulation.simulate import Outcome, failures_among, run_choices, run_seed, run_seeds, shrink
 
 SEEDS = int(os.environ.get("ANCHORBOLT_SEEDS", "10000"))
+CHUNK = 1000
+"""Seeds of one test: those of several are run side by side."""
 FIRST = int(os.environ.get("ANCHORBOLT_FIRST_SEED", "0"))
 
 
@@ -20,12 +22,17 @@ def report(outcome: Outcome) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_no_seed_breaks_an_invariant() -> None:
-    failed = run_seeds(FIRST, SEEDS)
+@pytest.mark.parametrize("first", range(FIRST, FIRST + SEEDS, CHUNK))
+def test_no_seed_breaks_an_invariant(first: int) -> None:
+    failed = failures_among(first, CHUNK)
     assert not failed, (
-        f"{len(failed)} of {SEEDS} seeds from {FIRST} failed; the first one:\n{report(failed[0])}"
+        f"{len(failed)} of {CHUNK} seeds from {first} failed; the first one:\n{report(failed[0])}"
     )
+
+
+@pytest.mark.slow
+def test_seeds_run_on_all_cores_at_once() -> None:
+    assert run_seeds(FIRST, 40) == []
 
 
 def test_a_seed_replays_step_by_step() -> None:
