@@ -152,6 +152,12 @@ def _show(console: Console, tallies: Mapping[tuple[str, str], Tally]) -> None:
             f"{tally.seconds:.0f}",
         )
     console.print(table)
+    console.print("Seconds from each restart to its first commit:")
+    for (provider, title), tally in tallies.items():
+        if tally.restarts_s:
+            console.print(
+                f"  {provider}, {title}: {' '.join(f'{seconds:.1f}' for seconds in tally.restarts_s)}"
+            )
 
 
 def _spread(seconds: Sequence[float]) -> str:
