@@ -1,4 +1,4 @@
-"""A batch whose files are gone is refused, by a run that is going on and by the next start."""
+"""Which files of a batch are looked for, as Spark's own log names them."""
 
 from __future__ import annotations
 
@@ -11,41 +11,7 @@ from pyspark.sql import SparkSession
 from anchorbolt.engine.spark import source_files
 from anchorbolt.engine.spark.source_files import SourceFiles
 from anchorbolt.errors import WaveFailed
-from anchorbolt.fault_folder import Fault, FaultAction
-from anchorbolt.faults import FaultPoint
 from anchorbolt.files import open_folder
-from tests.crash.runs import AccompaniedRun
-
-
-def test_a_batch_whose_files_are_gone_is_refused_until_they_are_back(tmp_path: Path) -> None:
-    run = AccompaniedRun(
-        tmp_path,
-        "sqlite",
-        {"directory": str(tmp_path / "run" / "state")},
-        faults=[Fault(FaultPoint.WAVE_BEGUN, FaultAction.HANG, txid=1)],
-    )
-    try:
-        driver = run.start()
-        run.wait_for_fault(0)
-        file = run.folder / "in" / "0001.txt"
-        away = file.rename(tmp_path / "0001.txt")
-        run.faults.release()
-        assert driver.end() == 1, repr(driver)
-        assert "consists of 1 files, 1 of which are gone" in driver.err
-        assert str(file) in driver.err
-        assert "\tat " not in driver.err.partition("consists of")[2], "no stack of Spark's"
-
-        again = run.start(faulty=False)
-        assert again.end() == 1, "Spark itself would go on without its rows"
-        assert str(file) in again.err.strip().splitlines()[-1], repr(again)
-        assert run.differences(1) == []
-
-        away.rename(file)
-        last = run.start(faulty=False)
-        assert last.end() == 0, repr(last)
-        assert run.differences() == []
-    finally:
-        run.close()
 
 
 @pytest.fixture
