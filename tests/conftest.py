@@ -59,7 +59,7 @@ def spark_version() -> tuple[int, int]:
 
 
 def set_spark_environment() -> None:
-    """Give tests that were not started by make what make gives them (`tools/record.py`)."""
+    """Give tests that were not started by make what make gives them (`tools/record.py`), and all JVMs our options."""
     for name in ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         os.environ.pop(name, None)
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "support" / "spark_conf")

@@ -20,7 +20,7 @@ from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.tuples import Tuple
 from tests.engine.jobs import CountWords, SplitSentence
 
-__all__ = ["LARGE", "NAME", "expected_counts", "expected_rows", "topology", "write_waves"]
+__all__ = ["NAME", "expected_counts", "expected_rows", "topology", "write_waves"]
 
 NAME = "crash"
 LARGE = 12_000
