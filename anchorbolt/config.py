@@ -6,30 +6,21 @@ never holds it. YAML is read by PyYAML, and values are checked by pydantic.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
 from anchorbolt.config_checks import canonical_provider, check_inner_keys, check_keys, checked
-from anchorbolt.config_keys import (
-    PROVIDER_CONFIG,
-    PROVIDERS,
-    JedisPoolConfig,
-    ProviderConfig,
-    TlsConfig,
-    TopologyConfig,
-)
+from anchorbolt.config_keys import TopologyConfig
+from anchorbolt.config_provider_keys import PROVIDER_CONFIG, PROVIDERS, ProviderConfig
+from anchorbolt.config_providers import provider_settings
 from anchorbolt.config_sources import merged, read_file
 from anchorbolt.config_storm import STORM_SECRETS
 from anchorbolt.errors import ConfigError
 from anchorbolt.secret import Secret
-from anchorbolt.settings import ProviderSettings, RedisSettings, Settings, TlsSettings
+from anchorbolt.settings import ProviderSettings, Settings
 
 __all__ = ["Configuration", "load_conf"]
-
-_JEDIS = f"{PROVIDER_CONFIG}.jedisPoolConfig"
-_LARGEST_PASSWORD_FILE = 65_536
 
 
 class Configuration(Mapping[str, Any]):
@@ -101,15 +92,9 @@ def load_conf(
     known = given_config if is_ours else {key: given_config[key] for key in shared if key in given_config}
     inner = checked(ProviderConfig, known, f"{PROVIDER_CONFIG}.")
     custom = {} if is_ours else {key: value for key, value in given_config.items() if key not in shared}
-    provider = ProviderSettings(
-        name=name,
-        is_set=source.get("topology.state.provider") is not None,
-        directory=inner.directory,
-        redis=_redis_settings(inner.jedisPoolConfig),
-        custom=custom,
-    )
+    provider = provider_settings(name, source.get("topology.state.provider") is not None, inner, custom)
     return Configuration(
-        _seen_by_bolts(source, model, name, inner, custom), _settings(model, inner, provider), source
+        _seen_by_bolts(source, model, provider.name, inner, custom), _settings(model, inner, provider), source
     )
 
 
@@ -141,7 +126,7 @@ def _seen_by_bolts(
     values = {key: value for key, value in source.items() if key not in STORM_SECRETS}
     values.update(model.model_dump(by_alias=True))
     values["topology.state.provider"] = provider
-    shown = inner.model_dump(exclude={"jedisPoolConfig": {"password"}})
+    shown = inner.model_dump(exclude={"jedisPoolConfig": {"password"}, "jedisClusterConfig": {"password"}})
     values[PROVIDER_CONFIG] = shown if provider in PROVIDERS else _without_secrets({**shown, **custom})
     return values
 
@@ -152,66 +137,3 @@ def _without_secrets(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_secrets(item) for item in value]
     return value
-
-
-def _redis_settings(pool: JedisPoolConfig) -> RedisSettings:
-    return RedisSettings(
-        host=pool.host,
-        port=pool.port,
-        timeout_ms=pool.timeout,
-        database=pool.database,
-        username=pool.username,
-        password=_password(pool),
-        tls=None if pool.tls is None else _tls_settings(pool.tls),
-    )
-
-
-def _tls_settings(tls: TlsConfig) -> TlsSettings:
-    if tls.key is not None and tls.cert is None:
-        raise ConfigError(
-            f"{_JEDIS}.tls.key is set, but cert is not. Name the certificate that the key belongs to.",
-            key=f"{_JEDIS}.tls.key",
-        )
-    return TlsSettings(ca=tls.ca, cert=tls.cert, key=tls.key, verify=tls.verify)
-
-
-def _password(pool: JedisPoolConfig) -> Secret | None:
-    ways = ("password", "passwordEnv", "passwordFile")
-    used = [way for way in ways if getattr(pool, way) is not None]
-    if len(used) > 1:
-        raise ConfigError(
-            f"{_JEDIS} has {' and '.join(used)}. Use one of them, best passwordEnv or passwordFile.",
-            key=f"{_JEDIS}.{used[1]}",
-        )
-    if pool.passwordEnv is not None:
-        value = os.environ.get(pool.passwordEnv)
-        if not value:
-            state = "not set" if value is None else "empty"
-            raise ConfigError(
-                f"{_JEDIS}.passwordEnv names the environment variable {pool.passwordEnv}, which is {state}. Set it "
-                "where the driver is started.",
-                key=f"{_JEDIS}.passwordEnv",
-            )
-        return Secret(value)
-    if pool.passwordFile is not None:
-        return _password_in(pool.passwordFile)
-    return pool.password if pool.password is not None and pool.password.reveal() else None
-
-
-def _password_in(path: str) -> Secret:
-    problem, text = "", ""
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(_LARGEST_PASSWORD_FILE).rstrip("\r\n")
-    except OSError as error:
-        problem = f"cannot be read: {error.strerror}"
-    except UnicodeDecodeError:  # holds the file's bytes, so the error below is raised apart from it
-        problem = "is not UTF-8 text"
-    if not problem and not text:
-        problem = "is empty"
-    if problem:
-        raise ConfigError(
-            f"{_JEDIS}.passwordFile names {path}, which {problem}. Put the password into it, on the driver's machine.",
-            key=f"{_JEDIS}.passwordFile",
-        )
-    return Secret(text)

@@ -8,16 +8,17 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from anchorbolt.config_keys import (
+from anchorbolt.config_keys import TopologyConfig
+from anchorbolt.config_provider_keys import (
     LATER_INNER_KEYS,
     LATER_PROVIDERS,
     PROVIDER_CONFIG,
     PROVIDERS,
     STORM_PROVIDERS,
+    JedisClusterConfig,
     JedisPoolConfig,
     ProviderConfig,
     TlsConfig,
-    TopologyConfig,
 )
 from anchorbolt.config_sources import is_password
 from anchorbolt.config_storm import STORM_KEYS
@@ -31,6 +32,8 @@ _INNER_MODELS: dict[str, type[BaseModel]] = {
     PROVIDER_CONFIG: ProviderConfig,
     f"{PROVIDER_CONFIG}.jedisPoolConfig": JedisPoolConfig,
     f"{PROVIDER_CONFIG}.jedisPoolConfig.tls": TlsConfig,
+    f"{PROVIDER_CONFIG}.jedisClusterConfig": JedisClusterConfig,
+    f"{PROVIDER_CONFIG}.jedisClusterConfig.tls": TlsConfig,
 }
 _M = TypeVar("_M", bound=BaseModel)
 _MISSPELT = 0.9

@@ -1,102 +1,23 @@
-"""The configuration keys that Anchorbolt knows, with their defaults and what their values may be, as pydantic models.
+"""The configuration keys that Anchorbolt knows, with their defaults and what their values may be, as a pydantic model.
 
-A field's alias is its key; its description completes the sentence "must be …". Only `config` uses this.
+A field's alias is its key; its description completes the sentence "must be …". Only `config` and its parts use this.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-from anchorbolt.secret import Secret
+from anchorbolt.config_provider_keys import Keys
 
-__all__ = [
-    "LATER_INNER_KEYS",
-    "LATER_PROVIDERS",
-    "PROVIDERS",
-    "PROVIDER_CONFIG",
-    "STORM_PROVIDERS",
-    "JedisPoolConfig",
-    "ProviderConfig",
-    "TlsConfig",
-    "TopologyConfig",
-]
-
-PROVIDER_CONFIG = "topology.state.provider.config"
-
-PROVIDERS = ("memory", "sqlite", "redis")
-LATER_PROVIDERS = ("redis-cluster", "hbase")
-STORM_PROVIDERS = {
-    "org.apache.storm.state.InMemoryKeyValueStateProvider": "memory",
-    "org.apache.storm.redis.state.RedisKeyValueStateProvider": "redis",
-    "org.apache.storm.hbase.state.HBaseKeyValueStateProvider": "hbase",
-}
-"""Storm's Java class names, and which provider takes their place."""
-
-LATER_INNER_KEYS = {
-    "jedisClusterConfig": "redis-cluster",
-    "hbaseConfigKey": "hbase",
-    "tableName": "hbase",
-    "columnFamily": "hbase",
-    "thriftConfig": "hbase",
-}
-"""Inner keys of the providers that are not here yet."""
+__all__ = ["TopologyConfig"]
 
 _Name = Annotated[str, StringConstraints(min_length=1)]
 _Count = Annotated[int, Field(ge=1)]
-_Serializer = Literal["msgpack", "json"]
 
 
-class _Keys(BaseModel):
-    model_config = ConfigDict(
-        strict=True, extra="forbid", frozen=True, hide_input_in_errors=True, arbitrary_types_allowed=True
-    )
-
-
-class TlsConfig(_Keys):
-    """Below `jedisPoolConfig.tls`."""
-
-    ca: _Name | None = Field(default=None, description="the path of a PEM file")
-    cert: _Name | None = Field(default=None, description="the path of a PEM file")
-    key: _Name | None = Field(default=None, description="the path of a PEM file")
-    verify: bool = Field(default=True, description="true or false")
-
-
-class JedisPoolConfig(_Keys):
-    """Below `jedisPoolConfig`."""
-
-    host: _Name = Field(default="localhost", description="the name or address of the server")
-    port: Annotated[int, Field(ge=1, le=65535)] = Field(
-        default=6379, description="a TCP port, from 1 to 65535"
-    )
-    timeout: _Count = Field(default=2000, description="a whole number of milliseconds, at least 1")
-    database: Annotated[int, Field(ge=0)] = Field(
-        default=0, description="the number of a database, at least 0"
-    )
-    username: _Name | None = Field(default=None, description="the name of an ACL user")
-    password: Secret | None = Field(
-        default=None, description="a string; quote it where it looks like a number"
-    )
-    passwordEnv: _Name | None = Field(default=None, description="the name of an environment variable")  # noqa: N815
-    passwordFile: _Name | None = Field(default=None, description="the path of a file")  # noqa: N815
-    tls: TlsConfig | None = Field(default=None, description="a mapping with the keys ca, cert, key, verify")
-
-
-class ProviderConfig(_Keys):
-    """Below `topology.state.provider.config`, for the providers of this package."""
-
-    keyClass: str | None = Field(default=None, description="a string")  # noqa: N815
-    valueClass: str | None = Field(default=None, description="a string")  # noqa: N815
-    keySerializerClass: _Serializer = Field(default="msgpack", description="msgpack or json")  # noqa: N815
-    valueSerializerClass: _Serializer = Field(default="msgpack", description="msgpack or json")  # noqa: N815
-    directory: _Name | None = Field(default=None, description="the path of a directory")
-    jedisPoolConfig: JedisPoolConfig = Field(  # noqa: N815
-        default_factory=lambda: JedisPoolConfig(), description="a mapping with the keys of a Redis server"
-    )
-
-
-class TopologyConfig(_Keys):
+class TopologyConfig(Keys):
     """The keys with an effect, by alias."""
 
     provider: _Name = Field(

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from anchorbolt.config_keys import PROVIDER_CONFIG
+from anchorbolt.config_provider_keys import PROVIDER_CONFIG
 from anchorbolt.errors import ConfigError
 from anchorbolt.secret import Secret
 

@@ -13,7 +13,14 @@ from typing import Any
 from anchorbolt.files import local_path
 from anchorbolt.secret import Secret
 
-__all__ = ["DATA_DIRECTORY", "ProviderSettings", "RedisSettings", "Settings", "TlsSettings"]
+__all__ = [
+    "DATA_DIRECTORY",
+    "ProviderSettings",
+    "RedisClusterSettings",
+    "RedisSettings",
+    "Settings",
+    "TlsSettings",
+]
 
 DATA_DIRECTORY = "anchorbolt-data"
 """Where state and checkpoints go when nothing else is configured: below the current directory."""
@@ -60,14 +67,36 @@ class RedisSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RedisClusterSettings:
+    """How to reach a Redis Cluster.
+
+    Attributes:
+        nodes: Some of its servers, each as `host:port`.
+        timeout_ms: Time for connecting and for each answer, in ms.
+        max_redirections: How many times a command follows a redirection.
+        username: ACL user; None means the default one.
+        password: Its password.
+        tls: How to encrypt; None means not at all.
+    """
+
+    nodes: tuple[str, ...] = ("localhost:6379",)
+    timeout_ms: int = 2000
+    max_redirections: int = 5
+    username: str | None = None
+    password: Secret | None = None
+    tls: TlsSettings | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProviderSettings:
     """Which state provider to use.
 
     Attributes:
-        name: `memory`, `sqlite`, `redis`, or the dotted name of a user's class.
+        name: `memory`, `sqlite`, `redis`, `redis-cluster`, or the dotted name of a user's class.
         is_set: Whether the configuration named it; else it is the default.
         directory: SQLite's state directory as configured; see `Settings.state_directory`.
-        redis: How to reach Redis.
+        redis: How to reach a Redis server.
+        redis_cluster: How to reach a Redis Cluster.
         custom: For a user's class, the provider's configuration; passwords in it are `Secret`s. Empty otherwise.
     """
 
@@ -75,6 +104,7 @@ class ProviderSettings:
     is_set: bool = False
     directory: str | None = None
     redis: RedisSettings = RedisSettings()
+    redis_cluster: RedisClusterSettings = RedisClusterSettings()
     custom: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from tests.support import no_skips_in_ci
 from tests.support.certificates import Certificates, make_certificates
+from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer, RedisUser
 
 # Before any test imports it: the conformance suite's assertions show their values.
@@ -33,6 +34,7 @@ hypothesis.settings.register_profile(
 )
 
 StartRedis = Callable[..., RedisServer]
+StartRedisCluster = Callable[..., RedisCluster]
 
 
 def in_ci() -> bool:
@@ -141,3 +143,52 @@ def start_redis(
     yield start
     for server in servers:
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def redis_cluster(redis_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
+    """The Redis Cluster that the session's tests share; one to be hurt comes from `start_redis_cluster`."""
+    cluster = RedisCluster(redis_program, tmp_path_factory.mktemp("redis-cluster"))
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def empty_redis_cluster(redis_cluster: RedisCluster) -> RedisCluster:
+    """The shared Redis Cluster, without any key or script: give its `nodes` to what is tested."""
+    redis_cluster.flush()
+    return redis_cluster
+
+
+@pytest.fixture
+def start_redis_cluster(
+    redis_program: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StartRedisCluster]:
+    """Start a Redis Cluster of the test's own, with the arguments of `start_redis` and `masters=…`."""
+    clusters: list[RedisCluster] = []
+
+    def start(
+        *,
+        masters: int = 3,
+        password: str | None = None,
+        users: Mapping[str, RedisUser] | None = None,
+        tls: bool = False,
+        **options: str | int,
+    ) -> RedisCluster:
+        cluster = RedisCluster(
+            redis_program,
+            tmp_path_factory.mktemp("redis-cluster"),
+            masters=masters,
+            password=password,
+            users=users,
+            certificates=request.getfixturevalue("certificates") if tls else None,
+            options=options,
+        )
+        clusters.append(cluster)
+        cluster.start()
+        return cluster
+
+    yield start
+    for cluster in clusters:
+        cluster.stop()

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from anchorbolt.errors import AnchorboltError, ConfigError
-from anchorbolt.settings import ProviderSettings, RedisSettings, Settings
+from anchorbolt.settings import (
+    ProviderSettings,
+    RedisClusterSettings,
+    RedisSettings,
+    Settings,
+    TlsSettings,
+)
 from anchorbolt.state_backends.base import StateProvider
+
+if TYPE_CHECKING:
+    from anchorbolt.state_backends.redis_addresses import RedisTls
 
 __all__ = ["provider_from"]
 
@@ -58,13 +68,14 @@ def _build(settings: Settings) -> StateProvider:
         return SqliteStateProvider(settings.state_directory)
     if name == "redis":
         return _redis(settings.provider.redis)
+    if name == "redis-cluster":
+        return _redis_cluster(settings.provider.redis_cluster)
     return _custom(settings.provider)
 
 
 def _redis(redis: RedisSettings) -> StateProvider:
-    from anchorbolt.state_backends.redis import RedisStateProvider, RedisTls
+    from anchorbolt.state_backends.redis import RedisStateProvider
 
-    tls = redis.tls
     return RedisStateProvider(
         redis.host,
         redis.port,
@@ -72,10 +83,29 @@ def _redis(redis: RedisSettings) -> StateProvider:
         username=redis.username,
         password=redis.password,
         timeout_ms=redis.timeout_ms,
-        tls=None
-        if tls is None
-        else RedisTls(ca_file=tls.ca, certificate_file=tls.cert, key_file=tls.key, verify=tls.verify),
+        tls=_tls(redis.tls),
     )
+
+
+def _redis_cluster(cluster: RedisClusterSettings) -> StateProvider:
+    from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
+
+    return RedisClusterStateProvider(
+        cluster.nodes,
+        max_redirections=cluster.max_redirections,
+        username=cluster.username,
+        password=cluster.password,
+        timeout_ms=cluster.timeout_ms,
+        tls=_tls(cluster.tls),
+    )
+
+
+def _tls(tls: TlsSettings | None) -> RedisTls | None:
+    from anchorbolt.state_backends.redis_addresses import RedisTls
+
+    if tls is None:
+        return None
+    return RedisTls(ca_file=tls.ca, certificate_file=tls.cert, key_file=tls.key, verify=tls.verify)
 
 
 def _custom(provider: ProviderSettings) -> StateProvider:

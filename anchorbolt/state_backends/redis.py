@@ -1,51 +1,17 @@
-"""State in one Redis server, readable by Storm's conventions. Every key it touches starts with the namespace.
-
-| key | type | content |
-|---|---|---|
-| `<ns>` | hash | the committed data |
-| `<ns>$txid` | hash | `commit` and `prepare`: the txid committed last and the one promoted last, decimal, as in Storm |
-| `<ns>$fence` | hash | `generation`, `seq`, `winner`, `codec`, and `promoted`: the attempt of a half-applied commit |
-| `<ns>$attempts` | hash | attempt id to `txid base generation seq slices checksum checksum_before sealed chunks` |
-| `<ns>$prepare$<attempt>` | hash | the staged updates of an attempt, in chunks |
-| `<ns>$prepare` | hash | the same of a promoted winner, until all of it is applied |
-
-A chunk is at most 1,000 updates and about 1 MiB, packed by msgpack as `[key, value, key, value, ...]` with `false` as
-the value of a delete, under its number. It costs a third of what a field for each update does. Where updates are read
-before they are committed, they are unfolded besides: `k<key>` holds `+<value>` or `-`, and `unfolded` counts the chunks
-that have been. A small commit is one script; a large one is promoted first and applied in steps, `applied` counting
-the chunks in the same script that applies them, so that it can be cut off anywhere.
-"""
+"""State in one Redis server. What lies under which key is said in `redis_storage`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-import msgpack
-
-from anchorbolt.errors import ConfigError, StateCorrupted
-from anchorbolt.faults import FaultPoint, reach
+from anchorbolt.errors import ConfigError
 from anchorbolt.secret import Secret
-from anchorbolt.state_backends import redis_scripts as scripts
-from anchorbolt.state_backends import transitions
-from anchorbolt.state_backends.base import (
-    START_OVER,
-    Fence,
-    NamespaceHead,
-    Seal,
-    StateProvider,
-    StateStorage,
-    slice_checksum,
-)
-from anchorbolt.state_backends.redis_client import RedisClient, RedisServer, RedisTls
-from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
+from anchorbolt.state_backends.base import StateProvider
+from anchorbolt.state_backends.redis_addresses import RedisServer, RedisTls
+from anchorbolt.state_backends.redis_storage import RedisStateStorage, namespaces_of, open_storage
 
 __all__ = ["RedisStateProvider", "RedisTls"]
-
-_KEYS_PER_COMMAND = 2000
-_UPDATES_PER_CHUNK = 1000
-_CHUNK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -89,34 +55,11 @@ class RedisStateProvider(StateProvider):
         Raises:
             ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
         """
-        transitions.check_namespace(namespace)
-        return RedisStateStorage(namespace, RedisClient.acquire(self._server))
+        return open_storage(self._server, namespace, namespace)
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:
         """See `StateProvider.namespaces`. Goes through all keys of the database."""
-        # A glob that each namespace with the prefix matches; the rest is sorted out here.
-        pattern = (
-            "".join(letter if letter.isalnum() or letter in "_.:-$" else "?" for letter in prefix) + "*$fence"
-        )
-        seen = set()
-        client = RedisClient.acquire(self._server)
-        try:
-            cursor = 0
-            while True:
-                cursor, keys = client.command(None, "SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
-                for key in keys:
-                    namespace = key.decode("ascii", "replace").removesuffix("$fence")
-                    if (
-                        namespace not in seen
-                        and namespace.startswith(prefix)
-                        and transitions.is_namespace(namespace)
-                    ):
-                        seen.add(namespace)
-                        yield namespace
-                if cursor == 0:
-                    return
-        finally:
-            client.release()
+        return namespaces_of(self._server, prefix, "")
 
     def describe(self) -> str:
         """See `StateProvider.describe`."""
@@ -125,257 +68,11 @@ class RedisStateProvider(StateProvider):
     @property
     def _server(self) -> RedisServer:
         return RedisServer(
-            self.host, self.port, self.database, self.username, self.password, self.timeout_ms, self.tls
+            host=self.host,
+            port=self.port,
+            database=self.database,
+            username=self.username,
+            password=self.password,
+            timeout_ms=self.timeout_ms,
+            tls=self.tls,
         )
-
-
-class RedisStateStorage(StateStorage):
-    """One namespace of a `RedisStateProvider`."""
-
-    def __init__(self, namespace: str, client: RedisClient) -> None:
-        self.namespace = namespace
-        self._client: RedisClient | None = client
-        self._keys = [
-            namespace,
-            *(f"{namespace}${name}" for name in ("prepare", "txid", "fence", "attempts")),
-        ]
-        # The attempt staged last by this handle, its number of slices, and the checksums after and before the latest.
-        self._staged: tuple[str, int, int, int] | None = None
-
-    def head(self) -> NamespaceHead:
-        """See `StateStorage.head`."""
-        return self._head(self._run(scripts.HEAD))
-
-    def claim(self) -> Fence:
-        """See `StateStorage.claim`. Raises `ConfigError` where the server may evict what is kept in it."""
-        self._refuse_eviction()
-        return Fence(self._run(scripts.CLAIM), 0)
-
-    def raise_fence(self, fence: Fence) -> NamespaceHead:
-        """See `StateStorage.raise_fence`."""
-        reply = self._run(scripts.RAISE_FENCE, *fence)
-        if reply[0] == b"refused":
-            transitions.check_fence(self.namespace, self._books(reply), fence)
-            raise self._disagreement()
-        return self._head(reply)
-
-    def get_many(self, keys: Sequence[bytes], attempt: str | None = None) -> list[bytes | None]:
-        """See `StateStorage.get_many`."""
-        parts = [keys[start : start + _KEYS_PER_COMMAND] for start in range(0, len(keys), _KEYS_PER_COMMAND)]
-        values: list[bytes | None] = []
-        if attempt is not None:
-            for part in parts:
-                values += self._read_under(attempt, part)[0]
-        elif len(parts) == 1:
-            values = self._connected.command(self.namespace, "HMGET", self.namespace, *keys)
-        elif parts:
-            commands = [("HMGET", self.namespace, *part) for part in parts]
-            for found in self._connected.commands(self.namespace, commands):
-                values += found
-        return values
-
-    def scan(self, attempt: str | None = None, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
-        """See `StateStorage.scan`."""
-        if attempt is None:
-            for entries in self._hash_pages(self.namespace, page_size, b"*"):
-                yield list(entries.items())
-            return
-        for entries in self._hash_pages(self.namespace, page_size, b"*"):
-            keys = list(entries)
-            if page := _present(keys, self._read_under(attempt, keys)[0]):
-                yield page
-        for fields in self._hash_pages(self._read_under(attempt, ())[1], page_size, b"k*"):
-            staged = {field[1:]: _update(update) for field, update in fields.items()}
-            committed = dict(zip(staged, self.get_many(list(staged)), strict=True))
-            added = [key for key in staged if committed[key] is None]
-            if page := _present(added, [staged[key] for key in added]):
-                yield page
-
-    def stage(
-        self,
-        fence: Fence,
-        txid: int,
-        attempt: str,
-        base: int,
-        slice_number: int,
-        items: Sequence[tuple[bytes, bytes | None]],
-        codec: str,
-    ) -> Seal:
-        """See `StateStorage.stage`."""
-        transitions.check_attempt(attempt)
-        chunks = list(_chunks(items))
-        # The second turn is for a handle whose memory of the attempt was overtaken by another handle.
-        for remembered in (True, False):
-            before = self._checksum_before(attempt, slice_number, remembered)
-            checksum = slice_checksum(items, before)
-            reply = self._run(
-                scripts.STAGE, *fence, txid, attempt, base, slice_number, before, checksum, codec, *chunks
-            )
-            if reply[0] == b"ok":
-                seal = Seal(int(reply[1]), int(reply[2]))
-                self._staged = (attempt, seal.slices, seal.checksum, before)
-                return seal
-            self._staged = None
-            books, record = self._books(reply), self._record(reply[3])
-            transitions.next_record(
-                self.namespace, books, record, fence, txid, attempt, base, slice_number, items, codec
-            )
-        raise self._disagreement()
-
-    def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
-        """See `StateStorage.seal`."""
-        reply = self._run(scripts.SEAL, *fence, attempt, *seal)
-        if reply[0] == b"refused":
-            books, record = self._books(reply), self._record(reply[3])
-            transitions.sealed_record(self.namespace, books, record, fence, attempt, seal)
-            raise self._disagreement()
-
-    def commit(self, fence: Fence, txid: int, attempt: str) -> None:
-        """See `StateStorage.commit`. One round trip for up to 4,000 updates, and one for each further 4,000."""
-        while True:
-            reply = self._run(scripts.COMMIT, *fence, txid, attempt)
-            if reply[0] == b"done":
-                return
-            if reply[0] == b"refused":
-                books, record = self._books(reply), self._record(reply[3])
-                transitions.check_commit(self.namespace, books, record, fence, txid, attempt)
-                raise self._disagreement()
-            reach(FaultPoint.SLICE_APPLIED, txid=txid)
-
-    def rollback(self, fence: Fence) -> int:
-        """See `StateStorage.rollback`."""
-        reply = self._run(scripts.ROLLBACK, *fence)
-        if reply[0] == b"refused":
-            transitions.check_rollback(self.namespace, self._books(reply), fence)
-            raise self._disagreement()
-        return int(reply[1])
-
-    def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
-        """See `StateStorage.write`."""
-        reply = self._run(scripts.WRITE, *fence, codec, *(part for item in items.items() for part in item))
-        if reply[0] == b"refused":
-            transitions.check_write(self.namespace, self._books(reply), fence, codec)
-            raise self._disagreement()
-
-    def close(self) -> None:
-        """See `StateStorage.close`."""
-        client, self._client = self._client, None
-        if client is not None:
-            client.release()
-
-    def _refuse_eviction(self) -> None:
-        try:
-            memory = self._connected.command(self.namespace, "INFO", "memory")
-        except ConfigError:  # a user without the right to ask; a wrong password shows at the next call
-            return
-        if memory.get("maxmemory") and str(memory.get("maxmemory_policy", "")).startswith("allkeys"):
-            raise ConfigError(
-                f"{self._connected.server} drops keys when its memory is full (maxmemory-policy "
-                f"{memory['maxmemory_policy']}), so state would be lost. Set it to noeviction: "
-                "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf.",
-                key="topology.state.provider.config",
-            )
-
-    @property
-    def _connected(self) -> RedisClient:
-        if self._client is None:
-            raise ValueError(f"the storage of {self.namespace} is closed")
-        return self._client
-
-    def _run(self, script: str, *arguments: Any) -> Any:
-        return self._connected.run(self.namespace, script, self._keys, arguments)
-
-    def _read_under(self, attempt: str, keys: Sequence[bytes]) -> tuple[list[bytes | None], str]:
-        """Read `keys` under what `attempt` staged, and return the values and the name of its hash."""
-        while True:
-            reply = self._run(scripts.READ, attempt, *keys)
-            if reply[0] == b"ok":
-                break
-        values = [
-            value if update is None else _update(update)
-            for value, update in zip(reply[1], reply[2], strict=True)
-        ]
-        return values, reply[3].decode()
-
-    def _hash_pages(self, key: str, page_size: int, fields: bytes) -> Iterator[dict[bytes, bytes]]:
-        cursor = 0
-        while True:
-            cursor, found = self._connected.command(
-                self.namespace, "HSCAN", key, cursor, "MATCH", fields, "COUNT", page_size
-            )
-            # A small hash comes as a whole, whatever the count.
-            entries = list(found.items())
-            for start in range(0, len(entries), page_size):
-                yield dict(entries[start : start + page_size])
-            if cursor == 0:
-                return
-
-    def _checksum_before(self, attempt: str, slice_number: int, remembered: bool) -> int:
-        if slice_number == 0:
-            return 0
-        if not (
-            remembered and self._staged and self._staged[0] == attempt and self._staged[1] >= slice_number
-        ):
-            record = self._records(self._run(scripts.HEAD)[3]).get(attempt)
-            if record is None:
-                return 0
-            self._staged = (attempt, record.slices, record.checksum, record.checksum_before)
-        assert self._staged is not None
-        _, slices, checksum, checksum_before = self._staged
-        return checksum if slice_number == slices else checksum_before
-
-    def _head(self, reply: Sequence[Any]) -> NamespaceHead:
-        return transitions.head_of(self._books(reply), self._records(reply[3]))
-
-    def _books(self, reply: Sequence[Any]) -> Bookkeeping:
-        try:
-            generation, seq, winner, codec, promoted = ((part or b"").decode() for part in reply[1])
-            fence = Fence(int(generation or 0), int(seq or 0))
-            return Bookkeeping(fence, int(reply[2]), winner, codec, promoted)
-        except ValueError as error:
-            raise self._corrupted("$fence or $txid") from error
-
-    def _records(self, pairs: Sequence[bytes]) -> dict[str, AttemptRecord]:
-        records = {}
-        for attempt, packed in zip(pairs[::2], pairs[1::2], strict=True):
-            record = self._record(packed)
-            if record is not None:
-                records[attempt.decode("ascii", "replace")] = record
-        return records
-
-    def _record(self, packed: bytes | None) -> AttemptRecord | None:
-        if packed is None:
-            return None
-        try:
-            txid, base, generation, seq, slices, checksum, before, sealed, _ = map(int, packed.split(b" "))
-        except ValueError as error:
-            raise self._corrupted("$attempts") from error
-        return AttemptRecord(txid, base, Fence(generation, seq), slices, checksum, before, sealed == 1)
-
-    def _corrupted(self, suffix: str) -> StateCorrupted:
-        return StateCorrupted(
-            f"{self.namespace}{suffix} in Redis is not what Anchorbolt writes. {START_OVER}",
-            namespace=self.namespace,
-        )
-
-    def _disagreement(self) -> StateCorrupted:
-        return self._corrupted("$fence, $txid or $attempts")
-
-
-def _update(unfolded: bytes) -> bytes | None:
-    return unfolded[1:] if unfolded.startswith(b"+") else None
-
-
-def _present(keys: Sequence[bytes], values: Sequence[bytes | None]) -> list[tuple[bytes, bytes]]:
-    return [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
-
-
-def _chunks(items: Sequence[tuple[bytes, bytes | None]], size: int = _UPDATES_PER_CHUNK) -> Iterator[bytes]:
-    for start in range(0, len(items), size):
-        some = items[start : start + size]
-        flat = [part for key, value in some for part in (key, False if value is None else value)]
-        packed = msgpack.packb(flat, use_bin_type=False)
-        if len(packed) > _CHUNK_BYTES and len(some) > 1:
-            yield from _chunks(some, max(1, len(some) * _CHUNK_BYTES // len(packed)))
-        else:
-            yield packed

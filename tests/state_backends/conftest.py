@@ -9,7 +9,9 @@ import pytest
 from anchorbolt.state_backends.base import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.redis import RedisStateProvider
+from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
 
 
@@ -28,7 +30,12 @@ def redis_provider(redis_database: RedisServer) -> RedisStateProvider:
     return RedisStateProvider(redis_database.host, redis_database.port)
 
 
-@pytest.fixture(params=["memory", "sqlite", "redis"])
+@pytest.fixture
+def redis_cluster_provider(empty_redis_cluster: RedisCluster) -> RedisClusterStateProvider:
+    return RedisClusterStateProvider(empty_redis_cluster.nodes)
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis", "redis_cluster"])
 def each_provider(request: pytest.FixtureRequest) -> StateProvider:
     provider: StateProvider = request.getfixturevalue(f"{request.param}_provider")
     return provider

@@ -6,6 +6,7 @@ import pytest
 
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.redis import RedisStateProvider
+from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.testing.conformance import StateStorageConformance
 
@@ -26,3 +27,9 @@ class TestRedis(StateStorageConformance):
     @pytest.fixture
     def provider(self, redis_provider: RedisStateProvider) -> RedisStateProvider:
         return redis_provider
+
+
+class TestRedisCluster(StateStorageConformance):
+    @pytest.fixture
+    def provider(self, redis_cluster_provider: RedisClusterStateProvider) -> RedisClusterStateProvider:
+        return redis_cluster_provider

@@ -22,7 +22,7 @@ NS = "words:count-0"
 PASSWORD = "correct-horse-battery-staple"
 # What the documentation tells an administrator to allow.
 RULES = (
-    "~words:* -@all +evalsha +script|load +scan +hmget +hget +hgetall +hkeys +hlen +hscan +hset +hdel +hincrby +unlink "
+    "~words:* -@all +evalsha +eval +scan +hmget +hget +hgetall +hkeys +hlen +hscan +hset +hdel +hincrby +unlink "
     "+rename +select"
 )
 

@@ -63,6 +63,7 @@ class RedisServer:
         users: Mapping[str, RedisUser] | None = None,
         certificates: Certificates | None = None,
         options: Mapping[str, str | int] | None = None,
+        highest_port: int = 65_535,
     ) -> None:
         self.host = HOST
         self.port = 0
@@ -71,6 +72,7 @@ class RedisServer:
         self.users = dict(users or {})
         self.certificates = certificates
         self._program = program
+        self._highest_port = highest_port
         self._options = {"save": "", "appendonly": "no", **(options or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._log_path = directory / "redis.log"
@@ -84,6 +86,11 @@ class RedisServer:
         return self._process.pid
 
     @property
+    def is_running(self) -> bool:
+        """Whether it was started, and neither stopped nor killed since."""
+        return self._process is not None
+
+    @property
     def log(self) -> str:
         """Everything the server has logged."""
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
@@ -95,7 +102,7 @@ class RedisServer:
         first = self.port == 0
         for attempt in range(_PORT_ATTEMPTS):
             if first:
-                self.port = free_port()
+                self.port = free_port(self._highest_port)
             log_before = len(self.log)
             self._launch()
             if self._wait_until_ready(deadline):
@@ -103,6 +110,14 @@ class RedisServer:
             said = self.log[log_before:]
             if _IN_USE not in said or attempt == _PORT_ATTEMPTS - 1:
                 raise RuntimeError(f"{self._program} did not start:\n{said[-2000:]}")
+
+    def pause(self) -> None:
+        """Stop the server by SIGSTOP: it keeps its connections and answers nothing."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused server go on."""
+        os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """Kill the server with SIGKILL."""
@@ -187,9 +202,11 @@ class RedisServer:
         self._process = None
 
 
-def free_port() -> int:
-    """Return a loopback port that is free now; somebody else may still take it."""
-    with socket.socket() as listener:
-        listener.bind((HOST, 0))
-        port: int = listener.getsockname()[1]
-        return port
+def free_port(highest: int = 65_535) -> int:
+    """Return a loopback port that is free now and not above `highest`; somebody else may still take it."""
+    while True:
+        with socket.socket() as listener:
+            listener.bind((HOST, 0))
+            port: int = listener.getsockname()[1]
+        if port <= highest:
+            return port

@@ -11,7 +11,7 @@ import pytest
 
 from anchorbolt.config import Configuration, load_conf
 from anchorbolt.secret import Secret
-from anchorbolt.settings import RedisSettings, Settings, TlsSettings
+from anchorbolt.settings import RedisClusterSettings, RedisSettings, Settings, TlsSettings
 
 CONFIG = "topology.state.provider.config"
 DEFAULTS: dict[str, Any] = {
@@ -27,6 +27,15 @@ DEFAULTS: dict[str, Any] = {
             "port": 6379,
             "timeout": 2000,
             "database": 0,
+            "username": None,
+            "passwordEnv": None,
+            "passwordFile": None,
+            "tls": None,
+        },
+        "jedisClusterConfig": {
+            "nodes": ["localhost:6379"],
+            "timeout": 2000,
+            "maxRedirections": 5,
             "username": None,
             "passwordEnv": None,
             "passwordFile": None,
@@ -61,6 +70,43 @@ def test_null_means_the_default_and_never_zero() -> None:
     assert dict(load_conf(nulls)) == DEFAULTS
     nulls[CONFIG] = {"directory": None, "jedisPoolConfig": dict.fromkeys(DEFAULTS[CONFIG]["jedisPoolConfig"])}
     assert load_conf(nulls).settings == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "inner", "expected"),
+    [
+        ("redis", {"jedisClusterConfig": {}}, "redis-cluster"),
+        ("redis", {"jedisClusterConfig": {}, "jedisPoolConfig": {}}, "redis"),
+        ("redis", {}, "redis"),
+        ("redis-cluster", {"jedisPoolConfig": {}}, "redis-cluster"),
+        (
+            "org.apache.storm.redis.state.RedisKeyValueStateProvider",
+            '{"jedisClusterConfig": {"nodes": ["localhost:7379", "localhost:7380"], "timeout": 2000, '
+            '"maxRedirections": 5}}',
+            "redis-cluster",
+        ),
+        ("sqlite", {"jedisClusterConfig": {}}, "sqlite"),
+    ],
+)
+def test_redis_is_a_cluster_where_only_a_cluster_is_configured(name: str, inner: Any, expected: str) -> None:
+    conf = load_conf({"topology.state.provider": name, CONFIG: inner})
+    assert conf.settings.provider.name == conf["topology.state.provider"] == expected
+
+
+def test_a_cluster_gets_every_setting_and_bolts_see_no_password() -> None:
+    cluster = {"nodes": ["a:1", "b:2"], "timeout": 50, "maxRedirections": 0, "username": "me"}
+    tls = {"ca": "ca.pem"}
+    conf = load_conf({CONFIG: {"jedisClusterConfig": {**cluster, "password": "s3cret", "tls": tls}}})
+    assert conf.settings.provider.redis_cluster == RedisClusterSettings(
+        nodes=("a:1", "b:2"),
+        timeout_ms=50,
+        max_redirections=0,
+        username="me",
+        password=Secret("s3cret"),
+        tls=TlsSettings(ca="ca.pem"),
+    )
+    assert "s3cret" not in repr(conf.settings) + repr(dict(conf))
+    assert "password" not in conf[CONFIG]["jedisClusterConfig"]
 
 
 def test_every_key_reaches_the_settings_and_the_bolts() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from anchorbolt.config_keys import JedisPoolConfig, ProviderConfig, TlsConfig, TopologyConfig
+from anchorbolt.config_keys import TopologyConfig
+from anchorbolt.config_provider_keys import JedisClusterConfig, JedisPoolConfig, ProviderConfig, TlsConfig
 from anchorbolt.config_storm import STORM_KEYS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
@@ -22,6 +23,8 @@ IN_WORDS = {
     "topology.checkpoint.location": "`anchorbolt-data/<topology>/checkpoint`",
     "directory": "`anchorbolt-data/state`",
     "jedisPoolConfig": "empty",
+    "jedisClusterConfig": "empty",
+    "nodes": "`[localhost:6379]`",
     "username": "the default user",
     "ca": "the system's",
     "key": "in `cert`",
@@ -40,13 +43,16 @@ def documented(default: Any) -> str:
 
 
 def test_every_key_is_documented_with_its_default(page: str) -> None:
-    models: list[type[BaseModel]] = [TopologyConfig, ProviderConfig, JedisPoolConfig, TlsConfig]
-    expected = {
-        field.alias or name: IN_WORDS.get(field.alias or name, documented(field.default))
+    models: list[type[BaseModel]] = [
+        *(TopologyConfig, ProviderConfig, JedisPoolConfig, JedisClusterConfig),
+        TlsConfig,
+    ]
+    expected = [
+        (field.alias or name, IN_WORDS.get(field.alias or name, documented(field.default)))
         for model in models
         for name, field in model.model_fields.items()
-    }
-    assert dict(ROW.findall(page)) == expected
+    ]
+    assert sorted(ROW.findall(page)) == sorted(expected)
 
 
 def test_every_key_of_storm_is_documented_with_its_reason(page: str) -> None:

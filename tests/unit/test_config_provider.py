@@ -15,6 +15,7 @@ from anchorbolt.state_backends.base import StateProvider, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.providers import provider_from
 from anchorbolt.state_backends.redis import RedisStateProvider, RedisTls
+from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 
 CONFIG = "topology.state.provider.config"
@@ -83,6 +84,27 @@ def test_redis_gets_every_setting() -> None:
         timeout_ms=50,
         tls=RedisTls("ca.pem", "me.pem", "me.key", verify=False),
     )
+
+
+def test_a_redis_cluster_gets_every_setting() -> None:
+    cluster = {
+        "nodes": ["a:1", "b:2"],
+        "timeout": 50,
+        "maxRedirections": 2,
+        "username": "me",
+        "password": "s3cret",
+    }
+    tls = {"ca": "ca.pem", "cert": "me.pem", "key": "me.key", "verify": False}
+    conf = {"topology.state.provider": "redis", CONFIG: {"jedisClusterConfig": {**cluster, "tls": tls}}}
+    assert build(conf, processes=True, machines=True) == RedisClusterStateProvider(
+        ["a:1", "b:2"],
+        max_redirections=2,
+        username="me",
+        password=Secret("s3cret"),
+        timeout_ms=50,
+        tls=RedisTls("ca.pem", "me.pem", "me.key", verify=False),
+    )
+    assert build({"topology.state.provider": "redis-cluster"}) == RedisClusterStateProvider()
 
 
 def test_redis_without_settings_is_the_local_one() -> None:

@@ -14,6 +14,7 @@ from anchorbolt.errors import ConfigError
 
 CONFIG = "topology.state.provider.config"
 JEDIS = f"{CONFIG}.jedisPoolConfig"
+CLUSTER = f"{CONFIG}.jedisClusterConfig"
 PASSWORD = "hunter2-never-shown"
 
 
@@ -74,6 +75,12 @@ def test_unknown_key_like_no_other_tells_how_to_name_ones_own() -> None:
         ({"dir": "A"}, f"{CONFIG}.dir", None),
         ({"jedisPoolConfig": {"prot": 1}}, f"{JEDIS}.prot", f"{JEDIS}.port"),
         ({"jedisPoolConfig": {"tls": {"certt": "a"}}}, f"{JEDIS}.tls.certt", f"{JEDIS}.tls.cert"),
+        (
+            {"jedisClusterConfig": {"maxRedirection": 1}},
+            f"{CLUSTER}.maxRedirection",
+            f"{CLUSTER}.maxRedirections",
+        ),
+        ({"jedisClusterConfig": {"tls": {"certt": "a"}}}, f"{CLUSTER}.tls.certt", f"{CLUSTER}.tls.cert"),
     ],
 )
 def test_unknown_inner_key_names_the_nearest_known_one(inner: Any, key: str, nearest: str | None) -> None:
@@ -161,15 +168,15 @@ def test_provider_that_does_not_exist() -> None:
 @pytest.mark.parametrize(
     "conf",
     [
-        {"topology.state.provider": "redis-cluster"},
         {"topology.state.provider": "hbase"},
         {"topology.state.provider": "org.apache.storm.hbase.state.HBaseKeyValueStateProvider"},
-        {"topology.state.provider": "redis", CONFIG: {"jedisClusterConfig": {"nodes": ["a:1"]}}},
         {CONFIG: {"tableName": "t"}},
     ],
 )
 def test_provider_of_a_later_version_is_said_to_be_one(conf: dict[str, Any]) -> None:
-    assert "not in this version yet. Use one of memory, sqlite, redis." in refusal(conf).message
+    assert (
+        "not in this version yet. Use one of memory, sqlite, redis, redis-cluster." in refusal(conf).message
+    )
 
 
 @pytest.mark.parametrize("interval", [30_000, 30_001])
@@ -260,6 +267,9 @@ def test_password_that_is_broken_json_is_not_shown() -> None:
     refusal({CONFIG: f'{{"jedisPoolConfig": {{"password": "{PASSWORD}"}}'})
     refusal({CONFIG: {"jedisPoolConfig": f"redis://me:{PASSWORD}@store"}})
     refusal({CONFIG: {"jedisPoolConfig": {"password": [PASSWORD]}}})
+    refusal({CONFIG: {"jedisClusterConfig": f"redis://me:{PASSWORD}@store"}})
+    refusal({CONFIG: {"jedisClusterConfig": {"password": PASSWORD, "nodes": "x"}}})
+    refusal({CONFIG: {"jedisClusterConfig": {"password": PASSWORD, "nodes": ["x"]}}})
     refusal({CONFIG: {"jedisPoolConfig": {"password": PASSWORD, "port": "x"}}})
     refusal({CONFIG: {"jedisPoolConfig": {"passwrd": PASSWORD}}})
 

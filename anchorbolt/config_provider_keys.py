@@ -1,0 +1,119 @@
+"""The inner keys of `topology.state.provider.config`, with their defaults and what their values may be.
+
+A field's description completes the sentence "must be …". Only `config` and its parts use this.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from anchorbolt.secret import Secret
+
+__all__ = [
+    "LATER_INNER_KEYS",
+    "LATER_PROVIDERS",
+    "PROVIDERS",
+    "PROVIDER_CONFIG",
+    "STORM_PROVIDERS",
+    "JedisClusterConfig",
+    "JedisPoolConfig",
+    "Keys",
+    "ProviderConfig",
+    "RedisLogin",
+    "TlsConfig",
+]
+
+PROVIDER_CONFIG = "topology.state.provider.config"
+
+PROVIDERS = ("memory", "sqlite", "redis", "redis-cluster")
+LATER_PROVIDERS = ("hbase",)
+STORM_PROVIDERS = {
+    "org.apache.storm.state.InMemoryKeyValueStateProvider": "memory",
+    "org.apache.storm.redis.state.RedisKeyValueStateProvider": "redis",
+    "org.apache.storm.hbase.state.HBaseKeyValueStateProvider": "hbase",
+}
+"""Storm's Java class names, and which provider takes their place."""
+
+LATER_INNER_KEYS = {
+    "hbaseConfigKey": "hbase",
+    "tableName": "hbase",
+    "columnFamily": "hbase",
+    "thriftConfig": "hbase",
+}
+"""Inner keys of the providers that are not here yet."""
+
+_Name = Annotated[str, StringConstraints(min_length=1)]
+_Node = Annotated[str, StringConstraints(pattern=r"^.+:[0-9]{1,5}$")]
+_Count = Annotated[int, Field(ge=1)]
+_Serializer = Literal["msgpack", "json"]
+
+
+class Keys(BaseModel):
+    """What all models have in common: no conversions, and no unknown keys."""
+
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, hide_input_in_errors=True, arbitrary_types_allowed=True
+    )
+
+
+class TlsConfig(Keys):
+    """Below `tls`."""
+
+    ca: _Name | None = Field(default=None, description="the path of a PEM file")
+    cert: _Name | None = Field(default=None, description="the path of a PEM file")
+    key: _Name | None = Field(default=None, description="the path of a PEM file")
+    verify: bool = Field(default=True, description="true or false")
+
+
+class RedisLogin(Keys):
+    """What a server and a cluster have in common."""
+
+    timeout: _Count = Field(default=2000, description="a whole number of milliseconds, at least 1")
+    username: _Name | None = Field(default=None, description="the name of an ACL user")
+    password: Secret | None = Field(
+        default=None, description="a string; quote it where it looks like a number"
+    )
+    passwordEnv: _Name | None = Field(default=None, description="the name of an environment variable")  # noqa: N815
+    passwordFile: _Name | None = Field(default=None, description="the path of a file")  # noqa: N815
+    tls: TlsConfig | None = Field(default=None, description="a mapping with the keys ca, cert, key, verify")
+
+
+class JedisPoolConfig(RedisLogin):
+    """Below `jedisPoolConfig`."""
+
+    host: _Name = Field(default="localhost", description="the name or address of the server")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(
+        default=6379, description="a TCP port, from 1 to 65535"
+    )
+    database: Annotated[int, Field(ge=0)] = Field(
+        default=0, description="the number of a database, at least 0"
+    )
+
+
+class JedisClusterConfig(RedisLogin):
+    """Below `jedisClusterConfig`."""
+
+    nodes: Annotated[list[_Node], Field(min_length=1)] = Field(
+        default=["localhost:6379"], description="a list of some of the servers, each as host:port"
+    )
+    maxRedirections: Annotated[int, Field(ge=0)] = Field(  # noqa: N815
+        default=5, description="a whole number, at least 0"
+    )
+
+
+class ProviderConfig(Keys):
+    """Below `topology.state.provider.config`, for the providers of this package."""
+
+    keyClass: str | None = Field(default=None, description="a string")  # noqa: N815
+    valueClass: str | None = Field(default=None, description="a string")  # noqa: N815
+    keySerializerClass: _Serializer = Field(default="msgpack", description="msgpack or json")  # noqa: N815
+    valueSerializerClass: _Serializer = Field(default="msgpack", description="msgpack or json")  # noqa: N815
+    directory: _Name | None = Field(default=None, description="the path of a directory")
+    jedisPoolConfig: JedisPoolConfig = Field(  # noqa: N815
+        default_factory=lambda: JedisPoolConfig(), description="a mapping with the keys of a Redis server"
+    )
+    jedisClusterConfig: JedisClusterConfig = Field(  # noqa: N815
+        default_factory=lambda: JedisClusterConfig(), description="a mapping with the keys of a Redis Cluster"
+    )

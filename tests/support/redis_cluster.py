@@ -1,0 +1,319 @@
+"""A real Redis Cluster of a test session's own: masters with a replica each, on free loopback ports."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from tests.support.certificates import Certificates
+from tests.support.redis_server import AT_ONCE, RedisServer, RedisUser
+
+_SLOTS = 16384
+_BUS = 10_000
+"""A node's bus listens on its port and so much more."""
+_READY_SECONDS = 60.0
+
+
+class RedisCluster:
+    """Masters and replicas, each a `RedisServer` that may be killed and started again.
+
+    Attributes:
+        masters: Those that were made masters at first; which ones are masters now says `master_of`.
+        replicas: The replica of each of them, in the same order.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        directory: Path,
+        *,
+        masters: int = 3,
+        password: str | None = None,
+        users: Mapping[str, RedisUser] | None = None,
+        certificates: Certificates | None = None,
+        options: Mapping[str, str | int] | None = None,
+    ) -> None:
+        self._settings: dict[str, str | int] = {
+            "cluster-enabled": "yes",
+            "cluster-node-timeout": 1000,
+            "cluster-config-file": "nodes.conf",
+            # A replica takes over however old its data is: the tests want to see what was lost.
+            "cluster-replica-validity-factor": 0,
+            "repl-diskless-sync-delay": 0,
+            **(options or {}),
+        }
+        if password is not None:
+            self._settings["masterauth"] = password
+        if certificates is not None:
+            self._settings.update({"tls-cluster": "yes", "tls-replication": "yes"})
+        self._program, self._directory = program, directory
+        self._password, self._users, self._certificates = password, users, certificates
+        self._servers = [self._new_server(number) for number in range(2 * masters)]
+        self.masters, self.replicas = self._servers[:masters], self._servers[masters:]
+
+    @property
+    def nodes(self) -> list[str]:
+        """Every node as `host:port`."""
+        return [f"{server.host}:{server.port}" for server in self._servers]
+
+    def start(self) -> None:
+        """Start all servers, join them, and return when every slot is served and every replica is in step."""
+        try:
+            for server in self._servers:
+                server.start()
+            self._join()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Let all servers end that still run."""
+        for server in self._servers:
+            if server.is_running:
+                server.stop()
+
+    def pause(self) -> None:
+        """Stop all servers that run by SIGSTOP."""
+        for server in self._servers:
+            if server.is_running:
+                server.pause()
+
+    def resume(self) -> None:
+        """Let all servers go on that were stopped."""
+        for server in self._servers:
+            if server.is_running:
+                server.resume()
+
+    def add_master(self) -> RedisServer:
+        """Start one more master, without slots and without a replica, and let all servers know it."""
+        server = self._new_server(len(self._servers))
+        server.start()
+        with server.client() as client:
+            client.execute_command("CLUSTER", "MEET", self.masters[0].host, self.masters[0].port)
+        self._servers.append(server)
+        self._wait_until_all_have_met()
+        wait_until(
+            lambda: self._ask(server, "CLUSTER INFO")["cluster_state"] == "ok", "the new server to serve"
+        )
+        return server
+
+    def heal(self) -> None:
+        """Start again what was killed, make the first masters masters again, and wait until all is in step."""
+        for server in self._servers:
+            if not server.is_running:
+                server.start()
+        self.wait_until_in_step()
+        for master in self.masters:
+            if master not in self.current_masters():
+                self.promote(master)
+
+    def promote(self, replica: RedisServer) -> None:
+        """Let a replica change places with its master, nothing lost, and wait until all is in step again."""
+        with replica.client() as client:
+            client.execute_command("CLUSTER", "FAILOVER")
+        wait_until(lambda: replica in self.current_masters(), f"{replica.port} to be a master")
+        self.wait_until_in_step()
+
+    def flush(self) -> None:
+        """Remove all keys and scripts."""
+        for server in self.current_masters():
+            with server.client() as client:
+                client.flushall()
+                client.script_flush()
+
+    def current_masters(self) -> list[RedisServer]:
+        """Those that are masters now."""
+        return [
+            server
+            for server in self._servers
+            if server.is_running and self._ask(server, "ROLE")[0] == b"master"
+        ]
+
+    def slot_of(self, key: str) -> int:
+        """The slot that a key belongs to."""
+        slot: int = self._ask(self._any(), "CLUSTER KEYSLOT", key)
+        return slot
+
+    def master_of(self, key: str) -> RedisServer:
+        """The server that holds a key now."""
+        return self._owner_of(self.slot_of(key))
+
+    def replica_of(self, master: RedisServer) -> RedisServer:
+        """The server that would take over from `master`."""
+        return next(
+            server
+            for server in self._servers
+            if server.is_running
+            and (role := self._ask(server, "ROLE"))[0] == b"slave"
+            and int(role[2]) == master.port
+        )
+
+    def begin_move(self, slot: int, source: RedisServer, target: RedisServer) -> None:
+        """Begin to move a slot: its keys may be on either server until `end_move`."""
+        with target.client() as client:
+            client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", self._id(source))
+        with source.client() as client:
+            client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", self._id(target))
+
+    def move_keys(self, slot: int, source: RedisServer, target: RedisServer, count: int = 1_000) -> int:
+        """Move up to so many keys of the slot, and return how many there were."""
+        with source.client() as client:
+            keys = client.execute_command("CLUSTER", "GETKEYSINSLOT", slot, count)
+            if keys:
+                login = ["AUTH", source.password] if source.password else []
+                client.execute_command(
+                    "MIGRATE", target.host, target.port, "", 0, 10_000, *login, "KEYS", *keys
+                )
+            return len(keys)
+
+    def end_move(self, slot: int, target: RedisServer) -> None:
+        """Give the slot to its new server, and wait until all servers know."""
+        owner = self._id(target)
+        for server in [target, *self._servers]:
+            with contextlib.suppress(redis.ResponseError), server.client() as client:  # refused by replicas
+                client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", owner)
+
+        def known() -> bool:
+            return all(
+                any(
+                    first <= slot <= last and int(master[1]) == target.port
+                    for first, last, master, *_ in self._ask(server, "CLUSTER SLOTS")
+                )
+                for server in self._servers
+                if server.is_running
+            )
+
+        wait_until(known, f"slot {slot} to be {target.port}'s")
+
+    def move(self, slot: int, source: RedisServer, target: RedisServer) -> None:
+        """Move a slot with all its keys."""
+        self.begin_move(slot, source, target)
+        while self.move_keys(slot, source, target):
+            pass
+        self.end_move(slot, target)
+
+    def bring_back(self, slot: int, owner: RedisServer, other: RedisServer) -> None:
+        """Give a slot back to the first of two servers, however far its move from there to the second has come."""
+        if self._owner_of(slot) is other:
+            self.move(slot, other, owner)
+            return
+        while self.move_keys(slot, other, owner):
+            pass
+        for server in (owner, other):
+            with server.client() as client:
+                client.execute_command("CLUSTER", "SETSLOT", slot, "STABLE")
+
+    def cut_off(self, replica: RedisServer) -> None:
+        """Stop a replica, and see to it that what its master takes from now on never reaches it."""
+        master = self._at(int(self._ask(replica, "ROLE")[2]))
+        replica.pause()
+        with master.client() as client:
+            client.client_kill_filter(_type="replica")
+
+    def wait_until_in_step(self) -> None:
+        """Wait until the cluster is whole and each replica has all that its master has."""
+        wait_until(self._is_whole, "the cluster to be whole")
+
+    def _join(self) -> None:
+        first = self._servers[0]
+        share = -(-_SLOTS // len(self.masters))
+        for number, master in enumerate(self.masters):
+            with master.client() as client:
+                slots = range(number * share, min(_SLOTS, (number + 1) * share))
+                client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+                client.execute_command("CLUSTER", "ADDSLOTS", *slots)
+        for server in self._servers[1:]:
+            with server.client() as client:
+                client.execute_command("CLUSTER", "MEET", first.host, first.port)
+        self._wait_until_all_have_met()
+        for master, replica in zip(self.masters, self.replicas, strict=True):
+            with replica.client() as client:
+                client.execute_command("CLUSTER", "REPLICATE", self._id(master))
+        self.wait_until_in_step()
+
+    def _new_server(self, number: int) -> RedisServer:
+        return RedisServer(
+            self._program,
+            self._directory / str(number),
+            password=self._password,
+            users=self._users,
+            certificates=self._certificates,
+            options=self._settings,
+            highest_port=65_535 - _BUS,
+        )
+
+    def _wait_until_all_have_met(self) -> None:
+        count = len(self._servers)
+
+        def met() -> bool:
+            known = [self._nodes(server) for server in self._servers]
+            return all(
+                len(nodes) == count and not any("handshake" in flags for flags in nodes.values())
+                for nodes in known
+            )
+
+        wait_until(met, "the servers to meet")
+
+    def _is_whole(self) -> bool:
+        for server in self._servers:
+            info = self._ask(server, "CLUSTER INFO")
+            if info["cluster_state"] != "ok" or int(info["cluster_slots_ok"]) != _SLOTS:
+                return False
+            if any("fail" in flags or "handshake" in flags for flags in self._nodes(server).values()):
+                return False
+        return all(self._is_in_step_with_master(server) for server in self._servers)
+
+    def _is_in_step_with_master(self, server: RedisServer) -> bool:
+        role = self._ask(server, "ROLE")
+        if role[0] == b"master":
+            return len(role[2]) > 0  # a replica is connected
+        if role[3] != b"connected":
+            return False
+        return bool(self._ask(self._at(int(role[2])), "ROLE")[1] == role[4])
+
+    def _nodes(self, server: RedisServer) -> dict[str, str]:
+        return {name: node["flags"] for name, node in self._ask(server, "CLUSTER NODES").items()}
+
+    def _owner_of(self, slot: int) -> RedisServer:
+        for first, last, master, *_ in self._ask(self._any(), "CLUSTER SLOTS"):
+            if first <= slot <= last:
+                return self._at(int(master[1]))
+        raise AssertionError(f"nobody serves slot {slot}")
+
+    def _id(self, server: RedisServer) -> str:
+        identity: bytes = self._ask(server, "CLUSTER MYID")
+        return identity.decode()
+
+    def _any(self) -> RedisServer:
+        return next(server for server in self._servers if server.is_running)
+
+    def _at(self, port: int) -> RedisServer:
+        return next(server for server in self._servers if server.port == port)
+
+    def _ask(self, server: RedisServer, command: str, *arguments: Any) -> Any:
+        with server.client(retry=AT_ONCE, socket_timeout=5) as client:
+            return client.execute_command(command, *arguments)
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = _READY_SECONDS) -> None:
+    """Wait until a condition holds; a server that does not answer counts as "not yet"."""
+    deadline = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(redis.RedisError, OSError):
+            if condition():
+                return
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(0.02)
+
+
+def each_key(cluster: RedisCluster) -> Iterator[bytes]:
+    """Yield all keys of a cluster."""
+    for server in cluster.current_masters():
+        with server.client() as client:
+            yield from client.scan_iter()
