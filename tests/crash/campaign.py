@@ -1,6 +1,6 @@
 """The campaign of real kills: `make crash-test ROUNDS=n`. Every point, every victim, every provider, and a report.
 
-A round is eight runs of the job: each of the four sets of kills, on SQLite and on Redis. Redis is started for it.
+A round is four runs of the job for each provider, one for each set of kills. The providers' servers are started for it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -22,9 +21,9 @@ from rich.table import Table
 
 from anchorbolt.testing import CrashReport, CrashRunner, FaultAction, FaultPoint, Victim
 from anchorbolt.testing.crash import CrashTestError
+from tests.crash.campaign_stores import PROVIDERS, store_of
 from tests.crash.outcome import differences, lost_and_twice
 from tests.crash.plans import IN_RECOVERY, ON_DRIVER, ON_WORKERS, input_for, kills
-from tests.support.redis_server import DURABLE, RedisServer
 
 _SETS: tuple[tuple[str, Sequence[FaultPoint], Victim], ...] = (
     ("driver, at its own points", ON_DRIVER, Victim.HERE),
@@ -70,15 +69,16 @@ class Tally:
 
 def main(
     rounds: Annotated[int, typer.Option(help="How often everything is run.")] = 1,
-    provider: Annotated[str | None, typer.Option(help="Only sqlite, or only redis.")] = None,
+    provider: Annotated[str | None, typer.Option(help=f"Only one of {', '.join(PROVIDERS)}.")] = None,
 ) -> None:
     """Kill real processes at every named point, and prove that nothing was lost or counted twice."""
-    console = Console()
+    if provider not in (None, *PROVIDERS):
+        raise typer.BadParameter(f"{provider} is none of {', '.join(PROVIDERS)}")
+    # A report in a file is not cut to the width of a terminal that is not there.
+    console = Console(width=None if sys.stdout.isatty() else 200, soft_wrap=True)
     tallies: dict[tuple[str, str], Tally] = {}
     for number in range(1, rounds + 1):
-        for name in ("sqlite", "redis"):
-            if provider not in (None, name):
-                continue
+        for name in PROVIDERS if provider is None else [provider]:
             for title, points, victim in _SETS:
                 tally = tallies.setdefault((name, title), Tally())
                 started = time.monotonic()
@@ -94,7 +94,7 @@ def main(
 def _run(provider: str, points: Sequence[FaultPoint], victim: Victim, tally: Tally) -> None:
     home = Path(tempfile.mkdtemp(prefix="anchorbolt-crash-"))
     folder = home / "run"
-    with _store(provider, home) as config:
+    with store_of(provider, home) as config:
         conf = {
             "topology.checkpoint.location": str(folder / "checkpoint"),
             "topology.state.provider": provider,
@@ -110,24 +110,6 @@ def _run(provider: str, points: Sequence[FaultPoint], victim: Victim, tally: Tal
             tally.wrong.append(str(error))
     if not tally.wrong:
         shutil.rmtree(home, ignore_errors=True)
-
-
-@contextmanager
-def _store(provider: str, home: Path) -> Iterator[Mapping[str, Any]]:
-    if provider == "sqlite":
-        yield {"directory": str(home / "run" / "state")}
-        return
-    program = shutil.which("redis-server")
-    if program is None:
-        raise typer.BadParameter(
-            "there is no redis-server on the PATH; `make set-up` says how to install one"
-        )
-    server = RedisServer(program, home / "redis", options=DURABLE)
-    server.start()
-    try:
-        yield {"jedisPoolConfig": {"host": server.host, "port": server.port}}
-    finally:
-        server.stop()
 
 
 def _show(console: Console, tallies: Mapping[tuple[str, str], Tally]) -> None:

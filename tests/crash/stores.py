@@ -8,9 +8,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from tests.cli.command import Command, wait_until
+from tests.crash.runs import AccompaniedRun
+from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer, free_port
 
-__all__ = ["FullDisk", "FullMemory", "Harm", "ReadOnlyReplica", "config_of", "contents_of", "data_put_back"]
+__all__ = [
+    "FullDisk",
+    "FullMemory",
+    "Harm",
+    "ReadOnlyReplica",
+    "config_of",
+    "config_of_cluster",
+    "contents_of",
+    "data_put_back",
+    "let_go_and_wait",
+]
 
 
 class Harm(Protocol):
@@ -87,10 +100,25 @@ def config_of(server: RedisServer) -> dict[str, Any]:
     return {"jedisPoolConfig": {"host": server.host, "port": server.port}}
 
 
+def config_of_cluster(cluster: RedisCluster) -> dict[str, Any]:
+    """Return the provider's configuration for a Redis Cluster."""
+    return {"jedisClusterConfig": {"nodes": cluster.nodes}}
+
+
 def contents_of(server: RedisServer) -> dict[bytes, bytes]:
     """Return everything in a Redis, each key's value as Redis dumps it."""
     with server.client() as client:
         return {key: client.dump(key) for key in client.scan_iter()}
+
+
+def let_go_and_wait(run: AccompaniedRun, driver: Command, number: int) -> None:
+    """Let the run go on from a fault, and wait until it is told that the store gives trouble."""
+    said = driver.err.count("waiting for the state store")
+    run.faults.release(number)
+    wait_until(
+        lambda: driver.err.count("waiting for the state store") > said or driver.has_ended,
+        f"trouble noticed by {driver!r}",
+    )
 
 
 @contextmanager

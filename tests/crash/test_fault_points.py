@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from anchorbolt.testing import CrashReport, CrashRunner, FaultPoint, Victim
-from tests.conftest import StartRedis
+from tests.conftest import StartRedis, StartRedisCluster
 from tests.crash.outcome import differences
 from tests.crash.plans import IN_RECOVERY, ON_DRIVER, ON_WORKERS, input_for, kills
+from tests.crash.stores import config_of, config_of_cluster
 from tests.support.redis_server import DURABLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -29,8 +30,20 @@ def sqlite_conf(tmp_path: Path) -> dict[str, Any]:
 @pytest.fixture
 def redis_conf(tmp_path: Path, start_redis: StartRedis) -> dict[str, Any]:
     """The same with its state in a Redis of its own."""
-    server = start_redis(**DURABLE)
-    return conf_of(tmp_path, "redis", {"jedisPoolConfig": {"host": server.host, "port": server.port}})
+    return conf_of(tmp_path, "redis", config_of(start_redis(**DURABLE)))
+
+
+@pytest.fixture
+def redis_cluster_conf(tmp_path: Path, start_redis_cluster: StartRedisCluster) -> dict[str, Any]:
+    """The same in a Redis Cluster of its own."""
+    return conf_of(tmp_path, "redis-cluster", config_of_cluster(start_redis_cluster(**DURABLE)))
+
+
+@pytest.fixture
+def conf(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The configuration that a test's parameter names."""
+    chosen: dict[str, Any] = request.getfixturevalue(request.param)
+    return chosen
 
 
 def conf_of(tmp_path: Path, provider: str, config: dict[str, Any]) -> dict[str, Any]:
@@ -60,17 +73,18 @@ def run_with_kills(
 
 
 @pytest.mark.parametrize(
-    ("points", "recoveries"),
+    ("conf", "points", "recoveries"),
     [
-        (ON_DRIVER[: ON_DRIVER.index(FaultPoint.DECIDED)], {"resumed", "rolled back"}),
-        (ON_DRIVER[ON_DRIVER.index(FaultPoint.DECIDED) :], {"resumed", "rolled forward"}),
+        ("redis_cluster_conf", ON_DRIVER[: ON_DRIVER.index(FaultPoint.DECIDED)], {"resumed", "rolled back"}),
+        ("sqlite_conf", ON_DRIVER[ON_DRIVER.index(FaultPoint.DECIDED) :], {"resumed", "rolled forward"}),
     ],
     ids=["undecided", "decided"],
+    indirect=["conf"],
 )
 def test_the_driver_killed_at_each_of_its_points(
-    sqlite_conf: dict[str, Any], tmp_path: Path, points: Sequence[FaultPoint], recoveries: set[str]
+    conf: dict[str, Any], tmp_path: Path, points: Sequence[FaultPoint], recoveries: set[str]
 ) -> None:
-    report = run_with_kills(tmp_path / "run", sqlite_conf, points, Victim.HERE)
+    report = run_with_kills(tmp_path / "run", conf, points, Victim.HERE)
     assert len(report.starts) == len(points) + 1
     assert {start.recovery for start in report.starts} >= recoveries
 
@@ -83,8 +97,9 @@ def test_a_worker_killed_while_the_driver_is_at_each_of_its_points(
     assert len(report.starts) == 1, "Spark starts a worker again by itself"
 
 
-def test_a_worker_killed_at_each_of_its_points(redis_conf: dict[str, Any], tmp_path: Path) -> None:
-    report = run_with_kills(tmp_path / "run", redis_conf, ON_WORKERS, Victim.HERE)
+@pytest.mark.parametrize("conf", ["redis_conf", "redis_cluster_conf"], indirect=True)
+def test_a_worker_killed_at_each_of_its_points(conf: dict[str, Any], tmp_path: Path) -> None:
+    report = run_with_kills(tmp_path / "run", conf, ON_WORKERS, Victim.HERE)
     assert len(report.starts) == 1
 
 

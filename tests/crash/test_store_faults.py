@@ -16,7 +16,6 @@ from anchorbolt.fault_folder import Fault, FaultAction
 from anchorbolt.faults import FaultPoint
 from anchorbolt.state_backends.base import NamespaceHead
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
-from tests.cli.command import Command, wait_until
 from tests.conftest import StartRedis
 from tests.crash.conftest import AccompanyRun
 from tests.crash.runs import AccompaniedRun
@@ -28,6 +27,7 @@ from tests.crash.stores import (
     config_of,
     contents_of,
     data_put_back,
+    let_go_and_wait,
 )
 from tests.support.redis_server import DURABLE
 
@@ -47,16 +47,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("a small disk cannot be mounted here")
     yield disk
     subprocess.run(["umount", "--lazy", str(disk)], check=True)
-
-
-def let_go_and_wait(run: AccompaniedRun, driver: Command, number: int) -> None:
-    """Let the run go on from a fault, and wait until it is told that the store gives trouble."""
-    said = driver.err.count("waiting for the state store")
-    run.faults.release(number)
-    wait_until(
-        lambda: driver.err.count("waiting for the state store") > said or driver.has_ended,
-        f"trouble noticed by {driver!r}",
-    )
 
 
 def test_a_redis_killed_at_any_step_and_restarted_with_its_log_is_waited_for(

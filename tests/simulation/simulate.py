@@ -8,6 +8,7 @@ A seed that fails replays to the same failure, and shrinks to the few faults tha
 
 from __future__ import annotations
 
+import gc
 import logging
 import random
 import sys
@@ -23,6 +24,8 @@ from typing import Annotated, Any
 from unittest import mock
 
 import typer
+from rich.console import Console
+from rich.progress import track
 
 from anchorbolt.engine import namespaces, stage, startup
 from anchorbolt.faults import observe
@@ -107,9 +110,16 @@ def run_seeds(first: int, seeds: int) -> list[Outcome]:
     workers = cpu_count() or 1
     chunk = max(1, min(250, seeds // (4 * workers)))
     starts = range(first, first + seeds, chunk)
-    with ProcessPoolExecutor(workers) as pool:
+    with ProcessPoolExecutor(workers, initializer=_collect_rarely) as pool:
         found = pool.map(failures_among, starts, [min(chunk, first + seeds - start) for start in starts])
-        return [outcome for outcomes in found for outcome in outcomes]
+        shown = track(found, "simulating", total=len(starts), console=Console(stderr=True))
+        return [outcome for outcomes in shown for outcome in outcomes]
+
+
+def _collect_rarely() -> None:
+    """Look for garbage seldom: by default that takes a sixth of a simulation's time."""
+    gc.freeze()
+    gc.set_threshold(200_000)
 
 
 def failures_among(first: int, seeds: int) -> list[Outcome]:

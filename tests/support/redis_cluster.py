@@ -215,6 +215,24 @@ class RedisCluster:
         with master.client() as client:
             client.client_kill_filter(_type="replica")
 
+    def wait_until_served(self) -> None:
+        """Wait until every slot is served by a master that runs, replicas or not."""
+
+        def served() -> bool:
+            covered = 0
+            for server in self.current_masters():
+                info = self._ask(server, "CLUSTER INFO")
+                if info["cluster_state"] != "ok" or int(info["cluster_slots_ok"]) != _SLOTS:
+                    return False
+                covered += sum(
+                    last - first + 1
+                    for first, last, master, *_ in self._ask(server, "CLUSTER SLOTS")
+                    if int(master[1]) == server.port
+                )
+            return covered == _SLOTS
+
+        wait_until(served, "every slot to be served")
+
     def wait_until_in_step(self) -> None:
         """Wait until the cluster is whole and each replica has all that its master has."""
         wait_until(self._is_whole, "the cluster to be whole")
