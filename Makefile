@@ -80,6 +80,10 @@ bench:  ## benchmarks/word_count.py, beside Spark's own transformWithState
 	$(IN_VENV) python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.txt
 	$(IN_VENV) python benchmarks/word_count.py $(OPTIONS)
 
+.PHONY: bench-state
+bench-state: set-up  ## benchmarks/state.py: each backend beside its raw driver
+	$(IN_VENV) python -m benchmarks.state $(OPTIONS)
+
 .PHONY: crash-test
 crash-test: set-up  ## ROUNDS=n campaigns of real kills; SEEDS simulations and damaged inputs
 	$(IN_VENV) python -m tests.crash.campaign --rounds "$(ROUNDS)"

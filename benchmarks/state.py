@@ -1,0 +1,133 @@
+"""What a wave's state costs on each backend, beside the raw driver with the same data in the same run.
+
+    make bench-state                                     # every provider
+    make bench-state OPTIONS="--provider redis-cluster"
+
+A round writes 100,000 keys, half of them new, and reads 100,000 keys. Ours is what a task and the driver do: staged in
+slices, sealed, committed; read in batches. The raw driver writes the same items once, and reads them, as fast as it
+goes. Rounds take turns on one server; what is shown is the median, and the ratio is the median of the rounds' own.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from anchorbolt.config import load_conf
+from anchorbolt.state_backends.attempt import AttemptScope, NamespaceAttempt
+from anchorbolt.state_backends.base import NOTHING_COMMITTED, StateProvider
+from anchorbolt.state_backends.providers import provider_from
+from benchmarks.raw_clients import RawClient, raw_client
+from tests.crash.campaign_stores import PROVIDERS, store_of
+
+_KEYS = 100_000
+_READ_BATCH = 10_000
+_CODEC = "bench/1"
+Items = list[tuple[bytes, bytes]]
+
+
+def main(
+    provider: Annotated[list[str] | None, typer.Option(help="Only these providers.")] = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="How many rounds count; one more is for warming up.")
+    ] = 7,
+) -> None:
+    """Measure seconds for 100,000 keys, staged and committed, and read."""
+    console = Console()
+    table = Table(title=f"{_KEYS:,} keys, seconds: Anchorbolt, the raw driver, and the ratio")
+    for column in ("provider", "written", "raw", "ratio", "read", "raw", "ratio"):
+        table.add_column(column, justify="right")
+    for name in provider or PROVIDERS:
+        with (
+            tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as home,
+            store_of(name, Path(home)) as config,
+        ):
+            conf = load_conf(
+                {"topology.state.provider": name, "topology.state.provider.config": dict(config)}
+            )
+            ours = provider_from(conf.settings, shared_by_processes=True, shared_by_machines=False)
+            with closing(raw_client(name, config)) as raw:
+                table.add_row(name, *_measured(ours, raw, rounds))
+    console.print(table)
+
+
+def _measured(provider: StateProvider, raw: RawClient, rounds: int) -> Iterator[str]:
+    times: dict[str, list[float]] = {"written": [], "raw written": [], "read": [], "raw read": []}
+    with closing(provider.open(f"bench:{uuid.uuid4().hex}-0")) as storage:
+        fence = storage.claim()
+        state = NamespaceAttempt(storage, _CODEC)
+        committed, winner = NOTHING_COMMITTED, ""
+        for number in range(rounds + 1):
+            items = _items(number)
+            keys = [key for key, _ in items]
+            attempt = uuid.uuid4().hex
+
+            def write(
+                txid: int = number,
+                attempt: str = attempt,
+                base: int = committed,
+                last: str = winner,
+                items: Items = items,
+            ) -> None:
+                state.begin(AttemptScope(fence, txid, attempt, base, last))
+                state.stage(items)
+                state.seal_staged(txid)
+                state.commit(txid)
+
+            def read(keys: Sequence[bytes] = keys) -> list[bytes | None]:
+                return [value for part in _parts(keys) for value in state.read(part)]
+
+            def raw_read(keys: Sequence[bytes] = keys) -> list[bytes | None]:
+                return [value for part in _parts(keys) for value in raw.read(part)]
+
+            measured = {"written": _timed(write)[0]}
+            measured["raw written"] = _timed(lambda items=items: raw.write(items))[0]
+            committed, winner = number, attempt
+            state.begin(AttemptScope(fence, number + 1, uuid.uuid4().hex, committed, winner))
+            measured["read"], found = _timed(read)
+            measured["raw read"], raw_found = _timed(raw_read)
+            if not found == raw_found == [value for _, value in items]:
+                sys.exit(f"{provider.describe()} did not give back what was written")
+            if number:
+                for what, seconds in measured.items():
+                    times[what].append(seconds)
+    for what in ("written", "read"):
+        yield f"{statistics.median(times[what]):.3f}"
+        yield f"{statistics.median(times[f'raw {what}']):.3f}"
+        yield f"{statistics.median(a / b for a, b in zip(times[what], times[f'raw {what}'], strict=True)):.2f}"
+
+
+def _items(number: int) -> Items:
+    """The keys of a round, half of them those of the round before, in an order of their own."""
+    choose = random.Random(number)
+    first = number * _KEYS // 2
+    items = [(b"key-%08d" % key, choose.randbytes(16)) for key in range(first, first + _KEYS)]
+    choose.shuffle(items)
+    return items
+
+
+def _parts(keys: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(keys), _READ_BATCH):
+        yield keys[start : start + _READ_BATCH]
+
+
+def _timed(work: Callable[[], list[bytes | None] | None]) -> tuple[float, list[bytes | None]]:
+    started = time.perf_counter()
+    found = work()
+    return time.perf_counter() - started, found or []
+
+
+if __name__ == "__main__":
+    typer.run(main)
