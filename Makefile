@@ -45,8 +45,8 @@ help:  ## show the targets
 venv:
 	$(SET_UP)
 
-set-up:  ## everything the other targets need: environment, Java, Redis
-	$(SET_UP) --java --redis
+set-up:  ## everything the other targets need: environment, Java, Redis, HBase
+	$(SET_UP) --java --redis --hbase
 
 .PHONY: test test-fast unit
 test: lint types set-up  ## lint, types, layering and all tests

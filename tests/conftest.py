@@ -12,12 +12,18 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+
+import hbase_artefacts  # (the tools are scripts, not a package)
+
 from tests.support import no_skips_in_ci
 from tests.support.certificates import Certificates, make_certificates
+from tests.support.hbase_server import HBaseProgram, HBaseServer
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer, RedisUser
 
@@ -35,6 +41,7 @@ hypothesis.settings.register_profile(
 
 StartRedis = Callable[..., RedisServer]
 StartRedisCluster = Callable[..., RedisCluster]
+StartHBase = Callable[..., HBaseServer]
 
 
 def in_ci() -> bool:
@@ -192,3 +199,50 @@ def start_redis_cluster(
     yield start
     for cluster in clusters:
         cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def hbase_program() -> HBaseProgram:
+    """The jars of HBase that set-up fetched, and a Java to run them."""
+    jars, java_home = hbase_artefacts.cached(), hbase_artefacts.find_java()
+    if jars is None:
+        pytest.skip("the jars of HBase are not here; `make set-up` fetches them")
+    if java_home is None:
+        pytest.skip("there is no Java 17 or 21 for HBase; `make set-up` says how to install one")
+    return HBaseProgram(jars, Path(java_home))
+
+
+@pytest.fixture(scope="session")
+def hbase_server(
+    hbase_program: HBaseProgram, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[HBaseServer]:
+    """The HBase that the session's tests share (each of pytest-xdist's workers has one); never kill this one.
+
+    Tests keep apart by names: of tables, or of namespaces in one table.
+    """
+    server = HBaseServer(hbase_program, tmp_path_factory.mktemp("hbase"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
+@pytest.fixture
+def start_hbase(
+    hbase_program: HBaseProgram, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StartHBase]:
+    """Start an HBase of the test's own: `start_hbase(transport=…, protocol=…, distributed=True, settings={…})`.
+
+    It serves when the call returns, after some 5 s, and is killed after the test.
+    """
+    servers: list[HBaseServer] = []
+
+    def start(**options: Any) -> HBaseServer:
+        servers.append(HBaseServer(hbase_program, tmp_path_factory.mktemp("hbase"), **options))
+        servers[-1].start()
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.kill()

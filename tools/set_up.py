@@ -1,4 +1,4 @@
-"""Prepare a checkout for the commands of the Makefile: `set_up.py --venv .venv [--spark X.Y.Z] [--java] [--redis]`.
+"""Prepare a checkout for make: `set_up.py --venv .venv [--spark X.Y.Z] [--java] [--redis] [--hbase]`.
 
 What is already there is left alone, so a second call takes a fraction of a second. Uses the standard library only, and
 has to be readable by old Pythons up to the line that refuses them.
@@ -23,6 +23,7 @@ def main() -> None:
             )
         )
     # Only now: these files use the syntax of the Pythons that are supported.
+    import hbase_artefacts
     import java_runtime
     import redis_program
     from progress import SetUpError, say
@@ -46,6 +47,8 @@ def main() -> None:
                 java_runtime.ensure(environment, record)
             if arguments.redis:
                 redis_program.ensure(record)
+            if arguments.hbase:
+                hbase_artefacts.ensure(record.java_home, log=environment.log)
             record.save(directory)
         except SetUpError as error:
             sys.exit(f"set-up: {error}")
@@ -60,6 +63,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--spark", default=None, help="a PySpark version to take instead of the locked one")
     parser.add_argument("--java", action="store_true", help="the command starts Spark")
     parser.add_argument("--redis", action="store_true", help="the command starts a Redis server")
+    parser.add_argument("--hbase", action="store_true", help="the command starts HBase")
     return parser.parse_args()
 
 

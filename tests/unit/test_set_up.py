@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import subprocess
 import sys
@@ -12,7 +13,9 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT / "tools"))
 
-import java_runtime  # noqa: E402 (the tools are scripts, not a package)
+import hbase_artefacts  # noqa: E402 (the tools are scripts, not a package)
+import java_runtime  # noqa: E402
+from progress import SetUpError  # noqa: E402
 from record import Record  # noqa: E402
 from virtual_environment import without_packages  # noqa: E402
 
@@ -103,3 +106,84 @@ def test_the_environment_survives_a_shell_whatever_the_names_are(tmp_path: Path)
     ).stdout.splitlines()
     assert shown == [str(venv), "/opt/a java", f"{venv}/bin:/opt/a java/bin:/usr/bin:/bin:/opt/re dis"]
     assert Record.load(venv).redis_server == "/opt/re dis/redis-server"
+
+
+# Stands in for Maven: writes what JARS says, "name=content" each, to the directory that it is asked for.
+MAVEN = """\
+#!/bin/sh
+for argument do case "$argument" in -DoutputDirectory=*) to=${argument#*=} ;; esac; done
+mkdir "$to"
+for jar in $JARS; do printf %s "${jar#*=}" > "$to/${jar%%=*}"; done
+"""
+
+
+@pytest.fixture
+def maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    program = tmp_path / "bin" / "mvn"
+    program.parent.mkdir()
+    program.write_text(MAVEN)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    return monkeypatch
+
+
+def jar(name: str, content: str) -> hbase_artefacts.Jar:
+    return hbase_artefacts.Jar(hashlib.sha256(content.encode()).hexdigest(), "a.group", name, "1")
+
+
+def test_jars_appear_at_once_and_another_set_up_that_was_faster_is_left_alone(
+    tmp_path: Path, maven: pytest.MonkeyPatch
+) -> None:
+    maven.setenv("JARS", "one-1.jar=first two-1.jar=second")
+    directory = tmp_path / "cache" / "hbase"
+    for _ in range(2):
+        hbase_artefacts.fetch([jar("one", "first"), jar("two", "second")], directory, log=tmp_path / "log")
+    assert {path.name: path.read_text() for path in directory.iterdir()} == {
+        "one-1.jar": "first",
+        "two-1.jar": "second",
+    }
+    assert list(directory.parent.iterdir()) == [directory]
+
+
+@pytest.mark.parametrize(
+    ("came", "named"),
+    [
+        ("one-1.jar=other two-1.jar=second", "one-1.jar"),
+        ("one-1.jar=first", "two-1.jar"),
+        ("one-1.jar=first two-1.jar=second three-1.jar=third", "three-1.jar"),
+    ],
+)
+def test_jars_that_are_not_the_pinned_ones_are_named_and_not_kept(
+    tmp_path: Path, maven: pytest.MonkeyPatch, came: str, named: str
+) -> None:
+    maven.setenv("JARS", came)
+    directory = tmp_path / "cache" / "hbase"
+    with pytest.raises(SetUpError, match=named):
+        hbase_artefacts.fetch([jar("one", "first"), jar("two", "second")], directory, log=tmp_path / "log")
+    assert list(directory.parent.iterdir()) == []
+
+
+def test_the_list_of_jars_is_complete_and_names_its_own_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jars = hbase_artefacts.pinned()
+    assert {"hbase-server-2.4.17.jar", "hbase-thrift-2.4.17.jar"} < {each.file for each in jars}
+    assert all(len(each.sha256) == 64 for each in jars)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert hbase_artefacts.cached() is None
+    hbase_artefacts.place().mkdir(parents=True)
+    assert hbase_artefacts.cached() == hbase_artefacts.place()
+    assert hbase_artefacts.place().is_relative_to(tmp_path)
+
+
+def test_a_machine_that_cannot_have_hbase_is_set_up_without_it_and_in_ci_that_fails(
+    tmp_path: Path, maven: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    maven.setenv("JARS", "")
+    maven.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    maven.delenv("CI", raising=False)
+    hbase_artefacts.ensure(None, log=tmp_path / "log")
+    assert "going on without HBase" in capsys.readouterr().out
+    maven.setenv("CI", "true")
+    with pytest.raises(SetUpError, match="hbase-server"):
+        hbase_artefacts.ensure(None, log=tmp_path / "log")
