@@ -228,6 +228,22 @@ def hbase_server(
         server.kill()
 
 
+@pytest.fixture(scope="session")
+def hbase_framed(
+    hbase_program: HBaseProgram, hbase_server: HBaseServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[HBaseServer]:
+    """A second Thrift server in front of `hbase_server`, which speaks the framed transport and the compact protocol."""
+    directory = tmp_path_factory.mktemp("hbase")
+    server = HBaseServer(
+        hbase_program, directory, transport="framed", protocol="compact", behind=hbase_server
+    )
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
 @pytest.fixture
 def start_hbase(
     hbase_program: HBaseProgram, tmp_path_factory: pytest.TempPathFactory

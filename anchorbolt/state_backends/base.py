@@ -28,6 +28,7 @@ __all__ = [
     "Fence",
     "NamespaceHead",
     "Seal",
+    "SizeLimits",
     "StagedAttempt",
     "StateProvider",
     "StateStorage",
@@ -70,6 +71,21 @@ class Seal(NamedTuple):
 
     slices: int
     checksum: int
+
+
+@dataclass(frozen=True)
+class SizeLimits:
+    """The largest entry that a store takes, so that a larger one can be refused before anything is written.
+
+    Attributes:
+        key: Bytes of the largest key.
+        value: Bytes of the largest value.
+        advice: What raises the limit on values, for messages: a sentence without a full stop.
+    """
+
+    key: int
+    value: int
+    advice: str
 
 
 @dataclass(frozen=True)
@@ -118,6 +134,9 @@ class StateStorage(ABC):
     """
 
     namespace: str
+
+    limits: SizeLimits | None = None
+    """The largest entry that the store takes; None where it takes whatever fits into memory."""
 
     @abstractmethod
     def head(self) -> NamespaceHead:

@@ -6,16 +6,20 @@ from outside: what is mutable is held as bytes and decoded anew for each reader.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any, Final
 
 from anchorbolt.errors import SerializationError, StateCorrupted, UnsupportedValue
 from anchorbolt.serialization import Codec
-from anchorbolt.state_backends.base import START_OVER
+from anchorbolt.state_backends.base import START_OVER, SizeLimits
 
 __all__ = ["ABSENT", "EncodedValue", "EntryEncoding", "HeldKey"]
 
 _LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1  # what msgpack has a form of its own for
+
+_GROWTH = 8  # no codec makes more bytes of a character, or of a byte, than that
+_SIZED = frozenset({str, bytes})
 
 HeldKey = Any
 """A str or int as it is, anything else as a 1-tuple of its encoded bytes (a user's tuple is never held as it is)."""
@@ -53,8 +57,14 @@ class EntryEncoding:
         header: The format header that the namespace keeps.
     """
 
-    def __init__(self, namespace: str, key_codec: Codec, value_codec: Codec) -> None:
+    def __init__(
+        self, namespace: str, key_codec: Codec, value_codec: Codec, limits: SizeLimits | None = None
+    ) -> None:
         self._namespace = namespace
+        self._limits = limits
+        # What is shorter need not be encoded to know that it is within the limits.
+        self._short_key = limits.key // _GROWTH if limits else sys.maxsize
+        self._short_value = limits.value // _GROWTH if limits else sys.maxsize
         self._key_codec = key_codec
         self._value_codec = value_codec
         self._plain = _HELD_AS_THEY_ARE.get(value_codec.name, frozenset())
@@ -64,10 +74,12 @@ class EntryEncoding:
         """Return how `key` is held.
 
         Raises:
-            UnsupportedValue: It is mutable, or of a type that cannot be encoded.
+            UnsupportedValue: It is mutable, of a type that cannot be encoded, or larger than the store takes.
         """
         kind = type(key)
-        if (kind is str and key.isascii()) or (kind is int and _LEAST_INT <= key <= _MOST_INT):
+        if (kind is str and len(key) <= self._short_key and key.isascii()) or (
+            kind is int and _LEAST_INT <= key <= _MOST_INT
+        ):
             return key
         if kind.__module__ == "numpy" and getattr(key, "ndim", None) == 0:
             return self.hold_key(key.item())
@@ -82,18 +94,25 @@ class EntryEncoding:
             encoded = self._key_codec.encode(key)
         except SerializationError as error:
             raise UnsupportedValue(f"state {self._namespace!r}, key {_shown(key)}: {error}") from error
+        if self._limits is not None and len(encoded) > self._limits.key:
+            raise UnsupportedValue(
+                f"state {self._namespace!r}: the key {_shown(key)} has {len(encoded)} bytes, and the store takes "
+                f"{self._limits.key} at most. Use a shorter one, such as a digest of it."
+            )
         return key if kind is str else (encoded,)
 
     def hold_value(self, key: Any, value: Any) -> Any:
         """Return how `value` is held, so that nothing done to it later changes the state.
 
         Raises:
-            UnsupportedValue: It cannot be encoded.
+            UnsupportedValue: It cannot be encoded, or is larger than the store takes.
         """
         kind = type(value)
         if kind is int and not _LEAST_INT <= value <= _MOST_INT:
             pass  # encoded now, so that one too large is refused here
-        elif kind in self._plain or (kind is str and value.isascii()):
+        elif ((kind is str and value.isascii()) or kind in self._plain) and (
+            kind not in _SIZED or len(value) <= self._short_value
+        ):
             return value
         try:
             encoded = self._value_codec.encode(value)
@@ -101,7 +120,12 @@ class EntryEncoding:
             raise UnsupportedValue(
                 f"state {self._namespace!r}, value for key {_shown(key)}: {error}"
             ) from error
-        return value if kind is str else EncodedValue(encoded)
+        if self._limits is not None and len(encoded) > self._limits.value:
+            raise UnsupportedValue(
+                f"state {self._namespace!r}: the value for key {_shown(key)} has {len(encoded)} bytes, and the store "
+                f"takes {self._limits.value} at most. {self._limits.advice}, or keep less under one key."
+            )
+        return value if kind is str or (kind is bytes and kind in self._plain) else EncodedValue(encoded)
 
     def key_bytes(self, held: Iterable[HeldKey]) -> list[bytes]:
         """Encode held keys."""

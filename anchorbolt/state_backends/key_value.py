@@ -61,7 +61,7 @@ class KeyValueState(State, Generic[K, V]):
             pending_entries: How many updated entries are held before a slice of them is staged.
         """
         self._encoding = EntryEncoding(
-            storage.namespace, key_codec or MsgpackCodec(), value_codec or MsgpackCodec()
+            storage.namespace, key_codec or MsgpackCodec(), value_codec or MsgpackCodec(), storage.limits
         )
         self._attempt = NamespaceAttempt(storage, self._encoding.header)
         self._cache_entries = cache_entries

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.state_backends.base import StateProvider
+from anchorbolt.state_backends.hbase import HBaseStateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from tests.state_backends.hbase_providers import provider_of
+from tests.support.hbase_server import HBaseServer
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
 
@@ -33,6 +36,16 @@ def redis_provider(redis_database: RedisServer) -> RedisStateProvider:
 @pytest.fixture
 def redis_cluster_provider(empty_redis_cluster: RedisCluster) -> RedisClusterStateProvider:
     return RedisClusterStateProvider(empty_redis_cluster.nodes)
+
+
+@pytest.fixture
+def hbase_provider(hbase_server: HBaseServer) -> HBaseStateProvider:
+    return provider_of(hbase_server)
+
+
+@pytest.fixture
+def hbase_framed_provider(hbase_framed: HBaseServer) -> HBaseStateProvider:
+    return provider_of(hbase_framed)
 
 
 @pytest.fixture(params=["memory", "sqlite", "redis", "redis_cluster"])

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from anchorbolt.errors import StateError
 from anchorbolt.state_backends.base import Fence, Seal, StateProvider, StateStorage
+from anchorbolt.state_backends.hbase import HBaseStateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
@@ -226,3 +227,10 @@ def test_sqlite_agrees_with_the_reference(directory: Path) -> None:
 def test_redis_agrees_with_the_reference(redis_database: RedisServer) -> None:
     provider = RedisStateProvider(redis_database.host, redis_database.port)
     run_state_machine_as_test(agreement_of(provider), settings=RUN)
+
+
+@pytest.mark.slow
+def test_hbase_agrees_with_the_reference(hbase_provider: HBaseStateProvider) -> None:
+    # Each call is some round trips to a server that takes a millisecond for each.
+    few = settings(RUN, max_examples=60)
+    run_state_machine_as_test(agreement_of(hbase_provider), settings=few)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from anchorbolt.state_backends.hbase import HBaseStateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
@@ -33,3 +34,17 @@ class TestRedisCluster(StateStorageConformance):
     @pytest.fixture
     def provider(self, redis_cluster_provider: RedisClusterStateProvider) -> RedisClusterStateProvider:
         return redis_cluster_provider
+
+
+@pytest.mark.slow
+class TestHBase(StateStorageConformance):
+    @pytest.fixture
+    def provider(self, hbase_provider: HBaseStateProvider) -> HBaseStateProvider:
+        return hbase_provider
+
+
+@pytest.mark.slow
+class TestHBaseFramedAndCompact(StateStorageConformance):
+    @pytest.fixture
+    def provider(self, hbase_framed_provider: HBaseStateProvider) -> HBaseStateProvider:
+        return hbase_framed_provider

@@ -104,7 +104,7 @@ class HBaseServer:
     """HBase and one Thrift server in a directory; each process may be killed and started again on its port and data.
 
     Not distributed, master, region server and ZooKeeper are one process, called `MASTER`; distributed, each is one of
-    its own. The Thrift server, `THRIFT`, always is.
+    its own. The Thrift server, `THRIFT`, always is; with `behind`, it is the only one, in front of that server's HBase.
 
     Attributes:
         host: the loopback address.
@@ -122,6 +122,7 @@ class HBaseServer:
         transport: str = "buffered",
         protocol: str = "binary",
         distributed: bool = False,
+        behind: HBaseServer | None = None,
         settings: Mapping[str, str | int] | None = None,
     ) -> None:
         self.host = HOST
@@ -131,6 +132,7 @@ class HBaseServer:
         self.directory = directory
         self._program = program
         self._distributed = distributed
+        self._behind = behind
         self._settings = dict(settings or {})
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._ports: list[int] = []
@@ -140,6 +142,8 @@ class HBaseServer:
     @property
     def parts(self) -> tuple[str, ...]:
         """The names of its processes, in the order in which they are started."""
+        if self._behind is not None:
+            return (THRIFT,)
         return (ZOOKEEPER, MASTER, REGION_SERVER, THRIFT) if self._distributed else (MASTER, THRIFT)
 
     def pid(self, part: str) -> int:
@@ -155,7 +159,8 @@ class HBaseServer:
         """Start what does not run, and return when a table can be made and written to."""
         for attempt in range(_START_ATTEMPTS):
             if not self._ports:
-                self._ports = [free_port() for _ in range(4)]
+                of_hbase = self._behind._ports[:3] if self._behind else [free_port() for _ in range(3)]
+                self._ports = [*of_hbase, free_port()]
                 self.port = self._ports[3]
                 self._write_settings()
             for part in self.parts:
@@ -165,7 +170,7 @@ class HBaseServer:
             if dead is None:
                 return
             said = self.log(dead)[-3000:]
-            first = not (self.directory / "data").exists()
+            first = not (self.directory / "data").exists()  # later its ports are known to others
             self.kill()
             if not first or not any(sign in said for sign in _IN_USE) or attempt == _START_ATTEMPTS - 1:
                 raise RuntimeError(f"the {dead} of HBase ended by itself:\n{said}")

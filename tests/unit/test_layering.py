@@ -55,6 +55,8 @@ def plant(root: Path, files: dict[str, str]) -> list[str]:
         ("bolts/sink.py", "def f():\n    from pyspark.sql import DataFrame", "pyspark belongs in"),
         ("state_backends/sqlite.py", "import redis", "redis belongs in"),
         ("state_backends/base.py", "from redis.exceptions import X", "redis belongs in"),
+        ("state_backends/redis.py", "import happybase", "happybase belongs in"),
+        ("engine/local.py", "from thriftpy2.transport import TSocket", "thriftpy2 belongs in"),
         ("engine/local.py", "import sqlite3", "sqlite3 belongs in"),
         ("engine/local.py", "import yaml", "yaml belongs in"),
         ("topology/builder.py", "from pydantic import BaseModel", "pydantic belongs in"),

@@ -1,0 +1,220 @@
+"""A column family of an HBase table, as cells to read, scan, put and remove: each message small enough for any server.
+
+A framed Thrift server refuses messages of more than 2 MiB, so none of more than about 1 MB is sent, unless a single
+cell is larger. Everything here may be repeated; timestamps come from the caller, so that a repetition is identical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from anchorbolt.errors import ConfigError
+from anchorbolt.state_backends.hbase_client import HBaseClient
+from anchorbolt.state_backends.hbase_errors import FAILURES
+
+from Hbase_thrift import BatchMutation, Mutation, TScan  # isort: skip (made by the import above)
+
+__all__ = ["Cell", "HBaseTable"]
+
+_MESSAGE_BYTES = 900_000
+_ROWS_PUT = 5_000  # a message: a server puts some 20,000 rows a second, and reads some 3,000 single ones
+_ROWS_READ = 500
+_OVERHEAD = 64  # bytes of a message for each row, at most
+_PAGE_BYTES = 4 << 20
+_FOREVER = 2**31 - 1
+
+
+class Cell(NamedTuple):
+    """A cell's value and its timestamp."""
+
+    value: bytes
+    timestamp: int
+
+
+class HBaseTable:
+    """One column family of one table, used for one namespace. Errors are `HBaseClient.run`'s."""
+
+    def __init__(self, client: HBaseClient, namespace: str | None) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._table = client.address.table.encode()
+        self._family = client.address.column_family.encode()
+
+    def check(self) -> None:
+        """Refuse a table that would not keep what is written.
+
+        Raises:
+            ConfigError: It has no such column family, or one that drops cells by their age.
+        """
+        families = self._client.run(self._namespace, lambda client: client.getColumnDescriptors(self._table))
+        family = families.get(self._family + b":")
+        table, name = self._table.decode(), self._family.decode()
+        if family is None:
+            raise ConfigError(
+                f"the table {table!r} of {self._client.address} has no column family {name!r}. Name another one in "
+                f"columnFamily, or add it in the HBase shell: alter '{table}', '{name}'",
+                key="columnFamily",
+            )
+        if 0 < family.timeToLive < _FOREVER:
+            raise ConfigError(
+                f"the column family {name!r} of the table {table!r} drops cells after {family.timeToLive} s (TTL), so "
+                f"state would be lost. In the HBase shell: alter '{table}', {{NAME => '{name}', TTL => 'FOREVER'}}",
+                key="columnFamily",
+            )
+
+    def read(self, column: bytes, rows: Sequence[bytes]) -> dict[bytes, Cell]:
+        """Return the newest cell of each of those `rows` that has one in `column`."""
+        name = self._name(column)
+        found: dict[bytes, Cell] = {}
+        for some in _messages(((row, len(row)) for row in rows), _ROWS_READ):
+            get = partial(_get_rows, self._table, some, name)
+            for result in self._client.run(self._namespace, get):
+                cell = result.columns.get(name)
+                if cell is not None:
+                    found[result.row] = Cell(cell.value, cell.timestamp)
+        return found
+
+    def put(self, column: bytes, cells: Iterable[tuple[bytes, bytes]], timestamp: int | None) -> None:
+        """Write one cell in each of the rows, all at one timestamp; None is the server's. Atomic for each row only."""
+        name = self._name(column)
+        mutations = (
+            (
+                BatchMutation(
+                    row=row, mutations=[Mutation(isDelete=False, column=name, value=value, writeToWAL=True)]
+                ),
+                len(row) + len(value),
+            )
+            for row, value in cells
+        )
+        self._mutate(mutations, timestamp)
+
+    def delete(self, column: bytes, rows: Iterable[bytes], timestamp: int) -> None:
+        """Remove the cells of those rows that are not newer than `timestamp`, those that are put later included."""
+        name = self._name(column)
+        removal = Mutation(isDelete=True, column=name, value=b"", writeToWAL=True)
+        mutations = ((BatchMutation(row=row, mutations=[removal]), len(row)) for row in rows)
+        self._mutate(mutations, timestamp)
+
+    def check_and_put(self, column: bytes, row: bytes, expected: bytes | None, value: bytes) -> bool:
+        """Put `value` if the cell holds `expected` (None: no cell), and return whether it did.
+
+        Where the connection broke, the put may be repeated: False may then mean that the first one did it.
+        """
+        name = self._name(column)
+        mutation = Mutation(isDelete=False, column=name, value=value, writeToWAL=True)
+        done = self._client.run(
+            self._namespace, lambda client: client.checkAndPut(self._table, row, name, expected, mutation, {})
+        )
+        return bool(done)
+
+    def scan(
+        self, column: bytes, start: bytes, stop: bytes, *, page_size: int = 1000, filtered: str | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yield rows and values from `start` to before `stop`, in the rows' order, in pages of `page_size` or 4 MiB.
+
+        No scanner stays open between two pages: each goes on right after the last row of the one before.
+        """
+        while True:
+            page, more = self._page(self._name(column), start, stop, page_size, filtered)
+            if page:
+                yield page
+                start = page[-1][0] + b"\x00"
+            if not more:
+                return
+
+    def columns(self, row: bytes, prefix: bytes) -> list[bytes]:
+        """Return the names of the row's columns that start with `prefix`, which needs no quoting."""
+        scan = TScan(
+            startRow=row,
+            stopRow=row + b"\x00",
+            columns=[self._family],
+            filterString=b"ColumnPrefixFilter('" + prefix + b"') AND KeyOnlyFilter()",
+        )
+
+        def read(client: Any) -> list[bytes]:
+            scanner = client.scannerOpenWithScan(self._table, scan, {})
+            with _Closing(client, scanner):
+                return [name for result in client.scannerGetList(scanner, 1) for name in result.columns]
+
+        return [name.partition(b":")[2] for name in self._client.run(self._namespace, read)]
+
+    def _page(
+        self, name: bytes, start: bytes, stop: bytes, page_size: int, filtered: str | None
+    ) -> tuple[list[tuple[bytes, bytes]], bool]:
+        scan = TScan(startRow=start, stopRow=stop, columns=[name], caching=min(page_size, 1000))
+        if filtered is not None:
+            scan.filterString = filtered.encode()
+
+        def read(client: Any) -> tuple[list[tuple[bytes, bytes]], bool]:
+            page: list[tuple[bytes, bytes]] = []
+            size = 0
+            scanner = client.scannerOpenWithScan(self._table, scan, {})
+            with _Closing(client, scanner):
+                while len(page) < page_size and size < _PAGE_BYTES:
+                    # How large the values are shows when they come: the first are few, and then as many as fit.
+                    fits = (_PAGE_BYTES - size) * len(page) // max(size, 1) if page else 8
+                    wanted = max(1, min(page_size - len(page), fits))
+                    results = client.scannerGetList(scanner, wanted)
+                    for result in results:
+                        value = result.columns[name].value
+                        page.append((result.row, value))
+                        size += len(result.row) + len(value)
+                    if len(results) < wanted:
+                        return page, False
+            return page, True
+
+        return self._client.run(self._namespace, read)
+
+    def _mutate(self, mutations: Iterable[tuple[Any, int]], timestamp: int | None) -> None:
+        for some in _messages(mutations, _ROWS_PUT):
+            self._client.run(self._namespace, partial(_mutate_rows, self._table, some, timestamp))
+
+    def _name(self, column: bytes) -> bytes:
+        return self._family + b":" + column
+
+
+def _get_rows(table: bytes, rows: list[bytes], name: bytes, client: Any) -> Any:
+    return client.getRowsWithColumns(table, rows, [name], {})
+
+
+def _mutate_rows(table: bytes, mutations: list[Any], timestamp: int | None, client: Any) -> None:
+    if timestamp is None:
+        client.mutateRows(table, mutations, {})
+    else:
+        client.mutateRowsTs(table, mutations, timestamp, {})
+
+
+class _Closing:
+    """Close a scanner whatever happens. Over a broken connection that cannot be, and the server forgets it in time."""
+
+    def __init__(self, client: Any, scanner: int) -> None:
+        self._client = client
+        self._scanner = scanner
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._client.scannerClose(self._scanner)
+        else:
+            with suppress(*FAILURES):
+                self._client.scannerClose(self._scanner)
+
+
+def _messages(parts: Iterable[tuple[Any, int]], most: int) -> Iterator[list[Any]]:
+    """Group parts, each with its size in bytes, to what one message holds, and to `most` of them."""
+    some: list[Any] = []
+    size = 0
+    for part, length in parts:
+        length += _OVERHEAD
+        if some and (size + length > _MESSAGE_BYTES or len(some) >= most):
+            yield some
+            some, size = [], 0
+        some.append(part)
+        size += length
+    if some:
+        yield some
