@@ -45,8 +45,8 @@ help:  ## show the targets
 venv:
 	$(SET_UP)
 
-set-up:  ## everything the other targets need: environment, Java, Redis, HBase
-	$(SET_UP) --java --redis --hbase
+set-up:  ## everything the other targets need: environment, Java, Redis, HBase, PostgreSQL
+	$(SET_UP) --java --redis --hbase --postgres
 
 .PHONY: test test-fast unit
 test: lint types set-up  ## lint, types, layering and all tests

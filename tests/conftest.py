@@ -24,6 +24,7 @@ import hbase_artefacts  # (the tools are scripts, not a package)
 from tests.support import no_skips_in_ci
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.hbase_server import HBaseProgram, HBaseServer
+from tests.support.postgres_server import PostgresServer
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer, RedisUser
 
@@ -42,6 +43,7 @@ hypothesis.settings.register_profile(
 StartRedis = Callable[..., RedisServer]
 StartRedisCluster = Callable[..., RedisCluster]
 StartHBase = Callable[..., HBaseServer]
+StartPostgres = Callable[..., PostgresServer]
 
 
 def in_ci() -> bool:
@@ -262,3 +264,36 @@ def start_hbase(
     yield start
     for server in servers:
         server.kill()
+
+
+@pytest.fixture(scope="session")
+def postgres_program() -> str:
+    """The path of the machine's postgres."""
+    program = shutil.which("postgres")
+    if program is None:
+        pytest.skip("there is no postgres on the PATH; `make set-up` installs one or says how to")
+    return str(Path(program).resolve())  # initdb lies beside it
+
+
+@pytest.fixture(scope="session")
+def postgres_server(postgres_program: str) -> Iterator[PostgresServer]:
+    """The PostgreSQL that the session's tests share; one to be killed comes from `start_postgres`."""
+    server = PostgresServer(postgres_program)
+    server.start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def start_postgres(postgres_program: str) -> Iterator[StartPostgres]:
+    """Start a PostgreSQL of the test's own: `start_postgres(**settings)`, running when the call returns."""
+    servers: list[PostgresServer] = []
+
+    def start(**options: str | int) -> PostgresServer:
+        servers.append(PostgresServer(postgres_program, options=options))
+        servers[-1].start()
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()

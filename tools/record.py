@@ -22,11 +22,13 @@ class Record:
         java_home: directory with a `bin/java` that can run Spark, or None before it was looked for.
         java_asked: what the person's environment said about Java when it was looked for.
         redis_server: path of the `redis-server` program, or None before it was looked for.
+        postgres: path of the `postgres` program, or None before it was looked for.
     """
 
     java_home: str | None = None
     java_asked: list[str | None] = field(default_factory=list)
     redis_server: str | None = None
+    postgres: str | None = None
 
     @classmethod
     def load(cls, venv: Path) -> Record:
@@ -56,7 +58,8 @@ class Record:
         ]
         if self.java_home:
             lines.append(f"export JAVA_HOME={shlex.quote(self.java_home)}")
-        tail = f":{shlex.quote(str(Path(self.redis_server).parent))}" if self.redis_server else ""
+        programs = filter(None, (self.redis_server, self.postgres))
+        tail = "".join(f":{shlex.quote(str(Path(program).parent))}" for program in programs)
         lines.append(f'export PATH={":".join(map(shlex.quote, path))}:"$PATH"{tail}')
         return "\n".join(lines) + "\n"
 

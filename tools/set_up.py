@@ -1,4 +1,4 @@
-"""Prepare a checkout for make: `set_up.py --venv .venv [--spark X.Y.Z] [--java] [--redis] [--hbase]`.
+"""Prepare a checkout for the commands of the Makefile: `set_up.py --venv .venv [--spark X.Y.Z] [--java] [--redis] …`.
 
 What is already there is left alone, so a second call takes a fraction of a second. Uses the standard library only, and
 has to be readable by old Pythons up to the line that refuses them.
@@ -25,6 +25,7 @@ def main() -> None:
     # Only now: these files use the syntax of the Pythons that are supported.
     import hbase_artefacts
     import java_runtime
+    import postgres_program
     import redis_program
     from progress import SetUpError, say
     from record import Record
@@ -49,6 +50,8 @@ def main() -> None:
                 redis_program.ensure(record)
             if arguments.hbase:
                 hbase_artefacts.ensure(record.java_home, log=environment.log)
+            if arguments.postgres:
+                postgres_program.ensure(record)
             record.save(directory)
         except SetUpError as error:
             sys.exit(f"set-up: {error}")
@@ -64,6 +67,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--java", action="store_true", help="the command starts Spark")
     parser.add_argument("--redis", action="store_true", help="the command starts a Redis server")
     parser.add_argument("--hbase", action="store_true", help="the command starts HBase")
+    parser.add_argument("--postgres", action="store_true", help="the command starts a PostgreSQL server")
     return parser.parse_args()
 
 

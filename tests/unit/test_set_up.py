@@ -15,6 +15,7 @@ sys.path.insert(0, str(CHECKOUT / "tools"))
 
 import hbase_artefacts  # noqa: E402 (the tools are scripts, not a package)
 import java_runtime  # noqa: E402
+import postgres_program  # noqa: E402
 from progress import SetUpError  # noqa: E402
 from record import Record  # noqa: E402
 from virtual_environment import without_packages  # noqa: E402
@@ -88,9 +89,12 @@ def test_the_locks_name_no_registry_and_hold_every_direct_dependency() -> None:
 def test_the_environment_survives_a_shell_whatever_the_names_are(tmp_path: Path) -> None:
     venv = tmp_path / "it's $HOME"
     venv.mkdir()
-    Record(java_home="/opt/a java", java_asked=[None, None], redis_server="/opt/re dis/redis-server").save(
-        venv
-    )
+    Record(
+        java_home="/opt/a java",
+        java_asked=[None, None],
+        redis_server="/opt/re dis/redis-server",
+        postgres="/opt/p g/postgres",
+    ).save(venv)
     shown = subprocess.run(
         [
             "/bin/sh",
@@ -104,7 +108,11 @@ def test_the_environment_survives_a_shell_whatever_the_names_are(tmp_path: Path)
         check=True,
         env={"PATH": "/usr/bin:/bin", "SPARK_HOME": "/opt/spark"},
     ).stdout.splitlines()
-    assert shown == [str(venv), "/opt/a java", f"{venv}/bin:/opt/a java/bin:/usr/bin:/bin:/opt/re dis"]
+    assert shown == [
+        str(venv),
+        "/opt/a java",
+        f"{venv}/bin:/opt/a java/bin:/usr/bin:/bin:/opt/re dis:/opt/p g",
+    ]
     assert Record.load(venv).redis_server == "/opt/re dis/redis-server"
 
 
@@ -187,3 +195,59 @@ def test_a_machine_that_cannot_have_hbase_is_set_up_without_it_and_in_ci_that_fa
     maven.setenv("CI", "true")
     with pytest.raises(SetUpError, match="hbase-server"):
         hbase_artefacts.ensure(None, log=tmp_path / "log")
+
+
+def make_postgres(directory: Path, says: str, *, initdb: bool = True) -> Path:
+    directory.mkdir()
+    for name in ("postgres", "initdb") if initdb else ("postgres",):
+        (directory / name).write_text(f"#!/bin/sh\necho '{says}'\n")
+        (directory / name).chmod(0o755)
+    return directory / "postgres"
+
+
+@pytest.mark.parametrize(
+    ("says", "version"),
+    [
+        ("postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)", 15),
+        ("postgres (PostgreSQL) 17.2", 17),
+        ("no", 0),
+    ],
+)
+def test_the_version_of_a_postgres_is_what_it_says(tmp_path: Path, says: str, version: int) -> None:
+    assert postgres_program.version(str(make_postgres(tmp_path / "pg", says))) == version
+
+
+def test_the_newest_postgres_that_has_its_initdb_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(postgres_program, "_MORE_PLACES", (f"{tmp_path}/*",))
+    assert postgres_program.find() is None
+    make_postgres(tmp_path / "a", "postgres (PostgreSQL) 9.6.1")
+    make_postgres(tmp_path / "b", "postgres (PostgreSQL) 18.0", initdb=False)
+    assert postgres_program.find() is None
+    newest = make_postgres(tmp_path / "c", "postgres (PostgreSQL) 16.3")
+    make_postgres(tmp_path / "d", "postgres (PostgreSQL) 13.1")
+    assert postgres_program.find() == str(newest)
+
+
+def test_debian_is_told_to_make_no_cluster_while_postgres_is_installed_and_only_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "createcluster.d" / "anchorbolt.conf"
+    seen: list[str] = []
+
+    def apt_install(package: str, **_: object) -> None:
+        seen.append(told.read_text())
+        make_postgres(tmp_path / package, "postgres (PostgreSQL) 15.1")
+
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(postgres_program, "_MORE_PLACES", (f"{tmp_path}/postgresql",))
+    monkeypatch.setattr(postgres_program, "_NO_CLUSTER", told)
+    monkeypatch.setattr(postgres_program, "is_root_on_debian", lambda: True)
+    monkeypatch.setattr(postgres_program, "apt_install", apt_install)
+    record = Record()
+    postgres_program.ensure(record)
+    assert seen == ["create_main_cluster = false\n"]
+    assert not told.exists()
+    assert record.postgres == str(tmp_path / "postgresql" / "postgres")
