@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 
 import anchorbolt
+from anchorbolt.secret import Secret
+from tests.support.postgres_server import PostgresServer
 
 ROOT = Path(anchorbolt.__file__).resolve().parent.parent
-WORD_COUNT = ROOT / "examples" / "word_count"
+EXAMPLES = ROOT / "examples"
+WORD_COUNT = EXAMPLES / "word_count"
 
 
 class DemoProcess:
@@ -81,3 +84,22 @@ def demo_part(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]
     yield lambda name: import_module(f"crash_demo.{name}")
     for name in [name for name in sys.modules if name.partition(".")[0] == "crash_demo"]:
         del sys.modules[name]
+
+
+@pytest.fixture
+def postgres_provider_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Make a provider of the example for a server: `postgres_provider_of(server, **arguments)`."""
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    kind = import_module("postgres_provider").PostgresStateProvider
+
+    def make(server: PostgresServer, **arguments: Any) -> Any:
+        login = {"host": server.host, "port": server.port, "password": Secret(server.password)}
+        return kind(**{**login, **arguments})
+
+    return make
+
+
+@pytest.fixture
+def postgres_provider(postgres_provider_of: Callable[..., Any], postgres_server: PostgresServer) -> Any:
+    """A provider on the session's PostgreSQL."""
+    return postgres_provider_of(postgres_server)

@@ -1,0 +1,305 @@
+"""The way to one PostgreSQL server: a connection for each thread, time limits, and the driver's errors translated.
+
+It knows no step of a transaction. Nothing here is repeated once a transaction has begun: the outcome of a step that was
+cut off is unknown, and it is Anchorbolt that takes it again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import errors, sql
+
+from anchorbolt.errors import (
+    AnchorboltError,
+    ConfigError,
+    StateCorrupted,
+    StateError,
+    StateUnavailable,
+    UnsupportedValue,
+)
+from anchorbolt.secret import Secret
+from anchorbolt.state_backends.base import START_OVER
+from postgres_provider.tables import CREATE_TABLES
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
+
+__all__ = ["Server", "Session", "Sessions", "sessions_of"]
+
+_KEY = "topology.state.provider.config"
+_MAKING_TABLES = 0x616E63686F72  # the advisory lock of who makes them; any number that nobody else uses
+_SETTINGS = """
+SELECT set_config('search_path', %(schema)s, false),
+       set_config('statement_timeout', %(timeout)s, false),
+       set_config('lock_timeout', %(timeout)s, false),
+       -- Or a client that stands still within a step would keep the namespace locked for all others.
+       set_config('idle_in_transaction_session_timeout', %(timeout)s, false),
+       -- A commit that has returned must survive a crash, whatever the server's default is.
+       set_config('synchronous_commit', CASE current_setting('synchronous_commit')
+           WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false),
+       -- Every statement here goes by an index, in its order, also on a table that has no statistics yet.
+       set_config('enable_seqscan', 'off', false),
+       set_config('enable_bitmapscan', 'off', false)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """Where a server is and how to log in. Its `repr` shows no password."""
+
+    host: str
+    port: int
+    database: str
+    user: str
+    password: Secret | None
+    schema: str
+    sslmode: str | None
+    sslrootcert: str | None
+    timeout_ms: int
+
+    def __str__(self) -> str:
+        return f"PostgreSQL at {self.host}:{self.port}, database {self.database}"
+
+
+class Session:
+    """One connection. Used by one thread, in one transaction at a time."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        seconds = ceil(server.timeout_ms / 1000)
+        self._connection = psycopg.connect(
+            host=server.host,
+            port=server.port,
+            dbname=server.database,
+            user=server.user,
+            password=server.password.reveal() if server.password else None,
+            sslmode=server.sslmode,
+            sslrootcert=server.sslrootcert,
+            autocommit=True,  # BEGIN and COMMIT are written out below
+            application_name="anchorbolt",
+            connect_timeout=max(2, seconds),  # libpq takes no less
+            keepalives=1,
+            keepalives_idle=seconds,
+            keepalives_interval=seconds,
+            keepalives_count=1,
+            tcp_user_timeout=server.timeout_ms,
+        )
+        # The same socket by another number, for `_cut`: the connection's own may be closed meanwhile, and used again.
+        self._link = socket.socket(fileno=os.dup(self._connection.fileno()))
+        self._timer: threading.Timer | None = None
+        self._has_tables = False
+        try:
+            self.start_timer()
+            self.run(_SETTINGS, schema=server.schema, timeout=str(server.timeout_ms))
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, statement: LiteralString, **parameters: Any) -> psycopg.Cursor[Any]:
+        """Run one statement. `%(name)b` in it stands for a parameter in binary form, as `bytes` should travel."""
+        return self._connection.execute(statement, parameters or None, binary=True)
+
+    def start_timer(self) -> None:
+        """Cut the connection in twice the time limit from now, unless this or `stop_timer` is called before.
+
+        The server's own limits come first, as a rule. They do nothing where the server itself stands still.
+        """
+        self.stop_timer()
+        self._timer = threading.Timer(2 * self._server.timeout_ms / 1000, self._cut)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def stop_timer(self) -> None:
+        """Let the connection be."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def has_tables(self) -> bool:
+        """Return whether the tables are there; once they are, that is not asked again."""
+        if not self._has_tables:
+            self._has_tables = self.run("SELECT to_regclass('namespaces') IS NOT NULL").fetchall() == [
+                (True,)
+            ]
+        return self._has_tables
+
+    def make_tables(self) -> None:
+        """Make them within the present transaction, unless somebody else is faster."""
+        self.run("SELECT pg_advisory_xact_lock(%(key)s)", key=_MAKING_TABLES)
+        if self.run("SELECT to_regclass('namespaces')").fetchall() != [(None,)]:
+            return
+        if self.run("SELECT to_regnamespace(%(schema)s)", schema=self._server.schema).fetchall() == [(None,)]:
+            self._connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self._server.schema)))
+        self._connection.execute(CREATE_TABLES)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.stop_timer()
+        self._connection.close()
+        self._link.close()
+
+    def _cut(self) -> None:
+        # To close it here would not wake the thread that waits for an answer; this does.
+        with suppress(OSError):
+            self._link.shutdown(socket.SHUT_RDWR)
+
+
+class Sessions:
+    """This process's connections to one server, one a thread. Got from `sessions_of`, given back by `release`."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._by_thread: dict[int, Session] = {}
+        self.users = 0
+
+    @contextmanager
+    def reading(self, namespace: str | None) -> Iterator[Session | None]:
+        """Give a transaction that sees one moment; None where nothing has been written yet."""
+        with self._transaction(namespace, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as session:
+            yield session if session.has_tables() else None
+
+    @contextmanager
+    def writing(self, namespace: str) -> Iterator[Session]:
+        """Give a transaction that is committed at the end, and undone by any exception."""
+        with self._transaction(namespace, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE") as session:
+            if not session.has_tables():
+                session.make_tables()
+            yield session
+
+    @contextmanager
+    def _transaction(self, namespace: str | None, begin: LiteralString) -> Iterator[Session]:
+        try:
+            session = self._begun(begin)
+            try:
+                yield session
+                session.run("COMMIT")
+            except AnchorboltError:  # a refusal: nothing is wrong with the connection
+                session.run("ROLLBACK")
+                raise
+            finally:
+                session.stop_timer()
+        except AnchorboltError:
+            raise
+        except BaseException as error:
+            # Whatever state it is in: the server undoes what is not committed as soon as it is closed.
+            self._drop()
+            if isinstance(error, psycopg.Error):
+                raise _translated(error, self._server, namespace) from error
+            raise
+
+    def _begun(self, begin: LiteralString) -> Session:
+        thread = threading.get_ident()
+        session = self._by_thread.get(thread)
+        if session is not None:
+            try:
+                session.start_timer()
+                session.run(begin)
+                return session
+            except (
+                psycopg.OperationalError
+            ):  # it has died since it was used last; nothing of this step was done
+                self._drop()
+        session = self._by_thread[thread] = Session(self._server)
+        session.start_timer()
+        session.run(begin)
+        return session
+
+    def _drop(self) -> None:
+        session = self._by_thread.pop(threading.get_ident(), None)
+        if session is not None:
+            session.close()
+
+    def release(self) -> None:
+        """Close all connections, unless somebody else still uses them."""
+        with _lock:
+            self.users -= 1
+            if self.users > 0:
+                return
+            _known.pop((os.getpid(), self._server), None)
+        for thread in list(self._by_thread):
+            self._by_thread.pop(thread).close()
+
+
+# By process: what a fork has copied must be neither used nor closed in the child, since the parent still uses it.
+_known: dict[tuple[int, Server], Sessions] = {}
+_lock = threading.Lock()
+
+
+def sessions_of(server: Server) -> Sessions:
+    """Return this process's connections to `server`. Connects to nothing yet."""
+    with _lock:
+        sessions = _known.setdefault((os.getpid(), server), Sessions(server))
+        sessions.users += 1
+        return sessions
+
+
+def _after_fork() -> None:
+    # Another thread may have held it, which does not exist here.
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _translated(error: psycopg.Error, server: Server, namespace: str | None) -> AnchorboltError:
+    text = str(error).strip()
+
+    def said(*signs: str) -> bool:
+        return any(sign in text for sign in signs)
+
+    def unavailable(reason: str) -> StateUnavailable:
+        return StateUnavailable(f"{server}: {reason}", namespace=namespace)
+
+    # A refused login has no error code, only the server's words.
+    if said(
+        "authentication failed", "no password supplied", "no pg_hba.conf entry", "is not permitted to log in"
+    ):
+        return ConfigError(f"{server} refused the login ({text}): check user and password", key=_KEY)
+    if said(f'database "{server.database}" does not exist'):
+        return ConfigError(f"{server} is not there ({text}): create it, or name another one", key=_KEY)
+    match error:
+        case errors.InsufficientPrivilege():
+            return ConfigError(
+                f"{server} does not permit it to user {server.user!r} ({text}): grant USAGE on the schema "
+                f"{server.schema} and SELECT, INSERT, UPDATE, DELETE on its tables; and, for the first start, CREATE "
+                "on the schema, or on the database where there is no schema yet",
+                key=_KEY,
+            )
+        case errors.QueryCanceled() | errors.LockNotAvailable() | errors.IdleInTransactionSessionTimeout():
+            return unavailable(
+                f"a statement took more than {server.timeout_ms} ms ({text}): check the server's load and who holds "
+                "the lock (pg_stat_activity), or raise timeout_ms"
+            )
+        case errors.ReadOnlySqlTransaction():
+            return unavailable(f"it takes no writes ({text}): name the primary server instead of a standby")
+        case errors.DiskFull():
+            return unavailable(f"its disk is full ({text}): make room there")
+        case errors.ProgramLimitExceeded():
+            return UnsupportedValue(f"{server}: {text}: a value may have up to 1 GB")
+        case errors.DataCorrupted() | errors.IndexCorrupted():
+            return StateCorrupted(f"{server}: {text}. {START_OVER}", namespace=namespace)
+        case (
+            errors.UndefinedTable()
+            | errors.UndefinedColumn()
+            | errors.DatatypeMismatch()
+            | errors.UndefinedFunction()
+        ):
+            return StateCorrupted(
+                f"{server}: the tables in schema {server.schema} are not those of this provider ({text}). Name another "
+                f"schema, where they are somebody else's. {START_OVER}",
+                namespace=namespace,
+            )
+        case psycopg.OperationalError():
+            return unavailable(
+                f"it cannot be reached, or broke off ({text}): check that it runs, and host and port"
+            )
+    return StateError(f"{server} refused ({text}): PostgreSQL 12 or newer is needed", namespace=namespace)

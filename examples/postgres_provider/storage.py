@@ -1,0 +1,387 @@
+"""The steps of a transaction. Each is one transaction of the database, with the namespace's row locked.
+
+So two steps on a namespace never overlap, whoever takes them, and a step that was cut off has happened altogether or
+not at all. What a step is to do, and whether it is refused, `anchorbolt.state_backends.transitions` decides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from anchorbolt.state_backends import transitions
+from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StateStorage
+from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
+from postgres_provider.sessions import Server, Session, Sessions, sessions_of
+
+__all__ = ["PostgresStateStorage"]
+
+_KEYS_PER_SELECT = 5000
+_UPDATES_PER_DELETE = 20_000
+
+_BOOKKEEPING = (
+    "SELECT id, generation, seq, committed, winner, codec FROM namespaces WHERE namespace = %(namespace)s"
+)
+
+# What an attempt staged lies over the committed data. Without an attempt, NULL is compared, and nothing lies over it.
+# `LATERAL` with `LIMIT 1`, here and below, looks each key up by the index; a plain join is the planner's to arrange,
+# which knows nothing yet of a table that has just been filled, and reads all of it for each key.
+_LOOK_UP = """
+SELECT CASE WHEN staged.found THEN staged.value ELSE entry.value END
+FROM unnest(%(keys)b::bytea[]) WITH ORDINALITY AS wanted (key, place)
+LEFT JOIN LATERAL (
+    SELECT true AS found, value FROM updates
+    WHERE namespace_id = %(id)s AND attempt = %(attempt)s AND digest = sha256(wanted.key) LIMIT 1
+) AS staged ON true
+LEFT JOIN LATERAL (
+    SELECT value FROM entries WHERE namespace_id = %(id)s AND digest = sha256(wanted.key) LIMIT 1
+) AS entry ON true
+ORDER BY wanted.place
+"""
+
+_PAGE = """
+SELECT digest, key, value FROM entries
+WHERE namespace_id = %(id)s AND digest > %(after)b
+ORDER BY digest LIMIT %(size)s
+"""
+
+# Both parts are cut off before they are joined, so that a page costs no more the larger the namespace is.
+_PAGE_UNDER_ATTEMPT = """
+(
+    SELECT digest, key, entries.value FROM entries
+    LEFT JOIN LATERAL (
+        SELECT true AS found FROM updates
+        WHERE namespace_id = %(id)s AND attempt = %(attempt)s AND digest = entries.digest LIMIT 1
+    ) AS staged ON true
+    WHERE namespace_id = %(id)s AND digest > %(after)b AND found IS NULL
+    ORDER BY digest LIMIT %(size)s
+) UNION ALL (
+    SELECT digest, key, value FROM updates
+    WHERE namespace_id = %(id)s AND attempt = %(attempt)s AND digest > %(after)b AND value IS NOT NULL
+    ORDER BY digest LIMIT %(size)s
+)
+ORDER BY digest LIMIT %(size)s
+"""
+
+_STAGE = """
+INSERT INTO updates (namespace_id, attempt, key, value)
+SELECT %(id)s, %(attempt)s, key, value FROM unnest(%(keys)b::bytea[], %(values)b::bytea[]) AS slice (key, value)
+ON CONFLICT (namespace_id, attempt, digest) DO UPDATE SET value = excluded.value
+"""
+
+# The next updates after a digest, at most 2,000 and about 8 MiB, are taken out of `updates` and applied; the digest of
+# the last one comes back. So no statement of a large commit comes near the time limit.
+_APPLY = """
+WITH page AS (
+    DELETE FROM updates WHERE ctid = ANY (ARRAY(
+        SELECT place FROM (
+            SELECT ctid AS place, sum(octet_length(key) + coalesce(octet_length(value), 0)) OVER (
+                ORDER BY digest ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            ) AS bytes_before
+            FROM updates WHERE namespace_id = %(id)s AND attempt = %(attempt)s AND digest > %(after)b
+            ORDER BY digest LIMIT 2000
+        ) AS candidates WHERE coalesce(bytes_before, 0) < 8388608
+    ))
+    RETURNING digest, key, value
+), put AS (
+    INSERT INTO entries (namespace_id, key, value)
+    SELECT %(id)s, key, value FROM page WHERE value IS NOT NULL
+    ON CONFLICT (namespace_id, digest) DO UPDATE SET value = excluded.value
+), deleted AS (
+    DELETE FROM entries WHERE ctid = ANY (ARRAY(
+        SELECT place FROM page CROSS JOIN LATERAL (
+            SELECT ctid AS place FROM entries WHERE namespace_id = %(id)s AND digest = page.digest LIMIT 1
+        ) AS entry WHERE page.value IS NULL
+    ))
+)
+SELECT digest FROM page ORDER BY digest DESC LIMIT 1
+"""
+
+
+class PostgresStateStorage(StateStorage):
+    """One namespace of a `PostgresStateProvider`."""
+
+    def __init__(self, namespace: str, server: Server) -> None:
+        self.namespace = namespace
+        self._server = server
+        self._sessions: Sessions | None = None
+        self._pid = 0
+
+    def head(self) -> NamespaceHead:
+        """See `StateStorage.head`."""
+        with self._reading() as found:
+            return found.head() if found else NamespaceHead()
+
+    def claim(self) -> Fence:
+        """See `StateStorage.claim`."""
+        with self._locked() as found:
+            fence = Fence(found.books.fence.generation + 1, 0)
+            found.raise_fence(fence)
+            return fence
+
+    def raise_fence(self, fence: Fence) -> NamespaceHead:
+        """See `StateStorage.raise_fence`."""
+        with self._locked() as found:
+            transitions.check_fence(self.namespace, found.books, fence)
+            found.raise_fence(fence)
+            return found.head()
+
+    def get_many(self, keys: Sequence[bytes], attempt: str | None = None) -> list[bytes | None]:
+        """See `StateStorage.get_many`."""
+        with self._reading() as found:
+            if found is None:
+                return [None] * len(keys)
+            values: list[bytes | None] = []
+            for start in range(0, len(keys), _KEYS_PER_SELECT):
+                rows = found.session.run(
+                    _LOOK_UP,
+                    id=found.id,
+                    attempt=_uuid(attempt),
+                    keys=list(keys[start : start + _KEYS_PER_SELECT]),
+                )
+                values += [value for (value,) in rows]
+            return values
+
+    def scan(self, attempt: str | None = None, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
+        """See `StateStorage.scan`. Each page is a transaction of its own, so none is open between them."""
+        after = b""
+        while True:
+            with self._reading() as found:
+                rows = (
+                    found.session.run(
+                        _PAGE if attempt is None else _PAGE_UNDER_ATTEMPT,
+                        id=found.id,
+                        attempt=_uuid(attempt),
+                        after=after,
+                        size=page_size,
+                    ).fetchall()
+                    if found
+                    else []
+                )
+            if not rows:
+                return
+            yield [(key, value) for _, key, value in rows]
+            after = rows[-1][0]
+
+    def stage(
+        self,
+        fence: Fence,
+        txid: int,
+        attempt: str,
+        base: int,
+        slice_number: int,
+        items: Sequence[tuple[bytes, bytes | None]],
+        codec: str,
+    ) -> Seal:
+        """See `StateStorage.stage`."""
+        transitions.check_attempt(attempt)
+        with self._locked() as found:
+            known = found.records(attempt).get(attempt)
+            record = transitions.next_record(
+                self.namespace, found.books, known, fence, txid, attempt, base, slice_number, items, codec
+            )
+            found.raise_fence(fence, codec)
+            if known is None:
+                found.drop_attempts(below=fence)
+            if record is not None:  # else it is the latest slice again
+                found.put_record(attempt, record)
+                found.put_updates(attempt, items)
+            staged = record or known
+            assert staged is not None
+            return Seal(staged.slices, staged.checksum)
+
+    def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
+        """See `StateStorage.seal`."""
+        with self._locked() as found:
+            known = found.records(attempt).get(attempt)
+            record = transitions.sealed_record(self.namespace, found.books, known, fence, attempt, seal)
+            found.raise_fence(fence)
+            found.put_record(attempt, record)
+
+    def commit(self, fence: Fence, txid: int, attempt: str) -> None:
+        """See `StateStorage.commit`. The data never leaves the server."""
+        with self._locked() as found:
+            known = found.records(attempt).get(attempt)
+            apply = transitions.check_commit(self.namespace, found.books, known, fence, txid, attempt)
+            found.raise_fence(fence)
+            if apply:  # else it is done already
+                found.apply(attempt)
+                found.drop_attempts()
+                found.set_committed(txid, attempt)
+
+    def rollback(self, fence: Fence) -> int:
+        """See `StateStorage.rollback`."""
+        with self._locked() as found:
+            transitions.check_rollback(self.namespace, found.books, fence)
+            found.raise_fence(fence)
+            return found.drop_attempts()
+
+    def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
+        """See `StateStorage.write`."""
+        with self._locked() as found:
+            transitions.check_write(self.namespace, found.books, fence, codec)
+            found.raise_fence(fence, codec)
+            found.put_entries(items)
+
+    def close(self) -> None:
+        """See `StateStorage.close`."""
+        sessions, self._sessions = self._sessions, None
+        if sessions is not None and self._pid == os.getpid():
+            sessions.release()
+
+    @contextmanager
+    def _reading(self) -> Iterator[_Namespace | None]:
+        """Give the namespace as it is at one moment; None where nobody has written to it."""
+        with self._process_sessions().reading(self.namespace) as session:
+            if session is None:
+                yield None
+            else:
+                yield _found(session, session.run(_BOOKKEEPING, namespace=self.namespace).fetchall())
+
+    @contextmanager
+    def _locked(self) -> Iterator[_Namespace]:
+        """Give the namespace, new or not, in a transaction that keeps everybody else out of it."""
+        with self._process_sessions().writing(self.namespace) as session:
+            found = None
+            while found is None:
+                rows = session.run(f"{_BOOKKEEPING} FOR UPDATE", namespace=self.namespace).fetchall()
+                found = _found(session, rows)
+                if found is None:
+                    # Waits for somebody else who is making it; undone, as all the rest, where the step is refused.
+                    session.run(
+                        "INSERT INTO namespaces (namespace) VALUES (%(namespace)s) ON CONFLICT DO NOTHING",
+                        namespace=self.namespace,
+                    )
+            yield found
+
+    def _process_sessions(self) -> Sessions:
+        # After a fork, the parent's connections are the parent's.
+        if self._sessions is None or self._pid != os.getpid():
+            self._sessions, self._pid = sessions_of(self._server), os.getpid()
+        return self._sessions
+
+
+@dataclass
+class _Namespace:
+    """A namespace within a transaction. Its row is locked before anything is changed."""
+
+    session: Session
+    id: int
+    books: Bookkeeping
+
+    def head(self) -> NamespaceHead:
+        return transitions.head_of(self.books, self.records())
+
+    def records(self, attempt: str | None = None) -> dict[str, AttemptRecord]:
+        """Return the records of all attempts, or of one."""
+        rows = self.session.run(
+            """
+            SELECT attempt, txid, base, generation, seq, slices, checksum, checksum_before, sealed FROM attempts
+            WHERE namespace_id = %(id)s AND (%(attempt)s::uuid IS NULL OR attempt = %(attempt)s)
+            """,
+            id=self.id,
+            attempt=_uuid(attempt),
+        )
+        return {
+            name.hex: AttemptRecord(txid, base, Fence(generation, seq), *rest)
+            for name, txid, base, generation, seq, *rest in rows
+        }
+
+    def raise_fence(self, fence: Fence, codec: str = "") -> None:
+        """Raise the fence, and set the format header where there is none."""
+        self.books = replace(self.books, fence=fence, codec=self.books.codec or codec)
+        self.session.run(
+            "UPDATE namespaces SET generation = %(generation)s, seq = %(seq)s, codec = %(codec)s WHERE id = %(id)s",
+            id=self.id,
+            generation=fence.generation,
+            seq=fence.seq,
+            codec=self.books.codec,
+        )
+
+    def set_committed(self, txid: int, attempt: str) -> None:
+        self.session.run(
+            "UPDATE namespaces SET committed = %(txid)s, winner = %(attempt)s WHERE id = %(id)s",
+            id=self.id,
+            txid=txid,
+            attempt=attempt,
+        )
+
+    def put_record(self, attempt: str, record: AttemptRecord) -> None:
+        self.session.run(
+            """
+            INSERT INTO attempts VALUES (%(id)s, %(attempt)s, %(txid)s, %(base)s, %(generation)s, %(seq)s, %(slices)s,
+                %(checksum)s, %(checksum_before)s, %(sealed)s)
+            ON CONFLICT (namespace_id, attempt) DO UPDATE SET slices = excluded.slices, checksum = excluded.checksum,
+                checksum_before = excluded.checksum_before, sealed = excluded.sealed
+            """,
+            id=self.id,
+            attempt=_uuid(attempt),
+            generation=record.fence.generation,
+            seq=record.fence.seq,
+            **{name: value for name, value in record._asdict().items() if name != "fence"},
+        )
+
+    def put_updates(self, attempt: str, items: Sequence[tuple[bytes, bytes | None]]) -> None:
+        keys, values = [key for key, _ in items], [value for _, value in items]
+        self.session.run(_STAGE, id=self.id, attempt=_uuid(attempt), keys=keys, values=values)
+
+    def put_entries(self, items: Mapping[bytes, bytes]) -> None:
+        self.session.run(
+            """
+            INSERT INTO entries (namespace_id, key, value)
+            SELECT %(id)s, key, value FROM unnest(%(keys)b::bytea[], %(values)b::bytea[]) AS written (key, value)
+            ON CONFLICT (namespace_id, digest) DO UPDATE SET value = excluded.value
+            """,
+            id=self.id,
+            keys=list(items.keys()),
+            values=list(items.values()),
+        )
+
+    def apply(self, attempt: str) -> None:
+        """Apply what an attempt staged to the committed data, a bounded part after the other."""
+        after = b""
+        while last := self.session.run(_APPLY, id=self.id, attempt=_uuid(attempt), after=after).fetchall():
+            [(after,)] = last
+            self.session.start_timer()
+
+    def drop_attempts(self, below: Fence | None = None) -> int:
+        """Drop all attempts, or those of lower fences; return how many."""
+        generation, seq = below or (None, None)
+        dropped = self.session.run(
+            """
+            DELETE FROM attempts WHERE namespace_id = %(id)s
+                AND (%(generation)s::bigint IS NULL OR (generation, seq) < (%(generation)s, %(seq)s))
+            RETURNING attempt
+            """,
+            id=self.id,
+            generation=generation,
+            seq=seq,
+        ).fetchall()
+        attempts = [attempt for (attempt,) in dropped]
+        rows = _UPDATES_PER_DELETE if attempts else 0
+        while rows == _UPDATES_PER_DELETE:
+            rows = self.session.run(
+                """
+                DELETE FROM updates WHERE ctid = ANY (ARRAY(
+                    SELECT ctid FROM updates WHERE namespace_id = %(id)s AND attempt = ANY (%(attempts)s) LIMIT %(rows)s
+                ))
+                """,
+                id=self.id,
+                attempts=attempts,
+                rows=_UPDATES_PER_DELETE,
+            ).rowcount
+            self.session.start_timer()
+        return len(attempts)
+
+
+def _found(session: Session, rows: Sequence[tuple[int, int, int, int, str, str]]) -> _Namespace | None:
+    for number, generation, seq, committed, winner, codec in rows:
+        return _Namespace(session, number, Bookkeeping(Fence(generation, seq), committed, winner, codec))
+    return None
+
+
+def _uuid(attempt: str | None) -> UUID | None:
+    return UUID(attempt) if attempt is not None else None

@@ -1,0 +1,14 @@
+"""The example of a provider of one's own keeps the contract, on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import pytest
+
+from anchorbolt.state_backends.base import StateProvider
+from anchorbolt.testing import StateStorageConformance
+
+
+class TestPostgres(StateStorageConformance):
+    @pytest.fixture
+    def provider(self, postgres_provider: StateProvider) -> StateProvider:
+        return postgres_provider
