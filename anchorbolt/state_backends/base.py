@@ -10,7 +10,8 @@ A backend is a `StateProvider` that opens one `StateStorage` per namespace. A st
 
 Every call may be repeated with the same arguments (a client re-sends after a timeout) and then changes nothing
 further. An error never says that nothing happened, unless its class is `Fenced`, `StaleAttempt` or `StateRegressed`.
-Proved equal for all backends by `anchorbolt.testing.conformance`.
+Proved equal for all backends by `anchorbolt.testing.conformance` and `anchorbolt.testing.agreement`, which are there
+for the authors of further ones, as are the rules in `transitions`.
 """
 
 from __future__ import annotations

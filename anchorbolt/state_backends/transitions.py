@@ -2,6 +2,8 @@
 
 A backend that reads its bookkeeping under a lock asks here before it writes; one whose store decides by itself (a
 script, a check-and-put) asks here afterwards, to raise the error that belongs to a refusal. Nothing here does I/O.
+
+Public: authors of providers use it as our own backends do, see docs/custom_provider.md.
 """
 
 from __future__ import annotations

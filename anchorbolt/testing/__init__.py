@@ -1,6 +1,7 @@
 """Tools for tests of topologies, and of state providers of one's own.
 
-They are imported when they are first named: the conformance suite needs pytest, and `LocalCluster` does not.
+They are imported when they are first named: the conformance suite needs pytest, `check_agreement` needs Hypothesis, and
+`LocalCluster` needs neither.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from anchorbolt.fault_folder import Fault, FaultAction, Victim
     from anchorbolt.faults import FaultPoint
     from anchorbolt.spouts.feeder import FeederSpout
+    from anchorbolt.testing.agreement import check_agreement
     from anchorbolt.testing.capture import TupleCapture
     from anchorbolt.testing.conformance import StateStorageConformance
     from anchorbolt.testing.crash import CrashReport, CrashRunner
@@ -29,6 +31,7 @@ __all__ = [
     "StateStorageConformance",
     "TupleCapture",
     "Victim",
+    "check_agreement",
 ]
 
 __getattr__ = lazy_names(
@@ -44,5 +47,6 @@ __getattr__ = lazy_names(
         "StateStorageConformance": "anchorbolt.testing.conformance",
         "TupleCapture": "anchorbolt.testing.capture",
         "Victim": "anchorbolt.fault_folder",
+        "check_agreement": "anchorbolt.testing.agreement",
     },
 )

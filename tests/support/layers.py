@@ -41,6 +41,7 @@ ROOMS = {
     "Hbase_thrift": ("state_backends.hbase*",),
     "thriftpy2": ("state_backends.hbase*",),
     "sqlite3": ("state_backends.sqlite*",),
+    "hypothesis": ("testing.agreement",),
     "pydantic": ("config*", "cli", "cli.*"),
     "yaml": ("config*", "cli", "cli.*"),
     "typer": ("config*", "cli", "cli.*"),

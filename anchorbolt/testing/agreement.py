@@ -1,0 +1,263 @@
+"""One state machine that calls a state provider and the reference in step, in any order, and demands equal answers.
+
+It finds what the single tests of `conformance` do not think of: steps out of order, repeated, from two handles, with
+fences and txids that fit or do not. For the author of a provider:
+
+```python
+from anchorbolt.testing import check_agreement
+
+def test_my_provider_agrees_with_the_reference(provider):
+    check_agreement(provider)
+```
+
+Needs Hypothesis, which Anchorbolt does not install. The active Hypothesis profile holds: seeds, database, printing.
+"""
+
+# ruff: noqa: D102 - a rule is named after the call that it makes
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from anchorbolt.errors import StateError
+from anchorbolt.state_backends.base import Fence, Seal, StateProvider, StateStorage
+from anchorbolt.state_backends.memory import MemoryStateProvider
+
+try:
+    import hypothesis.strategies as st
+    from hypothesis import HealthCheck, settings
+    from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+except ImportError as error:
+    raise ImportError(
+        f"anchorbolt.testing.agreement needs Hypothesis, which cannot be imported ({error}): pip install hypothesis",
+        name=error.name,
+    ) from error
+
+__all__ = ["StateStorageAgreement", "check_agreement"]
+
+_ATTEMPTS = [letter * 32 for letter in "abc"]
+_KEYS = [b"", b"k", b"key", b"\xc1", b"\x00", b"applied", b"0"]
+
+_fences = st.builds(Fence, st.integers(0, 3), st.integers(0, 3))
+_txids = st.integers(-1, 4)
+_attempts = st.sampled_from(_ATTEMPTS)
+_handles = st.integers(0, 1)
+_values = st.one_of(st.none(), st.sampled_from([b"", b"-", b"+", b"\xc1"]), st.binary(max_size=3))
+_items = st.dictionaries(st.sampled_from(_KEYS), _values, max_size=4).map(
+    lambda updates: list(updates.items())
+)
+_entries = st.dictionaries(st.sampled_from(_KEYS), st.binary(max_size=3), max_size=3)
+_codecs = st.sampled_from(["one", "one", "one", "two"])
+_Outcome = tuple[str, object]
+
+
+class StateStorageAgreement(RuleBasedStateMachine):
+    """Two handles of one new namespace, on the provider under test and on the reference; every call goes to both.
+
+    `check_agreement` runs it; subclass it to set the fields by yourself and to run it by Hypothesis's own means.
+
+    Attributes:
+        provider: What is tested. The store may hold other namespaces.
+        same_messages: Whether refusals must have the same text, too, as they have by the rules of
+            `anchorbolt.state_backends.transitions`; class and namespace must be the same anyway.
+    """
+
+    provider: StateProvider
+    same_messages: bool = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._namespace = f"agreement:{uuid.uuid4().hex}"
+        self._providers = [MemoryStateProvider(), self.provider]
+        self._storages = [[self._open(each) for each in self._providers] for _ in range(2)]
+        self._last: Callable[[], _Outcome] | None = None
+
+    def _open(self, provider: StateProvider) -> StateStorage:
+        return provider.open(self._namespace)
+
+    def _both(self, handle: int, call: Callable[[StateStorage], Any]) -> _Outcome:
+        """Make one call on both, demand the same outcome, and remember the call to repeat it."""
+        storages = self._storages[handle]
+        expected, actual = (self._outcome(call, storage) for storage in storages)
+        self._demand(actual, expected)
+        self._last = lambda: self._both(handle, call)
+        return expected
+
+    def _demand(self, actual: object, expected: object) -> None:
+        assert actual == expected, f"{self.provider.describe()}: {actual}; the reference: {expected}"
+
+    def _outcome(self, call: Callable[[StateStorage], Any], storage: StateStorage) -> _Outcome:
+        try:
+            return "returned", call(storage)
+        except StateError as error:
+            return "raised", (type(error).__name__, error.namespace, str(error) if self.same_messages else "")
+
+    @rule(handle=_handles)
+    def claim(self, handle: int) -> None:
+        self._both(handle, lambda storage: storage.claim())
+
+    @rule(handle=_handles, fence=_fences)
+    def raise_fence(self, handle: int, fence: Fence) -> None:
+        self._both(handle, lambda storage: storage.raise_fence(fence))
+
+    @rule(
+        handle=_handles,
+        fence=_fences,
+        txid=_txids,
+        attempt=_attempts,
+        base=_txids,
+        number=st.integers(0, 3),
+        updates=_items,
+        codec=_codecs,
+    )
+    def stage_anything(
+        self,
+        handle: int,
+        fence: Fence,
+        txid: int,
+        attempt: str,
+        base: int,
+        number: int,
+        updates: list[tuple[bytes, bytes | None]],
+        codec: str,
+    ) -> None:
+        self._stage(handle, fence, txid, attempt, base, number, updates, codec)
+
+    def _stage(
+        self,
+        handle: int,
+        fence: Fence,
+        txid: int,
+        attempt: str,
+        base: int,
+        number: int,
+        updates: list[tuple[bytes, bytes | None]],
+        codec: str,
+    ) -> _Outcome:
+        return self._both(
+            handle, lambda storage: storage.stage(fence, txid, attempt, base, number, updates, codec)
+        )
+
+    def _seal(self, handle: int, fence: Fence, attempt: str, seal: Seal) -> _Outcome:
+        return self._both(handle, lambda storage: storage.seal(fence, attempt, seal))
+
+    @rule(
+        handle=_handles,
+        higher=st.booleans(),
+        attempt=_attempts,
+        updates=st.lists(_items, min_size=1, max_size=3),
+    )
+    def stage_as_one_should(
+        self, handle: int, higher: bool, attempt: str, updates: list[list[tuple[bytes, bytes | None]]]
+    ) -> None:
+        head = self._storages[0][0].head()
+        fence = Fence(head.fence.generation, head.fence.seq + higher)
+        txid, codec = head.committed + 1, head.codec or "one"
+        for number, some in enumerate(updates):
+            self._stage(handle, fence, txid, attempt, head.committed, number, some, codec)
+
+    @rule(
+        handle=_handles, fence=_fences, attempt=_attempts, seal=st.builds(Seal, st.integers(0, 3), st.just(0))
+    )
+    def seal_anything(self, handle: int, fence: Fence, attempt: str, seal: Seal) -> None:
+        self._seal(handle, fence, attempt, seal)
+
+    @rule(handle=_handles, attempt=_attempts, updates=_items, commit=st.booleans())
+    def finish_an_attempt(
+        self, handle: int, attempt: str, updates: list[tuple[bytes, bytes | None]], commit: bool
+    ) -> None:
+        """Add what may be its last slice, or the first one, seal it, and commit it."""
+        head = self._storages[0][0].head()
+        txid, codec = head.committed + 1, head.codec or "one"
+        for number in range(3):
+            kind, seal = self._stage(
+                handle, head.fence, txid, attempt, head.committed, number, updates, codec
+            )
+            if kind == "returned":
+                assert isinstance(seal, Seal)
+                self._seal(handle, head.fence, attempt, seal)
+                break
+        if commit:
+            self._both(handle, lambda storage: storage.commit(head.fence, txid, attempt))
+
+    @rule(handle=_handles, fence=_fences, txid=_txids, attempt=_attempts)
+    def commit_anything(self, handle: int, fence: Fence, txid: int, attempt: str) -> None:
+        self._both(handle, lambda storage: storage.commit(fence, txid, attempt))
+
+    @rule(handle=_handles, fence=_fences)
+    def rollback(self, handle: int, fence: Fence) -> None:
+        self._both(handle, lambda storage: storage.rollback(fence))
+
+    @rule(handle=_handles, fence=_fences, written=_entries, codec=_codecs)
+    def write(self, handle: int, fence: Fence, written: dict[bytes, bytes], codec: str) -> None:
+        self._both(handle, lambda storage: storage.write(fence, written, codec))
+
+    @rule(handle=_handles, keys=st.lists(st.sampled_from(_KEYS), max_size=5), attempt=st.none() | _attempts)
+    def get_many(self, handle: int, keys: list[bytes], attempt: str | None) -> None:
+        self._both(handle, lambda storage: storage.get_many(keys, attempt))
+
+    @rule(handle=_handles, attempt=st.none() | _attempts, page_size=st.integers(1, 4))
+    def scan(self, handle: int, attempt: str | None, page_size: int) -> None:
+        self._both(
+            handle,
+            lambda storage: sorted(entry for page in storage.scan(attempt, page_size) for entry in page),
+        )
+
+    @rule()
+    def repeat_the_last_call(self) -> None:
+        if self._last is not None:
+            self._last()
+
+    @rule(handle=_handles)
+    def reopen(self, handle: int) -> None:
+        for storage in self._storages[handle]:
+            storage.close()
+        self._storages[handle] = [self._open(each) for each in self._providers]
+        self._last = None
+
+    @rule()
+    def list_namespaces(self) -> None:
+        expected, actual = (list(each.namespaces(self._namespace)) for each in self._providers)
+        self._demand(actual, expected)
+
+    @invariant()
+    def heads_are_equal(self) -> None:
+        expected, actual = (storage.head() for storage in self._storages[0])
+        self._demand(actual, expected)
+
+    def teardown(self) -> None:
+        for storages in self._storages:
+            for storage in storages:
+                storage.close()
+
+
+def check_agreement(
+    provider: StateProvider, *, examples: int = 120, steps: int = 40, same_messages: bool = False
+) -> None:
+    """Run the state machine on a provider; fail with the shortest sequence of calls that is answered otherwise.
+
+    Each example uses a namespace of its own, whose name starts with `agreement`, and leaves it in the store.
+
+    Args:
+        provider: What is tested.
+        examples: How many sequences of calls to try.
+        steps: How many calls, at most, one of them consists of.
+        same_messages: See `StateStorageAgreement`.
+    """
+    under_test, same = provider, same_messages
+
+    class Agreement(StateStorageAgreement):
+        provider = under_test
+        same_messages = same
+
+    run_state_machine_as_test(
+        Agreement,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            suppress_health_check=list(HealthCheck),
+            deadline=None,
+        ),
+    )
