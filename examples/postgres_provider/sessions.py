@@ -50,6 +50,12 @@ SELECT set_config('search_path', %(schema)s, false),
        set_config('enable_seqscan', 'off', false),
        set_config('enable_bitmapscan', 'off', false)
 """
+# Asked of the catalogue's own tables: functions such as to_regclass answer from a cache within a transaction.
+_TABLES = """
+SELECT has_schema_privilege(pg_namespace.oid, 'USAGE')
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE nspname = %(schema)s AND relname = 'namespaces'
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,20 +130,27 @@ class Session:
             self._timer.cancel()
 
     def has_tables(self) -> bool:
-        """Return whether the tables are there; once they are, that is not asked again."""
+        """Return whether the tables are there; once they are, that is not asked again.
+
+        Raises:
+            ConfigError: They are there, and the user may not look into their schema.
+        """
         if not self._has_tables:
-            self._has_tables = self.run("SELECT to_regclass('namespaces') IS NOT NULL").fetchall() == [
-                (True,)
-            ]
+            for (permitted,) in self.run(_TABLES, schema=self._server.schema):
+                if not permitted:
+                    raise _not_permitted(self._server, f"permission denied for schema {self._server.schema}")
+                self._has_tables = True
         return self._has_tables
 
     def make_tables(self) -> None:
         """Make them within the present transaction, unless somebody else is faster."""
         self.run("SELECT pg_advisory_xact_lock(%(key)s)", key=_MAKING_TABLES)
-        if self.run("SELECT to_regclass('namespaces')").fetchall() != [(None,)]:
+        if self.run(_TABLES, schema=self._server.schema).fetchall():
             return
-        if self.run("SELECT to_regnamespace(%(schema)s)", schema=self._server.schema).fetchall() == [(None,)]:
-            self._connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(self._server.schema)))
+        schema = self._server.schema
+        # Not `IF NOT EXISTS`: that needs the right to create one even where it is there.
+        if not self.run("SELECT FROM pg_namespace WHERE nspname = %(schema)s", schema=schema).fetchall():
+            self._connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
         self._connection.execute(CREATE_TABLES)
 
     def close(self) -> None:
@@ -169,7 +182,7 @@ class Sessions:
     @contextmanager
     def writing(self, namespace: str) -> Iterator[Session]:
         """Give a transaction that is committed at the end, and undone by any exception."""
-        with self._transaction(namespace, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE") as session:
+        with self._transaction(namespace, "BEGIN ISOLATION LEVEL READ COMMITTED") as session:
             if not session.has_tables():
                 session.make_tables()
             yield session
@@ -268,12 +281,7 @@ def _translated(error: psycopg.Error, server: Server, namespace: str | None) -> 
         return ConfigError(f"{server} is not there ({text}): create it, or name another one", key=_KEY)
     match error:
         case errors.InsufficientPrivilege():
-            return ConfigError(
-                f"{server} does not permit it to user {server.user!r} ({text}): grant USAGE on the schema "
-                f"{server.schema} and SELECT, INSERT, UPDATE, DELETE on its tables; and, for the first start, CREATE "
-                "on the schema, or on the database where there is no schema yet",
-                key=_KEY,
-            )
+            return _not_permitted(server, text)
         case errors.QueryCanceled() | errors.LockNotAvailable() | errors.IdleInTransactionSessionTimeout():
             return unavailable(
                 f"a statement took more than {server.timeout_ms} ms ({text}): check the server's load and who holds "
@@ -303,3 +311,12 @@ def _translated(error: psycopg.Error, server: Server, namespace: str | None) -> 
                 f"it cannot be reached, or broke off ({text}): check that it runs, and host and port"
             )
     return StateError(f"{server} refused ({text}): PostgreSQL 12 or newer is needed", namespace=namespace)
+
+
+def _not_permitted(server: Server, text: str) -> ConfigError:
+    return ConfigError(
+        f"{server} does not permit it to user {server.user!r} ({text}): grant USAGE on the schema {server.schema} and "
+        "SELECT, INSERT, UPDATE, DELETE on its tables; and, for the first start, CREATE on the schema, or on the "
+        "database where there is no schema yet",
+        key=_KEY,
+    )

@@ -19,6 +19,8 @@ from anchorbolt.secret import Secret
 from tests.support.postgres_server import PostgresServer
 
 ROOT = Path(anchorbolt.__file__).resolve().parent.parent
+PostgresProviderOf = Callable[..., Any]
+
 EXAMPLES = ROOT / "examples"
 WORD_COUNT = EXAMPLES / "word_count"
 
@@ -87,7 +89,7 @@ def demo_part(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]
 
 
 @pytest.fixture
-def postgres_provider_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+def postgres_provider_of(monkeypatch: pytest.MonkeyPatch) -> PostgresProviderOf:
     """Make a provider of the example for a server: `postgres_provider_of(server, **arguments)`."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
     kind = import_module("postgres_provider").PostgresStateProvider
@@ -100,6 +102,6 @@ def postgres_provider_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def postgres_provider(postgres_provider_of: Callable[..., Any], postgres_server: PostgresServer) -> Any:
+def postgres_provider(postgres_provider_of: PostgresProviderOf, postgres_server: PostgresServer) -> Any:
     """A provider on the session's PostgreSQL."""
     return postgres_provider_of(postgres_server)

@@ -108,6 +108,21 @@ class PostgresServer:
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
 
+    def freeze(self) -> None:
+        """Stop all its processes with SIGSTOP: the machine still takes connections and bytes, and nobody answers."""
+        for process in (self.pid, *_children(self.pid)):
+            os.kill(process, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let a frozen server go on."""
+        for process in (*_children(self.pid), self.pid):
+            os.kill(process, signal.SIGCONT)
+
+    def become_standby(self) -> None:
+        """Restart it as a standby of nobody: it takes no writes."""
+        (self._data / "standby.signal").touch()
+        self.restart()
+
     def stop(self) -> None:
         """Let the server end by itself, if it runs; open connections are cut."""
         if self._process is not None:

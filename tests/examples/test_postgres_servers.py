@@ -1,0 +1,296 @@
+"""PostgreSQL servers of all kinds: killed, frozen, locked, out of reach, read-only, or somebody else's."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import traceback
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from anchorbolt.errors import AnchorboltError, ConfigError, StateCorrupted, StateUnavailable
+from anchorbolt.secret import Secret
+from anchorbolt.state_backends.base import Fence, Seal, StateProvider, StateStorage, slice_checksum
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.testing.conformance_base import CODEC, FIRST, committed, entries, new_namespace, stage
+from tests.conftest import StartPostgres
+from tests.examples.conftest import PostgresProviderOf
+from tests.support.postgres_server import PostgresServer
+from tests.support.redis_server import free_port
+
+NS = "words:count-0"
+ATTEMPT, OTHER = "a" * 32, "b" * 32
+ITEMS = [(b"a", b"2"), (b"b", None), (b"c", b"2")]
+
+# Every step that writes, on a namespace as `prepared` leaves it.
+STEPS: dict[str, Callable[[StateStorage], Any]] = {
+    "claim": lambda storage: storage.claim(),
+    "raise_fence": lambda storage: storage.raise_fence(Fence(1, 1)),
+    "stage": lambda storage: storage.stage(Fence(1, 1), 1, OTHER, 0, 0, ITEMS, CODEC),
+    "seal": lambda storage: storage.seal(FIRST, ATTEMPT, Seal(1, slice_checksum(ITEMS))),
+    "commit": lambda storage: storage.commit(FIRST, 1, ATTEMPT),
+    "rollback": lambda storage: storage.rollback(FIRST),
+    "write": lambda storage: storage.write(FIRST, {b"a": b"3"}, CODEC),
+}
+
+
+def prepared(provider: StateProvider, namespace: str, step: str) -> StateStorage:
+    """Return a namespace at txid 0 with an attempt for txid 1, sealed unless the step is to seal it."""
+    storage = provider.open(namespace)
+    stage(storage, [(b"a", b"1"), (b"b", b"1")], attempt="c" * 32)
+    storage.seal(FIRST, "c" * 32, storage.stage(FIRST, 0, "c" * 32, -1, 1, [], CODEC))
+    storage.commit(FIRST, 0, "c" * 32)
+    _, seal = stage(storage, ITEMS, txid=1, base=0, attempt=ATTEMPT)
+    if step != "seal":
+        storage.seal(FIRST, ATTEMPT, seal)
+    return storage
+
+
+def contents(storage: StateStorage) -> Any:
+    return storage.head(), entries(storage), entries(storage, ATTEMPT), entries(storage, OTHER)
+
+
+def expected(step: str, times: int) -> Any:
+    """Return what the reference holds after a step was taken so many times."""
+    storage = prepared(MemoryStateProvider(), NS, step)
+    for _ in range(times):
+        STEPS[step](storage)
+    return contents(storage)
+
+
+class Harm:
+    """Stands in for `Session.run`: kills the server before the n-th statement, or loses the answer to it."""
+
+    def __init__(
+        self, run: Callable[..., Any], server: PostgresServer, number: int, *, answer_lost: bool
+    ) -> None:
+        self.run, self.server, self.number, self.answer_lost = run, server, number, answer_lost
+        self.statements: list[str] = []
+
+    def __call__(self, session: Any, statement: str, **parameters: Any) -> Any:
+        self.statements.append(statement)
+        if len(self.statements) != self.number + 1:
+            return self.run(session, statement, **parameters)
+        if self.answer_lost:
+            self.run(session, statement, **parameters)
+        self.server.kill()
+        if self.answer_lost:
+            raise psycopg.OperationalError("the answer was lost")
+        return self.run(session, statement, **parameters)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("answer_lost", [False, True], ids=["killed before", "answer lost"])
+def test_a_server_killed_at_any_statement_of_a_step_leaves_it_taken_or_not_and_it_can_be_repeated(
+    start_postgres: StartPostgres,
+    postgres_provider_of: PostgresProviderOf,
+    monkeypatch: pytest.MonkeyPatch,
+    answer_lost: bool,
+) -> None:
+    from postgres_provider.sessions import Session
+
+    server = start_postgres()
+    provider = postgres_provider_of(server)
+    run, killed = Session.run, 0
+    for step, take in STEPS.items():
+        number, statements = 0, ["BEGIN"]
+        while number < len(statements):
+            with closing(prepared(provider, f"words:{step}-{number}", step)) as storage:
+                harm = Harm(run, server, number, answer_lost=answer_lost)
+                with monkeypatch.context() as patch:
+                    patch.setattr(Session, "run", lambda *args, harm=harm, **kwargs: harm(*args, **kwargs))
+                    with pytest.raises(StateUnavailable):
+                        take(storage)
+                server.start()
+                killed += 1
+                found = contents(storage)
+                applied = answer_lost and harm.statements[number] == "COMMIT"
+                assert found == expected(step, times=1 if applied else 0), (step, harm.statements)
+                take(storage)
+                assert contents(storage) == expected(step, times=2 if applied else 1), (step, harm.statements)
+            if number == 0:  # a step that was not disturbed says how many statements it has
+                with closing(prepared(provider, f"words:{step}-whole", step)) as storage:
+                    whole = Harm(run, server, -1, answer_lost=False)
+                    with monkeypatch.context() as patch:
+                        patch.setattr(
+                            Session, "run", lambda *args, whole=whole, **kwargs: whole(*args, **kwargs)
+                        )
+                        take(storage)
+                statements = whole.statements
+            number += 1
+    assert killed > 4 * len(STEPS)
+
+
+def test_a_connection_that_died_between_two_steps_is_not_noticed(
+    postgres_server: PostgresServer, postgres_provider_of: PostgresProviderOf
+) -> None:
+    namespace = new_namespace()
+    with closing(postgres_provider_of(postgres_server).open(namespace)) as storage:
+        committed(storage, [(b"a", b"1")])
+        with postgres_server.client() as client:
+            client.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'anchorbolt'"
+            )
+        committed(storage, [(b"a", b"2")], txid=1, base=0)
+        assert entries(storage) == {b"a": b"2"}
+
+
+def test_a_server_that_stands_still_is_given_up_within_the_time_and_used_again_afterwards(
+    start_postgres: StartPostgres, postgres_provider_of: PostgresProviderOf
+) -> None:
+    server = start_postgres()
+    with closing(postgres_provider_of(server, timeout_ms=300).open(NS)) as storage:
+        committed(storage, [(b"a", b"1")])
+        server.freeze()
+        with pytest.raises(StateUnavailable):
+            storage.get_many([b"a"])
+        server.thaw()
+        assert storage.get_many([b"a"]) == [b"1"]
+
+
+def test_a_lock_that_somebody_holds_is_waited_for_within_the_time(
+    postgres_server: PostgresServer, postgres_provider_of: PostgresProviderOf
+) -> None:
+    namespace = new_namespace()
+    with (
+        closing(postgres_provider_of(postgres_server, timeout_ms=300).open(namespace)) as storage,
+        postgres_server.client() as client,
+    ):
+        storage.claim()
+        with client.transaction():
+            client.execute("SELECT FROM anchorbolt.namespaces WHERE namespace = %s FOR UPDATE", (namespace,))
+            with pytest.raises(StateUnavailable, match="300 ms"):
+                storage.claim()
+            assert storage.head().fence == Fence(1, 0), "reading waits for nobody"
+        assert storage.claim() == Fence(2, 0)
+
+
+def test_a_commit_is_durable_also_where_the_role_would_not_have_it_so(
+    postgres_server: PostgresServer, postgres_provider_of: PostgresProviderOf
+) -> None:
+    with postgres_server.client() as client:
+        client.execute("CREATE ROLE hasty SUPERUSER LOGIN PASSWORD 'pw'")
+        client.execute("ALTER ROLE hasty SET synchronous_commit = off")
+    provider = postgres_provider_of(postgres_server, user="hasty", password=Secret("pw"))
+    from postgres_provider.sessions import sessions_of
+
+    sessions = sessions_of(provider._server)
+    with sessions.reading(None) as session:
+        assert session is not None
+        assert session.run("SHOW synchronous_commit").fetchall() == [("on",)]
+    sessions.release()
+
+
+def refusal(provider: Any) -> AnchorboltError:
+    """Return the error of the first call, after looking for the password in everything that might be printed."""
+    with closing(provider.open(NS)) as storage, pytest.raises(AnchorboltError) as caught:
+        storage.claim()
+    error = caught.value
+    printed = (
+        "".join(traceback.format_exception(error)) + repr(error) + repr(pickle.dumps(error)) + repr(provider)
+    )
+    assert "staple" not in printed
+    assert f"{provider.host}:{provider.port}" in str(error)
+    return error
+
+
+def test_a_wrong_password_a_missing_one_and_a_wrong_database_are_configuration_errors(
+    postgres_server: PostgresServer, postgres_provider_of: PostgresProviderOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSFILE", "/nowhere")
+    for arguments in ({"password": Secret("staple")}, {"password": None}):
+        error = refusal(postgres_provider_of(postgres_server, **arguments))
+        assert isinstance(error, ConfigError)
+        assert "user and password" in str(error)
+    error = refusal(postgres_provider_of(postgres_server, database="nowhere"))
+    assert isinstance(error, ConfigError)
+    assert "create it" in str(error)
+
+
+def test_the_password_may_come_from_the_environment_or_from_a_password_file(
+    postgres_server: PostgresServer,
+    postgres_provider_of: PostgresProviderOf,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("STATE_PASSWORD", postgres_server.password)
+    named = postgres_provider_of(postgres_server, password=None, password_env="STATE_PASSWORD")
+    monkeypatch.delenv("STATE_PASSWORD")
+    passfile = tmp_path / "pgpass"
+    passfile.write_text(f"*:*:*:{postgres_server.user}:{postgres_server.password}\n")
+    passfile.chmod(0o600)
+    from_file = postgres_provider_of(postgres_server, password=None)
+    for provider in (pickle.loads(pickle.dumps(named)), from_file):  # noqa: S301 (our own bytes)
+        assert postgres_server.password not in repr(provider)
+        with closing(provider.open(new_namespace())) as storage:
+            assert storage.claim() == Fence(1, 0)
+        monkeypatch.setenv("PGPASSFILE", str(passfile))
+
+
+def test_a_server_that_is_away_is_named_with_host_and_port(
+    postgres_server: PostgresServer, postgres_provider_of: PostgresProviderOf
+) -> None:
+    for place in ({"port": free_port()}, {"host": "postgres.invalid"}):
+        error = refusal(postgres_provider_of(postgres_server, timeout_ms=500, **place))
+        assert isinstance(error, StateUnavailable)
+        assert error.namespace == NS
+        assert isinstance(error.__cause__, psycopg.OperationalError)
+
+
+def test_a_user_needs_the_rights_that_the_error_names_and_no_others(
+    postgres_server: PostgresServer, postgres_provider_of: PostgresProviderOf
+) -> None:
+    with closing(postgres_provider_of(postgres_server, schema="granted").open(NS)) as storage:
+        storage.claim()
+    provider = postgres_provider_of(postgres_server, schema="granted", user="worker", password=Secret("pw"))
+    with postgres_server.client() as client:
+        client.execute("CREATE ROLE worker LOGIN PASSWORD 'pw'")
+        error = refusal(provider)
+        assert isinstance(error, ConfigError)
+        assert "'worker'" in str(error)
+        client.execute("GRANT USAGE ON SCHEMA granted TO worker")
+        client.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA granted TO worker")
+    with closing(provider.open("words:count-1")) as storage:
+        storage.raise_fence(storage.claim())
+        storage.write(FIRST, {b"w": b"1"}, CODEC)
+        stage(storage, [(b"loser", b"1")])
+        assert storage.rollback(FIRST) == 1
+        committed(storage, [(b"a", b"1"), (b"b", b"1")])
+        committed(storage, [(b"a", None)], txid=1, base=0)
+        assert entries(storage) == {b"b": b"1", b"w": b"1"}
+    assert sorted(provider.namespaces("words:")) == [NS, "words:count-1"]
+
+
+def test_tables_of_somebody_else_are_refused_and_left_alone(
+    postgres_server: PostgresServer, postgres_provider_of: PostgresProviderOf
+) -> None:
+    with postgres_server.client() as client:
+        client.execute("CREATE SCHEMA foreign_one")
+        client.execute("CREATE TABLE foreign_one.namespaces (id int, name text)")
+        error = refusal(postgres_provider_of(postgres_server, schema="foreign_one"))
+        assert isinstance(error, StateCorrupted)
+        assert "foreign_one" in str(error)
+        tables = client.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'foreign_one'").fetchall()
+        assert tables == [("namespaces",)]
+
+
+def test_a_standby_is_read_and_not_written_to(
+    start_postgres: StartPostgres, postgres_provider_of: PostgresProviderOf
+) -> None:
+    server = start_postgres()
+    with closing(postgres_provider_of(server).open(NS)) as storage:
+        committed(storage, [(b"a", b"1")])
+        server.become_standby()
+        assert entries(storage) == {b"a": b"1"}
+        with pytest.raises(StateUnavailable, match="takes no writes"):
+            storage.claim()
+
+
+def test_the_servers_processes_do_not_belong_to_root(postgres_server: PostgresServer) -> None:
+    assert os.stat(f"/proc/{postgres_server.pid}").st_uid != 0
