@@ -95,7 +95,7 @@ def _parse_override(override: str) -> tuple[str, Any]:
     key = key.strip()
     if not key or not equals:
         raise ConfigError(f"{key!r} is not of the form key=value. Write --set key=value.", key=key or None)
-    _refuse_password(key, key.rpartition(".")[2])
+    _refuse_password(key, None)  # before anything is said about the value
     value: Any = text
     problem = ""
     if text:  # YAML reads nothing as null, but an empty value is meant to be one
@@ -116,7 +116,7 @@ def _parse_override(override: str) -> tuple[str, Any]:
 
 def _refuse_password(key: str, value: Any) -> None:
     """Refuse a password on a command line, which every user of the machine can read."""
-    if is_password(value) or _holds_secret(hide_passwords(value)):
+    if is_password(key) or _holds_secret(hide_passwords(value)):
         raise ConfigError(
             f"{key} holds a password, and what is given on a command line can be read by every user of the machine. "
             "Put it into an environment variable or a file, and name that by passwordEnv or passwordFile.",

@@ -267,6 +267,14 @@ def test_overrides_set_inner_keys_of_the_provider_and_keep_the_others() -> None:
     assert given == {CONFIG: {"directory": "d", "jedisPoolConfig": {"host": "store", "password": "s3cret"}}}
 
 
+def test_an_override_may_name_the_variable_that_holds_a_password_whatever_the_variable_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STORE_PASSWORD", "from the environment")
+    conf = load_conf(overrides=[f"{CONFIG}.jedisPoolConfig.passwordEnv=STORE_PASSWORD"])
+    assert conf.settings.provider.redis.password == Secret("from the environment")
+
+
 def test_overrides_set_inner_keys_over_a_json_string() -> None:
     conf = load_conf(
         {CONFIG: '{"jedisPoolConfig": {"host": "store"}}'}, overrides=[f"{CONFIG}.jedisPoolConfig.port=1"]
