@@ -191,15 +191,11 @@ class Sessions:
     def _transaction(self, namespace: str | None, begin: LiteralString) -> Iterator[Session]:
         try:
             session = self._begun(begin)
-            try:
-                yield session
-                session.run("COMMIT")
-            except AnchorboltError:  # a refusal: nothing is wrong with the connection
-                session.run("ROLLBACK")
-                raise
-            finally:
-                session.stop_timer()
-        except AnchorboltError:
+            yield session
+            session.run("COMMIT")
+            session.stop_timer()
+        except AnchorboltError:  # a refusal: nothing is wrong with the connection
+            self._roll_back()
             raise
         except BaseException as error:
             # Whatever state it is in: the server undoes what is not committed as soon as it is closed.
@@ -216,14 +212,20 @@ class Sessions:
                 session.start_timer()
                 session.run(begin)
                 return session
-            except (
-                psycopg.OperationalError
-            ):  # it has died since it was used last; nothing of this step was done
-                self._drop()
+            except psycopg.OperationalError:
+                self._drop()  # it has died since it was used last; nothing of this step has been done
         session = self._by_thread[thread] = Session(self._server)
         session.start_timer()
         session.run(begin)
         return session
+
+    def _roll_back(self) -> None:
+        session = self._by_thread[threading.get_ident()]
+        try:
+            session.run("ROLLBACK")
+            session.stop_timer()
+        except psycopg.Error:  # then the server does it by itself; the refusal stands
+            self._drop()
 
     def _drop(self) -> None:
         session = self._by_thread.pop(threading.get_ident(), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import traceback
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from anchorbolt.errors import AnchorboltError, ConfigError, StateCorrupted, StateUnavailable
+from anchorbolt.errors import AnchorboltError, ConfigError, Fenced, StateCorrupted, StateUnavailable
 from anchorbolt.secret import Secret
 from anchorbolt.state_backends.base import Fence, Seal, StateProvider, StateStorage, slice_checksum
 from anchorbolt.state_backends.memory import MemoryStateProvider
@@ -171,6 +170,43 @@ def test_a_lock_that_somebody_holds_is_waited_for_within_the_time(
         assert storage.claim() == Fence(2, 0)
 
 
+def test_a_client_that_stands_still_within_a_step_loses_its_lock_and_its_step(
+    postgres_server: PostgresServer, postgres_provider_of: PostgresProviderOf
+) -> None:
+    namespace = new_namespace()
+    still = postgres_provider_of(postgres_server, timeout_ms=300).open(namespace)
+    with closing(still), closing(postgres_provider_of(postgres_server).open(namespace)) as other:
+        still.claim()
+        step = still._locked()
+        step.__enter__().raise_fence(Fence(9, 9))
+        assert other.claim() == Fence(2, 0)
+        with pytest.raises(StateUnavailable):
+            step.__exit__(None, None, None)
+        assert other.head().fence == Fence(2, 0)
+
+
+def test_a_refusal_stands_where_the_server_dies_of_it(
+    start_postgres: StartPostgres, postgres_provider_of: PostgresProviderOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from postgres_provider.sessions import Session
+
+    server = start_postgres()
+    run = Session.run
+
+    def killed_at_rollback(session: Any, statement: str, **parameters: Any) -> Any:
+        if statement == "ROLLBACK":
+            server.kill()
+        return run(session, statement, **parameters)
+
+    with closing(postgres_provider_of(server).open(NS)) as storage:
+        storage.raise_fence(Fence(5, 0))
+        monkeypatch.setattr(Session, "run", killed_at_rollback)
+        with pytest.raises(Fenced):
+            storage.raise_fence(Fence(4, 0))
+        server.start()
+        assert storage.head().fence == Fence(5, 0)
+
+
 def test_a_commit_is_durable_also_where_the_role_would_not_have_it_so(
     postgres_server: PostgresServer, postgres_provider_of: PostgresProviderOf
 ) -> None:
@@ -290,7 +326,3 @@ def test_a_standby_is_read_and_not_written_to(
         assert entries(storage) == {b"a": b"1"}
         with pytest.raises(StateUnavailable, match="takes no writes"):
             storage.claim()
-
-
-def test_the_servers_processes_do_not_belong_to_root(postgres_server: PostgresServer) -> None:
-    assert os.stat(f"/proc/{postgres_server.pid}").st_uid != 0
