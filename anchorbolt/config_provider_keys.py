@@ -5,9 +5,9 @@ A field's description completes the sentence "must be …". Only `config` and it
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from anchorbolt.secret import Secret
 
@@ -47,7 +47,22 @@ LATER_INNER_KEYS = {
 _Name = Annotated[str, StringConstraints(min_length=1)]
 _Node = Annotated[str, StringConstraints(pattern=r"^.+:[0-9]{1,5}$")]
 _Count = Annotated[int, Field(ge=1)]
-_Serializer = Literal["msgpack", "json"]
+_STORM_SERIALIZER = "org.apache.storm.state.DefaultStateSerializer"
+
+
+def _serializer(name: str) -> str:
+    if name == _STORM_SERIALIZER:
+        return "msgpack"
+    parts = name.split(".")
+    is_class = len(parts) > 1 and parts[:2] != ["org", "apache"] and all(map(str.isidentifier, parts))
+    if name not in ("msgpack", "json", "pickle") and not is_class:
+        raise ValueError("no serializer")
+    return name
+
+
+_Serializer = Annotated[str, AfterValidator(_serializer)]
+_KEY_SERIALIZERS = "msgpack, json, or the dotted name of a Serializer class of yours"
+_VALUE_SERIALIZERS = "msgpack, json, pickle, or the dotted name of a Serializer class of yours"
 
 
 class Keys(BaseModel):
@@ -108,8 +123,8 @@ class ProviderConfig(Keys):
 
     keyClass: str | None = Field(default=None, description="a string")  # noqa: N815
     valueClass: str | None = Field(default=None, description="a string")  # noqa: N815
-    keySerializerClass: _Serializer = Field(default="msgpack", description="msgpack or json")  # noqa: N815
-    valueSerializerClass: _Serializer = Field(default="msgpack", description="msgpack or json")  # noqa: N815
+    keySerializerClass: _Serializer = Field(default="msgpack", description=_KEY_SERIALIZERS)  # noqa: N815
+    valueSerializerClass: _Serializer = Field(default="msgpack", description=_VALUE_SERIALIZERS)  # noqa: N815
     directory: _Name | None = Field(default=None, description="the path of a directory")
     jedisPoolConfig: JedisPoolConfig = Field(  # noqa: N815
         default_factory=lambda: JedisPoolConfig(), description="a mapping with the keys of a Redis server"

@@ -54,7 +54,7 @@ _BY_REASON: dict[str, str] = {
         storm.messaging.netty.server_worker_threads storm.messaging.netty.socket.backlog
         storm.messaging.netty.transfer.batch.size storm.local.mode.zmq
     """,
-    "values are encoded by msgpack or JSON; nothing of Java's is read or written": """
+    "values are encoded by msgpack, JSON, pickle or a class of yours; nothing of Java's is read or written": """
         topology.kryo.register topology.kryo.decorators topology.kryo.factory topology.state.kryo.register
         topology.skip.missing.kryo.registrations topology.fall.back.on.java.serialization
         topology.tuple.serializer topology.testing.always.try.serialize

@@ -16,9 +16,9 @@ from typing import Any
 
 import msgpack
 
-from anchorbolt.errors import ConfigError, SerializationError, UnsupportedValue
+from anchorbolt.errors import SerializationError, UnsupportedValue
 
-__all__ = ["MAX_DEPTH", "Codec", "JsonCodec", "MsgpackCodec", "codec_named", "pack", "unpack"]
+__all__ = ["MAX_DEPTH", "Codec", "JsonCodec", "MsgpackCodec", "pack", "unpack"]
 
 MAX_DEPTH = 64
 """How deep a JSON value may be nested; msgpack stops at its own limit of 511."""
@@ -246,21 +246,3 @@ def _check_json(value: Any, depth: int) -> None:
         f"type {kind.__module__}.{kind.__qualname__} has no JSON form that reads back as itself: "
         f"{_shortened(value)}. Use str, int, float, bool, None, list or dict of str, or msgpack."
     )
-
-
-_CODECS: dict[str, type[Codec]] = {codec.name: codec for codec in (MsgpackCodec, JsonCodec)}
-
-
-def codec_named(name: str) -> Codec:
-    """Return the codec with this name: `msgpack` or `json`.
-
-    Raises:
-        ConfigError: There is none.
-    """
-    try:
-        return _CODECS[name]()
-    except KeyError:
-        raise ConfigError(
-            f"no serializer is called {name!r}. Use one of: {', '.join(sorted(_CODECS))}.",
-            key="keySerializerClass",
-        ) from None

@@ -114,8 +114,8 @@ class Settings:
 
     Attributes:
         provider: Which state provider to use.
-        key_serializer: Name of the codec of the states' keys.
-        value_serializer: Name of the codec of their values.
+        key_serializer: What encodes the states' keys: `msgpack`, `json`, or the dotted name of a user's class.
+        value_serializer: What encodes their values: one of these, or `pickle`.
         namespace_prefix: What stands before the colon in a namespace: None for the topology's name, empty for nothing.
         checkpoint_interval_ms: Shortest wave, in ms.
         checkpoint_location: Streaming checkpoint location as configured; see `checkpoint_location_of`.

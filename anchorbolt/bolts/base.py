@@ -71,7 +71,13 @@ class BaseStatefulBolt(Bolt, Generic[S]):
     `pre_prepare(txid)`, and, once the driver has decided, `pre_commit(txid)` or `pre_rollback()`. An instance is used
     again only if it processed the directly preceding wave of its task; else a new one is built, whose `init_state`
     gets the state as committed. So what must survive is kept in the state, and nothing else.
+
+    Attributes:
+        state_schema_version: Version of the shape of this bolt's values, from 1; counted up, in the class, when a new
+            deployment stores them in another shape. See `upcast`.
     """
+
+    state_schema_version: int = 1
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
         """Called once for an instance, before `init_state`. The state is not there yet."""
@@ -99,6 +105,18 @@ class BaseStatefulBolt(Bolt, Generic[S]):
 
         Never called when the worker was killed. Without an override no worker is asked to run it.
         """
+
+    def upcast(self, key: Any, value: Any, version: int) -> Any:
+        """Turn a value that was stored under schema `version` into what `version + 1` makes of it.
+
+        Called when a value is read that was written under an older `state_schema_version`, once for each version in
+        between; such a value stays as it is in the store until it is put again. Must be a pure function: it is called
+        for each reading of the value, and on instances for which `prepare` is not called.
+        Never called for a value of the current version.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} does not override upcast for schema version {version}"
+        )
 
     def state_keys(self, tup: Tuple) -> Iterable[Any]:
         """Name the keys of the state that `execute(tup)` will read, so that they are fetched once for a whole batch.

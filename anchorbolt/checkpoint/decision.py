@@ -18,6 +18,8 @@ from anchorbolt.state_backends.base import Seal
 __all__ = ["Committed", "DecisionRecord", "Winner"]
 
 _VERSION = 1
+_VERSION_WITH_STATE_SCHEMAS = 2
+"""So that an Anchorbolt that knows nothing of state schemas does not start over values that it cannot read."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class DecisionRecord:
         outbox: The sinks' files of this transaction.
         parallelism: Tasks per stateful bolt; the state is divided by it.
         schemas: For each sink that ever wrote, its columns.
+        state_schemas: For each stateful bolt whose values were ever decided under a later schema version than 1, that
+            version.
     """
 
     topology: str = ""
@@ -75,6 +79,7 @@ class DecisionRecord:
     outbox: tuple[SinkFile, ...] = ()
     parallelism: Mapping[str, int] = field(default_factory=dict)
     schemas: Mapping[str, str] = field(default_factory=dict)
+    state_schemas: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def txid(self) -> int:
@@ -87,9 +92,10 @@ class DecisionRecord:
 
     def encode(self) -> bytes:
         """Encode for the store."""
+        versioned = {"state_schemas": dict(self.state_schemas)} if self.state_schemas else {}
         return pack(
             {
-                "version": _VERSION,
+                "version": _VERSION_WITH_STATE_SCHEMAS if versioned else _VERSION,
                 "topology": self.topology,
                 "txid": self.txid,
                 "phase": self.state.phase.value,
@@ -107,6 +113,7 @@ class DecisionRecord:
                 ],
                 "parallelism": dict(self.parallelism),
                 "schemas": dict(self.schemas),
+                **versioned,
             }
         )
 
@@ -123,10 +130,10 @@ class DecisionRecord:
         """
         try:
             content: dict[str, Any] = unpack(data)
-            if content["version"] != _VERSION:
+            if content["version"] not in (_VERSION, _VERSION_WITH_STATE_SCHEMAS):
                 raise StateCorrupted(
-                    f"the decision record in {where} has version {content['version']!r}; this "
-                    f"Anchorbolt reads version {_VERSION}. Use the version that wrote it."
+                    f"the decision record in {where} has version {content['version']!r}; this Anchorbolt reads up to "
+                    f"version {_VERSION_WITH_STATE_SCHEMAS}. Use the version that wrote it."
                 )
             return cls(
                 topology=str(content["topology"]),
@@ -148,6 +155,9 @@ class DecisionRecord:
                 ),
                 parallelism={str(name): int(tasks) for name, tasks in content["parallelism"].items()},
                 schemas={str(name): str(schema) for name, schema in content["schemas"].items()},
+                state_schemas={
+                    str(name): int(version) for name, version in content.get("state_schemas", {}).items()
+                },
             )
         except (SerializationError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateCorrupted(

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state import Action, CheckpointState, Phase
-from anchorbolt.errors import BoltError, QueryChanged, StateRegressed, TopologyError
+from anchorbolt.errors import BoltError, CodecMismatch, QueryChanged, StateRegressed, TopologyError
 from anchorbolt.state_backends.base import NOTHING_COMMITTED, START_OVER, NamespaceHead
+from anchorbolt.state_backends.schema import FIRST_VERSION
 
 __all__ = [
     "RecoveryPlan",
@@ -21,7 +22,9 @@ __all__ = [
     "check_query",
     "check_schemas",
     "check_sequence",
+    "check_state_schemas",
     "check_topology",
+    "later_versions",
     "plan_recovery",
 ]
 
@@ -202,6 +205,30 @@ def check_parallelism(record: DecisionRecord, parallelism: Mapping[str, int]) ->
                 f"task holds the keys that are grouped to it. Set its parallelism back to {before}.",
                 component=component,
             )
+
+
+def check_state_schemas(record: DecisionRecord, versions: Mapping[str, int]) -> None:
+    """Refuse a job that is older than the values it would read.
+
+    Args:
+        record: The decision record.
+        versions: The job's schema version of each stateful bolt.
+
+    Raises:
+        CodecMismatch: A bolt's values were written under a later schema version.
+    """
+    for component, version in versions.items():
+        written = record.state_schemas.get(component, version)
+        if written > version:
+            raise CodecMismatch(
+                f"bolt {component!r} has state_schema_version {version}, but its state was written under version "
+                f"{written}. Nothing was written. Run the job that wrote it, or a later one."
+            )
+
+
+def later_versions(versions: Mapping[str, int]) -> dict[str, int]:
+    """Return those schema versions that a decision record names: the first one goes without saying."""
+    return {component: version for component, version in versions.items() if version > FIRST_VERSION}
 
 
 def _position(txid: int, attempt: str) -> str:

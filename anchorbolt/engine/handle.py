@@ -11,7 +11,6 @@ from typing import Any
 from anchorbolt.engine.plan import ExecutionPlan
 from anchorbolt.engine.reports import RecoveryReport, WaveReport
 from anchorbolt.errors import ConfigError, StateError
-from anchorbolt.serialization import codec_named
 from anchorbolt.state_backends.encoding import EntryEncoding
 
 __all__ = ["RunHandle", "RunStatus", "WaveListener"]
@@ -119,12 +118,10 @@ class RunHandle:
                 f"{component!r} is no stateful bolt of {plan.topology!r}. Name one of: "
                 f"{', '.join(plan.stateful_bolts) or '(there is none)'}."
             )
-        settings = plan.settings
+        settings, schema = plan.settings, plan.state_schema(component)
         for index in range(plan.parallelism(component)):
             namespace = plan.namespace(component, index)
-            encoding = EntryEncoding(
-                namespace, codec_named(settings.key_codec), codec_named(settings.value_codec)
-            )
+            encoding = EntryEncoding(namespace, settings.key_codec, settings.value_codec, schema)
             storage = plan.provider.open(namespace)
             try:
                 for page in storage.scan():

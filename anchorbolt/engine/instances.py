@@ -22,10 +22,10 @@ from anchorbolt.engine.emitter import Emitter
 from anchorbolt.engine.plan import ExecutionPlan
 from anchorbolt.engine.wave import TaskKey, Wave
 from anchorbolt.errors import AnchorboltError
-from anchorbolt.serialization import codec_named
 from anchorbolt.state_backends.attempt import AttemptScope
 from anchorbolt.state_backends.base import NO_FENCE, NOTHING_COMMITTED, Fence
 from anchorbolt.state_backends.key_value import KeyValueState
+from anchorbolt.state_backends.schema import Schema
 
 __all__ = ["Instance", "InstanceRegistry"]
 
@@ -136,8 +136,9 @@ def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
         settings = plan.settings
         state: KeyValueState[object, object] = KeyValueState(
             plan.provider.open(plan.namespace(component, index)),
-            key_codec=codec_named(settings.key_codec),
-            value_codec=codec_named(settings.value_codec),
+            key_codec=settings.key_codec,
+            value_codec=settings.value_codec,
+            schema=Schema(bolt.state_schema_version, bolt.upcast),
             cache_entries=settings.cache_entries,
             pending_entries=settings.pending_entries,
         )

@@ -5,18 +5,19 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import cloudpickle
 
-from anchorbolt.bolts.base import Bolt
+from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.context import TopologyContext
 from anchorbolt.engine.wave import TaskKey
 from anchorbolt.groupings import DirectGrouping, FieldsGrouping, GlobalStreamId, Grouping, PartialKeyGrouping
-from anchorbolt.serialization import codec_named
+from anchorbolt.serialization import Codec, MsgpackCodec
 from anchorbolt.state_backends.base import StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.schema import Schema
 from anchorbolt.streams import StreamDeclaration
 from anchorbolt.topology.graph import Topology
 
@@ -34,8 +35,8 @@ class EngineSettings:
         first_buffer_tuples: How many it starts with.
         cache_entries: Committed entries of state kept by a task between waves.
         pending_entries: Updated entries held by a task before it stages a slice of them.
-        key_codec: Name of the keys' codec.
-        value_codec: Name of the values' codec.
+        key_codec: The keys' codec.
+        value_codec: The values' codec.
         namespace_prefix: What stands before the colon in a namespace; empty for none.
     """
 
@@ -45,8 +46,8 @@ class EngineSettings:
     first_buffer_tuples: int = 512
     cache_entries: int = 200_000
     pending_entries: int = 100_000
-    key_codec: str = "msgpack"
-    value_codec: str = "msgpack"
+    key_codec: Codec = field(default_factory=MsgpackCodec)
+    value_codec: Codec = field(default_factory=MsgpackCodec)
     namespace_prefix: str = ""
 
 
@@ -96,6 +97,11 @@ class ExecutionPlan:
         self.spouts = tuple(topology.spouts)
         self.bolts = tuple(topology.bolts)
         self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
+        self.state_schema_versions = {
+            spec.id: spec.bolt.state_schema_version
+            for spec in bolts
+            if isinstance(spec.bolt, BaseStatefulBolt)
+        }
         self._pickled = {spec.id: cloudpickle.dumps(spec.bolt) for spec in bolts}
         self._streams = {name: dict(spec.streams) for name, spec in topology.spouts.items()}
         self._streams |= {name: dict(spec.streams) for name, spec in topology.bolts.items()}
@@ -214,10 +220,13 @@ class ExecutionPlan:
 
     def codec_header(self, namespace: str) -> str:
         """Return the format header that a namespace has with the configured codecs."""
-        settings = self.settings
-        return EntryEncoding(
-            namespace, codec_named(settings.key_codec), codec_named(settings.value_codec)
-        ).header
+        return EntryEncoding(namespace, self.settings.key_codec, self.settings.value_codec).header
+
+    def state_schema(self, component: str) -> Schema:
+        """Return the schema of a stateful bolt's values, with a bolt of its own to upcast older ones."""
+        bolt = self.unpickle_bolt(component)
+        assert isinstance(bolt, BaseStatefulBolt)
+        return Schema(bolt.state_schema_version, bolt.upcast)
 
     def context(self, component: str, index: int) -> TopologyContext:
         """Return the context of a task; a spout's task has its partition's index as id."""

@@ -10,6 +10,7 @@ from anchorbolt.checkpoint.recovery import (
     RecoveryPlan,
     check_parallelism,
     check_query,
+    check_state_schemas,
     check_topology,
     plan_recovery,
 )
@@ -112,6 +113,7 @@ class Survey:
         self, stored: DecisionRecord | None, copied: DecisionRecord | None, heads: dict[str, NamespaceHead]
     ) -> RecoveryPlan:
         plan = plan_recovery(stored, copied, heads)
+        check_state_schemas(plan.record, self._plan.state_schema_versions)
         for namespace in self._plan.namespaces():
             header, expected = heads[namespace].codec, self._plan.codec_header(namespace)
             if header and header != expected:

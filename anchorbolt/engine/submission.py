@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +13,17 @@ from anchorbolt.config import load_conf
 from anchorbolt.engine.plan import EngineSettings, ExecutionPlan
 from anchorbolt.errors import TopologyError
 from anchorbolt.fault_folder import arm
+from anchorbolt.serialization import Codec
 from anchorbolt.state_backends.base import StateProvider
 from anchorbolt.state_backends.providers import provider_from
+from anchorbolt.state_backends.serializers import PickleCodec, codec_named
 from anchorbolt.topology.graph import Topology
 
 __all__ = ["Submission", "prepare_submission"]
+
+_log = logging.getLogger("anchorbolt.engine")
+
+_CONFIG = "topology.state.provider.config"
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,8 @@ def prepare_submission(
         buffer_tuples=settings.buffer_tuples,
         cache_entries=settings.cache_max_entries,
         pending_entries=settings.pending_max_entries,
-        key_codec=settings.key_serializer,
-        value_codec=settings.value_serializer,
+        key_codec=codec_named(settings.key_serializer, f"{_CONFIG}.keySerializerClass", for_keys=True),
+        value_codec=_value_codec(settings.value_serializer),
         namespace_prefix=settings.namespace_prefix_of(topology.name),
     )
     return Submission(
@@ -98,3 +105,15 @@ def prepare_submission(
         patience_ms=settings.message_timeout_secs * 1000,
         accept_new_query=settings.accept_new_query,
     )
+
+
+def _value_codec(name: str) -> Codec:
+    codec = codec_named(name, f"{_CONFIG}.valueSerializerClass", for_keys=False)
+    if isinstance(codec, PickleCodec):
+        _log.warning(
+            "%s.valueSerializerClass is pickle: whoever can write to the state store can run code in the driver and in "
+            "every worker. Use it only with a store that nobody else can write to, or choose msgpack, json or a "
+            "Serializer of yours.",
+            _CONFIG,
+        )
+    return codec

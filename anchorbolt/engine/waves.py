@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
-from anchorbolt.checkpoint.recovery import check_query, check_schemas, check_sequence
+from anchorbolt.checkpoint.recovery import check_query, check_schemas, check_sequence, later_versions
 from anchorbolt.checkpoint.spout import CHECKPOINT_SPOUT_ID, CheckpointSpout
 from anchorbolt.checkpoint.state import Action, CheckpointState
 from anchorbolt.engine.decision_copy import FolderCopy
@@ -268,6 +268,7 @@ class WaveCoordinator:
             outbox=outbox,
             parallelism={**self._record.parallelism, **self._plan.stateful_parallelism()},
             schemas=check_schemas(self._record, outbox),
+            state_schemas={**self._record.state_schemas, **later_versions(self._plan.state_schema_versions)},
         )
 
     def _abandon_round(self, wave: Wave) -> None:

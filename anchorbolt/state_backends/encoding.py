@@ -7,12 +7,15 @@ from outside: what is mutable is held as bytes and decoded anew for each reader.
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Iterable
 from typing import Any, Final
 
-from anchorbolt.errors import SerializationError, StateCorrupted, UnsupportedValue
+from anchorbolt.errors import CodecMismatch, SerializationError, StateCorrupted, UnsupportedValue
 from anchorbolt.serialization import Codec
 from anchorbolt.state_backends.base import START_OVER, SizeLimits
+from anchorbolt.state_backends.schema import FIRST_VERSION, SINGLE_SCHEMA, Schema, tagged, untagged
+from anchorbolt.state_backends.serializers import SerializerCodec
 
 __all__ = ["ABSENT", "EncodedValue", "EntryEncoding", "HeldKey"]
 
@@ -44,10 +47,13 @@ class EncodedValue:
         self.data = data
 
 
+_IMMUTABLE: frozenset[type] = frozenset({int, float, bool, bytes, str, type(None)})
 _HELD_AS_THEY_ARE: dict[str, frozenset[type]] = {
-    "msgpack": frozenset({int, float, bool, bytes, type(None)}),
-    "json": frozenset({int, bool}),
+    "msgpack": _IMMUTABLE,
+    "json": frozenset({int, bool, str}),
+    "pickle": _IMMUTABLE,
 }
+"""By codec; of a user's nobody knows whether an int comes back as one, so nothing is."""
 
 
 class EntryEncoding:
@@ -58,8 +64,14 @@ class EntryEncoding:
     """
 
     def __init__(
-        self, namespace: str, key_codec: Codec, value_codec: Codec, limits: SizeLimits | None = None
+        self,
+        namespace: str,
+        key_codec: Codec,
+        value_codec: Codec,
+        schema: Schema = SINGLE_SCHEMA,
+        limits: SizeLimits | None = None,
     ) -> None:
+        """Encode with these codecs, values under this schema; its version stands in them, not in the header."""
         self._namespace = namespace
         self._limits = limits
         # What is shorter need not be encoded to know that it is within the limits.
@@ -67,8 +79,17 @@ class EntryEncoding:
         self._short_value = limits.value // _GROWTH if limits else sys.maxsize
         self._key_codec = key_codec
         self._value_codec = value_codec
+        self._schema = schema
         self._plain = _HELD_AS_THEY_ARE.get(value_codec.name, frozenset())
+        self._keys_are_ours = not isinstance(key_codec, SerializerCodec)
+        # What a user's serializer returns may look like a tag, so it has to be looked at even without versions.
+        self._is_tagged = schema.version > FIRST_VERSION or isinstance(value_codec, SerializerCodec)
         self.header = f"keys {key_codec.header}, values {value_codec.header}"
+
+    @property
+    def holds_ints(self) -> bool:
+        """Whether an int as value is held as it is, and encoded only when it is staged."""
+        return int in self._plain
 
     def hold_key(self, key: Any) -> HeldKey:
         """Return how `key` is held.
@@ -77,8 +98,10 @@ class EntryEncoding:
             UnsupportedValue: It is mutable, of a type that cannot be encoded, or larger than the store takes.
         """
         kind = type(key)
-        if (kind is str and len(key) <= self._short_key and key.isascii()) or (
-            kind is int and _LEAST_INT <= key <= _MOST_INT
+        ours = self._keys_are_ours
+        if ours and (
+            (kind is str and len(key) <= self._short_key and key.isascii())
+            or (kind is int and _LEAST_INT <= key <= _MOST_INT)
         ):
             return key
         if kind.__module__ == "numpy" and getattr(key, "ndim", None) == 0:
@@ -99,7 +122,7 @@ class EntryEncoding:
                 f"state {self._namespace!r}: the key {_shown(key)} has {len(encoded)} bytes, and the store takes "
                 f"{self._limits.key} at most. Use a shorter one, such as a digest of it."
             )
-        return key if kind is str else (encoded,)
+        return key if kind is str and ours else (encoded,)
 
     def hold_value(self, key: Any, value: Any) -> Any:
         """Return how `value` is held, so that nothing done to it later changes the state.
@@ -108,14 +131,16 @@ class EntryEncoding:
             UnsupportedValue: It cannot be encoded, or is larger than the store takes.
         """
         kind = type(value)
-        if kind is int and not _LEAST_INT <= value <= _MOST_INT:
-            pass  # encoded now, so that one too large is refused here
-        elif ((kind is str and value.isascii()) or kind in self._plain) and (
-            kind not in _SIZED or len(value) <= self._short_value
+        is_plain = kind in self._plain
+        if is_plain and not (
+            # These are encoded now, so that an int too large, text that is no Unicode, or too much is refused here.
+            (kind is int and not _LEAST_INT <= value <= _MOST_INT)
+            or (kind is str and not value.isascii())
+            or (kind in _SIZED and len(value) > self._short_value)
         ):
             return value
         try:
-            encoded = self._value_codec.encode(value)
+            encoded = self._encode(value)
         except SerializationError as error:
             raise UnsupportedValue(
                 f"state {self._namespace!r}, value for key {_shown(key)}: {error}"
@@ -125,7 +150,7 @@ class EntryEncoding:
                 f"state {self._namespace!r}: the value for key {_shown(key)} has {len(encoded)} bytes, and the store "
                 f"takes {self._limits.value} at most. {self._limits.advice}, or keep less under one key."
             )
-        return value if kind is str or (kind is bytes and kind in self._plain) else EncodedValue(encoded)
+        return value if is_plain and kind in _SIZED else EncodedValue(encoded)
 
     def key_bytes(self, held: Iterable[HeldKey]) -> list[bytes]:
         """Encode held keys."""
@@ -139,12 +164,13 @@ class EntryEncoding:
         """Encode held values; `ABSENT` becomes None."""
         values = list(held)
         if any(type(value) is EncodedValue or value is ABSENT for value in values):
-            encode = self._value_codec.encode
+            encode = self._encode
             return [
                 value.data if type(value) is EncodedValue else None if value is ABSENT else encode(value)
                 for value in values
             ]
-        return list(self._value_codec.encode_many(values))
+        encoded = self._value_codec.encode_many(values)
+        return [tagged(data, self._schema.version) for data in encoded] if self._is_tagged else list(encoded)
 
     def key_from(self, data: bytes) -> Any:
         """Decode a stored key. Raises `StateCorrupted`."""
@@ -158,26 +184,87 @@ class EntryEncoding:
             ) from error
 
     def held_from(self, key: Any, data: bytes | None) -> Any:
-        """Turn stored bytes into a held value, None into `ABSENT`. Raises `StateCorrupted`."""
+        """Turn stored bytes into a held value, None into `ABSENT`.
+
+        Raises:
+            StateCorrupted: They cannot be decoded.
+            CodecMismatch: They were written under a later schema.
+        """
         if data is None:
             return ABSENT
-        value = self._decode(key, data)
-        kind = type(value)
-        return value if kind in self._plain or kind is str else EncodedValue(data)
+        if self._is_tagged:
+            version, encoded = self._untag(key, data)
+            if version < self._schema.version or not self._plain:
+                return EncodedValue(
+                    data
+                )  # the user's own code turns it into a value, when the user asks for it
+        else:
+            encoded = data
+        value = self._decode(key, encoded)
+        return value if type(value) in self._plain else EncodedValue(data)
 
     def value_from(self, key: Any, held: Any) -> Any:
-        """Return a held value as the user may have it; never `ABSENT`."""
-        return self._decode(key, held.data) if type(held) is EncodedValue else held
+        """Return a held value as the user may have it; never `ABSENT`.
 
-    def _decode(self, key: Any, data: bytes) -> Any:
+        Raises:
+            StateCorrupted: It cannot be decoded.
+            SerializationError: `upcast` raised.
+        """
+        if type(held) is not EncodedValue:
+            return held
+        if not self._is_tagged:
+            return self._decode(key, held.data)
+        written, encoded = self._untag(key, held.data)
+        value = self._decode(key, encoded)
+        for version in range(written, self._schema.version):
+            value = self._upcast(key, value, version)
+        return value
+
+    def _encode(self, value: Any) -> bytes:
+        data = self._value_codec.encode(value)
+        return tagged(data, self._schema.version) if self._is_tagged else data
+
+    def _decode(self, key: Any, encoded: bytes) -> Any:
         try:
-            return self._value_codec.decode(data)
+            return self._value_codec.decode(encoded)
         except SerializationError as error:
-            raise StateCorrupted(
-                f"state {self._namespace!r}: the value of key {_shown(key)} cannot be decoded: "
-                f"{str(error).rstrip('. ')}. {START_OVER}.",
+            if not self._is_tagged:
+                self._untag(key, encoded)  # raises, if that is the reason
+            raise self._corrupted(key, error) from error
+
+    def _untag(self, key: Any, data: bytes) -> tuple[int, bytes]:
+        try:
+            version, encoded = untagged(data)
+        except SerializationError as error:
+            raise self._corrupted(key, error) from error
+        if version > self._schema.version:
+            raise CodecMismatch(
+                f"state {self._namespace!r}: the value of key {_shown(key)} was written under schema version "
+                f"{version}, but this job has state_schema_version {self._schema.version}. Run the job that wrote "
+                "it, or a later one.",
                 namespace=self._namespace,
+            )
+        return version, encoded
+
+    def _upcast(self, key: Any, value: Any, version: int) -> Any:
+        assert self._schema.upcast is not None, "a schema of a later version without a way to it"
+        try:
+            return self._schema.upcast(key, value, version)
+        except Exception as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            raise SerializationError(
+                f"state {self._namespace!r}: the value of key {_shown(key)} was written under schema version "
+                f"{version}, and upcast(key, value, {version}) raised {type(error).__name__}: {error}, in "
+                f"{at.filename}, line {at.lineno}. Mend upcast: it has to turn such a value into one of version "
+                f"{version + 1}."
             ) from error
+
+    def _corrupted(self, key: Any, error: SerializationError) -> StateCorrupted:
+        return StateCorrupted(
+            f"state {self._namespace!r}: the value of key {_shown(key)} cannot be decoded: "
+            f"{str(error).rstrip('. ')}. {START_OVER}.",
+            namespace=self._namespace,
+        )
 
 
 def _shown(value: object) -> str:

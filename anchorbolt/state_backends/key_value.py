@@ -13,11 +13,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Generic, TypeVar, cast, overload
 
-from anchorbolt.errors import StateError, UnsupportedValue
+from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
 from anchorbolt.serialization import Codec, MsgpackCodec
 from anchorbolt.state_backends.attempt import AttemptScope, NamespaceAttempt, StateCounters
 from anchorbolt.state_backends.base import NOTHING_COMMITTED, Seal, StateStorage
 from anchorbolt.state_backends.encoding import ABSENT, EncodedValue, EntryEncoding, HeldKey
+from anchorbolt.state_backends.schema import SINGLE_SCHEMA, Schema
 from anchorbolt.state_backends.state import State
 
 __all__ = ["KeyValueState"]
@@ -48,6 +49,7 @@ class KeyValueState(State, Generic[K, V]):
         *,
         key_codec: Codec | None = None,
         value_codec: Codec | None = None,
+        schema: Schema = SINGLE_SCHEMA,
         cache_entries: int = 200_000,
         pending_entries: int = 100_000,
     ) -> None:
@@ -57,12 +59,18 @@ class KeyValueState(State, Generic[K, V]):
             storage: The namespace.
             key_codec: Codec of the keys, msgpack by default.
             value_codec: Codec of the values, msgpack by default.
+            schema: The schema of the values, and the way to it from older ones.
             cache_entries: How many committed entries are kept in memory between waves.
             pending_entries: How many updated entries are held before a slice of them is staged.
         """
         self._encoding = EntryEncoding(
-            storage.namespace, key_codec or MsgpackCodec(), value_codec or MsgpackCodec(), storage.limits
+            storage.namespace,
+            key_codec or MsgpackCodec(),
+            value_codec or MsgpackCodec(),
+            schema,
+            storage.limits,
         )
+        self._small_int = _SMALL_INT if self._encoding.holds_ints else 0
         self._attempt = NamespaceAttempt(storage, self._encoding.header)
         self._cache_entries = cache_entries
         self._pending_entries = pending_entries
@@ -71,7 +79,7 @@ class KeyValueState(State, Generic[K, V]):
         self._known_bytes = 0
         self._updated: dict[HeldKey, None] = {}  # keys updated and not staged yet, in order
         self._updated_bytes = 0
-        self._trouble: StateError | None = None  # the first one of this wave: it must not be swallowed
+        self._trouble: AnchorboltError | None = None  # the first one of this wave: it must not be swallowed
 
     def begin(self, scope: AttemptScope) -> None:
         """Start a wave: forget what was not committed, keep what is known to be. Reads and writes nothing."""
@@ -120,7 +128,11 @@ class KeyValueState(State, Generic[K, V]):
             return value
         if value is ABSENT:
             return default
-        return self._encoding.value_from(key, value)
+        try:
+            return self._encoding.value_from(key, value)
+        except AnchorboltError as error:
+            self._trouble = self._trouble or error
+            raise
 
     def put(self, key: K, value: V) -> None:
         """Set the value of `key`.
@@ -132,7 +144,7 @@ class KeyValueState(State, Generic[K, V]):
         kind = type(key)
         known, updated = self._known, self._updated
         held = key if (kind is str or kind is int) and key in known else self._encoding.hold_key(key)
-        if type(value) is int and -_SMALL_INT < value < _SMALL_INT:  # type: ignore[operator]
+        if type(value) is int and -self._small_int < value < self._small_int:  # type: ignore[operator]
             known[held] = value
             if held in updated:
                 return

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from anchorbolt.errors import AnchorboltError, ConfigError
@@ -15,6 +13,7 @@ from anchorbolt.settings import (
     TlsSettings,
 )
 from anchorbolt.state_backends.base import StateProvider
+from anchorbolt.state_backends.loading import load_class
 
 if TYPE_CHECKING:
     from anchorbolt.state_backends.redis_addresses import RedisTls
@@ -109,28 +108,7 @@ def _tls(tls: TlsSettings | None) -> RedisTls | None:
 
 
 def _custom(provider: ProviderSettings) -> StateProvider:
-    module_name, _, class_name = provider.name.rpartition(".")
-    try:
-        module = import_module(module_name)
-    except Exception as error:
-        raise ConfigError(
-            f"{_KEY} is {provider.name}, but {module_name} cannot be imported: {type(error).__name__}: {error}. Check "
-            "the name, and that the module is on Python's path.",
-            key=_KEY,
-        ) from error
-    kind = getattr(module, class_name, None)
-    if kind is None:
-        matches = get_close_matches(class_name, dir(module), n=1)
-        hint = f" Did you mean {matches[0]!r}?" if matches else ""
-        raise ConfigError(
-            f"{_KEY} is {provider.name}, but {module_name} has no {class_name!r}.{hint}", key=_KEY
-        )
-    if not isinstance(kind, type) or not issubclass(kind, StateProvider):
-        raise ConfigError(
-            f"{_KEY} is {provider.name}, which is no subclass of anchorbolt.state_backends.base.StateProvider. "
-            "Name one.",
-            key=_KEY,
-        )
+    kind: type[StateProvider] = load_class(provider.name, StateProvider, _KEY)
     try:
         return kind(**provider.custom)
     except AnchorboltError:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
-from anchorbolt.bolts.base import Bolt
+from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.errors import TopologyError
 from anchorbolt.groupings import CustomGrouping, DirectGrouping, FieldsGrouping, PartialKeyGrouping
 from anchorbolt.spouts.base import Spout
+from anchorbolt.state_backends.schema import FIRST_VERSION, LAST_VERSION
 from anchorbolt.streams import StreamDeclaration
 from anchorbolt.topology.graph import BoltSpec, Input, SpoutSpec
 from anchorbolt.topology.pickling import find_unpicklable
@@ -69,6 +70,7 @@ def check_graph(specs: Specs) -> None:
     if not bolts:
         raise TopologyError("the topology has no bolt, so nothing would be done. Add one with set_bolt.")
     for bolt in bolts:
+        _check_schema_version(bolt)
         if not bolt.inputs:
             raise _refusal(bolt, "takes no stream. Declare one, as in .shuffle_grouping('component').")
         for each in bolt.inputs:
@@ -99,6 +101,16 @@ def _check_picklable(spec: BoltSpec, kind: str, name: str, candidate: object) ->
         "it in prepare, not before: the object is sent to its tasks.",
         component=spec.id,
     )
+
+
+def _check_schema_version(bolt: BoltSpec) -> None:
+    if isinstance(bolt.bolt, BaseStatefulBolt):
+        version: object = bolt.bolt.state_schema_version
+        if type(version) is not int or not FIRST_VERSION <= version <= LAST_VERSION:
+            raise _refusal(
+                bolt,
+                f"has state_schema_version {version!r}. Set a whole number from {FIRST_VERSION} to {LAST_VERSION}.",
+            )
 
 
 def _checked_stream(bolt: BoltSpec, each: Input, specs: Specs) -> StreamDeclaration:

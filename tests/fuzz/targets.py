@@ -6,7 +6,7 @@ import datetime as dt
 import decimal
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from anchorbolt.bolts.sink import SinkFile
@@ -24,6 +24,9 @@ from anchorbolt.errors import BoltError
 from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
 from anchorbolt.state_backends.base import Seal
 from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.schema import Schema, tagged
+from anchorbolt.state_backends.serializers import PickleCodec, codec_named
+from tests.support.serializers import Money
 
 __all__ = ["TARGETS", "Target"]
 
@@ -105,6 +108,13 @@ _FAILURE = TaskReport(
 _MSGPACK, _AS_JSON = MsgpackCodec(), JsonCodec()
 _ENCODING = EntryEncoding("word-count:count-0", _MSGPACK, _MSGPACK)
 _JSON_ENCODING = EntryEncoding("word-count:count-0", _AS_JSON, _AS_JSON)
+_PICKLE = PickleCodec()
+_MONEY = codec_named("tests.support.serializers.MoneySerializer", "valueSerializerClass", for_keys=False)
+_THIRD_SCHEMA = Schema(3, lambda key, value, version: [version, value])
+
+
+def _value(encoding: EntryEncoding) -> Callable[[bytes], Any]:
+    return lambda data: encoding.value_from("key", encoding.held_from("key", data))
 
 
 def _entry(encoding: EntryEncoding) -> Callable[[bytes], Any]:
@@ -121,9 +131,28 @@ TARGETS = (
     Target("entries of a state", _entry(_ENCODING), [pack(value) for value in _VALUES]),
     Target("entries of a state as JSON", _entry(_JSON_ENCODING), [_AS_JSON.encode(value) for value in _JSON]),
     Target(
+        "values of several schema versions",
+        _value(EntryEncoding("word-count:count-0", _MSGPACK, _MSGPACK, _THIRD_SCHEMA)),
+        [tagged(pack(value), 1 + number % 3) for number, value in enumerate(_VALUES)],
+    ),
+    Target(
+        "values as pickle",
+        _value(EntryEncoding("word-count:count-0", _MSGPACK, _PICKLE)),
+        [_PICKLE.encode(value) for value in _VALUES],
+    ),
+    Target(
+        "values of a user's serializer",
+        _value(EntryEncoding("word-count:count-0", _MSGPACK, _MONEY)),
+        [_MONEY.encode(Money(12)), _MONEY.encode(Money(-3, "USD"))],
+    ),
+    Target(
         "decision records",
         lambda data: DecisionRecord.decode(data, "a fuzzed store"),
-        [_RECORD.encode(), DecisionRecord().encode(), _RECORD.committed().encode()],
+        [
+            _RECORD.encode(),
+            DecisionRecord().encode(),
+            replace(_RECORD, state_schemas={"count": 3}).committed().encode(),
+        ],
     ),
     Target(
         "messages between tasks",

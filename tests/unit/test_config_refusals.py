@@ -151,10 +151,13 @@ def test_providers_configuration_that_is_no_mapping(value: Any) -> None:
     assert "Write a mapping, or a JSON object in a string." in error.message
 
 
-def test_serializer_that_does_not_exist() -> None:
-    error = refusal({CONFIG: {"valueSerializerClass": "pickle"}})
-    assert error.key == f"{CONFIG}.valueSerializerClass"
-    assert "is 'pickle', but must be msgpack or json." in error.message
+@pytest.mark.parametrize("name", ["mesgpack", "", "org.apache.storm.state.MySerializer", "a..B", "a.b-c"])
+@pytest.mark.parametrize("key", ["keySerializerClass", "valueSerializerClass"])
+def test_serializer_that_does_not_exist(key: str, name: str) -> None:
+    error = refusal({CONFIG: {key: name}})
+    assert error.key == f"{CONFIG}.{key}"
+    assert f"is {name!r}, but must be msgpack, json, " in error.message
+    assert "the dotted name of a Serializer class of yours." in error.message
 
 
 def test_provider_that_does_not_exist() -> None:
