@@ -8,6 +8,7 @@ from typing import Any
 from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.bolts.executor import close_bolt, fail_if_failed, raise_bolt_error
+from anchorbolt.checkpoint.custom import CustomTaskState
 from anchorbolt.checkpoint.state import Action, CheckpointTuple
 from anchorbolt.context import TopologyContext
 from anchorbolt.errors import StateError
@@ -15,7 +16,9 @@ from anchorbolt.state_backends.attempt import AttemptScope
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.tuples import Tuple, TupleBatch
 
-__all__ = ["StatefulBoltExecutor"]
+__all__ = ["StatefulBoltExecutor", "TaskState"]
+
+TaskState = KeyValueState[Any, Any] | CustomTaskState
 
 KeyFields = Mapping[tuple[str, str], tuple[str, ...]]
 
@@ -33,7 +36,7 @@ class StatefulBoltExecutor:
         conf: Mapping[str, Any],
         context: TopologyContext,
         collector: OutputCollector,
-        state: KeyValueState[Any, Any],
+        state: TaskState,
         forward: Callable[[CheckpointTuple], None],
         key_fields: KeyFields,
     ) -> None:
@@ -63,13 +66,16 @@ class StatefulBoltExecutor:
             raise_bolt_error(context, "prepare", None, error)
 
     @property
-    def state(self) -> KeyValueState[Any, Any]:
+    def state(self) -> TaskState:
         """The task's state."""
         return self._state
 
-    def begin(self, scope: AttemptScope) -> None:
-        """Start a wave: what an earlier attempt left unfinished is forgotten."""
-        self._state.begin(scope)
+    def begin(self, scope: AttemptScope, decided: str = "") -> None:
+        """Start a wave: what an earlier attempt left unfinished is forgotten; `decided` as in `CustomTaskState`."""
+        if isinstance(self._state, CustomTaskState):
+            self._state.begin(scope, decided)
+        else:
+            self._state.begin(scope)
         self._queued.clear()
 
     def prefetch(self, batch: TupleBatch) -> None:
@@ -157,8 +163,9 @@ class StatefulBoltExecutor:
     def _initialise(self) -> None:
         if self._initialised:
             return
+        state = self._state
         try:
-            self._bolt.init_state(self._state)
+            self._bolt.init_state(state.state if isinstance(state, CustomTaskState) else state)
         except Exception as error:
             raise_bolt_error(self._context, "init_state", None, error)
         self._initialised = True

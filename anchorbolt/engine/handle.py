@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any
 
+from anchorbolt.checkpoint.custom import CUSTOM_HEADER
 from anchorbolt.engine.plan import ExecutionPlan
 from anchorbolt.engine.reports import RecoveryReport, WaveReport
 from anchorbolt.errors import ConfigError, StateError
@@ -124,6 +125,12 @@ class RunHandle:
             encoding = EntryEncoding(namespace, settings.key_codec, settings.value_codec, schema)
             storage = plan.provider.open(namespace)
             try:
+                if storage.head().codec == CUSTOM_HEADER:
+                    raise StateError(
+                        f"bolt {component!r} keeps a state of its own class, which has no entries. Read it by that "
+                        "class.",
+                        namespace=namespace,
+                    )
                 for page in storage.scan():
                     for key_data, data in page:
                         key = encoding.key_from(key_data)

@@ -50,7 +50,7 @@ def run_hook(
     elif instance is None or instance.attempt != wave.previous.get(task):
         registry.let_go(plan, task)
         instance = registry.obtain(plan, task, wave)
-        instance.begin(plan, task, wave, uuid.uuid4().hex)
+        instance.begin(plan, task, wave, uuid.uuid4().hex, wave.previous.get(task, ""))
     executor = instance.executor
     assert isinstance(executor, StatefulBoltExecutor)
     executor.call_hook(CheckpointTuple(wave.txid, action))

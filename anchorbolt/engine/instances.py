@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import Any
 
 from anchorbolt.bolts.base import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.bolts.executor import PlainBoltExecutor
 from anchorbolt.bolts.sink import DataFrameSink
-from anchorbolt.checkpoint.executor import StatefulBoltExecutor
+from anchorbolt.checkpoint.custom import CustomTaskState
+from anchorbolt.checkpoint.executor import StatefulBoltExecutor, TaskState
 from anchorbolt.checkpoint.forwarder import CheckpointTupleForwarder
 from anchorbolt.checkpoint.outbox import SinkExecutor
 from anchorbolt.checkpoint.state import Action, CheckpointTuple
@@ -54,14 +56,14 @@ class Instance:
     attempt: str = ""
     fence: Fence = NO_FENCE
 
-    def begin(self, plan: ExecutionPlan, task: TaskKey, wave: Wave, attempt: str) -> None:
-        """Start a wave, or another round of it."""
+    def begin(self, plan: ExecutionPlan, task: TaskKey, wave: Wave, attempt: str, decided: str = "") -> None:
+        """Start a wave, or another round of it; `decided` is the attempt that won it, if that is decided already."""
         self.attempt = ""
         self.fence = wave.fence
         self.collector.begin()
         self.emitter.begin(attempt)
         if isinstance(self.executor, StatefulBoltExecutor):
-            self.executor.begin(_scope(plan, task, wave, attempt))
+            self.executor.begin(_scope(plan, task, wave, attempt), decided)
             self.executor.handle(CheckpointTuple(wave.txid - 1, Action.INITSTATE))
         elif isinstance(self.executor, SinkExecutor):
             self.executor.begin(wave.txid, wave.fence, attempt)
@@ -133,15 +135,7 @@ def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
     )
     executor: Executor
     if isinstance(bolt, BaseStatefulBolt):
-        settings = plan.settings
-        state: KeyValueState[object, object] = KeyValueState(
-            plan.provider.open(plan.namespace(component, index)),
-            key_codec=settings.key_codec,
-            value_codec=settings.value_codec,
-            schema=Schema(bolt.state_schema_version, bolt.upcast),
-            cache_entries=settings.cache_entries,
-            pending_entries=settings.pending_entries,
-        )
+        state = _open_state(plan, task, bolt)
         executor = StatefulBoltExecutor(
             bolt, plan.conf, context, collector, state, emitter.forward, plan.key_fields(component)
         )
@@ -152,6 +146,22 @@ def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
         plain = PlainBoltExecutor(bolt, plan.conf, context, collector)
         executor = CheckpointTupleForwarder(plain, collector, emitter.forward)
     return Instance(executor, collector, emitter)
+
+
+def _open_state(plan: ExecutionPlan, task: TaskKey, bolt: BaseStatefulBolt[Any]) -> TaskState:
+    settings = plan.settings
+    custom = plan.new_state(*task)
+    storage = plan.provider.open(plan.namespace(*task))
+    if custom is not None:
+        return CustomTaskState(custom, storage)
+    return KeyValueState(
+        storage,
+        key_codec=settings.key_codec,
+        value_codec=settings.value_codec,
+        schema=Schema(bolt.state_schema_version, bolt.upcast),
+        cache_entries=settings.cache_entries,
+        pending_entries=settings.pending_entries,
+    )
 
 
 def _scope(plan: ExecutionPlan, task: TaskKey, wave: Wave, attempt: str) -> AttemptScope:

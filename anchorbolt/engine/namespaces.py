@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from anchorbolt.checkpoint.custom import commit_custom, roll_back_custom
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.engine.patience import Patience
 from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.state_backends.base import Fence, NamespaceHead, StateProvider, StateStorage
+from anchorbolt.state_backends.state import State
 
 __all__ = ["Namespaces"]
 
 T = TypeVar("T")
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _THREADS = 8
 
@@ -21,9 +26,17 @@ _THREADS = 8
 class Namespaces:
     """Opens namespaces once and keeps them. Each of them is used by one thread at a time."""
 
-    def __init__(self, provider: StateProvider, patience: Patience) -> None:
+    def __init__(
+        self,
+        provider: StateProvider,
+        patience: Patience,
+        new_state: Callable[[str], State | None] = lambda _: None,
+    ) -> None:
+        """Open namespaces of `provider`; `new_state` returns the custom state beside one, if there is one."""
         self._provider = provider
         self._patience = patience
+        self._new_state = new_state
+        self._custom: dict[str, State] = {}
         self._storages: dict[str, StateStorage] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="anchorbolt-commit")
 
@@ -31,7 +44,14 @@ class Namespaces:
         """Open those that are not open yet."""
         for name in names:
             if name not in self._storages:
+                state = self._new_state(name)
+                if state is not None:
+                    self._custom[name] = state
                 self._storages[name] = self._provider.open(name)
+
+    def is_custom(self, name: str) -> bool:
+        """Say whether a namespace stands beside a state of a user's own class."""
+        return name in self._custom
 
     def heads(self) -> dict[str, NamespaceHead]:
         """Read where all of them stand."""
@@ -44,14 +64,26 @@ class Namespaces:
     def roll_back(self, fence: Fence, names: Iterable[str] | None = None) -> None:
         """Drop what is staged in some of them, or in all, and raise their fence."""
         chosen = self._storages if names is None else {name: self._storages[name] for name in names}
-        self._on_each(chosen, lambda _, storage: storage.rollback(fence))
+
+        def roll_back(name: str, storage: StateStorage) -> None:
+            custom = self._custom.get(name)
+            if custom is None:
+                storage.rollback(fence)
+            else:
+                roll_back_custom(custom, storage, fence)
+
+        self._on_each(chosen, roll_back)
 
     def commit(self, fence: Fence, txid: int, winners: Mapping[str, Winner]) -> None:
         """Commit the winning attempts."""
         chosen = {name: self._storages[name] for name in winners}
 
         def commit(name: str, storage: StateStorage) -> None:
-            storage.commit(fence, txid, winners[name].attempt)
+            custom = self._custom.get(name)
+            if custom is None:
+                storage.commit(fence, txid, winners[name].attempt)
+            else:
+                commit_custom(custom, storage, fence, txid, winners[name].attempt)
             reach(FaultPoint.NAMESPACE_COMMITTED, txid=txid)
 
         self._on_each(chosen, commit)
@@ -59,6 +91,11 @@ class Namespaces:
     def close(self) -> None:
         """Close them all."""
         self._threads.shutdown(wait=True)
+        for name, custom in self._custom.items():
+            try:
+                custom.close()
+            except Exception as error:
+                _log.warning("closing the custom state %s: %s", name, error)
         for storage in self._storages.values():
             storage.close()
 

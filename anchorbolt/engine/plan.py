@@ -13,11 +13,14 @@ import cloudpickle
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.context import TopologyContext
 from anchorbolt.engine.wave import TaskKey
+from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.groupings import DirectGrouping, FieldsGrouping, GlobalStreamId, Grouping, PartialKeyGrouping
 from anchorbolt.serialization import Codec, MsgpackCodec
 from anchorbolt.state_backends.base import StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.schema import Schema
+from anchorbolt.state_backends.state import State
 from anchorbolt.streams import StreamDeclaration
 from anchorbolt.topology.graph import Topology
 
@@ -221,6 +224,34 @@ class ExecutionPlan:
     def codec_header(self, namespace: str) -> str:
         """Return the format header that a namespace has with the configured codecs."""
         return EntryEncoding(namespace, self.settings.key_codec, self.settings.value_codec).header
+
+    def new_state(self, component: str, index: int) -> State | None:
+        """Return a new state of the user's own class for a task, None where it has a `KeyValueState`.
+
+        Raises:
+            ConfigError: The user's provider raised, or returned something else.
+        """
+        provider = self.provider
+        if type(provider).new_state is StateProvider.new_state:
+            return None
+        namespace = self.namespace(component, index)
+        made_by = f"{type(provider).__module__}.{type(provider).__qualname__}.new_state"
+        try:
+            state: object = provider.new_state(namespace, self.context(component, index))
+        except AnchorboltError:
+            raise
+        except Exception as error:
+            raise ConfigError(
+                f"{made_by} raised {type(error).__name__}: {error}, for {namespace!r}. Mend it.",
+                key="topology.state.provider",
+            ) from error
+        if state is not None and (not isinstance(state, State) or isinstance(state, KeyValueState)):
+            raise ConfigError(
+                f"{made_by} returned a {type(state).__name__} for {namespace!r}. Return an object of a class of yours "
+                "that extends State or AttemptState, or None for a KeyValueState.",
+                key="topology.state.provider",
+            )
+        return state
 
     def state_schema(self, component: str) -> Schema:
         """Return the schema of a stateful bolt's values, with a bolt of its own to upcast older ones."""

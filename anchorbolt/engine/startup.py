@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from anchorbolt.checkpoint.custom import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.recovery import (
     RecoveryPlan,
@@ -18,7 +19,7 @@ from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.namespaces import Namespaces
 from anchorbolt.engine.patience import Patience
 from anchorbolt.engine.plan import ExecutionPlan
-from anchorbolt.errors import CodecMismatch, QueryChanged, StateRegressed
+from anchorbolt.errors import CodecMismatch, QueryChanged, StateRegressed, TopologyError
 from anchorbolt.state_backends.base import Fence, NamespaceHead
 
 __all__ = ["Start", "Survey"]
@@ -115,11 +116,24 @@ class Survey:
         plan = plan_recovery(stored, copied, heads)
         check_state_schemas(plan.record, self._plan.state_schema_versions)
         for namespace in self._plan.namespaces():
-            header, expected = heads[namespace].codec, self._plan.codec_header(namespace)
+            header, expected = heads[namespace].codec, self._header(namespace)
             if header and header != expected:
+                is_custom = CUSTOM_HEADER in (header, expected)
+                keys = (
+                    "topology.state.provider" if is_custom else "keySerializerClass and valueSerializerClass"
+                )
                 raise CodecMismatch(
                     f"state {namespace!r} was written as {header!r}, but the configuration says {expected!r}. Set "
-                    "keySerializerClass and valueSerializerClass back to what wrote it.",
+                    f"{keys} back to what wrote it.",
                     namespace=namespace,
                 )
+        for namespace in plan.roll_forward:
+            if heads[namespace].codec == CUSTOM_HEADER and not self._namespaces.is_custom(namespace):
+                raise TopologyError(
+                    f"the decided txid {plan.record.txid} changes the custom state {namespace!r}, whose bolt the "
+                    "topology no longer has. Start it once more with that bolt, so that the state is committed."
+                )
         return plan
+
+    def _header(self, namespace: str) -> str:
+        return CUSTOM_HEADER if self._namespaces.is_custom(namespace) else self._plan.codec_header(namespace)

@@ -6,7 +6,7 @@ Follows section 3 of the design step by step. What has to be decided is decided 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ from anchorbolt.engine.hooks import hooked_tasks
 from anchorbolt.engine.namespaces import Namespaces
 from anchorbolt.engine.outbox import Outbox
 from anchorbolt.engine.patience import Patience
+from anchorbolt.engine.plan import ExecutionPlan
 from anchorbolt.engine.reports import RecoveryReport, WaveReport, check_round, summarise, winners_of
 from anchorbolt.engine.startup import Survey
 from anchorbolt.engine.submission import Submission
@@ -39,6 +40,7 @@ from anchorbolt.errors import (
 from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.files import Folder
 from anchorbolt.state_backends.base import NO_FENCE, Fence
+from anchorbolt.state_backends.state import State
 
 __all__ = ["Batch", "Runner", "WaveCoordinator"]
 
@@ -97,7 +99,7 @@ class WaveCoordinator:
         self._runner = runner
         self._max_retries = submission.max_batch_retries
         self._patience = Patience(submission.patience_ms)
-        self._namespaces = Namespaces(plan.provider, self._patience)
+        self._namespaces = Namespaces(plan.provider, self._patience, _custom_states(plan))
         self._copy = FolderCopy(folder)
         self._spout = CheckpointSpout(plan.provider.open(plan.namespace(CHECKPOINT_SPOUT_ID, 0)), self._copy)
         self._outbox = Outbox(folder, submission.sinks, runner.read_files)
@@ -142,7 +144,9 @@ class WaveCoordinator:
         self._copy.forget_older(self._fence.generation)
         if plan.action is Action.COMMIT:
             found = {name: Committed(head.committed, head.winner) for name, head in start.heads.items()}
-            self._commit(plan.roll_forward, Wave(plan.record.txid, self._fence, found))
+            tasks = self._plan.namespaces()
+            won = {tasks[name]: each.attempt for name, each in plan.record.winners.items() if name in tasks}
+            self._commit(plan.roll_forward, Wave(plan.record.txid, self._fence, found, won))
         dropped = [name for name in plan.leftovers if name not in plan.roll_forward]
         if dropped:
             self._namespaces.roll_back(self._next_fence(), dropped)
@@ -337,3 +341,8 @@ class WaveCoordinator:
     def _next_fence(self) -> Fence:
         self._fence = Fence(self._fence.generation, self._fence.seq + 1)
         return self._fence
+
+
+def _custom_states(plan: ExecutionPlan) -> Callable[[str], State | None]:
+    tasks = plan.namespaces()
+    return lambda namespace: plan.new_state(*tasks[namespace]) if namespace in tasks else None

@@ -2,6 +2,6 @@
 
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.serializers import Serializer
-from anchorbolt.state_backends.state import State
+from anchorbolt.state_backends.state import AttemptState, State
 
-__all__ = ["KeyValueState", "Serializer", "State"]
+__all__ = ["AttemptState", "KeyValueState", "Serializer", "State"]

@@ -153,6 +153,11 @@ class NamespaceAttempt:
             self.counters.keys_staged += len(piece)
         self._sealed = None
 
+    def stage_nothing(self) -> None:
+        """Start the attempt without an update, so that there is something to be sealed. Raises as `stage`."""
+        if not self._slices:
+            self._stage_slice([])
+
     def seal_staged(self, txid: int) -> None:
         """Seal what was staged for `txid`; without anything staged nothing is written."""
         scope = self.scope

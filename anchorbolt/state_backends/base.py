@@ -19,8 +19,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
+
+if TYPE_CHECKING:
+    from anchorbolt.context import TopologyContext
+    from anchorbolt.state_backends.state import State
 
 __all__ = [
     "NOTHING_COMMITTED",
@@ -267,6 +271,15 @@ class StateProvider(ABC):
     @abstractmethod
     def open(self, namespace: str) -> StateStorage:
         """Open a namespace. Creates nothing before the first write."""
+
+    def new_state(self, namespace: str, context: TopologyContext) -> State | None:
+        """Open a state of your own for a task of a stateful bolt; None for a `KeyValueState` over `open(namespace)`.
+
+        Override it to choose, by `context.this_component_id`, which bolts get a state of your own; they get it in
+        `init_state`. Called in a task for each of its instances, and on the driver once a run for each task. Must not
+        write. `open(namespace)` is still called: what decisions and recovery need lies there, beside your state.
+        """
+        return None
 
     @abstractmethod
     def namespaces(self, prefix: str = "") -> Iterable[str]:

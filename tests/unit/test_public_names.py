@@ -16,7 +16,7 @@ SURFACE = {
     """,
     "anchorbolt.engine": "LocalCluster RunHandle SparkCluster",
     "anchorbolt.spouts": "Spout StreamSpout",
-    "anchorbolt.state_backends": "KeyValueState Serializer State",
+    "anchorbolt.state_backends": "AttemptState KeyValueState Serializer State",
     "anchorbolt.topology": "BoltDeclarer Topology TopologyBuilder",
 }
 
