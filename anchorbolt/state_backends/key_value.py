@@ -70,7 +70,7 @@ class KeyValueState(State, Generic[K, V]):
             schema,
             storage.limits,
         )
-        self._small_int = _SMALL_INT if self._encoding.holds_ints else 0
+        self._small_int = _SMALL_INT if self._encoding.holds_ints else -_SMALL_INT  # then no int is small
         self._attempt = NamespaceAttempt(storage, self._encoding.header)
         self._cache_entries = cache_entries
         self._pending_entries = pending_entries
@@ -144,7 +144,7 @@ class KeyValueState(State, Generic[K, V]):
         kind = type(key)
         known, updated = self._known, self._updated
         held = key if (kind is str or kind is int) and key in known else self._encoding.hold_key(key)
-        if type(value) is int and -self._small_int < value < self._small_int:  # type: ignore[operator]
+        if type(value) is int and -_SMALL_INT < value < self._small_int:  # type: ignore[operator]
             known[held] = value
             if held in updated:
                 return
