@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from anchorbolt.config_checks import canonical_provider, check_inner_keys, check_keys, checked
+from anchorbolt.config_checks import canonical_provider, check_keys, checked
 from anchorbolt.config_keys import TopologyConfig
 from anchorbolt.config_provider_keys import PROVIDER_CONFIG, PROVIDERS, ProviderConfig
 from anchorbolt.config_providers import provider_settings
@@ -86,13 +86,11 @@ def load_conf(
     name = canonical_provider(model.provider)
     is_ours = name in PROVIDERS
     given_config = model.provider_config
-    if is_ours:
-        check_inner_keys(given_config)
     shared = ("keyClass", "valueClass", "keySerializerClass", "valueSerializerClass")
     known = given_config if is_ours else {key: given_config[key] for key in shared if key in given_config}
     inner = checked(ProviderConfig, known, f"{PROVIDER_CONFIG}.")
     custom = {} if is_ours else {key: value for key, value in given_config.items() if key not in shared}
-    provider = provider_settings(name, source.get("topology.state.provider") is not None, inner, custom)
+    provider = provider_settings(name, source, inner, custom)
     return Configuration(
         _seen_by_bolts(source, model, provider.name, inner, custom), _settings(model, inner, provider), source
     )

@@ -10,11 +10,10 @@ from pydantic import BaseModel, ValidationError
 
 from anchorbolt.config_keys import TopologyConfig
 from anchorbolt.config_provider_keys import (
-    LATER_INNER_KEYS,
-    LATER_PROVIDERS,
     PROVIDER_CONFIG,
     PROVIDERS,
     STORM_PROVIDERS,
+    HBaseThriftConfig,
     JedisClusterConfig,
     JedisPoolConfig,
     ProviderConfig,
@@ -24,7 +23,7 @@ from anchorbolt.config_sources import is_password
 from anchorbolt.config_storm import STORM_KEYS
 from anchorbolt.errors import ConfigError
 
-__all__ = ["canonical_provider", "check_inner_keys", "check_keys", "checked"]
+__all__ = ["canonical_provider", "check_keys", "checked"]
 
 _OURS = tuple(field.alias for field in TopologyConfig.model_fields.values() if field.alias)
 _PREFIXES = ("topology", "storm", "anchorbolt")
@@ -34,6 +33,8 @@ _INNER_MODELS: dict[str, type[BaseModel]] = {
     f"{PROVIDER_CONFIG}.jedisPoolConfig.tls": TlsConfig,
     f"{PROVIDER_CONFIG}.jedisClusterConfig": JedisClusterConfig,
     f"{PROVIDER_CONFIG}.jedisClusterConfig.tls": TlsConfig,
+    f"{PROVIDER_CONFIG}.thriftConfig": HBaseThriftConfig,
+    f"{PROVIDER_CONFIG}.thriftConfig.tls": TlsConfig,
 }
 _M = TypeVar("_M", bound=BaseModel)
 _MISSPELT = 0.9
@@ -73,27 +74,14 @@ def check_keys(keys: Iterable[str]) -> None:
                        "'anchorbolt.'.")  # fmt: skip
 
 
-def check_inner_keys(config: Mapping[str, Any]) -> None:
-    """Refuse the inner keys of providers that are not in this version.
-
-    Raises:
-        ConfigError: There is one.
-    """
-    for key, provider in LATER_INNER_KEYS.items():
-        if config.get(key) is not None:
-            raise _later(f"{PROVIDER_CONFIG}.{key} configures {provider}, which", f"{PROVIDER_CONFIG}.{key}")
-
-
 def canonical_provider(name: str) -> str:
     """Return a provider's name here: one of ours, or the dotted name of a user's class.
 
     Raises:
-        ConfigError: There is no such provider, or not in this version.
+        ConfigError: There is no such provider.
     """
     key = "topology.state.provider"
     canonical = STORM_PROVIDERS.get(name, name)
-    if canonical in LATER_PROVIDERS:
-        raise _later(f"{key} is {name}, which", key)
     if canonical in PROVIDERS:
         return canonical
     parts = canonical.split(".")
@@ -157,10 +145,6 @@ def _shown(key: str, value: Any) -> str:
 
 def _unknown(key: str, known: Iterable[str], advice: str) -> ConfigError:
     return ConfigError(f"unknown configuration key {key!r}.{_nearest(key, known)} {advice}", key=key)
-
-
-def _later(what: str, key: str) -> ConfigError:
-    return ConfigError(f"{what} is not in this version yet. Use one of {', '.join(PROVIDERS)}.", key=key)
 
 
 def _nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:

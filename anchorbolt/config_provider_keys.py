@@ -5,18 +5,17 @@ A field's description completes the sentence "must be …". Only `config` and it
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from anchorbolt.secret import Secret
 
 __all__ = [
-    "LATER_INNER_KEYS",
-    "LATER_PROVIDERS",
     "PROVIDERS",
     "PROVIDER_CONFIG",
     "STORM_PROVIDERS",
+    "HBaseThriftConfig",
     "JedisClusterConfig",
     "JedisPoolConfig",
     "Keys",
@@ -27,22 +26,13 @@ __all__ = [
 
 PROVIDER_CONFIG = "topology.state.provider.config"
 
-PROVIDERS = ("memory", "sqlite", "redis", "redis-cluster")
-LATER_PROVIDERS = ("hbase",)
+PROVIDERS = ("memory", "sqlite", "redis", "redis-cluster", "hbase")
 STORM_PROVIDERS = {
     "org.apache.storm.state.InMemoryKeyValueStateProvider": "memory",
     "org.apache.storm.redis.state.RedisKeyValueStateProvider": "redis",
     "org.apache.storm.hbase.state.HBaseKeyValueStateProvider": "hbase",
 }
 """Storm's Java class names, and which provider takes their place."""
-
-LATER_INNER_KEYS = {
-    "hbaseConfigKey": "hbase",
-    "tableName": "hbase",
-    "columnFamily": "hbase",
-    "thriftConfig": "hbase",
-}
-"""Inner keys of the providers that are not here yet."""
 
 _Name = Annotated[str, StringConstraints(min_length=1)]
 _Node = Annotated[str, StringConstraints(pattern=r"^.+:[0-9]{1,5}$")]
@@ -118,6 +108,19 @@ class JedisClusterConfig(RedisLogin):
     )
 
 
+class HBaseThriftConfig(Keys):
+    """Below `thriftConfig`."""
+
+    host: _Name = Field(default="localhost", description="the name or address of the Thrift server")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(
+        default=9090, description="a TCP port, from 1 to 65535"
+    )
+    timeout: _Count = Field(default=2000, description="a whole number of milliseconds, at least 1")
+    transport: Literal["buffered", "framed"] = Field(default="buffered", description="buffered or framed")
+    protocol: Literal["binary", "compact"] = Field(default="binary", description="binary or compact")
+    tls: TlsConfig | None = Field(default=None, description="a mapping with the keys ca, cert, key, verify")
+
+
 class ProviderConfig(Keys):
     """Below `topology.state.provider.config`, for the providers of this package."""
 
@@ -131,4 +134,15 @@ class ProviderConfig(Keys):
     )
     jedisClusterConfig: JedisClusterConfig = Field(  # noqa: N815
         default_factory=lambda: JedisClusterConfig(), description="a mapping with the keys of a Redis Cluster"
+    )
+    tableName: _Name | None = Field(default=None, description="the name of a table")  # noqa: N815
+    columnFamily: _Name | None = Field(default=None, description="the name of a column family")  # noqa: N815
+    createTable: bool = Field(default=False, description="true or false")  # noqa: N815
+    largestValue: _Count | None = Field(default=None, description="a whole number of bytes, at least 1")  # noqa: N815
+    thriftConfig: HBaseThriftConfig = Field(  # noqa: N815
+        default_factory=lambda: HBaseThriftConfig(),
+        description="a mapping with the keys of a Thrift server of HBase",
+    )
+    hbaseConfigKey: _Name | None = Field(  # noqa: N815
+        default=None, description="the name of a key of the configuration"
     )

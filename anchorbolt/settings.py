@@ -15,6 +15,7 @@ from anchorbolt.secret import Secret
 
 __all__ = [
     "DATA_DIRECTORY",
+    "HBaseSettings",
     "ProviderSettings",
     "RedisClusterSettings",
     "RedisSettings",
@@ -88,15 +89,45 @@ class RedisClusterSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HBaseSettings:
+    """Where in HBase state lies, and how to reach its Thrift server.
+
+    Attributes:
+        table: Name of the table.
+        column_family: Name of the column family.
+        create_table: Whether to create the table where it is missing.
+        largest_value: Bytes of the largest value to take; None means what the server takes by its defaults.
+        host: Name or address of the Thrift server.
+        port: Its TCP port.
+        timeout_ms: Time for one exchange with it, in ms.
+        transport: `buffered` or `framed`.
+        protocol: `binary` or `compact`.
+        tls: How to encrypt; None means not at all.
+    """
+
+    table: str
+    column_family: str
+    create_table: bool = False
+    largest_value: int | None = None
+    host: str = "localhost"
+    port: int = 9090
+    timeout_ms: int = 2000
+    transport: str = "buffered"
+    protocol: str = "binary"
+    tls: TlsSettings | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProviderSettings:
     """Which state provider to use.
 
     Attributes:
-        name: `memory`, `sqlite`, `redis`, `redis-cluster`, or the dotted name of a user's class.
+        name: `memory`, `sqlite`, `redis`, `redis-cluster`, `hbase`, or the dotted name of a user's class.
         is_set: Whether the configuration named it; else it is the default.
         directory: SQLite's state directory as configured; see `Settings.state_directory`.
         redis: How to reach a Redis server.
         redis_cluster: How to reach a Redis Cluster.
+        hbase: Where in HBase; None with any other provider.
         custom: For a user's class, the provider's configuration; passwords in it are `Secret`s. Empty otherwise.
     """
 
@@ -105,6 +136,7 @@ class ProviderSettings:
     directory: str | None = None
     redis: RedisSettings = RedisSettings()
     redis_cluster: RedisClusterSettings = RedisClusterSettings()
+    hbase: HBaseSettings | None = None
     custom: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.settings import (
+    HBaseSettings,
     ProviderSettings,
     RedisClusterSettings,
     RedisSettings,
@@ -42,7 +43,7 @@ def provider_from(
     if shared_by_machines and not provider.shared_by_machines:
         raise ConfigError(
             f"{_KEY} is {name}, whose state lies on one machine, but the Spark master is not local. Set {_KEY} to "
-            "redis, or use a local master.",
+            "redis, redis-cluster or hbase, or use a local master.",
             key=_KEY,
         )
     if shared_by_processes and not provider.shared_by_processes:
@@ -69,6 +70,9 @@ def _build(settings: Settings) -> StateProvider:
         return _redis(settings.provider.redis)
     if name == "redis-cluster":
         return _redis_cluster(settings.provider.redis_cluster)
+    if name == "hbase":
+        assert settings.provider.hbase is not None
+        return _hbase(settings.provider.hbase)
     return _custom(settings.provider)
 
 
@@ -105,6 +109,27 @@ def _tls(tls: TlsSettings | None) -> RedisTls | None:
     if tls is None:
         return None
     return RedisTls(ca_file=tls.ca, certificate_file=tls.cert, key_file=tls.key, verify=tls.verify)
+
+
+def _hbase(hbase: HBaseSettings) -> StateProvider:
+    from anchorbolt.state_backends.hbase import HBaseStateProvider
+    from anchorbolt.state_backends.hbase_client import HBaseTls
+
+    tls = hbase.tls
+    return HBaseStateProvider(
+        hbase.table,
+        hbase.column_family,
+        host=hbase.host,
+        port=hbase.port,
+        timeout_ms=hbase.timeout_ms,
+        transport=hbase.transport,
+        protocol=hbase.protocol,
+        create_table=hbase.create_table,
+        largest_value=hbase.largest_value,
+        tls=None
+        if tls is None
+        else HBaseTls(ca_file=tls.ca, certificate_file=tls.cert, key_file=tls.key, verify=tls.verify),
+    )
 
 
 def _custom(provider: ProviderSettings) -> StateProvider:

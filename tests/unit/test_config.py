@@ -11,7 +11,7 @@ import pytest
 
 from anchorbolt.config import Configuration, load_conf
 from anchorbolt.secret import Secret
-from anchorbolt.settings import RedisClusterSettings, RedisSettings, Settings, TlsSettings
+from anchorbolt.settings import HBaseSettings, RedisClusterSettings, RedisSettings, Settings, TlsSettings
 
 CONFIG = "topology.state.provider.config"
 DEFAULTS: dict[str, Any] = {
@@ -41,6 +41,19 @@ DEFAULTS: dict[str, Any] = {
             "passwordFile": None,
             "tls": None,
         },
+        "tableName": None,
+        "columnFamily": None,
+        "createTable": False,
+        "largestValue": None,
+        "thriftConfig": {
+            "host": "localhost",
+            "port": 9090,
+            "timeout": 2000,
+            "transport": "buffered",
+            "protocol": "binary",
+            "tls": None,
+        },
+        "hbaseConfigKey": None,
     },
     "topology.state.namespace.prefix": None,
     "topology.state.checkpoint.interval.ms": 1000,
@@ -107,6 +120,31 @@ def test_a_cluster_gets_every_setting_and_bolts_see_no_password() -> None:
     )
     assert "s3cret" not in repr(conf.settings) + repr(dict(conf))
     assert "password" not in conf[CONFIG]["jedisClusterConfig"]
+
+
+def test_hbase_as_storm_documents_it_and_by_thrift() -> None:
+    storm = {
+        "topology.state.provider": "org.apache.storm.hbase.state.HBaseKeyValueStateProvider",
+        CONFIG: '{"keyClass": "java.lang.String", "hbaseConfigKey": "hbase.conf", "tableName": "state", '
+        '"columnFamily": "cf"}',
+        "hbase.conf": {"hbase.zookeeper.quorum": "zk", "hbase.security.authentication": "simple"},
+    }
+    assert load_conf(storm).settings.provider.hbase == HBaseSettings(table="state", column_family="cf")
+    thrift = {"host": "h", "port": 1, "timeout": 5, "transport": "framed", "protocol": "compact"}
+    more = {"createTable": True, "largestValue": 7, "thriftConfig": {**thrift, "tls": {"ca": "ca.pem"}}}
+    given = {"topology.state.provider": "hbase", CONFIG: {"tableName": "t", "columnFamily": "f", **more}}
+    assert load_conf(given).settings.provider.hbase == HBaseSettings(
+        table="t",
+        column_family="f",
+        create_table=True,
+        largest_value=7,
+        host="h",
+        port=1,
+        timeout_ms=5,
+        transport="framed",
+        protocol="compact",
+        tls=TlsSettings(ca="ca.pem"),
+    )
 
 
 def test_every_key_reaches_the_settings_and_the_bolts() -> None:

@@ -10,7 +10,13 @@ import pytest
 from pydantic import BaseModel
 
 from anchorbolt.config_keys import TopologyConfig
-from anchorbolt.config_provider_keys import JedisClusterConfig, JedisPoolConfig, ProviderConfig, TlsConfig
+from anchorbolt.config_provider_keys import (
+    HBaseThriftConfig,
+    JedisClusterConfig,
+    JedisPoolConfig,
+    ProviderConfig,
+    TlsConfig,
+)
 from anchorbolt.config_storm import STORM_KEYS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
@@ -24,6 +30,8 @@ IN_WORDS = {
     "directory": "`anchorbolt-data/state`",
     "jedisPoolConfig": "empty",
     "jedisClusterConfig": "empty",
+    "thriftConfig": "empty",
+    "largestValue": "what the server takes",
     "nodes": "`[localhost:6379]`",
     "username": "the default user",
     "ca": "the system's",
@@ -45,7 +53,7 @@ def documented(default: Any) -> str:
 def test_every_key_is_documented_with_its_default(page: str) -> None:
     models: list[type[BaseModel]] = [
         *(TopologyConfig, ProviderConfig, JedisPoolConfig, JedisClusterConfig),
-        TlsConfig,
+        *(HBaseThriftConfig, TlsConfig),
     ]
     expected = [
         (field.alias or name, IN_WORDS.get(field.alias or name, documented(field.default)))

@@ -12,6 +12,8 @@ from anchorbolt.config import load_conf
 from anchorbolt.errors import ConfigError, StateUnavailable
 from anchorbolt.secret import Secret
 from anchorbolt.state_backends.base import StateProvider, StateStorage
+from anchorbolt.state_backends.hbase import HBaseStateProvider
+from anchorbolt.state_backends.hbase_client import HBaseTls
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.providers import provider_from
 from anchorbolt.state_backends.redis import RedisStateProvider, RedisTls
@@ -105,6 +107,25 @@ def test_a_redis_cluster_gets_every_setting() -> None:
         tls=RedisTls("ca.pem", "me.pem", "me.key", verify=False),
     )
     assert build({"topology.state.provider": "redis-cluster"}) == RedisClusterStateProvider()
+
+
+def test_hbase_gets_every_setting() -> None:
+    thrift = {"host": "h", "port": 1, "timeout": 5, "transport": "framed", "protocol": "compact"}
+    tls = {"ca": "ca.pem", "cert": "me.pem", "key": "me.key", "verify": False}
+    inner = {"tableName": "t", "columnFamily": "f", "createTable": True, "largestValue": 7}
+    conf = {"topology.state.provider": "hbase", CONFIG: {**inner, "thriftConfig": {**thrift, "tls": tls}}}
+    assert build(conf, processes=True, machines=True) == HBaseStateProvider(
+        "t",
+        "f",
+        host="h",
+        port=1,
+        timeout_ms=5,
+        transport="framed",
+        protocol="compact",
+        create_table=True,
+        largest_value=7,
+        tls=HBaseTls("ca.pem", "me.pem", "me.key", verify=False),
+    )
 
 
 def test_redis_without_settings_is_the_local_one() -> None:

@@ -169,17 +169,42 @@ def test_provider_that_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    "conf",
+    ("inner", "part"),
     [
-        {"topology.state.provider": "hbase"},
-        {"topology.state.provider": "org.apache.storm.hbase.state.HBaseKeyValueStateProvider"},
-        {CONFIG: {"tableName": "t"}},
+        ({}, f"{CONFIG}.tableName is not set"),
+        ({"tableName": "t"}, f"{CONFIG}.columnFamily is not set"),
+        ({"tableName": "t", "columnFamily": "f", "hbaseConfigKey": "hbase.conf"}, "'hbase.conf' is not set"),
+        ({"tableName": "t", "columnFamily": "f", "hbaseConfigKey": "window"}, "'window' is of type int"),
+        ({"thriftConfig": {"transprt": "framed"}}, f"Did you mean '{CONFIG}.thriftConfig.transport'?"),
+        ({"thriftConfig": {"transport": "http"}}, "must be buffered or framed"),
+        ({"thriftConfig": {"sasl": True}}, f"unknown configuration key '{CONFIG}.thriftConfig.sasl'"),
+        ({"thriftConfig": {"tls": {"key": "k"}}, "tableName": "t", "columnFamily": "f"}, "cert is not"),
     ],
 )
-def test_provider_of_a_later_version_is_said_to_be_one(conf: dict[str, Any]) -> None:
-    assert (
-        "not in this version yet. Use one of memory, sqlite, redis, redis-cluster." in refusal(conf).message
-    )
+def test_hbase_needs_a_table_and_a_family_and_its_keys_are_checked(inner: dict[str, Any], part: str) -> None:
+    error = refusal({"topology.state.provider": "hbase", CONFIG: inner, "window": 5})
+    assert part in error.message
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("hbase.security.authentication", "kerberos"),
+        ("hadoop.security.authentication", "Kerberos"),
+        ("storm.keytab.file", "/etc/storm.keytab"),
+        ("storm.kerberos.principal", "storm@REALM"),
+        ("hbase.rpc.protection", "privacy"),
+        ("hbase.master.kerberos.principal", "hbase/_HOST@REALM"),
+        ("hbase.client.netty.tls.enabled", True),
+    ],
+)
+def test_a_security_setting_of_storms_hbase_is_refused_rather_than_ignored(
+    setting: str, value: object
+) -> None:
+    inner = {"tableName": "t", "columnFamily": "f", "hbaseConfigKey": "hbase.conf"}
+    conf = {"topology.state.provider": "hbase", CONFIG: inner, "hbase.conf": {setting: value}}
+    error = refusal(conf)
+    assert error.message.startswith(f"hbase.conf.{setting} asks for security")
 
 
 @pytest.mark.parametrize("interval", [30_000, 30_001])
