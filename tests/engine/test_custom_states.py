@@ -247,11 +247,15 @@ def test_commit_and_rollback_may_be_repeated_and_come_late(kind: type[Any], tmp_
     for _ in range(2):
         commit_custom(driver, storage, Fence(1, 2), 0, "a" * 32)
     before = (tmp_path / "committed.json").read_bytes()
-    storage.raise_fence(Fence(2, 0))
+    newer = CustomTaskState(kind(tmp_path), provider.open("n"))
+    newer.begin(AttemptScope(Fence(2, 0), 1, "c" * 32, 0, "a" * 32))
+    newer.prepare_commit(1)
+    prepared = list(tmp_path.glob("prepared*"))
     with pytest.raises(Fenced):
         commit_custom(kind(tmp_path), provider.open("n"), Fence(1, 2), 0, "a" * 32)
     with pytest.raises(Fenced):
         roll_back_custom(kind(tmp_path), provider.open("n"), Fence(1, 3))
+    assert list(tmp_path.glob("prepared*")) == prepared != []
     roll_back_custom(driver, storage, Fence(2, 1))
     roll_back_custom(driver, storage, Fence(2, 1))
     assert (tmp_path / "committed.json").read_bytes() == before
