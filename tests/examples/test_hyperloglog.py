@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from anchorbolt.errors import StateRegressed
 from anchorbolt.state_backends.attempt import AttemptScope
@@ -23,6 +24,7 @@ from tests.examples.conftest import ROOT
 from tests.support.redis_server import DURABLE, RedisServer
 
 EXAMPLE = ROOT / "examples" / "hyperloglog"
+CONFIG = "topology.state.provider.config"
 WAVES = 9
 PAGES = ("/", "/about", "/docs", "/blog")
 
@@ -76,7 +78,7 @@ def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def conf_of(server: RedisServer, folder: Path) -> dict[str, Any]:
     return {
         "topology.state.provider": "hyperloglog.HyperLogLogProvider",
-        "topology.state.provider.config": {"host": server.host, "port": server.port},
+        CONFIG: {"host": server.host, "port": server.port},
         "topology.checkpoint.location": str(folder / "checkpoint"),
         "hyperloglog.input": str(folder / "in"),
     }
@@ -97,7 +99,11 @@ def test_on_the_local_cluster_it_equals_sketches_made_in_one_go(
 ) -> None:
     waves = made_up_visits()
     spout = FeederSpout(["line"], [[(f"{page} {visitor}",) for page, visitor in wave] for wave in waves])
-    handle = LocalCluster().submit(example("job").wire(spout), conf_of(redis_database, tmp_path))
+    written = yaml.safe_load((EXAMPLE / "conf.yaml").read_text())
+    conf = conf_of(redis_database, tmp_path)
+    assert set(written) <= set(conf)
+    assert set(written[CONFIG]) == set(conf[CONFIG]), "the file that the README names has these keys"
+    handle = LocalCluster().submit(example("job").wire(spout), written | conf)
     assert handle.await_termination(60)
     with redis_database.client() as client:
         assert example("hyperloglog").read_pages(client, "hyperloglog", 2) == in_one_go(client, waves)
