@@ -71,8 +71,8 @@ format: venv  ## mend formatting and what else ruff can mend
 	$(IN_VENV) ruff check --fix .
 
 .PHONY: demo bench
-demo:  ## word count with two kills; PROVIDER=redis keeps its state in Redis
-	$(SET_UP) --java $(if $(filter redis%,$(PROVIDER)),--redis)
+demo:  ## word count with two kills; PROVIDER=redis, redis-cluster or hbase keeps its state there
+	$(SET_UP) --java $(if $(filter redis%,$(PROVIDER)),--redis) $(if $(filter hbase,$(PROVIDER)),--hbase)
 	$(IN_VENV) python examples/word_count/demo.py --provider "$(PROVIDER)" $(OPTIONS)
 
 bench:  ## benchmarks/word_count.py, beside Spark's own transformWithState

@@ -1,7 +1,7 @@
 """Word count over the King James Bible, while a Spark worker and the driver are killed: are the counts still right?
 
     make demo                      # state in SQLite
-    make demo PROVIDER=redis       # in a Redis of the demo's own; also redis-cluster
+    make demo PROVIDER=redis       # in a Redis of the demo's own; also redis-cluster, hbase
 
 The parts are in `crash_demo`; the job itself is `job.py`.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -10,7 +11,12 @@ from typing import Any
 
 import typer
 
-from tests.crash.stores import config_of, config_of_cluster
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+
+import hbase_artefacts
+
+from tests.crash.stores import config_of, config_of_cluster, config_of_hbase
+from tests.support.hbase_server import HBaseProgram, HBaseServer
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import DURABLE, RedisServer
 
@@ -49,7 +55,25 @@ def _redis_cluster(home: Path) -> Iterator[Mapping[str, Any]]:
         cluster.stop()
 
 
-_STORES: dict[str, Store] = {"sqlite": _sqlite, "redis": _redis, "redis-cluster": _redis_cluster}
+@contextmanager
+def _hbase(home: Path) -> Iterator[Mapping[str, Any]]:
+    jars, java_home = hbase_artefacts.cached(), hbase_artefacts.find_java()
+    if jars is None or java_home is None:
+        raise typer.BadParameter("HBase, or a Java for it, is not here; `make set-up` fetches it")
+    server = HBaseServer(HBaseProgram(jars, Path(java_home)), home / "hbase")
+    try:
+        server.start()
+        yield config_of_hbase(server)
+    finally:
+        server.kill()
+
+
+_STORES: dict[str, Store] = {
+    "sqlite": _sqlite,
+    "redis": _redis,
+    "redis-cluster": _redis_cluster,
+    "hbase": _hbase,
+}
 PROVIDERS = tuple(_STORES)
 
 

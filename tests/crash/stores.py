@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from tests.cli.command import Command, wait_until
 from tests.crash.runs import AccompaniedRun
+from tests.support.hbase_server import HBaseServer
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer, free_port
 
@@ -20,6 +21,7 @@ __all__ = [
     "ReadOnlyReplica",
     "config_of",
     "config_of_cluster",
+    "config_of_hbase",
     "contents_of",
     "data_put_back",
     "let_go_and_wait",
@@ -103,6 +105,23 @@ def config_of(server: RedisServer) -> dict[str, Any]:
 def config_of_cluster(cluster: RedisCluster) -> dict[str, Any]:
     """Return the provider's configuration for a Redis Cluster."""
     return {"jedisClusterConfig": {"nodes": cluster.nodes}}
+
+
+def config_of_hbase(server: HBaseServer) -> dict[str, Any]:
+    """Return the provider's configuration for an HBase."""
+    return {
+        "tableName": "anchorbolt",
+        "columnFamily": "state",
+        "createTable": True,
+        # Time enough for a machine that has much else to do.
+        "thriftConfig": {
+            "host": server.host,
+            "port": server.port,
+            "timeout": 20_000,
+            "transport": server.transport,
+            "protocol": server.protocol,
+        },
+    }
 
 
 def contents_of(server: RedisServer) -> dict[bytes, bytes]:

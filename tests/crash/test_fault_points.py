@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from anchorbolt.testing import CrashReport, CrashRunner, FaultPoint, Victim
-from tests.conftest import StartRedis, StartRedisCluster
+from tests.conftest import StartHBase, StartRedis, StartRedisCluster
 from tests.crash.outcome import differences
 from tests.crash.plans import IN_RECOVERY, ON_DRIVER, ON_WORKERS, input_for, kills
-from tests.crash.stores import config_of, config_of_cluster
+from tests.crash.stores import config_of, config_of_cluster, config_of_hbase
 from tests.support.redis_server import DURABLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -37,6 +37,12 @@ def redis_conf(tmp_path: Path, start_redis: StartRedis) -> dict[str, Any]:
 def redis_cluster_conf(tmp_path: Path, start_redis_cluster: StartRedisCluster) -> dict[str, Any]:
     """The same in a Redis Cluster of its own."""
     return conf_of(tmp_path, "redis-cluster", config_of_cluster(start_redis_cluster(**DURABLE)))
+
+
+@pytest.fixture
+def hbase_conf(tmp_path: Path, start_hbase: StartHBase) -> dict[str, Any]:
+    """The same in an HBase of its own."""
+    return conf_of(tmp_path, "hbase", config_of_hbase(start_hbase()))
 
 
 @pytest.fixture
@@ -64,6 +70,7 @@ def run_with_kills(
         folder,
         conf=conf,
         arguments=["--master", "local[2]"],
+        start_timeout_s=600,
     )
     report = runner.run(*kills(points, victim))
     missed = [fault for fault in report.faults if fault not in report.struck]
@@ -89,22 +96,23 @@ def test_the_driver_killed_at_each_of_its_points(
     assert {start.recovery for start in report.starts} >= recoveries
 
 
+@pytest.mark.parametrize("conf", ["sqlite_conf", "hbase_conf"], indirect=True)
 def test_a_worker_killed_while_the_driver_is_at_each_of_its_points(
-    sqlite_conf: dict[str, Any], tmp_path: Path
+    conf: dict[str, Any], tmp_path: Path
 ) -> None:
     points = [point for point in ON_DRIVER if point not in IN_RECOVERY]
-    report = run_with_kills(tmp_path / "run", sqlite_conf, points, Victim.WORKER)
+    report = run_with_kills(tmp_path / "run", conf, points, Victim.WORKER)
     assert len(report.starts) == 1, "Spark starts a worker again by itself"
 
 
-@pytest.mark.parametrize("conf", ["redis_conf", "redis_cluster_conf"], indirect=True)
+@pytest.mark.parametrize("conf", ["redis_conf", "redis_cluster_conf", "hbase_conf"], indirect=True)
 def test_a_worker_killed_at_each_of_its_points(conf: dict[str, Any], tmp_path: Path) -> None:
     report = run_with_kills(tmp_path / "run", conf, ON_WORKERS, Victim.HERE)
     assert len(report.starts) == 1
 
 
 def test_the_driver_killed_while_a_worker_is_at_each_of_its_points(
-    redis_conf: dict[str, Any], tmp_path: Path
+    hbase_conf: dict[str, Any], tmp_path: Path
 ) -> None:
-    report = run_with_kills(tmp_path / "run", redis_conf, ON_WORKERS, Victim.DRIVER)
+    report = run_with_kills(tmp_path / "run", hbase_conf, ON_WORKERS, Victim.DRIVER)
     assert len(report.starts) == len(ON_WORKERS) + 1

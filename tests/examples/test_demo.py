@@ -21,12 +21,14 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the dem
 @linux
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("provider", ["sqlite", "redis", "redis-cluster"])
+@pytest.mark.parametrize("provider", ["sqlite", "redis", "redis-cluster", "hbase"])
 def test_counts_are_equal_after_a_killed_worker_and_a_killed_driver(
     start_demo: Callable[..., DemoProcess], request: pytest.FixtureRequest, provider: str
 ) -> None:
     if provider.startswith("redis"):
         request.getfixturevalue("redis_program")
+    if provider == "hbase":
+        request.getfixturevalue("hbase_program")
     demo = start_demo("--provider", provider)
     printed = "".join(demo.output())
     assert demo.process.wait() == 0, printed

@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from crash_demo.hbase_server import hbase
 from crash_demo.redis_servers import redis_cluster, redis_server
 
 __all__ = ["Provider", "provided"]
@@ -19,6 +20,7 @@ class Provider(str, Enum):
     SQLITE = "sqlite"
     REDIS = "redis"
     REDIS_CLUSTER = "redis-cluster"
+    HBASE = "hbase"
 
 
 def provided(provider: Provider, work: Path) -> AbstractContextManager[Mapping[str, Any]]:
@@ -42,4 +44,5 @@ _STARTERS: Mapping[Provider, Callable[[Path], AbstractContextManager[Mapping[str
     Provider.SQLITE: _sqlite,
     Provider.REDIS: redis_server,
     Provider.REDIS_CLUSTER: redis_cluster,
+    Provider.HBASE: hbase,
 }

@@ -1,0 +1,45 @@
+"""An HBase of the demo's own with its Thrift server, started as the tests do, from the jars that set-up fetched."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from crash_demo.job_process import DemoError
+
+__all__ = ["hbase"]
+
+_CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+@contextmanager
+def hbase(work: Path) -> Iterator[Mapping[str, Any]]:
+    """Master, region server and ZooKeeper in one process, and a Thrift server."""
+    # The demo runs from a checkout, and HBase takes more than a few lines to start.
+    sys.path += [str(_CHECKOUT), str(_CHECKOUT / "tools")]
+    import hbase_artefacts
+
+    from tests.support.hbase_server import HBaseProgram, HBaseServer
+
+    jars, java_home = hbase_artefacts.cached(), hbase_artefacts.find_java()
+    if jars is None or java_home is None:
+        raise DemoError(
+            "HBase, or a Java 17 or 21 for it, is not here. `make demo PROVIDER=hbase` fetches it by Maven."
+        )
+    server = HBaseServer(HBaseProgram(jars, Path(java_home)), work / "hbase")
+    try:
+        server.start()
+        yield {
+            "topology.state.provider": "hbase",
+            "topology.state.provider.config": {
+                "tableName": "anchorbolt",
+                "columnFamily": "state",
+                "createTable": True,
+                "thriftConfig": {"host": server.host, "port": server.port, "timeout": 20_000},
+            },
+        }
+    finally:
+        server.kill()
