@@ -21,8 +21,8 @@ late, or for nothing:
   namespace was made, so that somebody who deletes its rows and starts over is not haunted by the old ones, in either
   direction.
 - **A deleted key** keeps its row, with a cell that says so. HBase's own delete marker would do until a major
-  compaction drops it: then an overtaken commit's cell would be seen again. So deletes cost space. They are taken out
-  by the administrator at a time when no driver runs: docs/providers/hbase.md.
+  compaction drops it: then an overtaken commit's cell would be seen again. So deletes cost space, until the
+  administrator takes them out: docs/providers/hbase.md.
 
 A commit is decided by the check-and-put that promotes the attempt; it is applied group by group, each counted, and
 ends by the check-and-put that makes its txid the committed one. It is cut off anywhere, and gone on with.

@@ -22,6 +22,8 @@ __all__ = ["Cell", "HBaseTable"]
 _MESSAGE_BYTES = 900_000
 _ROWS_PUT = 5_000  # a message: a server puts some 20,000 rows a second, and reads some 3,000 single ones
 _ROWS_READ = 500
+_FIRST_ROWS = 16  # nobody knows yet how large the values are
+_GROWTH = 16
 _OVERHEAD = 64  # bytes of a message for each row, at most
 _PAGE_BYTES = 4 << 20
 _FOREVER = 2**31 - 1
@@ -42,6 +44,7 @@ class HBaseTable:
         self._namespace = namespace
         self._table = client.address.table.encode()
         self._family = client.address.column_family.encode()
+        self._rows_read = _FIRST_ROWS  # of the next message; as many as are 4 MiB, going by those that came
 
     def check(self) -> None:
         """Refuse a table that would not keep what is written.
@@ -69,12 +72,20 @@ class HBaseTable:
         """Return the newest cell of each of those `rows` that has one in `column`."""
         name = self._name(column)
         found: dict[bytes, Cell] = {}
-        for some in _messages(((row, len(row)) for row in rows), _ROWS_READ):
-            get = partial(_get_rows, self._table, some, name)
-            for result in self._client.run(self._namespace, get):
+        first = 0
+        while first < len(rows):
+            asked = self._rows_read
+            some = next(_messages(((row, len(row)) for row in rows[first : first + asked]), asked))
+            size = 0
+            for result in self._client.run(self._namespace, partial(_get_rows, self._table, some, name)):
                 cell = result.columns.get(name)
                 if cell is not None:
                     found[result.row] = Cell(cell.value, cell.timestamp)
+                    size += len(cell.value)
+            first += len(some)
+            fitting = min(_ROWS_READ, _fitting(len(some), size))
+            if len(some) == asked or fitting < asked:
+                self._rows_read = fitting
         return found
 
     def put(self, column: bytes, cells: Iterable[tuple[bytes, bytes]], timestamp: int | None) -> None:
@@ -154,9 +165,8 @@ class HBaseTable:
             scanner = client.scannerOpenWithScan(self._table, scan, {})
             with _Closing(client, scanner):
                 while len(page) < page_size and size < _PAGE_BYTES:
-                    # How large the values are shows when they come: the first are few, and then as many as fit.
-                    fits = (_PAGE_BYTES - size) * len(page) // max(size, 1) if page else 8
-                    wanted = max(1, min(page_size - len(page), fits))
+                    # How large the values are shows when they come.
+                    wanted = min(page_size - len(page), _fitting(len(page), size) if page else 2)
                     results = client.scannerGetList(scanner, wanted)
                     for result in results:
                         value = result.columns[name].value
@@ -174,6 +184,11 @@ class HBaseTable:
 
     def _name(self, column: bytes) -> bytes:
         return self._family + b":" + column
+
+
+def _fitting(count: int, size: int) -> int:
+    """Return how many rows are some 4 MiB, if they are like the `count` before them, which had `size` bytes."""
+    return max(1, min(_GROWTH * count, _PAGE_BYTES * count // max(size, 1)))
 
 
 def _get_rows(table: bytes, rows: list[bytes], name: bytes, client: Any) -> Any:

@@ -20,10 +20,10 @@ from anchorbolt.errors import (
     StateUnavailable,
     UnsupportedValue,
 )
-from anchorbolt.serialization import JsonCodec, pack
+from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec, pack
 from anchorbolt.state_backends import key_value
 from anchorbolt.state_backends.attempt import AttemptScope
-from anchorbolt.state_backends.base import Fence
+from anchorbolt.state_backends.base import Fence, SizeLimits, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
 
@@ -279,6 +279,31 @@ def test_ints_of_any_size_are_kept_and_too_large_ones_refused_in_put(state: KeyV
         assert state[number] == number
     with pytest.raises(UnsupportedValue, match="'key'"):
         state["key"] = 1 << 40_000
+
+
+def limited_store(limits: SizeLimits) -> StateStorage:
+    storage = MemoryStateProvider().open("t:count-0")
+    storage.limits = limits
+    return storage
+
+
+@pytest.mark.parametrize("codec", [MsgpackCodec(), JsonCodec()])
+def test_what_is_larger_than_the_store_takes_is_refused_in_put_with_what_to_do(codec: Codec) -> None:
+    storage = limited_store(SizeLimits(20, 100, "Raise the limit"))
+    state: KeyValueState[Any, Any] = KeyValueState(storage, key_codec=codec, value_codec=codec)
+    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    for value in ("v" * 101, "é" * 51, ["v" * 90, "v" * 10], "\x00" * 101):
+        with pytest.raises(UnsupportedValue, match=r"'k' has \d+ bytes.*100 at most. Raise the limit"):
+            state["k"] = value
+    with pytest.raises(UnsupportedValue, match="20 at most"):
+        state["k" * 21] = 1
+    fitting = {"k" * 10: "v" * 90, "short": ["v"] * 5, "é": "é" * 10}
+    state.put_many(fitting)
+    assert state.get_many(fitting) == fitting
+    state.prepare_commit(0)
+    state.commit(0)
+    state.begin(AttemptScope(Fence(1, 1), 1, "b" * 32, 0, "a" * 32))
+    assert dict(state.items()) == fitting
 
 
 def test_puts_alone_do_not_make_memory_grow_with_the_batch() -> None:

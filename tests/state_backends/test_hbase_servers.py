@@ -1,0 +1,398 @@
+"""HBase and its Thrift server killed, stopped, misconfigured, or something else altogether: real ones, and in time."""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import TypeVar
+
+import pytest
+
+from anchorbolt import faults
+from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
+from anchorbolt.faults import FaultPoint, Place
+from anchorbolt.state_backends.base import Fence, Seal, StateStorage
+from anchorbolt.state_backends.hbase import HBaseStateProvider, HBaseTls
+from anchorbolt.testing.conformance_base import (
+    CODEC,
+    FIRST,
+    Items,
+    committed,
+    entries,
+    new_attempt,
+    new_namespace,
+    stage,
+    staged,
+)
+from tests.conftest import StartHBase
+from tests.state_backends.fake_server import answering
+from tests.state_backends.hbase_providers import provider_of
+from tests.support.certificates import Certificates
+from tests.support.hbase_server import LOW_RETRY, MASTER, REGION_SERVER, THRIFT, HBaseProgram, HBaseServer
+from tests.support.redis_server import free_port
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+TIMEOUT_MS = 1500
+SLACK_SECONDS = 2.0  # of a machine that has much else to do
+PATIENCE_SECONDS = 120.0
+VALUES = {b"%d" % number: b"value of %d" % number for number in range(1000)}
+_T = TypeVar("_T")
+
+
+@pytest.fixture(scope="module")
+def killable_server(
+    hbase_program: HBaseProgram, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[HBaseServer]:
+    settings = {**LOW_RETRY, "hbase.thrift.server.socket.read.timeout": 3000}
+    server = HBaseServer(hbase_program, tmp_path_factory.mktemp("hbase"), settings=settings)
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def server(killable_server: HBaseServer) -> HBaseServer:
+    """An HBase that may be killed; it serves when a test begins."""
+    killable_server.start()
+    with closing(provider_of(killable_server).open(new_namespace())) as storage:
+        persist(storage.claim)
+    return killable_server
+
+
+@pytest.fixture
+def impatient(server: HBaseServer) -> HBaseStateProvider:
+    return provider_of(server, timeout_ms=TIMEOUT_MS)
+
+
+def persist(call: Callable[[], _T]) -> _T:
+    """Repeat a call, as the engine does, until HBase can do it; nothing but being unavailable is forgiven."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return call()
+        except StateUnavailable:
+            if time.monotonic() > deadline:
+                raise
+
+
+def refusal(provider: HBaseStateProvider) -> AnchorboltError:
+    """Return the error of the first call, which must come in time."""
+    started = time.monotonic()
+    with closing(provider.open(new_namespace())) as storage, pytest.raises(AnchorboltError) as caught:
+        storage.claim()
+    assert time.monotonic() - started < provider.timeout_ms / 1000 + SLACK_SECONDS
+    assert f"{provider.host}:{provider.port}" in str(caught.value) or isinstance(caught.value, ConfigError)
+    return caught.value
+
+
+@contextmanager
+def at_slice_applied(action: Callable[[], None]) -> Iterator[None]:
+    """Do something once, when the first group of a commit is applied."""
+    done: list[Place] = []
+
+    def observer(place: Place) -> None:
+        if place.point is FaultPoint.SLICE_APPLIED and not done:
+            done.append(place)
+            action()
+
+    before = faults.observe(observer)
+    try:
+        yield
+    finally:
+        faults.observe(before)
+    assert done, "no slice was applied"
+
+
+CALLS: dict[str, Callable[[StateStorage], object]] = {
+    "head": lambda storage: storage.head(),
+    "claim": lambda storage: storage.claim(),
+    "raise_fence": lambda storage: storage.raise_fence(Fence(9, 0)),
+    "get_many": lambda storage: storage.get_many([b"a", b"b"]),
+    "scan": lambda storage: list(storage.scan()),
+    "stage": lambda storage: stage(storage, [(b"a", b"1")], fence=Fence(9, 0)),
+    "seal": lambda storage: storage.seal(Fence(9, 0), "0" * 32, Seal(1, 1)),
+    "commit": lambda storage: storage.commit(Fence(9, 0), 0, "0" * 32),
+    "rollback": lambda storage: storage.rollback(Fence(9, 0)),
+    "write": lambda storage: storage.write(Fence(9, 0), {b"a": b"1"}, CODEC),
+}
+
+
+def test_no_call_lasts_longer_than_its_timeout_whatever_is_stopped(
+    server: HBaseServer, impatient: HBaseStateProvider
+) -> None:
+    for part in (THRIFT, MASTER):
+        for name, call in CALLS.items():
+            with closing(impatient.open(new_namespace())) as storage:
+                storage.head()
+                server.pause(part)
+                started = time.monotonic()
+                try:
+                    with pytest.raises(StateUnavailable, match=str(server.port)):
+                        call(storage)
+                    assert time.monotonic() - started < TIMEOUT_MS / 1000 + SLACK_SECONDS, name
+                finally:
+                    server.go_on(part)
+                persist(storage.head)
+
+
+def test_a_connection_is_dropped_after_a_time_out_so_that_no_reply_answers_another_question(
+    server: HBaseServer, impatient: HBaseStateProvider
+) -> None:
+    with closing(impatient.open(new_namespace())) as storage:
+        attempt = persist(lambda: staged(storage, list(VALUES.items())))
+        persist(lambda: storage.commit(FIRST, 0, attempt))
+        for key in (b"1", b"2", b"3"):
+            server.pause(THRIFT)
+            with pytest.raises(StateUnavailable):
+                storage.get_many([key])
+            server.go_on(THRIFT)
+            for other in (b"4", b"5", b"6", key):
+                assert persist(lambda other=other: storage.get_many([other])) == [VALUES[other]]
+
+
+def test_a_thrift_server_that_was_killed_is_used_again_when_it_is_back(server: HBaseServer) -> None:
+    with closing(provider_of(server, timeout_ms=TIMEOUT_MS).open(new_namespace())) as storage:
+        attempt = staged(storage, [(b"a", b"1")])
+        storage.commit(FIRST, 0, attempt)
+        server.kill(THRIFT)
+        with pytest.raises(StateUnavailable, match="cannot be reached"):
+            storage.head()
+        server.start()
+        assert persist(storage.head).winner == attempt
+
+
+def test_a_connection_that_the_server_closed_because_it_was_idle_is_replaced_unseen(
+    server: HBaseServer,
+) -> None:
+    with closing(provider_of(server).open(new_namespace())) as storage:
+        committed(storage, [(b"a", b"1")])
+        [connection] = vars(storage)["_client"]._idle
+        closed, _, _ = select.select([connection.socket.sock], [], [], PATIENCE_SECONDS)
+        assert closed, "the server has not closed the connection"
+        assert storage.get_many([b"a"]) == [b"1"]
+
+
+@pytest.mark.parametrize("part", [THRIFT, MASTER])
+def test_either_process_killed_before_each_step_leaves_equal_state(server: HBaseServer, part: str) -> None:
+    def kill_and_restart() -> None:
+        server.kill(part)
+        server.start_part(part)
+
+    items: Items = list(VALUES.items())
+    with closing(provider_of(server, timeout_ms=TIMEOUT_MS).open(new_namespace())) as storage:
+        kill_and_restart()
+        fence = persist(storage.claim)
+        persist(lambda: storage.raise_fence(fence))
+        persist(lambda: storage.stage(fence, 0, "b" * 32, -1, 0, [(b"dropped", b"1")], CODEC))
+        kill_and_restart()
+        persist(lambda: storage.rollback(fence))
+        assert persist(storage.head).attempts == {}
+        attempt = new_attempt()
+        for number in range(2):
+            kill_and_restart()
+            some = items[number::2]
+            seal = persist(lambda n=number, s=some: storage.stage(fence, 0, attempt, -1, n, s, CODEC))
+        kill_and_restart()
+        persist(lambda: storage.seal(fence, attempt, seal))
+        kill_and_restart()
+        persist(lambda: storage.commit(fence, 0, attempt))
+        kill_and_restart()
+        assert persist(lambda: entries(storage)) == VALUES
+        assert persist(storage.claim) > fence
+        assert persist(storage.head).committed == 0
+
+
+@pytest.mark.parametrize("part", [THRIFT, MASTER])
+def test_a_commit_in_whose_middle_a_process_is_killed_is_finished_by_another_driver(
+    server: HBaseServer, part: str
+) -> None:
+    provider = provider_of(server, timeout_ms=TIMEOUT_MS)
+    namespace = new_namespace()
+    items: Items = list(VALUES.items())
+    with closing(provider.open(namespace)) as storage:
+        attempt = persist(lambda: staged(storage, items[:500], items[500:]))
+        with at_slice_applied(lambda: server.kill(part)), pytest.raises(StateUnavailable):
+            storage.commit(FIRST, 0, attempt)
+    server.start()
+    with closing(provider.open(namespace)) as storage:
+        fence = persist(storage.claim)
+        persist(lambda: storage.raise_fence(fence))
+        persist(lambda: storage.commit(fence, 0, attempt))
+        assert persist(lambda: entries(storage)) == VALUES
+
+
+def test_a_region_server_of_its_own_is_killed_in_the_middle_of_commits(start_hbase: StartHBase) -> None:
+    server = start_hbase(distributed=True, settings={"hbase.client.retries.number": 12})
+
+    def kill_and_restart() -> None:
+        server.kill(REGION_SERVER)
+        server.start_part(REGION_SERVER)
+
+    with closing(provider_of(server).open(new_namespace())) as storage:
+        for txid in range(2):
+            items: Items = [(key, b"%d" % txid) for key in VALUES]
+            attempt = persist(lambda t=txid, i=items: staged(storage, i[:500], i[500:], txid=t, base=t - 1))
+            with at_slice_applied(kill_and_restart), suppress(StateUnavailable):
+                storage.commit(FIRST, txid, attempt)
+            persist(lambda t=txid, a=attempt: storage.commit(FIRST, t, a))
+        assert persist(lambda: entries(storage)) == dict.fromkeys(VALUES, b"1")
+
+
+def test_a_table_that_is_missing_is_named_or_made(server: HBaseServer) -> None:
+    error = refusal(provider_of(server, table="nowhere", create_table=False))
+    assert isinstance(error, ConfigError)
+    assert "create 'nowhere', 'state'" in str(error)
+    with closing(provider_of(server, table="made").open(new_namespace())) as storage:
+        assert storage.claim() == FIRST
+    with closing(provider_of(server, table="made", create_table=False).open(new_namespace())) as storage:
+        committed(storage, [(b"a", b"1")])
+        assert entries(storage) == {b"a": b"1"}
+
+
+def test_a_column_family_that_is_missing_is_named_at_every_call(server: HBaseServer) -> None:
+    provider = provider_of(server, column_family="nofamily")
+    for call in CALLS.values():
+        with closing(provider.open(new_namespace())) as storage, pytest.raises(ConfigError, match="nofamily"):
+            call(storage)
+
+
+def test_a_column_family_that_forgets_is_refused(server: HBaseServer) -> None:
+    connection = server.connection()
+    connection.create_table("forgetful", {"f": {"time_to_live": 1000}})
+    connection.close()
+    error = refusal(provider_of(server, table="forgetful", column_family="f"))
+    assert isinstance(error, ConfigError)
+    assert "FOREVER" in str(error)
+
+
+def test_a_disabled_table_is_named(server: HBaseServer) -> None:
+    provider = provider_of(server, table="disabled", timeout_ms=TIMEOUT_MS)
+    persist(lambda: provider.open(new_namespace()).claim())
+    connection = server.connection()
+    connection.disable_table("disabled")
+    with closing(provider.open(new_namespace())) as storage:
+        for call in CALLS.values():
+            with pytest.raises(StateUnavailable, match="enable 'disabled'"):
+                call(storage)
+    connection.enable_table("disabled")
+    connection.close()
+    with closing(provider.open(new_namespace())) as storage:
+        persist(storage.claim)
+
+
+def test_a_cell_over_the_servers_limit_is_refused_with_what_raises_it(server: HBaseServer) -> None:
+    with closing(provider_of(server, largest_value=20 << 20).open(new_namespace())) as storage:
+        attempt = staged(storage, [(b"k", b"v" * (12 << 20))])  # staged in parts
+        with pytest.raises(StateError, match=r"hbase\.client\.keyvalue\.maxsize"):
+            storage.commit(FIRST, 0, attempt)
+
+
+def test_a_server_that_does_not_run_is_named_with_host_and_port() -> None:
+    provider = HBaseStateProvider("t", "f", host="127.0.0.1", port=free_port(), timeout_ms=200)
+    assert isinstance(refusal(provider), StateUnavailable)
+
+
+def test_a_host_that_does_not_exist_is_named() -> None:
+    provider = HBaseStateProvider("t", "f", host="hbase.invalid", timeout_ms=200)
+    assert isinstance(refusal(provider), StateUnavailable)
+
+
+@pytest.mark.parametrize("reply", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00" * 64, b"\xff" * 64])
+@pytest.mark.parametrize("transport", ["buffered", "framed"])
+@pytest.mark.parametrize("protocol", ["binary", "compact"])
+def test_what_is_no_thrift_server_is_reported_as_such(reply: bytes, transport: str, protocol: str) -> None:
+    with answering(reply) as port:
+        provider = HBaseStateProvider(
+            "t", "f", host="127.0.0.1", port=port, timeout_ms=300, transport=transport, protocol=protocol
+        )
+        error = refusal(provider)
+    assert isinstance(error, StateUnavailable)
+    assert "transport" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("transport", "protocol"), [("framed", "binary"), ("buffered", "compact"), ("framed", "compact")]
+)
+def test_another_transport_or_protocol_than_the_servers_is_suspected(
+    server: HBaseServer, transport: str, protocol: str
+) -> None:
+    error = refusal(provider_of(server, transport=transport, protocol=protocol, timeout_ms=TIMEOUT_MS))
+    assert isinstance(error, StateUnavailable)
+    assert "transport" in str(error)
+    assert "protocol" in str(error)
+
+
+@contextmanager
+def tls_proxy(server: HBaseServer, certificates: Certificates) -> Iterator[int]:
+    """Take TLS off connections to the Thrift server, as a proxy in front of it does; gives the port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificates.server_certificate, certificates.server_key)
+    context.load_verify_locations(certificates.authority)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    threads: list[threading.Thread] = []
+
+    def copy(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+    def serve(plain: socket.socket) -> None:
+        with (
+            plain,
+            suppress(OSError),
+            context.wrap_socket(plain, server_side=True) as client,
+            socket.create_connection((server.host, server.port)) as backend,
+        ):
+            answers = threading.Thread(target=copy, args=(backend, client))
+            answers.start()
+            copy(client, backend)
+            answers.join()
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                plain, _ = listener.accept()
+                threads.append(threading.Thread(target=serve, args=(plain,)))
+                threads[-1].start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        acceptor = threading.Thread(target=accept)
+        acceptor.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            acceptor.join()
+            for thread in threads:
+                thread.join()
+
+
+def test_a_connection_is_encrypted_and_verified(server: HBaseServer, certificates: Certificates) -> None:
+    tls = HBaseTls(
+        str(certificates.authority), str(certificates.client_certificate), str(certificates.client_key)
+    )
+    with tls_proxy(server, certificates) as port:
+        provider = provider_of(server, host="localhost", port=port, tls=tls)
+        with closing(provider.open(new_namespace())) as storage:
+            committed(storage, [(b"a", b"1")])
+            assert entries(storage) == {b"a": b"1"}
+        for stranger in (HBaseTls(), None):
+            error = refusal(
+                provider_of(server, host="localhost", port=port, tls=stranger, timeout_ms=TIMEOUT_MS)
+            )
+            assert isinstance(error, StateUnavailable)
+        trusting = provider_of(server, host="127.0.0.1", port=port, tls=HBaseTls(verify=False))
+        with closing(trusting.open(new_namespace())) as storage:
+            assert storage.claim() == FIRST
+
+
+def test_a_tls_file_that_cannot_be_used_is_named_before_connecting(certificates: Certificates) -> None:
+    for tls in (HBaseTls("/nowhere/ca.pem"), HBaseTls(str(certificates.server_key))):
+        with pytest.raises(ConfigError, match=r"ca\.pem|server\.key"):
+            HBaseStateProvider("t", "f", tls=tls).open("a:b-0")
