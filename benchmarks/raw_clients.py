@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import happybase
 import redis
 from redis.cluster import ClusterNode
 
@@ -40,6 +41,8 @@ def raw_client(provider: str, config: Mapping[str, Any]) -> RawClient:
     if provider == "redis":
         pool = config["jedisPoolConfig"]
         return _Redis(redis.Redis(host=pool["host"], port=pool["port"], protocol=2))
+    if provider == "hbase":
+        return _HBase(config["thriftConfig"])
     nodes: Any = ClusterNode
     startup = [
         nodes(host, int(port))
@@ -72,6 +75,39 @@ class _Redis(RawClient):
     def close(self) -> None:
         self._client.unlink(self._key)
         self._client.close()
+
+
+class _HBase(RawClient):
+    """Batches of 10,000 puts, and `rows` of as many keys: the sizes at which happybase was fastest."""
+
+    _ROWS = 10_000
+    _COLUMN = b"f:s"
+
+    def __init__(self, thrift: Mapping[str, Any]) -> None:
+        self._connection = happybase.Connection(
+            thrift["host"],
+            thrift["port"],
+            timeout=600_000,
+            transport=thrift["transport"],
+            protocol=thrift["protocol"],
+        )
+        self._connection.create_table("raw", {"f": {"max_versions": 1, "bloom_filter_type": "ROW"}})
+        self._table = self._connection.table("raw")
+
+    def write(self, items: Items) -> None:
+        with self._table.batch(batch_size=self._ROWS) as batch:
+            for key, value in items:
+                batch.put(key, {self._COLUMN: value})
+
+    def read(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        found: dict[bytes, bytes] = {}
+        for some in _pieces(keys, self._ROWS):
+            found.update((key, row[self._COLUMN]) for key, row in self._table.rows(some))
+        return [found.get(key) for key in keys]
+
+    def close(self) -> None:
+        self._connection.delete_table("raw", disable=True)
+        self._connection.close()
 
 
 class _Sqlite(RawClient):
