@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +214,17 @@ class RedisCluster:
         replica.pause()
         with master.client() as client:
             client.client_kill_filter(_type="replica")
+
+    def wait_until_announced(self, ports: Sequence[int]) -> None:
+        """Wait until every server gives these ports, and no others, for the servers."""
+
+        def announced() -> bool:
+            return all(
+                {int(name.rpartition(":")[2]) for name in self._nodes(server)} == set(ports)
+                for server in self._servers
+            )
+
+        wait_until(announced, "the ports to be announced")
 
     def wait_until_served(self) -> None:
         """Wait until every slot is served by a master that runs, replicas or not."""

@@ -1,0 +1,147 @@
+"""A network that loses requests and replies at any step: each call ends in time, and repeated it has one effect."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import ExitStack, closing, contextmanager
+
+import pytest
+
+from anchorbolt.errors import StateUnavailable
+from anchorbolt.state_backends.base import Fence, StagedAttempt, StateProvider, StateStorage
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.state_backends.redis import RedisStateProvider
+from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
+from anchorbolt.testing.conformance_base import CODEC, entries, new_attempt, new_namespace
+from tests.conftest import StartRedisCluster
+from tests.state_backends.hbase_providers import provider_of
+from tests.support.hbase_server import HBaseServer
+from tests.support.redis_server import RedisServer
+from tests.support.tcp_proxy import Loss, TcpProxy
+
+pytestmark = pytest.mark.slow
+
+Step = Callable[[StateStorage], object]
+FENCE = Fence(1, 1)
+WINNER, LOSER = new_attempt(), new_attempt()
+OLD = [(b"%d" % number, b"old") for number in range(2_500)]
+NEW = [(b"%d" % number, None if number % 3 == 0 else b"new") for number in range(1_000, 6_000)]
+
+
+@pytest.fixture
+def redis_by_proxies(redis_database: RedisServer) -> Iterator[tuple[StateProvider, list[TcpProxy]]]:
+    with TcpProxy(redis_database.port) as proxy:
+        yield RedisStateProvider(redis_database.host, proxy.port, timeout_ms=300), [proxy]
+
+
+@pytest.fixture
+def redis_cluster_by_proxies(
+    start_redis_cluster: StartRedisCluster,
+) -> Iterator[tuple[StateProvider, list[TcpProxy]]]:
+    """Each server tells clients, and the other servers, the port of a proxy in front of it."""
+    cluster = start_redis_cluster()
+    with ExitStack() as stack:
+        proxies = []
+        for server in [*cluster.masters, *cluster.replicas]:
+            proxies.append(stack.enter_context(TcpProxy(server.port)))
+            with server.client() as client:
+                client.config_set("cluster-announce-port", proxies[-1].port)
+        nodes = [f"127.0.0.1:{proxy.port}" for proxy in proxies]
+        provider = RedisClusterStateProvider(nodes, timeout_ms=300)
+        cluster.wait_until_announced([proxy.port for proxy in proxies])
+        yield provider, proxies
+
+
+@pytest.fixture
+def hbase_by_proxies(hbase_server: HBaseServer) -> Iterator[tuple[StateProvider, list[TcpProxy]]]:
+    with TcpProxy(hbase_server.port, late_by_s=3.0) as proxy:
+        yield provider_of(hbase_server, port=proxy.port, timeout_ms=2_000), [proxy]
+
+
+def steps() -> dict[str, Step]:
+    """All of two transactions, one call each, in their order."""
+
+    def stage(attempt: str, txid: int, number: int, items: list[tuple[bytes, bytes | None]]) -> Step:
+        return lambda storage: storage.stage(FENCE, txid, attempt, txid - 1, number, items, CODEC)
+
+    def seal(attempt: str, txid: int) -> Step:
+        # What an attempt consists of so far is told by repeating its last slice.
+        items, number = (OLD, 0) if txid == 0 else (NEW[3_000:], 1)
+        return lambda storage: storage.seal(
+            FENCE, attempt, storage.stage(FENCE, txid, attempt, txid - 1, number, items, CODEC)
+        )
+
+    return {
+        "raise the fence": lambda storage: storage.raise_fence(FENCE),
+        "stage the first": stage(WINNER[::-1], 0, 0, list(OLD)),
+        "commit the first": lambda storage: _sealed_and_committed(storage),
+        "stage a loser": stage(LOSER, 1, 0, [(b"loser", b"1")]),
+        "roll back": lambda storage: storage.rollback(FENCE),
+        "stage": stage(WINNER, 1, 0, NEW[:3_000]),
+        "stage another slice": stage(WINNER, 1, 1, NEW[3_000:]),
+        "read under the attempt": lambda storage: storage.get_many([b"1", b"5999"], WINNER),
+        "seal": seal(WINNER, 1),
+        "commit": lambda storage: storage.commit(FENCE, 1, WINNER),
+        "read": lambda storage: storage.get_many([b"0", b"1000", b"1001"]),
+        "write": lambda storage: storage.write(FENCE, {b"written": b"1"}, CODEC),
+        "scan": lambda storage: entries(storage),
+    }
+
+
+def _sealed_and_committed(storage: StateStorage) -> None:
+    first = WINNER[::-1]
+    if storage.head().committed != 0:
+        storage.seal(FENCE, first, storage.stage(FENCE, 0, first, -1, 0, list(OLD), CODEC))
+    storage.commit(FENCE, 0, first)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("loss", Loss, ids=lambda loss: loss.name.lower())
+@pytest.mark.parametrize("store", ["redis", "redis_cluster", "hbase"])
+def test_what_is_lost_on_the_way_is_repeated_and_has_one_effect(
+    request: pytest.FixtureRequest, store: str, loss: Loss
+) -> None:
+    provider, proxies = request.getfixturevalue(f"{store}_by_proxies")
+    longest = 15 * provider.timeout_ms / 1000 + 2
+    with reference() as expected, closing(provider.open(new_namespace())) as storage:
+        for name, step in steps().items():
+            struck = sum(proxy.struck for proxy in proxies)
+            for proxy in proxies:
+                proxy.arm(loss)
+            answer = until_available(storage, step, longest)
+            assert answer == step(expected), name
+            assert sum(proxy.struck for proxy in proxies) > struck, name
+            head, wanted = storage.head(), expected.head()
+            assert (head.committed, head.winner, head.fence) == (
+                wanted.committed,
+                wanted.winner,
+                wanted.fence,
+            ), name
+            # A loser that was rolled back may be staged once more by a request that was on the way for long.
+            late = {LOSER} if loss is Loss.LATE else set()
+            assert without(head.attempts, late) == without(wanted.attempts, late), name
+        assert entries(storage) == entries(expected)
+
+
+def without(attempts: Mapping[str, StagedAttempt], late: Set[str]) -> dict[str, StagedAttempt]:
+    return {attempt: attempts[attempt] for attempt in attempts.keys() - late}
+
+
+@contextmanager
+def reference() -> Iterator[StateStorage]:
+    with closing(MemoryStateProvider().open("reference-0")) as storage:
+        yield storage
+
+
+def until_available(storage: StateStorage, step: Step, longest_s: float) -> object:
+    """Repeat a step until it is answered, as the engine does; no call may last longer than it should."""
+    for _ in range(10):
+        started = time.monotonic()
+        try:
+            return step(storage)
+        except StateUnavailable:
+            continue
+        finally:
+            assert time.monotonic() - started < longest_s
+    raise AssertionError("never available again")
