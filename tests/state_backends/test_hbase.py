@@ -318,14 +318,21 @@ def test_deleted_keys_are_taken_out_as_the_documentation_says(
     committed(storage, [(b"gone", b"1"), (b"back", b"1"), (b"kept", b"1")])
     committed(storage, [(b"gone", None), (b"back", None)], txid=1, base=0)
     page = (Path(__file__).parents[2] / "docs" / "providers" / "hbase.md").read_text()
-    scan, delete = re.search(r"(?m)^(for row, cells in .*):\n    (table\.delete.*)$", page).groups()  # type: ignore[union-attr]
-    code = f"{scan}:\n    late(row)\n    {delete}".replace("state:s", f"{FAMILY}:s")
+    loop = re.search(r"^for row, cells in .*?^```", page, re.MULTILINE | re.DOTALL)
+    assert loop
+    code = (
+        loop[0]
+        .rstrip("`")
+        .replace("state:s", f"{FAMILY}:s")
+        .replace("    table.delete", "    late(row)\n    table.delete")
+    )
 
     def put_again_meanwhile(row: bytes) -> None:
         if row == f"{ns}$key:back".encode():
             committed(storage, [(b"back", b"2")], txid=2, base=1)
 
     exec(code, {"table": table, "late": put_again_meanwhile})
+    assert storage.head().committed == 2
     assert rows(table, ns).keys() == {"$txid", "$key:back", "$key:kept"}
     assert entries(storage) == {b"back": b"2", b"kept": b"1"}
 
