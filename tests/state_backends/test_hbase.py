@@ -40,7 +40,8 @@ from anchorbolt.testing.conformance_base import (
     stage,
     staged,
 )
-from tests.state_backends.hbase_providers import FAMILY, TABLE
+from tests.state_backends.hbase_providers import FAMILY, TABLE, provider_of
+from tests.state_backends.losing_proxy import losing_replies
 from tests.support.hbase_server import HBaseServer
 
 pytestmark = pytest.mark.slow
@@ -216,6 +217,32 @@ def test_a_check_and_put_that_was_sent_twice_counts_once(storage: StateStorage) 
     assert [storage.claim() for _ in range(3)] == [Fence(1, 0), Fence(2, 0), Fence(3, 0)]
     attempt = committed(storage, [(b"a", b"1")], fence=Fence(3, 0))
     assert storage.head().winner == attempt
+
+
+@pytest.mark.parametrize(
+    "every", [7, 10]
+)  # a page of a scan takes five exchanges, and is repeated as a whole
+@pytest.mark.parametrize("server_name", ["hbase_server", "hbase_framed"])
+def test_replies_that_are_lost_after_the_server_did_what_it_was_asked_change_nothing(
+    request: pytest.FixtureRequest, ns: str, server_name: str, every: int
+) -> None:
+    server: HBaseServer = request.getfixturevalue(server_name)
+    with (
+        losing_replies(server.host, server.port, every) as port,
+        closing(provider_of(server, port=port).open(ns)) as storage,
+    ):
+        fences = [storage.claim() for _ in range(5)]
+        assert fences == sorted(set(fences))
+        fence = storage.claim()
+        storage.write(fence, {b"w": b"1"}, CODEC)
+        committed(storage, *sliced(dict(OLD)), fence=fence)
+        stage(storage, [(b"loser", b"1")], txid=1, base=0, fence=fence)
+        assert storage.rollback(fence) == 1
+        attempt = committed(storage, *sliced(UPDATES), txid=1, base=0, fence=fence)
+        head = storage.head()
+        assert (head.committed, head.winner, head.attempts) == (1, attempt, {})
+        assert entries(storage, page_size=200) == {**NEW, b"w": b"1"}
+        assert storage.get_many([b"0", b"301", b"300"]) == [b"old", b"new", None]
 
 
 def fall_asleep_at_put(storage: StateStorage) -> Callable[[], None]:
