@@ -372,7 +372,7 @@ def test_reads_under_a_large_attempt_need_no_memory_for_it(
     keys = [*OLD, *UPDATES]
     expected = [NEW.get(key) for key in keys]
     assert storage.get_many(keys, attempt) == expected
-    monkeypatch.setattr("anchorbolt.state_backends.hbase._OVERLAY_BYTES", 1000)
+    monkeypatch.setattr("anchorbolt.state_backends.hbase_storage._OVERLAY_BYTES", 1000)
     vars(storage)["_overlay"] = None
     for _ in range(2):
         assert storage.get_many(keys, attempt) == expected
