@@ -23,7 +23,8 @@ from tests.support.tcp_proxy import Loss, TcpProxy
 pytestmark = pytest.mark.slow
 
 Step = Callable[[StateStorage], object]
-FENCE = Fence(1, 1)
+# A round that follows a rollback has the next fence: a rollback that comes late must not reach it.
+FIRST, SECOND = Fence(1, 1), Fence(1, 2)
 WINNER, LOSER = new_attempt(), new_attempt()
 OLD = [(b"%d" % number, b"old") for number in range(2_500)]
 NEW = [(b"%d" % number, None if number % 3 == 0 else b"new") for number in range(1_000, 6_000)]
@@ -62,38 +63,40 @@ def hbase_by_proxies(hbase_server: HBaseServer) -> Iterator[tuple[StateProvider,
 def steps() -> dict[str, Step]:
     """All of two transactions, one call each, in their order."""
 
-    def stage(attempt: str, txid: int, number: int, items: list[tuple[bytes, bytes | None]]) -> Step:
-        return lambda storage: storage.stage(FENCE, txid, attempt, txid - 1, number, items, CODEC)
-
-    def seal(attempt: str, txid: int) -> Step:
-        # What an attempt consists of so far is told by repeating its last slice.
-        items, number = (OLD, 0) if txid == 0 else (NEW[3_000:], 1)
-        return lambda storage: storage.seal(
-            FENCE, attempt, storage.stage(FENCE, txid, attempt, txid - 1, number, items, CODEC)
-        )
+    def stage(
+        attempt: str, txid: int, number: int, items: list[tuple[bytes, bytes | None]], fence: Fence = SECOND
+    ) -> Step:
+        return lambda storage: storage.stage(fence, txid, attempt, txid - 1, number, items, CODEC)
 
     return {
-        "raise the fence": lambda storage: storage.raise_fence(FENCE),
-        "stage the first": stage(WINNER[::-1], 0, 0, list(OLD)),
+        "raise the fence": lambda storage: storage.raise_fence(FIRST),
+        "stage the first": stage(WINNER[::-1], 0, 0, list(OLD), FIRST),
         "commit the first": lambda storage: _sealed_and_committed(storage),
-        "stage a loser": stage(LOSER, 1, 0, [(b"loser", b"1")]),
-        "roll back": lambda storage: storage.rollback(FENCE),
+        "stage a loser": stage(LOSER, 1, 0, [(b"loser", b"1")], FIRST),
+        "roll back": lambda storage: storage.rollback(FIRST),
         "stage": stage(WINNER, 1, 0, NEW[:3_000]),
         "stage another slice": stage(WINNER, 1, 1, NEW[3_000:]),
         "read under the attempt": lambda storage: storage.get_many([b"1", b"5999"], WINNER),
-        "seal": seal(WINNER, 1),
-        "commit": lambda storage: storage.commit(FENCE, 1, WINNER),
+        "seal": _sealed,
+        "commit": lambda storage: storage.commit(SECOND, 1, WINNER),
         "read": lambda storage: storage.get_many([b"0", b"1000", b"1001"]),
-        "write": lambda storage: storage.write(FENCE, {b"written": b"1"}, CODEC),
+        "write": lambda storage: storage.write(SECOND, {b"written": b"1"}, CODEC),
         "scan": lambda storage: entries(storage),
     }
 
 
+def _sealed(storage: StateStorage) -> None:
+    # What an attempt consists of so far is told by repeating its last slice.
+    if storage.head().attempts[WINNER].seal is None:
+        storage.seal(SECOND, WINNER, storage.stage(SECOND, 1, WINNER, 0, 1, NEW[3_000:], CODEC))
+
+
 def _sealed_and_committed(storage: StateStorage) -> None:
     first = WINNER[::-1]
-    if storage.head().committed != 0:
-        storage.seal(FENCE, first, storage.stage(FENCE, 0, first, -1, 0, list(OLD), CODEC))
-    storage.commit(FENCE, 0, first)
+    head = storage.head()
+    if head.committed != 0 and head.attempts[first].seal is None:
+        storage.seal(FIRST, first, storage.stage(FIRST, 0, first, -1, 0, list(OLD), CODEC))
+    storage.commit(FIRST, 0, first)
 
 
 @pytest.mark.timeout(300)
@@ -104,13 +107,19 @@ def test_what_is_lost_on_the_way_is_repeated_and_has_one_effect(
 ) -> None:
     provider, proxies = request.getfixturevalue(f"{store}_by_proxies")
     longest = 15 * provider.timeout_ms / 1000 + 2
+    # Redis knows all scripts afterwards: what is lost is a step then, and not the reply that a script is unknown.
+    with closing(provider.open(new_namespace())) as storage:
+        for step in steps().values():
+            step(storage)
     with reference() as expected, closing(provider.open(new_namespace())) as storage:
         for name, step in steps().items():
             struck = sum(proxy.struck for proxy in proxies)
             for proxy in proxies:
                 proxy.arm(loss)
             answer = until_available(storage, step, longest)
-            assert answer == step(expected), name
+            wanted_answer = step(expected)
+            # Repeated, there is nothing left to roll back.
+            assert answer == wanted_answer or (name == "roll back" and answer == 0), name
             assert sum(proxy.struck for proxy in proxies) > struck, name
             head, wanted = storage.head(), expected.head()
             assert (head.committed, head.winner, head.fence) == (
