@@ -84,6 +84,10 @@ bench:  ## benchmarks/word_count.py, beside Spark's own transformWithState
 bench-state: set-up  ## benchmarks/state.py: each backend beside its raw driver
 	$(IN_VENV) python -m benchmarks.state $(OPTIONS)
 
+.PHONY: bench-size
+bench-size: set-up  ## benchmarks/state_size.py: small waves on a namespace of millions of keys
+	$(IN_VENV) python -m benchmarks.state_size $(OPTIONS)
+
 .PHONY: crash-test
 crash-test: set-up  ## ROUNDS=n campaigns of real kills; SEEDS simulations and damaged inputs
 	$(IN_VENV) python -m tests.crash.campaign --rounds "$(ROUNDS)"

@@ -1,0 +1,111 @@
+"""Whether a wave costs the same, and the worker stays as small, while a namespace grows to millions of keys.
+
+    make bench-size OPTIONS="--provider redis-cluster --keys 10000000"
+    make bench-size OPTIONS="--provider hbase --keys 1000000"
+
+A namespace is filled by waves of 100,000 new keys. Each time it is ten times as large, small waves are measured: each
+reads 1,000 keys anywhere in it, stages 1,000 updates and commits them. Shown are their median and the process's memory.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import statistics
+import tempfile
+import time
+import uuid
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from anchorbolt.config import load_conf
+from anchorbolt.state_backends.attempt import AttemptScope, NamespaceAttempt
+from anchorbolt.state_backends.base import NOTHING_COMMITTED, Fence, StateStorage
+from anchorbolt.state_backends.providers import provider_from
+from tests.crash.campaign_stores import PROVIDERS, store_of
+
+_FILLED_BY = 100_000
+_SMALL = 1_000
+_MEASURED = 20
+
+
+class Waves:
+    """One namespace, wave by wave."""
+
+    def __init__(self, storage: StateStorage) -> None:
+        self.keys = 0
+        self._state = NamespaceAttempt(storage, "bench/1")
+        self._fence: Fence = storage.claim()
+        self._txid, self._winner = NOTHING_COMMITTED, ""
+
+    def fill(self) -> None:
+        """Add keys."""
+        new = [(b"key-%010d" % key, b"0" * 16) for key in range(self.keys, self.keys + _FILLED_BY)]
+        self._wave([], new)
+        self.keys += _FILLED_BY
+
+    def small(self) -> float:
+        """Take one small wave; return its seconds."""
+        chosen = [b"key-%010d" % key for key in random.sample(range(self.keys), _SMALL)]
+        started = time.perf_counter()
+        self._wave(chosen, [(key, uuid.uuid4().bytes) for key in chosen])
+        return time.perf_counter() - started
+
+    def _wave(self, read: list[bytes], updates: list[tuple[bytes, bytes]]) -> None:
+        attempt = uuid.uuid4().hex
+        self._state.begin(AttemptScope(self._fence, self._txid + 1, attempt, self._txid, self._winner))
+        if read and None in self._state.read(read):
+            raise RuntimeError("a key is missing")
+        self._state.stage(updates)
+        self._state.seal_staged(self._txid + 1)
+        self._state.commit(self._txid + 1)
+        self._txid, self._winner = self._txid + 1, attempt
+
+
+def main(
+    provider: Annotated[str, typer.Option(help=f"One of {', '.join(PROVIDERS)}.")] = "redis-cluster",
+    keys: Annotated[int, typer.Option(min=_FILLED_BY, help="How large the namespace becomes.")] = 10_000_000,
+) -> None:
+    """Measure small waves on a growing namespace."""
+    console = Console()
+    table = Table(title=f"{provider}: waves of {_SMALL:,} keys read and updated")
+    for column in (
+        "keys in the namespace",
+        "ms a wave, median",
+        "slowest",
+        "MiB of the process, at most so far",
+    ):
+        table.add_column(column, justify="right")
+    with (
+        tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as home,
+        store_of(provider, Path(home)) as config,
+    ):
+        conf = {"topology.state.provider": provider, "topology.state.provider.config": dict(config)}
+        store = provider_from(load_conf(conf).settings, shared_by_processes=True, shared_by_machines=False)
+        with closing(store.open(f"bench:{uuid.uuid4().hex}-0")) as storage:
+            waves = Waves(storage)
+            measured_at = _FILLED_BY
+            while waves.keys < keys:
+                waves.fill()
+                if waves.keys in (measured_at, keys):
+                    measured_at *= 10
+                    times = sorted(waves.small() * 1000 for _ in range(_MEASURED))
+                    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+                    row = (
+                        f"{waves.keys:,}",
+                        f"{statistics.median(times):.0f}",
+                        f"{times[-1]:.0f}",
+                        f"{memory:.0f}",
+                    )
+                    table.add_row(*row)
+                    Console(stderr=True).print(*row)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    typer.run(main)
