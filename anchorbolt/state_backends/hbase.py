@@ -35,14 +35,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from anchorbolt.errors import ConfigError
+from anchorbolt.settings import TlsSettings
 from anchorbolt.state_backends import transitions
 from anchorbolt.state_backends.base import SizeLimits, StateProvider
-from anchorbolt.state_backends.hbase_client import HBaseAddress, HBaseClient, HBaseTls
+from anchorbolt.state_backends.hbase_client import HBaseAddress, HBaseClient
 from anchorbolt.state_backends.hbase_layout import BOOKS, NAMESPACES_ROW, NamespaceRows
 from anchorbolt.state_backends.hbase_storage import HBaseStateStorage
 from anchorbolt.state_backends.hbase_table import HBaseTable
 
-__all__ = ["HBaseStateProvider", "HBaseTls"]
+__all__ = ["HBaseStateProvider"]
 
 _FRAMED_BYTES = 2 * 1024 * 1024
 _CELL_BYTES = 10 * 1024 * 1024
@@ -76,7 +77,7 @@ class HBaseStateProvider(StateProvider):
     transport: str = field(default="buffered", kw_only=True)
     protocol: str = field(default="binary", kw_only=True)
     create_table: bool = field(default=False, kw_only=True)
-    tls: HBaseTls | None = field(default=None, kw_only=True)
+    tls: TlsSettings | None = field(default=None, kw_only=True)
     largest_value: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -7,7 +7,6 @@ effect, so every call that is made here must be one that may be repeated.
 
 from __future__ import annotations
 
-import os
 import socket
 import ssl
 import threading
@@ -17,36 +16,21 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from anchorbolt.errors import ConfigError
+from anchorbolt.settings import TlsSettings
 from anchorbolt.state_backends.hbase_errors import ANSWERS, FAILURES, is_lasting, is_missing_table, translated
+from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files
 
 from Hbase_thrift import AlreadyExists, ColumnDescriptor, Hbase  # isort: skip (made by the import above)
 from thriftpy2.protocol import TBinaryProtocol, TCompactProtocol
 from thriftpy2.thrift import TClient
 from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket
 
-__all__ = ["HBaseAddress", "HBaseClient", "HBaseTls"]
+__all__ = ["HBaseAddress", "HBaseClient"]
 
 _T = TypeVar("_T")
 _IDLE_SECONDS = 30.0  # the server closes its side after 60
 _LONGEST_PAUSE = 0.25
 _CREATE_SECONDS = 30.0
-
-
-@dataclass(frozen=True)
-class HBaseTls:
-    """How to encrypt the connection; all files are PEM.
-
-    Attributes:
-        ca_file: Whom to trust; the system's authorities where it is None.
-        certificate_file: This client's certificate, where the server asks for one.
-        key_file: The key of `certificate_file`.
-        verify: Whether the server's certificate and name are checked.
-    """
-
-    ca_file: str | None = None
-    certificate_file: str | None = None
-    key_file: str | None = None
-    verify: bool = True
 
 
 @dataclass(frozen=True)
@@ -58,7 +42,7 @@ class HBaseAddress:
     transport: str
     protocol: str
     timeout_ms: int
-    tls: HBaseTls | None
+    tls: TlsSettings | None
     table: str
     column_family: str
     create_table: bool
@@ -67,42 +51,14 @@ class HBaseAddress:
         return f"HBase's Thrift server at {self.host}:{self.port}"
 
 
-class HBaseClient:
-    """Makes calls on one Thrift server; thread-safe. Got from `acquire`, given back by `release`."""
+class HBaseClient(SharedClient[HBaseAddress]):
+    """Makes calls on one Thrift server; thread-safe."""
 
     def __init__(self, address: HBaseAddress) -> None:
-        self.address = address
-        self._users = 0
+        super().__init__(address)
         self._lock = threading.Lock()
         self._idle: list[_Connection] = []
         self._tls = _tls_context(address.tls) if address.tls else None
-
-    @classmethod
-    def acquire(cls, address: HBaseAddress) -> HBaseClient:
-        """Return this process's client for `address`. Connects to nothing yet.
-
-        Raises:
-            ConfigError: A file that TLS needs cannot be read.
-        """
-        with _registry.lock:
-            client = _registry.clients.get(address)
-            if client is None:
-                client = _registry.clients[address] = cls(address)
-            client._users += 1
-            return client
-
-    def release(self) -> None:
-        """Close the connections, unless another user of them is left."""
-        with _registry.lock:
-            self._users -= 1
-            if self._users > 0:
-                return
-            if _registry.clients.get(self.address) is self:
-                del _registry.clients[self.address]
-        with self._lock:
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
 
     def run(self, namespace: str | None, work: Callable[[Any], _T]) -> _T:
         """Return what `work` returns, which is handed a client of the Thrift service and may be called several times.
@@ -129,6 +85,12 @@ class HBaseClient:
                     raise self._translated(error, namespace) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
 
     def _try(self, work: Callable[[Any], _T], deadline: float) -> _T:
         connection = self._take(deadline)
@@ -245,20 +207,15 @@ class _Connection:
         self.socket.close()
 
 
-def _tls_context(tls: HBaseTls) -> ssl.SSLContext:
-    for path in (tls.ca_file, tls.certificate_file, tls.key_file):
-        if path is not None and not os.access(path, os.R_OK):
-            raise ConfigError(
-                f"the TLS file {path} cannot be read: check the path and its permissions",
-                key="topology.state.provider.config",
-            )
+def _tls_context(tls: TlsSettings) -> ssl.SSLContext:
+    check_tls_files(tls)
     try:
-        context = ssl.create_default_context(cafile=tls.ca_file)
-        if tls.certificate_file is not None:
-            context.load_cert_chain(tls.certificate_file, tls.key_file)
+        context = ssl.create_default_context(cafile=tls.ca)
+        if tls.cert is not None:
+            context.load_cert_chain(tls.cert, tls.key)
     except (ssl.SSLError, OSError) as error:
         raise ConfigError(
-            f"the TLS files {tls.ca_file}, {tls.certificate_file}, {tls.key_file} cannot be used ({error}): they must "
+            f"the TLS files {tls.ca}, {tls.cert}, {tls.key} cannot be used ({error}): they must "
             "be PEM, and the key without a password",
             key="topology.state.provider.config",
         ) from error
@@ -266,21 +223,3 @@ def _tls_context(tls: HBaseTls) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
-
-
-class _Registry:
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.clients: dict[HBaseAddress, HBaseClient] = {}
-
-
-_registry = _Registry()
-
-
-def _forget_after_fork() -> None:
-    # The lock may be held by a thread that does not exist here.
-    global _registry
-    _registry = _Registry()
-
-
-os.register_at_fork(after_in_child=_forget_after_fork)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.settings import (
     HBaseSettings,
@@ -11,13 +9,9 @@ from anchorbolt.settings import (
     RedisClusterSettings,
     RedisSettings,
     Settings,
-    TlsSettings,
 )
 from anchorbolt.state_backends.base import StateProvider
 from anchorbolt.state_backends.loading import load_class
-
-if TYPE_CHECKING:
-    from anchorbolt.state_backends.redis_addresses import RedisTls
 
 __all__ = ["provider_from"]
 
@@ -86,7 +80,7 @@ def _redis(redis: RedisSettings) -> StateProvider:
         username=redis.username,
         password=redis.password,
         timeout_ms=redis.timeout_ms,
-        tls=_tls(redis.tls),
+        tls=redis.tls,
     )
 
 
@@ -99,23 +93,13 @@ def _redis_cluster(cluster: RedisClusterSettings) -> StateProvider:
         username=cluster.username,
         password=cluster.password,
         timeout_ms=cluster.timeout_ms,
-        tls=_tls(cluster.tls),
+        tls=cluster.tls,
     )
-
-
-def _tls(tls: TlsSettings | None) -> RedisTls | None:
-    from anchorbolt.state_backends.redis_addresses import RedisTls
-
-    if tls is None:
-        return None
-    return RedisTls(ca_file=tls.ca, certificate_file=tls.cert, key_file=tls.key, verify=tls.verify)
 
 
 def _hbase(hbase: HBaseSettings) -> StateProvider:
     from anchorbolt.state_backends.hbase import HBaseStateProvider
-    from anchorbolt.state_backends.hbase_client import HBaseTls
 
-    tls = hbase.tls
     return HBaseStateProvider(
         hbase.table,
         hbase.column_family,
@@ -126,9 +110,7 @@ def _hbase(hbase: HBaseSettings) -> StateProvider:
         protocol=hbase.protocol,
         create_table=hbase.create_table,
         largest_value=hbase.largest_value,
-        tls=None
-        if tls is None
-        else HBaseTls(ca_file=tls.ca, certificate_file=tls.cert, key_file=tls.key, verify=tls.verify),
+        tls=hbase.tls,
     )
 
 

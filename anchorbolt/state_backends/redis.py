@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from anchorbolt.errors import ConfigError
 from anchorbolt.secret import Secret
+from anchorbolt.settings import TlsSettings
 from anchorbolt.state_backends.base import StateProvider
-from anchorbolt.state_backends.redis_addresses import RedisServer, RedisTls
+from anchorbolt.state_backends.redis_addresses import RedisServer
 from anchorbolt.state_backends.redis_storage import RedisStateStorage, namespaces_of, open_storage
 
-__all__ = ["RedisStateProvider", "RedisTls"]
+__all__ = ["RedisStateProvider"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class RedisStateProvider(StateProvider):
     username: str | None = field(default=None, kw_only=True)
     password: Secret | None = field(default=None, kw_only=True)
     timeout_ms: int = field(default=2000, kw_only=True)
-    tls: RedisTls | None = field(default=None, kw_only=True)
+    tls: TlsSettings | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for name, value, fits in (

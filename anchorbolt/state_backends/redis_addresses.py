@@ -6,7 +6,6 @@ the times would multiply.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,29 +16,12 @@ from redis.backoff import NoBackoff
 from redis.cluster import PRIMARY, ClusterNode
 from redis.retry import Retry
 
-from anchorbolt.errors import ConfigError
 from anchorbolt.secret import Secret
+from anchorbolt.settings import TlsSettings
 
-__all__ = ["CONFIG_KEY", "RedisAddress", "RedisCluster", "RedisServer", "RedisTls"]
+__all__ = ["CONFIG_KEY", "RedisAddress", "RedisCluster", "RedisServer"]
 
 CONFIG_KEY = "topology.state.provider.config"
-
-
-@dataclass(frozen=True)
-class RedisTls:
-    """How to encrypt the connection; all files are PEM.
-
-    Attributes:
-        ca_file: Whom to trust; the system's authorities where it is None.
-        certificate_file: This client's certificate, where the server asks for one.
-        key_file: The key of `certificate_file`.
-        verify: Whether the server's certificate and name are checked.
-    """
-
-    ca_file: str | None = None
-    certificate_file: str | None = None
-    key_file: str | None = None
-    verify: bool = True
 
 
 @dataclass(frozen=True)
@@ -56,7 +38,7 @@ class RedisAddress(ABC):
     username: str | None
     password: Secret | None
     timeout_ms: int
-    tls: RedisTls | None
+    tls: TlsSettings | None
 
     @abstractmethod
     def connect(self) -> Any:
@@ -70,15 +52,6 @@ class RedisAddress(ABC):
     def holder(self, client: Any, key: str) -> Any:
         """Return a client of the one server that holds `key` now."""
 
-    def check_files(self) -> None:
-        """Raise `ConfigError` where a file that TLS needs cannot be read."""
-        tls = self.tls
-        for path in (tls.ca_file, tls.certificate_file, tls.key_file) if tls else ():
-            if path is not None and not os.access(path, os.R_OK):
-                raise ConfigError(
-                    f"the TLS file {path} cannot be read: check the path and its permissions", key=CONFIG_KEY
-                )
-
     def _options(self) -> dict[str, Any]:
         timeout = self.timeout_ms / 1000
         options: dict[str, Any] = {
@@ -91,9 +64,9 @@ class RedisAddress(ABC):
         if self.tls is not None:
             options |= {
                 "ssl": True,
-                "ssl_ca_certs": self.tls.ca_file,
-                "ssl_certfile": self.tls.certificate_file,
-                "ssl_keyfile": self.tls.key_file,
+                "ssl_ca_certs": self.tls.ca,
+                "ssl_certfile": self.tls.cert,
+                "ssl_keyfile": self.tls.key,
                 "ssl_cert_reqs": "required" if self.tls.verify else "none",
                 "ssl_check_hostname": self.tls.verify,
             }

@@ -7,7 +7,6 @@ each thread its own, and opens new ones after a fork.
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from redis.retry import Retry
 
 from anchorbolt.state_backends.redis_addresses import RedisAddress
 from anchorbolt.state_backends.redis_errors import REDIS_ERRORS, is_final, translated
+from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files
 
 __all__ = ["RedisClient"]
 
@@ -36,48 +36,15 @@ _MAY_PASS = (
 )
 
 
-class RedisClient:
-    """Runs commands and scripts at one address; thread-safe. Got from `acquire`, given back by `release`."""
+class RedisClient(SharedClient[RedisAddress]):
+    """Runs commands and scripts at one address; thread-safe."""
 
     def __init__(self, address: RedisAddress) -> None:
-        self._address = address
-        self._users = 0
+        check_tls_files(address.tls)
+        super().__init__(address)
         self._digests: dict[str, str] = {}
         self._lock = threading.Lock()
         self._redis: Any = None
-
-    @property
-    def address(self) -> RedisAddress:
-        """Where it connects to."""
-        return self._address
-
-    @classmethod
-    def acquire(cls, address: RedisAddress) -> RedisClient:
-        """Return this process's client for `address`. Connects to nothing yet.
-
-        Raises:
-            ConfigError: A file that TLS needs cannot be read.
-        """
-        address.check_files()
-        with _registry.lock:
-            client = _registry.clients.get(address)
-            if client is None:
-                client = _registry.clients[address] = cls(address)
-            client._users += 1
-            return client
-
-    def release(self) -> None:
-        """Close the connections, unless another user of them is left."""
-        with _registry.lock:
-            self._users -= 1
-            if self._users > 0:
-                return
-            if _registry.clients.get(self._address) is self:
-                del _registry.clients[self._address]
-        with self._lock:
-            if self._redis is not None:
-                self._redis.close()
-                self._redis = None
 
     def run(self, namespace: str, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
         """Run a script on the keys of a namespace."""
@@ -111,7 +78,7 @@ class RedisClient:
 
     def keys(self, pattern: str) -> Iterator[bytes]:
         """Yield the keys that match, of all servers that hold some; one may come twice."""
-        for master in self._retried(None, self._address.masters):
+        for master in self._retried(None, self.address.masters):
             cursor = 0
             while True:
                 with self._translating(None):
@@ -126,7 +93,7 @@ class RedisClient:
 
         def connect(client: Any) -> Any:
             client.execute_command("HLEN", key)  # follows the redirections of a cluster, and learns from them
-            return self._address.holder(client, key).client()
+            return self.address.holder(client, key).client()
 
         single = self._retried(namespace, connect)
 
@@ -142,11 +109,11 @@ class RedisClient:
     def _connected(self) -> Any:
         with self._lock:
             if self._redis is None:
-                self._redis = self._address.connect()
+                self._redis = self.address.connect()
             return self._redis
 
     def _retried(self, namespace: str | None, run: Callable[[Any], _T]) -> _T:
-        deadline = time.monotonic() + self._address.timeout_ms / 1000
+        deadline = time.monotonic() + self.address.timeout_ms / 1000
 
         def failed(error: Exception) -> None:  # called before each repetition
             if is_final(error) or time.monotonic() > deadline:
@@ -163,22 +130,10 @@ class RedisClient:
         except DataError:
             raise  # keys or values that are no bytes: a fault of ours
         except REDIS_ERRORS as error:
-            raise translated(self._address, namespace, error) from error
+            raise translated(self.address, namespace, error) from error
 
-
-class _Registry:
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.clients: dict[RedisAddress, RedisClient] = {}
-
-
-_registry = _Registry()
-
-
-def _forget_after_fork() -> None:
-    # The lock may be held by a thread that does not exist here.
-    global _registry
-    _registry = _Registry()
-
-
-os.register_at_fork(after_in_child=_forget_after_fork)
+    def _close(self) -> None:
+        with self._lock:
+            if self._redis is not None:
+                self._redis.close()
+                self._redis = None

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from anchorbolt.errors import ConfigError
 from anchorbolt.secret import Secret
+from anchorbolt.settings import TlsSettings
 from anchorbolt.state_backends.base import StateProvider
-from anchorbolt.state_backends.redis_addresses import RedisCluster, RedisTls
+from anchorbolt.state_backends.redis_addresses import RedisCluster
 from anchorbolt.state_backends.redis_storage import RedisStateStorage, namespaces_of, open_storage
 
 __all__ = ["RedisClusterStateProvider"]
@@ -36,7 +37,7 @@ class RedisClusterStateProvider(StateProvider):
     username: str | None = field(default=None, kw_only=True)
     password: Secret | None = field(default=None, kw_only=True)
     timeout_ms: int = field(default=2000, kw_only=True)
-    tls: RedisTls | None = field(default=None, kw_only=True)
+    tls: TlsSettings | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", tuple(self.nodes))

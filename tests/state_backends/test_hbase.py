@@ -41,8 +41,8 @@ from anchorbolt.testing.conformance_base import (
     staged,
 )
 from tests.state_backends.hbase_providers import FAMILY, TABLE, provider_of
-from tests.state_backends.losing_proxy import losing_replies
 from tests.support.hbase_server import HBaseServer
+from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.slow
 
@@ -228,8 +228,8 @@ def test_replies_that_are_lost_after_the_server_did_what_it_was_asked_change_not
 ) -> None:
     server: HBaseServer = request.getfixturevalue(server_name)
     with (
-        losing_replies(server.host, server.port, every) as port,
-        closing(provider_of(server, port=port).open(ns)) as storage,
+        TcpProxy(server.port, lost_replies=every) as proxy,
+        closing(provider_of(server, port=proxy.port).open(ns)) as storage,
     ):
         fences = [storage.claim() for _ in range(5)]
         assert fences == sorted(set(fences))

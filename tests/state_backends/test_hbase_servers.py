@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import select
-import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -16,8 +14,9 @@ import pytest
 from anchorbolt import faults
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
 from anchorbolt.faults import FaultPoint, Place
+from anchorbolt.settings import TlsSettings
 from anchorbolt.state_backends.base import Fence, Seal, StateStorage
-from anchorbolt.state_backends.hbase import HBaseStateProvider, HBaseTls
+from anchorbolt.state_backends.hbase import HBaseStateProvider
 from anchorbolt.testing.conformance_base import (
     CODEC,
     FIRST,
@@ -35,6 +34,7 @@ from tests.state_backends.hbase_providers import provider_of
 from tests.support.certificates import Certificates
 from tests.support.hbase_server import LOW_RETRY, MASTER, REGION_SERVER, THRIFT, HBaseProgram, HBaseServer
 from tests.support.redis_server import free_port
+from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -327,72 +327,33 @@ def test_another_transport_or_protocol_than_the_servers_is_suspected(
     assert "protocol" in str(error)
 
 
-@contextmanager
-def tls_proxy(server: HBaseServer, certificates: Certificates) -> Iterator[int]:
-    """Take TLS off connections to the Thrift server, as a proxy in front of it does; gives the port."""
+def test_a_connection_is_encrypted_and_verified(server: HBaseServer, certificates: Certificates) -> None:
+    tls = TlsSettings(
+        ca=str(certificates.authority),
+        cert=str(certificates.client_certificate),
+        key=str(certificates.client_key),
+    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.server_certificate, certificates.server_key)
     context.load_verify_locations(certificates.authority)
     context.verify_mode = ssl.CERT_OPTIONAL
-    threads: list[threading.Thread] = []
-
-    def copy(source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-
-    def serve(plain: socket.socket) -> None:
-        with (
-            plain,
-            suppress(OSError),
-            context.wrap_socket(plain, server_side=True) as client,
-            socket.create_connection((server.host, server.port)) as backend,
-        ):
-            answers = threading.Thread(target=copy, args=(backend, client))
-            answers.start()
-            copy(client, backend)
-            answers.join()
-
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                plain, _ = listener.accept()
-                threads.append(threading.Thread(target=serve, args=(plain,)))
-                threads[-1].start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        acceptor = threading.Thread(target=accept)
-        acceptor.start()
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            acceptor.join()
-            for thread in threads:
-                thread.join()
-
-
-def test_a_connection_is_encrypted_and_verified(server: HBaseServer, certificates: Certificates) -> None:
-    tls = HBaseTls(
-        str(certificates.authority), str(certificates.client_certificate), str(certificates.client_key)
-    )
-    with tls_proxy(server, certificates) as port:
+    with TcpProxy(server.port, tls=context) as proxy:
+        port = proxy.port
         provider = provider_of(server, host="localhost", port=port, tls=tls)
         with closing(provider.open(new_namespace())) as storage:
             committed(storage, [(b"a", b"1")])
             assert entries(storage) == {b"a": b"1"}
-        for stranger in (HBaseTls(), None):
+        for stranger in (TlsSettings(), None):
             error = refusal(
                 provider_of(server, host="localhost", port=port, tls=stranger, timeout_ms=TIMEOUT_MS)
             )
             assert isinstance(error, StateUnavailable)
-        trusting = provider_of(server, host="127.0.0.1", port=port, tls=HBaseTls(verify=False))
+        trusting = provider_of(server, host="127.0.0.1", port=port, tls=TlsSettings(verify=False))
         with closing(trusting.open(new_namespace())) as storage:
             assert storage.claim() == FIRST
 
 
 def test_a_tls_file_that_cannot_be_used_is_named_before_connecting(certificates: Certificates) -> None:
-    for tls in (HBaseTls("/nowhere/ca.pem"), HBaseTls(str(certificates.server_key))):
+    for tls in (TlsSettings(ca="/nowhere/ca.pem"), TlsSettings(ca=str(certificates.server_key))):
         with pytest.raises(ConfigError, match=r"ca\.pem|server\.key"):
             HBaseStateProvider("t", "f", tls=tls).open("a:b-0")

@@ -12,8 +12,8 @@ import pytest
 
 from anchorbolt.errors import ConfigError, StateRegressed, StateUnavailable
 from anchorbolt.secret import Secret
+from anchorbolt.settings import TlsSettings
 from anchorbolt.state_backends.base import Fence, StateStorage
-from anchorbolt.state_backends.redis_addresses import RedisTls
 from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
 from anchorbolt.testing.conformance_base import CODEC, FIRST, committed, entries, stage, staged
 from tests.conftest import StartRedis, StartRedisCluster
@@ -293,8 +293,10 @@ def test_a_password_and_tls_open_the_cluster(
     start_redis_cluster: StartRedisCluster, certificates: Certificates
 ) -> None:
     cluster = start_redis_cluster(password=PASSWORD, tls=True, tls_auth_clients="yes")
-    tls = RedisTls(
-        str(certificates.authority), str(certificates.client_certificate), str(certificates.client_key)
+    tls = TlsSettings(
+        ca=str(certificates.authority),
+        cert=str(certificates.client_certificate),
+        key=str(certificates.client_key),
     )
     provider = RedisClusterStateProvider(cluster.nodes[:1], password=Secret(PASSWORD), tls=tls)
     with closing(pickle.loads(pickle.dumps(provider)).open(NS)) as storage:  # noqa: S301
@@ -306,7 +308,7 @@ def test_a_password_and_tls_open_the_cluster(
     ):
         storage.claim()
     assert PASSWORD not in str(error.value) + repr(wrong) + wrong.describe()
-    untrusting = RedisClusterStateProvider(cluster.nodes, tls=RedisTls(), timeout_ms=200)
+    untrusting = RedisClusterStateProvider(cluster.nodes, tls=TlsSettings(), timeout_ms=200)
     with closing(untrusting.open(NS)) as storage, pytest.raises(StateUnavailable, match="certificate"):
         storage.claim()
 

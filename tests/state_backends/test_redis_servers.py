@@ -10,8 +10,9 @@ import pytest
 
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
 from anchorbolt.secret import Secret
+from anchorbolt.settings import TlsSettings
 from anchorbolt.state_backends.base import StateStorage
-from anchorbolt.state_backends.redis import RedisStateProvider, RedisTls
+from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.testing.conformance_base import FIRST, committed, entries, stage, staged
 from tests.conftest import StartRedis
 from tests.state_backends.fake_server import answering
@@ -108,8 +109,10 @@ def test_a_right_that_is_missing_for_a_commit_leaves_the_data_whole(
 
 def test_a_connection_is_encrypted_and_verified(start_redis: StartRedis, certificates: Certificates) -> None:
     server = start_redis(tls=True, tls_auth_clients="yes")
-    tls = RedisTls(
-        str(certificates.authority), str(certificates.client_certificate), str(certificates.client_key)
+    tls = TlsSettings(
+        ca=str(certificates.authority),
+        cert=str(certificates.client_certificate),
+        key=str(certificates.client_key),
     )
     provider = pickle.loads(pickle.dumps(RedisStateProvider("localhost", server.port, tls=tls)))  # noqa: S301
     with closing(provider.open(NS)) as storage:
@@ -118,10 +121,10 @@ def test_a_connection_is_encrypted_and_verified(start_redis: StartRedis, certifi
 
 def test_an_unknown_authority_is_refused_unless_verification_is_off(start_redis: StartRedis) -> None:
     server = start_redis(tls=True)
-    error = refusal(RedisStateProvider(server.host, server.port, tls=RedisTls(), timeout_ms=200))
+    error = refusal(RedisStateProvider(server.host, server.port, tls=TlsSettings(), timeout_ms=200))
     assert isinstance(error, StateUnavailable)
     assert "certificate" in str(error)
-    unverified = RedisStateProvider(server.host, server.port, tls=RedisTls(verify=False))
+    unverified = RedisStateProvider(server.host, server.port, tls=TlsSettings(verify=False))
     with closing(unverified.open(NS)) as storage:
         work(storage)
 
@@ -130,14 +133,14 @@ def test_a_certificate_for_another_host_is_refused(
     start_redis: StartRedis, certificates: Certificates
 ) -> None:
     server = start_redis(tls=True)
-    tls = RedisTls(str(certificates.authority))
+    tls = TlsSettings(ca=str(certificates.authority))
     error = refusal(RedisStateProvider("127.0.0.2", server.port, tls=tls, timeout_ms=200))
     assert isinstance(error, StateUnavailable)
 
 
 def test_a_tls_file_that_is_not_there_is_named_before_connecting() -> None:
     with pytest.raises(ConfigError, match=r"/nowhere/ca\.pem"):
-        RedisStateProvider(tls=RedisTls("/nowhere/ca.pem")).open(NS)
+        RedisStateProvider(tls=TlsSettings(ca="/nowhere/ca.pem")).open(NS)
 
 
 def test_a_plain_connection_to_a_tls_port_is_refused(start_redis: StartRedis) -> None:

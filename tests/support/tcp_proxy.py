@@ -1,8 +1,10 @@
-"""A proxy on loopback in front of a server, which loses, delays and cuts what goes through it."""
+"""A proxy on loopback in front of a server, which loses, delays and cuts what goes through it, or takes off TLS."""
 
 from __future__ import annotations
 
+import itertools
 import socket
+import ssl
 import threading
 from contextlib import suppress
 from enum import Enum
@@ -36,10 +38,27 @@ class TcpProxy:
         struck: How many losses have happened.
     """
 
-    def __init__(self, port: int, *, late_by_s: float = 1.0) -> None:
-        """Stand in front of a loopback port; a `Loss.LATE` request is held back for so long."""
+    def __init__(
+        self,
+        port: int,
+        *,
+        late_by_s: float = 1.0,
+        lost_replies: int | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """Stand in front of a loopback port.
+
+        Args:
+            port: That port.
+            late_by_s: For how long a `Loss.LATE` request is held back, in seconds.
+            lost_replies: Lose each reply whose number this divides, of all connections together.
+            tls: Take TLS off the clients' connections.
+        """
         self._target = port
         self._late_by_s = late_by_s
+        self._lost_replies = lost_replies
+        self._tls = tls
+        self._replies_seen = itertools.count(1)
         self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]
         self.struck = 0
@@ -80,6 +99,8 @@ class TcpProxy:
             except OSError:
                 return
             try:
+                if self._tls is not None:
+                    client = self._tls.wrap_socket(client, server_side=True)
                 server = socket.create_connection((HOST, self._target))
             except OSError:
                 _cut(client)
@@ -118,7 +139,8 @@ class TcpProxy:
     def _replies(self, connection: _Connection) -> None:
         client, server = connection.client, connection.server
         while data := _received(server):
-            if connection.instead_of_reply is Loss.REPLY:
+            is_lost = self._lost_replies and next(self._replies_seen) % self._lost_replies == 0
+            if is_lost or connection.instead_of_reply is Loss.REPLY:
                 break
             if connection.instead_of_reply is Loss.HALF:
                 with suppress(OSError):

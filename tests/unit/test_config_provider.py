@@ -11,12 +11,12 @@ import pytest
 from anchorbolt.config import load_conf
 from anchorbolt.errors import ConfigError, StateUnavailable
 from anchorbolt.secret import Secret
+from anchorbolt.settings import TlsSettings
 from anchorbolt.state_backends.base import StateProvider, StateStorage
 from anchorbolt.state_backends.hbase import HBaseStateProvider
-from anchorbolt.state_backends.hbase_client import HBaseTls
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.providers import provider_from
-from anchorbolt.state_backends.redis import RedisStateProvider, RedisTls
+from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 
@@ -84,7 +84,7 @@ def test_redis_gets_every_setting() -> None:
         username="me",
         password=Secret("s3cret"),
         timeout_ms=50,
-        tls=RedisTls("ca.pem", "me.pem", "me.key", verify=False),
+        tls=TlsSettings(ca="ca.pem", cert="me.pem", key="me.key", verify=False),
     )
 
 
@@ -104,7 +104,7 @@ def test_a_redis_cluster_gets_every_setting() -> None:
         username="me",
         password=Secret("s3cret"),
         timeout_ms=50,
-        tls=RedisTls("ca.pem", "me.pem", "me.key", verify=False),
+        tls=TlsSettings(ca="ca.pem", cert="me.pem", key="me.key", verify=False),
     )
     assert build({"topology.state.provider": "redis-cluster"}) == RedisClusterStateProvider()
 
@@ -124,7 +124,7 @@ def test_hbase_gets_every_setting() -> None:
         protocol="compact",
         create_table=True,
         largest_value=7,
-        tls=HBaseTls("ca.pem", "me.pem", "me.key", verify=False),
+        tls=TlsSettings(ca="ca.pem", cert="me.pem", key="me.key", verify=False),
     )
 
 

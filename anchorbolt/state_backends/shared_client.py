@@ -1,0 +1,84 @@
+"""Clients of servers that all namespaces of a process share: one for each address, for as long as somebody uses it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+from anchorbolt.errors import ConfigError
+from anchorbolt.settings import TlsSettings
+
+__all__ = ["SharedClient", "check_tls_files"]
+
+_Address = TypeVar("_Address")
+_Client = TypeVar("_Client", bound="SharedClient[Any]")
+
+
+class SharedClient(ABC, Generic[_Address]):
+    """Got from `acquire`, given back by `release`. A forked process starts without any.
+
+    Attributes:
+        address: Where it connects to; hashable, and of a class of its own for each kind of client.
+    """
+
+    def __init__(self, address: _Address) -> None:
+        self.address = address
+        self._users = 0
+
+    @classmethod
+    def acquire(cls: type[_Client], address: Any) -> _Client:
+        """Return this process's client for `address`. Connects to nothing yet.
+
+        Raises:
+            ConfigError: A file that TLS needs cannot be used.
+        """
+        with _registry.lock:
+            client: _Client | None = _registry.clients.get(address)
+            if client is None:
+                client = _registry.clients[address] = cls(address)
+            client._users += 1
+            return client
+
+    def release(self) -> None:
+        """Close the connections, unless another user of them is left."""
+        with _registry.lock:
+            self._users -= 1
+            if self._users > 0:
+                return
+            if _registry.clients.get(self.address) is self:
+                del _registry.clients[self.address]
+        self._close()
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Close all connections."""
+
+
+def check_tls_files(tls: TlsSettings | None) -> None:
+    """Raise `ConfigError` where a file that TLS needs cannot be read."""
+    for path in (tls.ca, tls.cert, tls.key) if tls else ():
+        if path is not None and not os.access(path, os.R_OK):
+            raise ConfigError(
+                f"the TLS file {path} cannot be read: check the path and its permissions",
+                key="topology.state.provider.config",
+            )
+
+
+class _Registry:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.clients: dict[Any, Any] = {}
+
+
+_registry = _Registry()
+
+
+def _forget_after_fork() -> None:
+    # The lock may be held by a thread that does not exist here.
+    global _registry
+    _registry = _Registry()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)
