@@ -44,7 +44,6 @@ def hbase_settings(inner: ProviderConfig, source: Mapping[str, Any]) -> HBaseSet
         table=_required("tableName", inner.tableName),
         column_family=_required("columnFamily", inner.columnFamily),
         create_table=inner.createTable,
-        largest_value=inner.largestValue,
         host=thrift.host,
         port=thrift.port,
         timeout_ms=thrift.timeout,

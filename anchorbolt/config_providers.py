@@ -44,6 +44,7 @@ def provider_settings(
             **_login("jedisClusterConfig", cluster),
         ),
         hbase=hbase_settings(inner, source) if name == "hbase" else None,
+        largest_value=inner.largestValue,
         custom=custom,
     )
 

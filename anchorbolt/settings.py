@@ -96,7 +96,6 @@ class HBaseSettings:
         table: Name of the table.
         column_family: Name of the column family.
         create_table: Whether to create the table where it is missing.
-        largest_value: Bytes of the largest value to take; None means what the server takes by its defaults.
         host: Name or address of the Thrift server.
         port: Its TCP port.
         timeout_ms: Time for one exchange with it, in ms.
@@ -108,7 +107,6 @@ class HBaseSettings:
     table: str
     column_family: str
     create_table: bool = False
-    largest_value: int | None = None
     host: str = "localhost"
     port: int = 9090
     timeout_ms: int = 2000
@@ -128,6 +126,7 @@ class ProviderSettings:
         redis: How to reach a Redis server.
         redis_cluster: How to reach a Redis Cluster.
         hbase: Where in HBase; None with any other provider.
+        largest_value: Bytes of the largest value that Redis or HBase are to take; None means what they take by default.
         custom: For a user's class, the provider's configuration; passwords in it are `Secret`s. Empty otherwise.
     """
 
@@ -137,6 +136,7 @@ class ProviderSettings:
     redis: RedisSettings = RedisSettings()
     redis_cluster: RedisClusterSettings = RedisClusterSettings()
     hbase: HBaseSettings | None = None
+    largest_value: int | None = None
     custom: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -6,8 +6,6 @@ from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.settings import (
     HBaseSettings,
     ProviderSettings,
-    RedisClusterSettings,
-    RedisSettings,
     Settings,
 )
 from anchorbolt.state_backends.base import StateProvider
@@ -61,18 +59,19 @@ def _build(settings: Settings) -> StateProvider:
 
         return SqliteStateProvider(settings.state_directory)
     if name == "redis":
-        return _redis(settings.provider.redis)
+        return _redis(settings.provider)
     if name == "redis-cluster":
-        return _redis_cluster(settings.provider.redis_cluster)
+        return _redis_cluster(settings.provider)
     if name == "hbase":
         assert settings.provider.hbase is not None
-        return _hbase(settings.provider.hbase)
+        return _hbase(settings.provider, settings.provider.hbase)
     return _custom(settings.provider)
 
 
-def _redis(redis: RedisSettings) -> StateProvider:
+def _redis(provider: ProviderSettings) -> StateProvider:
     from anchorbolt.state_backends.redis import RedisStateProvider
 
+    redis = provider.redis
     return RedisStateProvider(
         redis.host,
         redis.port,
@@ -81,12 +80,14 @@ def _redis(redis: RedisSettings) -> StateProvider:
         password=redis.password,
         timeout_ms=redis.timeout_ms,
         tls=redis.tls,
+        largest_value=provider.largest_value,
     )
 
 
-def _redis_cluster(cluster: RedisClusterSettings) -> StateProvider:
+def _redis_cluster(provider: ProviderSettings) -> StateProvider:
     from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
 
+    cluster = provider.redis_cluster
     return RedisClusterStateProvider(
         cluster.nodes,
         max_redirections=cluster.max_redirections,
@@ -94,10 +95,11 @@ def _redis_cluster(cluster: RedisClusterSettings) -> StateProvider:
         password=cluster.password,
         timeout_ms=cluster.timeout_ms,
         tls=cluster.tls,
+        largest_value=provider.largest_value,
     )
 
 
-def _hbase(hbase: HBaseSettings) -> StateProvider:
+def _hbase(provider: ProviderSettings, hbase: HBaseSettings) -> StateProvider:
     from anchorbolt.state_backends.hbase import HBaseStateProvider
 
     return HBaseStateProvider(
@@ -109,7 +111,7 @@ def _hbase(hbase: HBaseSettings) -> StateProvider:
         transport=hbase.transport,
         protocol=hbase.protocol,
         create_table=hbase.create_table,
-        largest_value=hbase.largest_value,
+        largest_value=provider.largest_value,
         tls=hbase.tls,
     )
 

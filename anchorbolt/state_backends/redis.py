@@ -31,6 +31,7 @@ class RedisStateProvider(StateProvider):
         timeout_ms: Time in milliseconds for connecting and for each answer. A call is repeated for as long, so that
             `StateUnavailable` is raised after three times as long at the latest.
         tls: How to encrypt; None means not at all.
+        largest_value: Bytes of the largest value to take; None means what Redis takes by default, some 490 MB.
     """
 
     host: str = "localhost"
@@ -40,12 +41,14 @@ class RedisStateProvider(StateProvider):
     password: Secret | None = field(default=None, kw_only=True)
     timeout_ms: int = field(default=2000, kw_only=True)
     tls: TlsSettings | None = field(default=None, kw_only=True)
+    largest_value: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for name, value, fits in (
             ("port", self.port, 0 < self.port < 65536),
             ("database", self.database, self.database >= 0),
             ("timeout", self.timeout_ms, self.timeout_ms > 0),
+            ("largestValue", self.largest_value, self.largest_value is None or self.largest_value > 0),
         ):
             if not fits:
                 raise ConfigError(f"{value} cannot be the {name} of a Redis server", key=name)
@@ -56,7 +59,7 @@ class RedisStateProvider(StateProvider):
         Raises:
             ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
         """
-        return open_storage(self._server, namespace, namespace)
+        return open_storage(self._server, namespace, namespace, self.largest_value)
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:
         """See `StateProvider.namespaces`. Goes through all keys of the database."""

@@ -30,6 +30,7 @@ class RedisClusterStateProvider(StateProvider):
         timeout_ms: Time in milliseconds for connecting and for each answer. A call is repeated for as long. Servers
             that give no sign of life cost it once more each, since all are asked where the keys are.
         tls: How to encrypt; None means not at all.
+        largest_value: Bytes of the largest value to take; None means what Redis takes by default, some 490 MB.
     """
 
     nodes: Sequence[str] = ("localhost:6379",)
@@ -38,6 +39,7 @@ class RedisClusterStateProvider(StateProvider):
     password: Secret | None = field(default=None, kw_only=True)
     timeout_ms: int = field(default=2000, kw_only=True)
     tls: TlsSettings | None = field(default=None, kw_only=True)
+    largest_value: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "nodes", tuple(self.nodes))
@@ -48,6 +50,7 @@ class RedisClusterStateProvider(StateProvider):
         for name, value, least in (
             ("maxRedirections", self.max_redirections, 0),
             ("timeout", self.timeout_ms, 1),
+            ("largestValue", 1 if self.largest_value is None else self.largest_value, 1),
         ):
             if value < least:
                 raise ConfigError(f"{value} cannot be the {name} of a Redis Cluster", key=name)
@@ -58,7 +61,7 @@ class RedisClusterStateProvider(StateProvider):
         Raises:
             ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
         """
-        return open_storage(self._cluster, namespace, f"{{{namespace}}}")
+        return open_storage(self._cluster, namespace, f"{{{namespace}}}", self.largest_value)
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:
         """See `StateProvider.namespaces`. Goes through all keys of all masters.

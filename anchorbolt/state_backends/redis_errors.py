@@ -77,6 +77,12 @@ def translated(address: RedisAddress, namespace: str | None, error: Exception) -
             f"{START_OVER}; where it is somebody else's, use another database or prefix",
             namespace=namespace,
         )
+    if said("invalid bulk length", "invalid multibulk length"):
+        return StateError(
+            f"{address} takes no string as long as one of these keys or values ({text}): raise proto-max-bulk-len in "
+            "redis.conf, or set largestValue in the provider's configuration to less than it",
+            namespace=namespace,
+        )
     if isinstance(address, RedisCluster):
         reason = _of_cluster(error, text)
         if reason:

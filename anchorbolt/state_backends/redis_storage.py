@@ -37,6 +37,7 @@ from anchorbolt.state_backends.base import (
     Fence,
     NamespaceHead,
     Seal,
+    SizeLimits,
     StateStorage,
     slice_checksum,
 )
@@ -49,16 +50,30 @@ __all__ = ["RedisStateStorage", "namespaces_of", "open_storage"]
 _KEYS_PER_COMMAND = 2000
 _UPDATES_PER_CHUNK = 1000
 _CHUNK_BYTES = 1024 * 1024
+_LARGEST_STRING = (
+    512 << 20
+)  # what Redis takes by default; an update is packed into one string, key and value together
+_LARGEST_KEY = 16 << 20
+_PACKING = 64
 
 
-def open_storage(address: RedisAddress, namespace: str, root: str) -> RedisStateStorage:
+def open_storage(
+    address: RedisAddress, namespace: str, root: str, largest_value: int | None
+) -> RedisStateStorage:
     """Open a namespace; `root` is the name of its data key, which the names of all its keys start with.
+
+    Values of up to `largest_value` bytes are taken; None means what Redis takes by default.
 
     Raises:
         ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
     """
     transitions.check_namespace(namespace)
-    return RedisStateStorage(namespace, root, RedisClient.acquire(address))
+    limits = SizeLimits(
+        _LARGEST_KEY,
+        largest_value or _LARGEST_STRING - _LARGEST_KEY - _PACKING,
+        "Raise proto-max-bulk-len in redis.conf, and then largestValue in the provider's configuration",
+    )
+    return RedisStateStorage(namespace, root, RedisClient.acquire(address), limits)
 
 
 def namespaces_of(address: RedisAddress, prefix: str, opening: str) -> Iterator[str]:
@@ -81,8 +96,9 @@ def namespaces_of(address: RedisAddress, prefix: str, opening: str) -> Iterator[
 class RedisStateStorage(StateStorage):
     """One namespace of a `RedisStateProvider` or a `RedisClusterStateProvider`."""
 
-    def __init__(self, namespace: str, root: str, client: RedisClient) -> None:
+    def __init__(self, namespace: str, root: str, client: RedisClient, limits: SizeLimits) -> None:
         self.namespace = namespace
+        self.limits = limits
         self._client: RedisClient | None = client
         self._root = root
         self._keys = [root, *(f"{root}${name}" for name in ("prepare", "txid", "fence", "attempts"))]

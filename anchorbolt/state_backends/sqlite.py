@@ -18,7 +18,14 @@ import msgpack
 from anchorbolt.errors import ConfigError, StateCorrupted
 from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.state_backends import transitions
-from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StateProvider, StateStorage
+from anchorbolt.state_backends.base import (
+    Fence,
+    NamespaceHead,
+    Seal,
+    SizeLimits,
+    StateProvider,
+    StateStorage,
+)
 from anchorbolt.state_backends.file_systems import network_file_system
 from anchorbolt.state_backends.sqlite_files import SqliteFile
 from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
@@ -91,6 +98,9 @@ class SqliteStateProvider(StateProvider):
 
 class SqliteStateStorage(StateStorage):
     """One namespace of a `SqliteStateProvider`."""
+
+    # A slice is one value of SQLite, which takes 10^9 bytes: a large item, and some MiB of others before it.
+    limits = SizeLimits(16 << 20, 10**9 - (32 << 20), "SQLite takes no more: use another provider")
 
     def __init__(self, path: Path, namespace: str, timeout_ms: int) -> None:
         self.namespace = namespace

@@ -8,12 +8,14 @@ from contextlib import closing
 
 import pytest
 
-from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
+from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable, UnsupportedValue
 from anchorbolt.secret import Secret
 from anchorbolt.settings import TlsSettings
+from anchorbolt.state_backends.attempt import AttemptScope
 from anchorbolt.state_backends.base import StateStorage
+from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.redis import RedisStateProvider
-from anchorbolt.testing.conformance_base import FIRST, committed, entries, stage, staged
+from anchorbolt.testing.conformance_base import FIRST, committed, entries, new_attempt, stage, staged
 from tests.conftest import StartRedis
 from tests.state_backends.fake_server import answering
 from tests.support.certificates import Certificates
@@ -229,6 +231,27 @@ def test_a_server_without_memory_is_named_and_still_takes_what_was_decided(start
         assert not storage.head().attempts
         client.config_set("maxmemory", "0")
         committed(storage, [(b"a", b"3")], txid=2, base=1)
+
+
+def test_values_that_redis_does_not_take_are_refused_in_put_with_what_raises_the_limit(
+    start_redis: StartRedis,
+) -> None:
+    server = start_redis(proto_max_bulk_len="2mb")
+    provider = RedisStateProvider(server.host, server.port, largest_value=1_000_000)
+    state: KeyValueState[str, bytes] = KeyValueState(provider.open(NS))
+    state.begin(AttemptScope(FIRST, 0, new_attempt()))
+    state.put("fits", b"x" * 999_000)
+    for key, value in (("large", b"x" * 1_000_001), ("k" * (17 << 20), b"")):
+        with pytest.raises(UnsupportedValue) as refused:
+            state.put(key, value)
+        assert ("proto-max-bulk-len" in str(refused.value)) == (key == "large")
+    state.prepare_commit(0)
+    state.close()
+    with closing(RedisStateProvider(server.host, server.port).open(NS)) as unaware:
+        assert unaware.limits is not None
+        assert 400 << 20 < unaware.limits.value < 512 << 20
+        with pytest.raises(StateError, match="proto-max-bulk-len"):
+            stage(unaware, [(b"a", b"x" * 2_200_000)])
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random"])

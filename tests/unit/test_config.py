@@ -133,11 +133,12 @@ def test_hbase_as_storm_documents_it_and_by_thrift() -> None:
     thrift = {"host": "h", "port": 1, "timeout": 5, "transport": "framed", "protocol": "compact"}
     more = {"createTable": True, "largestValue": 7, "thriftConfig": {**thrift, "tls": {"ca": "ca.pem"}}}
     given = {"topology.state.provider": "hbase", CONFIG: {"tableName": "t", "columnFamily": "f", **more}}
-    assert load_conf(given).settings.provider.hbase == HBaseSettings(
+    provider = load_conf(given).settings.provider
+    assert provider.largest_value == 7
+    assert provider.hbase == HBaseSettings(
         table="t",
         column_family="f",
         create_table=True,
-        largest_value=7,
         host="h",
         port=1,
         timeout_ms=5,
