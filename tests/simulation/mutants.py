@@ -78,7 +78,7 @@ def judge(mutant: Mutant, seeds: int) -> Verdict:
         AssertionError: The source no longer has what the mutant replaces, or could not be run at all.
     """
     with tempfile.TemporaryDirectory(prefix="anchorbolt-mutant-") as directory:
-        for package in ("anchorbolt", "tests"):
+        for package in ("anchorbolt", "tests", "tools"):
             shutil.copytree(ROOT / package, Path(directory) / package)
         shutil.copy(ROOT / "pyproject.toml", directory)
         (Path(directory) / "anchorbolt" / mutant.file).write_text(mutated(mutant))
@@ -88,6 +88,7 @@ def judge(mutant: Mutant, seeds: int) -> Verdict:
         if caught is not None:
             return Verdict(mutant, f"seed {caught[1]}", caught[2])
         tested = _run(directory, "pytest", "-q", "-x", "-p", "no:cacheprovider", *_MODEL_TESTS)
+        assert tested.returncode in (0, 1), f"{mutant.name}: {tested.stdout}{tested.stderr}"
         failed = _FAILED.search(tested.stdout)
         return Verdict(mutant, failed[1], failed[2] or "") if failed else Verdict(mutant, "", "")
 
