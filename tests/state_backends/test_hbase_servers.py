@@ -39,8 +39,8 @@ from tests.support.tcp_proxy import TcpProxy
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 TIMEOUT_MS = 1500
-SLACK_SECONDS = 2.0  # of a machine that has much else to do
-PATIENCE_SECONDS = 120.0
+SLACK_SECONDS = 10.0  # of a machine that has much else to do; what hangs in HBase hangs for minutes
+PATIENCE_SECONDS = 200.0
 VALUES = {b"%d" % number: b"value of %d" % number for number in range(1000)}
 _T = TypeVar("_T")
 
@@ -58,7 +58,11 @@ def killable_server(
 @pytest.fixture
 def server(killable_server: HBaseServer) -> HBaseServer:
     """An HBase that may be killed; it serves when a test begins."""
-    killable_server.start()
+    try:
+        killable_server.start()
+    except RuntimeError:  # what the test before left did not come up in time on a busy machine
+        killable_server.kill()
+        killable_server.start()
     with closing(provider_of(killable_server).open(new_namespace())) as storage:
         persist(storage.claim)
     return killable_server

@@ -23,7 +23,7 @@ from thriftpy2.thrift import TException
 
 from tests.support.redis_server import HOST, free_port
 
-_READY_SECONDS = 120.0
+_READY_SECONDS = 180.0
 _STOP_SECONDS = 20.0
 _START_ATTEMPTS = 3
 _IN_USE = ("BindException", "Address already in use")
