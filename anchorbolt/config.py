@@ -12,13 +12,13 @@ from typing import Any
 
 from anchorbolt.config_checks import canonical_provider, check_keys, checked
 from anchorbolt.config_keys import TopologyConfig
-from anchorbolt.config_provider_keys import PROVIDER_CONFIG, PROVIDERS, ProviderConfig
+from anchorbolt.config_provider_keys import PROVIDERS, ProviderConfig
 from anchorbolt.config_providers import provider_settings
 from anchorbolt.config_sources import merged, read_file
 from anchorbolt.config_storm import STORM_SECRETS
 from anchorbolt.errors import ConfigError
 from anchorbolt.secret import Secret
-from anchorbolt.settings import ProviderSettings, Settings
+from anchorbolt.settings import PROVIDER_CONFIG, ProviderSettings, Settings
 
 __all__ = ["Configuration", "load_conf"]
 

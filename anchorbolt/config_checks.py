@@ -10,7 +10,6 @@ from pydantic import BaseModel, ValidationError
 
 from anchorbolt.config_keys import TopologyConfig
 from anchorbolt.config_provider_keys import (
-    PROVIDER_CONFIG,
     PROVIDERS,
     STORM_PROVIDERS,
     HBaseThriftConfig,
@@ -22,6 +21,7 @@ from anchorbolt.config_provider_keys import (
 from anchorbolt.config_sources import is_password
 from anchorbolt.config_storm import STORM_KEYS
 from anchorbolt.errors import ConfigError
+from anchorbolt.settings import PROVIDER_CONFIG
 
 __all__ = ["canonical_provider", "check_keys", "checked"]
 

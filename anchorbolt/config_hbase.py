@@ -11,9 +11,9 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from anchorbolt.config_login import tls_settings
-from anchorbolt.config_provider_keys import PROVIDER_CONFIG, ProviderConfig
+from anchorbolt.config_provider_keys import ProviderConfig
 from anchorbolt.errors import ConfigError
-from anchorbolt.settings import HBaseSettings
+from anchorbolt.settings import PROVIDER_CONFIG, HBaseSettings
 
 __all__ = ["hbase_settings"]
 

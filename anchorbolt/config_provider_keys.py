@@ -13,7 +13,6 @@ from anchorbolt.secret import Secret
 
 __all__ = [
     "PROVIDERS",
-    "PROVIDER_CONFIG",
     "STORM_PROVIDERS",
     "HBaseThriftConfig",
     "JedisClusterConfig",
@@ -23,8 +22,6 @@ __all__ = [
     "RedisLogin",
     "TlsConfig",
 ]
-
-PROVIDER_CONFIG = "topology.state.provider.config"
 
 PROVIDERS = ("memory", "sqlite", "redis", "redis-cluster", "hbase")
 STORM_PROVIDERS = {

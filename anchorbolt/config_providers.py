@@ -7,8 +7,8 @@ from typing import Any
 
 from anchorbolt.config_hbase import hbase_settings
 from anchorbolt.config_login import password_of, tls_settings
-from anchorbolt.config_provider_keys import PROVIDER_CONFIG, ProviderConfig, RedisLogin
-from anchorbolt.settings import ProviderSettings, RedisClusterSettings, RedisSettings
+from anchorbolt.config_provider_keys import ProviderConfig, RedisLogin
+from anchorbolt.settings import PROVIDER_CONFIG, ProviderSettings, RedisClusterSettings, RedisSettings
 
 __all__ = ["provider_settings"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from anchorbolt.config_provider_keys import PROVIDER_CONFIG
 from anchorbolt.errors import ConfigError
 from anchorbolt.secret import Secret
+from anchorbolt.settings import PROVIDER_CONFIG
 
 __all__ = ["hide_passwords", "is_password", "merged", "read_file"]
 

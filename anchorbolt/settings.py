@@ -15,6 +15,7 @@ from anchorbolt.secret import Secret
 
 __all__ = [
     "DATA_DIRECTORY",
+    "PROVIDER_CONFIG",
     "HBaseSettings",
     "ProviderSettings",
     "RedisClusterSettings",
@@ -22,6 +23,9 @@ __all__ = [
     "Settings",
     "TlsSettings",
 ]
+
+PROVIDER_CONFIG = "topology.state.provider.config"
+"""The key below which the providers' own keys are, for messages."""
 
 DATA_DIRECTORY = "anchorbolt-data"
 """Where state and checkpoints go when nothing else is configured: below the current directory."""

@@ -17,10 +17,6 @@ from typing import Any
 import hypothesis
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-
-import hbase_artefacts  # (the tools are scripts, not a package)
-
 from tests.support import no_skips_in_ci
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.hbase_server import HBaseProgram, HBaseServer
@@ -206,12 +202,10 @@ def start_redis_cluster(
 @pytest.fixture(scope="session")
 def hbase_program() -> HBaseProgram:
     """The jars of HBase that set-up fetched, and a Java to run them."""
-    jars, java_home = hbase_artefacts.cached(), hbase_artefacts.find_java()
-    if jars is None:
-        pytest.skip("the jars of HBase are not here; `make set-up` fetches them")
-    if java_home is None:
-        pytest.skip("there is no Java 17 or 21 for HBase; `make set-up` says how to install one")
-    return HBaseProgram(jars, Path(java_home))
+    try:
+        return HBaseProgram.installed()
+    except LookupError as missing:
+        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from anchorbolt.engine.plan import EngineSettings, ExecutionPlan
 from anchorbolt.errors import TopologyError
 from anchorbolt.fault_folder import arm
 from anchorbolt.serialization import Codec
+from anchorbolt.settings import PROVIDER_CONFIG
 from anchorbolt.state_backends.base import StateProvider
 from anchorbolt.state_backends.providers import provider_from
 from anchorbolt.state_backends.serializers import PickleCodec, codec_named
@@ -22,8 +23,6 @@ from anchorbolt.topology.graph import Topology
 __all__ = ["Submission", "prepare_submission"]
 
 _log = logging.getLogger("anchorbolt.engine")
-
-_CONFIG = "topology.state.provider.config"
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,9 @@ def prepare_submission(
         buffer_tuples=settings.buffer_tuples,
         cache_entries=settings.cache_max_entries,
         pending_entries=settings.pending_max_entries,
-        key_codec=codec_named(settings.key_serializer, f"{_CONFIG}.keySerializerClass", for_keys=True),
+        key_codec=codec_named(
+            settings.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True
+        ),
         value_codec=_value_codec(settings.value_serializer),
         namespace_prefix=settings.namespace_prefix_of(topology.name),
     )
@@ -108,12 +109,12 @@ def prepare_submission(
 
 
 def _value_codec(name: str) -> Codec:
-    codec = codec_named(name, f"{_CONFIG}.valueSerializerClass", for_keys=False)
+    codec = codec_named(name, f"{PROVIDER_CONFIG}.valueSerializerClass", for_keys=False)
     if isinstance(codec, PickleCodec):
         _log.warning(
             "%s.valueSerializerClass is pickle: whoever can write to the state store can run code in the driver and in "
             "every worker. Use it only with a store that nobody else can write to, or choose msgpack, json or a "
             "Serializer of yours.",
-            _CONFIG,
+            PROVIDER_CONFIG,
         )
     return codec

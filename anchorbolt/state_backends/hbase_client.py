@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from anchorbolt.errors import ConfigError
-from anchorbolt.settings import TlsSettings
+from anchorbolt.settings import PROVIDER_CONFIG, TlsSettings
 from anchorbolt.state_backends.hbase_errors import ANSWERS, FAILURES, is_lasting, is_missing_table, translated
 from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files
 
@@ -217,7 +217,7 @@ def _tls_context(tls: TlsSettings) -> ssl.SSLContext:
         raise ConfigError(
             f"the TLS files {tls.ca}, {tls.cert}, {tls.key} cannot be used ({error}): they must "
             "be PEM, and the key without a password",
-            key="topology.state.provider.config",
+            key=PROVIDER_CONFIG,
         ) from error
     if not tls.verify:
         context.check_hostname = False

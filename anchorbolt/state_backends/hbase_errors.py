@@ -6,6 +6,7 @@ import ssl
 from typing import Any
 
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
+from anchorbolt.settings import PROVIDER_CONFIG
 
 try:
     import happybase  # noqa: F401 (it makes the module Hbase_thrift)
@@ -29,7 +30,6 @@ ANSWERS = (HBaseIOError, IllegalArgument, AlreadyExists, TApplicationException)
 FAILURES = (TException, ProtocolError, OSError, EOFError)
 """Everything that a call can raise, `ANSWERS` included. After one that is no answer, the connection must be dropped."""
 
-_KEY = "topology.state.provider.config"
 _LASTING = (
     "TableNotFoundException",
     "NoSuchColumnFamilyException",
@@ -72,13 +72,13 @@ def translated(
         return ConfigError(
             f"{server} has no table {table!r}. Create it in the HBase shell: create '{table}', '{family}'; or set "
             "createTable to true",
-            key=_KEY,
+            key=PROVIDER_CONFIG,
         )
     if "NoSuchColumnFamilyException" in text:
         return ConfigError(
             f"the table {table!r} of {server} has no column family {family!r}. Name another one in columnFamily, or "
             f"add it in the HBase shell: alter '{table}', '{family}'",
-            key=_KEY,
+            key=PROVIDER_CONFIG,
         )
     if "TableNotEnabledException" in text:
         return unavailable(
@@ -86,7 +86,8 @@ def translated(
         )
     if "AccessDeniedException" in text:
         return ConfigError(
-            f"{server} does not permit it ({text}): grant its user RW on the table {table!r}", key=_KEY
+            f"{server} does not permit it ({text}): grant its user RW on the table {table!r}",
+            key=PROVIDER_CONFIG,
         )
     if isinstance(error, IllegalArgument):
         return StateError(

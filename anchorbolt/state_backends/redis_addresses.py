@@ -19,9 +19,7 @@ from redis.retry import Retry
 from anchorbolt.secret import Secret
 from anchorbolt.settings import TlsSettings
 
-__all__ = ["CONFIG_KEY", "RedisAddress", "RedisCluster", "RedisServer"]
-
-CONFIG_KEY = "topology.state.provider.config"
+__all__ = ["RedisAddress", "RedisCluster", "RedisServer"]
 
 
 @dataclass(frozen=True)

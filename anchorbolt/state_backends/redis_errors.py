@@ -21,8 +21,9 @@ from redis.exceptions import (
 )
 
 from anchorbolt.errors import AnchorboltError, ConfigError, StateCorrupted, StateError, StateUnavailable
+from anchorbolt.settings import PROVIDER_CONFIG
 from anchorbolt.state_backends.base import START_OVER
-from anchorbolt.state_backends.redis_addresses import CONFIG_KEY, RedisAddress, RedisCluster, RedisServer
+from anchorbolt.state_backends.redis_addresses import RedisAddress, RedisCluster, RedisServer
 
 __all__ = ["REDIS_ERRORS", "is_final", "translated"]
 
@@ -56,11 +57,11 @@ def translated(address: RedisAddress, namespace: str | None, error: Exception) -
     if said(_NO_CLUSTER):
         return ConfigError(
             f"{address}: the node is a server of no cluster ({text}): set topology.state.provider to redis",
-            key=CONFIG_KEY,
+            key=PROVIDER_CONFIG,
         )
     if isinstance(error, AuthenticationError | AuthorizationError) or said("NOAUTH", "WRONGPASS"):
         return ConfigError(
-            f"{address} refused the login ({text}): check username and password", key=CONFIG_KEY
+            f"{address} refused the login ({text}): check username and password", key=PROVIDER_CONFIG
         )
     if isinstance(error, NoPermissionError) or said(
         "NOPERM", "ACL failure", "The user executing the script", "o permissions"
@@ -69,7 +70,7 @@ def translated(address: RedisAddress, namespace: str | None, error: Exception) -
         return ConfigError(
             f"{address} does not permit it to user {address.username or 'default'!r} ({text}): allow its keys and "
             f"{_COMMANDS}{more}",
-            key=CONFIG_KEY,
+            key=PROVIDER_CONFIG,
         )
     if said("WRONGTYPE", "not an integer", "Bad data", "Missing bytes"):
         return StateCorrupted(
@@ -91,11 +92,11 @@ def translated(address: RedisAddress, namespace: str | None, error: Exception) -
         if isinstance(error, MovedError | ClusterError) or said("MOVED ", "CLUSTERDOWN", "CROSSSLOT"):
             return ConfigError(
                 f"{address} is a node of a Redis Cluster ({text}): set topology.state.provider to redis-cluster",
-                key=CONFIG_KEY,
+                key=PROVIDER_CONFIG,
             )
         if said("DB index is out of range", "invalid DB index"):
             return ConfigError(
-                f"{address} has no database {address.database}: choose a lower one", key=CONFIG_KEY
+                f"{address} has no database {address.database}: choose a lower one", key=PROVIDER_CONFIG
             )
     reason = _of_server(address, error, text)
     if reason:

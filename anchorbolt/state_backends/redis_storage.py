@@ -30,6 +30,7 @@ import msgpack
 
 from anchorbolt.errors import ConfigError, StateCorrupted
 from anchorbolt.faults import FaultPoint, reach
+from anchorbolt.settings import PROVIDER_CONFIG
 from anchorbolt.state_backends import redis_scripts as scripts
 from anchorbolt.state_backends import transitions
 from anchorbolt.state_backends.base import (
@@ -237,7 +238,7 @@ class RedisStateStorage(StateStorage):
                 f"{self._connected.address} drops keys when its memory is full (maxmemory-policy "
                 f"{memory['maxmemory_policy']}), so state would be lost. Set it to noeviction: "
                 "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf.",
-                key="topology.state.provider.config",
+                key=PROVIDER_CONFIG,
             )
 
     @property

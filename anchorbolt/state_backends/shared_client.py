@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
 from anchorbolt.errors import ConfigError
-from anchorbolt.settings import TlsSettings
+from anchorbolt.settings import PROVIDER_CONFIG, TlsSettings
 
 __all__ = ["SharedClient", "check_tls_files"]
 
@@ -62,7 +62,7 @@ def check_tls_files(tls: TlsSettings | None) -> None:
         if path is not None and not os.access(path, os.R_OK):
             raise ConfigError(
                 f"the TLS file {path} cannot be read: check the path and its permissions",
-                key="topology.state.provider.config",
+                key=PROVIDER_CONFIG,
             )
 
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
-
-import hbase_artefacts
 
 from tests.crash.stores import config_of, config_of_cluster, config_of_hbase
 from tests.support.hbase_server import HBaseProgram, HBaseServer
@@ -57,10 +52,11 @@ def _redis_cluster(home: Path) -> Iterator[Mapping[str, Any]]:
 
 @contextmanager
 def _hbase(home: Path) -> Iterator[Mapping[str, Any]]:
-    jars, java_home = hbase_artefacts.cached(), hbase_artefacts.find_java()
-    if jars is None or java_home is None:
-        raise typer.BadParameter("HBase, or a Java for it, is not here; `make set-up` fetches it")
-    server = HBaseServer(HBaseProgram(jars, Path(java_home)), home / "hbase")
+    try:
+        program = HBaseProgram.installed()
+    except LookupError as missing:
+        raise typer.BadParameter(str(missing)) from missing
+    server = HBaseServer(program, home / "hbase")
     try:
         server.start()
         yield config_of_hbase(server)

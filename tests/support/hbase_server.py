@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,6 +21,10 @@ import happybase
 from Hbase_thrift import AlreadyExists
 from Hbase_thrift import IOError as HBaseIOError
 from thriftpy2.thrift import TException
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
+
+import hbase_artefacts  # (the tools are scripts, not a package)
 
 from tests.support.redis_server import HOST, free_port
 
@@ -98,6 +103,16 @@ class HBaseProgram:
 
     jars: Path
     java_home: Path
+
+    @classmethod
+    def installed(cls) -> HBaseProgram:
+        """Return what set-up fetched. Raises `LookupError` that says what is missing."""
+        jars, java_home = hbase_artefacts.cached(), hbase_artefacts.find_java()
+        if jars is None:
+            raise LookupError("the jars of HBase are not here; `make set-up` fetches them")
+        if java_home is None:
+            raise LookupError("there is no Java 17 or 21 for HBase; `make set-up` says how to install one")
+        return cls(jars, Path(java_home))
 
 
 class HBaseServer:

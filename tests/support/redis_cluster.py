@@ -102,16 +102,6 @@ class RedisCluster:
         )
         return server
 
-    def heal(self) -> None:
-        """Start again what was killed, make the first masters masters again, and wait until all is in step."""
-        for server in self._servers:
-            if not server.is_running:
-                server.start()
-        self.wait_until_in_step()
-        for master in self.masters:
-            if master not in self.current_masters():
-                self.promote(master)
-
     def promote(self, replica: RedisServer) -> None:
         """Let a replica change places with its master, nothing lost, and wait until all is in step again."""
         with replica.client() as client:
@@ -232,8 +222,7 @@ class RedisCluster:
         def served() -> bool:
             covered = 0
             for server in self.current_masters():
-                info = self._ask(server, "CLUSTER INFO")
-                if info["cluster_state"] != "ok" or int(info["cluster_slots_ok"]) != _SLOTS:
+                if not self._sees_all_slots(server):
                     return False
                 covered += sum(
                     last - first + 1
@@ -290,12 +279,15 @@ class RedisCluster:
 
     def _is_whole(self) -> bool:
         for server in self._servers:
-            info = self._ask(server, "CLUSTER INFO")
-            if info["cluster_state"] != "ok" or int(info["cluster_slots_ok"]) != _SLOTS:
+            if not self._sees_all_slots(server):
                 return False
             if any("fail" in flags or "handshake" in flags for flags in self._nodes(server).values()):
                 return False
         return all(self._is_in_step_with_master(server) for server in self._servers)
+
+    def _sees_all_slots(self, server: RedisServer) -> bool:
+        info = self._ask(server, "CLUSTER INFO")
+        return info["cluster_state"] == "ok" and int(info["cluster_slots_ok"]) == _SLOTS
 
     def _is_in_step_with_master(self, server: RedisServer) -> bool:
         role = self._ask(server, "ROLE")

@@ -19,17 +19,14 @@ _CHECKOUT = Path(__file__).resolve().parents[3]
 def hbase(work: Path) -> Iterator[Mapping[str, Any]]:
     """Master, region server and ZooKeeper in one process, and a Thrift server."""
     # The demo runs from a checkout, and HBase takes more than a few lines to start.
-    sys.path += [str(_CHECKOUT), str(_CHECKOUT / "tools")]
-    import hbase_artefacts
-
+    sys.path.append(str(_CHECKOUT))
     from tests.support.hbase_server import HBaseProgram, HBaseServer
 
-    jars, java_home = hbase_artefacts.cached(), hbase_artefacts.find_java()
-    if jars is None or java_home is None:
-        raise DemoError(
-            "HBase, or a Java 17 or 21 for it, is not here. `make demo PROVIDER=hbase` fetches it by Maven."
-        )
-    server = HBaseServer(HBaseProgram(jars, Path(java_home)), work / "hbase")
+    try:
+        program = HBaseProgram.installed()
+    except LookupError as missing:
+        raise DemoError(f"{missing}. `make demo PROVIDER=hbase` does so, too.") from missing
+    server = HBaseServer(program, work / "hbase")
     try:
         server.start()
         yield {
