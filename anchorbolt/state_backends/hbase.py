@@ -125,15 +125,14 @@ class HBaseStateProvider(StateProvider):
         """See `StateProvider.namespaces`. Reads one row, whatever the size of the namespaces."""
         if not re.fullmatch(r"[A-Za-z0-9_.:$-]*", prefix):
             return
-        client = HBaseClient.acquire(self._address)
+        table = HBaseTable(HBaseClient.acquire(self._address), None)
         try:
-            table = HBaseTable(client, None)
             names = table.columns(NAMESPACES_ROW, prefix.encode())
             # It is listed before its bookkeeping is made, which may have failed, or been deleted by hand.
             books = {name: NamespaceRows(name.decode("ascii", "replace")).books for name in names}
             found = table.read(BOOKS, list(books.values()))
         finally:
-            client.release()
+            table.close()
         for name, row in books.items():
             if row in found and transitions.is_namespace(name.decode("ascii", "replace")):
                 yield name.decode()

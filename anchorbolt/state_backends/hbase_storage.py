@@ -5,33 +5,20 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
-from anchorbolt.errors import StateCorrupted, StateError, StateUnavailable, UnsupportedValue
+from anchorbolt.errors import StateCorrupted, UnsupportedValue
 from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.state_backends import hbase_layout as layout
 from anchorbolt.state_backends import transitions
 from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, SizeLimits, StateStorage
+from anchorbolt.state_backends.hbase_books import TRIES, BooksCell, Seen, with_rules
 from anchorbolt.state_backends.hbase_client import HBaseClient
-from anchorbolt.state_backends.hbase_layout import BOOKS, DATA, NAMESPACES_ROW, Books, NamespaceRows, Staged
+from anchorbolt.state_backends.hbase_layout import DATA, Books, NamespaceRows, Staged
+from anchorbolt.state_backends.hbase_staged import StagedRows
 from anchorbolt.state_backends.hbase_table import HBaseTable
 from anchorbolt.state_backends.transitions import AttemptRecord
 
 __all__ = ["HBaseStateStorage"]
-
-_TRIES = 100
-_SWEPT_VERSIONS = 8
-_OVERLAY_BYTES = 64 << 20
-
-Items = list[tuple[bytes, bytes | None]]
-
-
-class _Seen(NamedTuple):
-    """The bookkeeping as it was read or written: what it says, its cell, and when the region server wrote that."""
-
-    books: Books
-    cell: bytes | None
-    timestamp: int
 
 
 class HBaseStateStorage(StateStorage):
@@ -42,16 +29,15 @@ class HBaseStateStorage(StateStorage):
     def __init__(self, namespace: str, client: HBaseClient, limits: SizeLimits) -> None:
         self.namespace = namespace
         self.limits = limits
-        self._client: HBaseClient | None = client
-        self._table_of_client = HBaseTable(client, namespace)
+        self._table = HBaseTable(client, namespace)
         self._rows = NamespaceRows(namespace)
+        self._cell = BooksCell(self._table, self._rows)
+        self._staged = StagedRows(self._table, self._rows)
         self._is_checked = False
-        # What an attempt staged, as far as this handle has read it: the attempt, slices read, updates, their bytes.
-        self._overlay: tuple[Staged, int, dict[bytes, bytes | None], int] | None = None
 
     def head(self) -> NamespaceHead:
         """See `StateStorage.head`."""
-        return _head(self._look().books)
+        return _head(self._cell.look().books)
 
     def claim(self) -> Fence:
         """See `StateStorage.claim`.
@@ -62,7 +48,9 @@ class HBaseStateStorage(StateStorage):
         if not self._is_checked:
             self._table.check()
             self._is_checked = True
-        claimed = self._move(lambda books: _with(books, fence=Fence(books.rules.fence.generation + 1, 0)))
+        claimed = self._cell.move(
+            lambda books: with_rules(books, fence=Fence(books.rules.fence.generation + 1, 0))
+        )
         return claimed.books.rules.fence
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
@@ -70,16 +58,16 @@ class HBaseStateStorage(StateStorage):
 
         def raised(books: Books) -> Books:
             transitions.check_fence(self.namespace, books.rules, fence)
-            return _with(books, fence=fence)
+            return with_rules(books, fence=fence)
 
-        head = _head(self._move(raised).books)
-        self._sweep()
+        head = _head(self._cell.move(raised).books)
+        self._staged.sweep(self._cell)
         return head
 
     def get_many(self, keys: Sequence[bytes], attempt: str | None = None) -> list[bytes | None]:
         """See `StateStorage.get_many`."""
-        books = self._look().books
-        found = self._updates(books, attempt, set(keys)) if attempt is not None else {}
+        books = self._cell.look().books
+        found = self._staged.updates(books, attempt, set(keys)) if attempt is not None else {}
         found.update((key, books.written[key]) for key in keys if key in books.written and key not in found)
         data = self._rows.data
         missing = [key for key in dict.fromkeys(keys) if key not in found and len(key) <= self.limits.key]
@@ -89,10 +77,10 @@ class HBaseStateStorage(StateStorage):
 
     def scan(self, attempt: str | None = None, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
         """See `StateStorage.scan`. With `attempt`, the keys of its updates, though not their values, are in memory."""
-        books = self._look().books
+        books = self._cell.look().books
         over: dict[bytes, int] = dict.fromkeys(books.written, -1)  # the slice that has the last word on a key
         if attempt is not None:
-            for number, items in enumerate(self._slices(books, attempt)):
+            for number, items in enumerate(self._staged.slices(books, attempt)):
                 over.update((key, number) for key, _ in items)
         prefix = len(self._rows.data)
         for page in self._table.scan(DATA, self._rows.data, self._rows.data_end, page_size=page_size):
@@ -102,7 +90,7 @@ class HBaseStateStorage(StateStorage):
         if shown := [(key, value) for key, value in books.written.items() if over[key] == -1]:
             yield shown
         if attempt is not None:
-            for number, items in enumerate(self._slices(books, attempt)):
+            for number, items in enumerate(self._staged.slices(books, attempt)):
                 shown = [(key, value) for key, value in items if value is not None and over[key] == number]
                 for start in range(0, len(shown), page_size):
                     yield shown[start : start + page_size]
@@ -132,7 +120,7 @@ class HBaseStateStorage(StateStorage):
                 self.namespace, books.rules, record, fence, txid, attempt, base, slice_number, items, codec
             )
 
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             seen = self._register(fence, txid, attempt, base, codec, next_record)
             staged = seen.books.attempts[attempt]
             rows = [self._rows.slice_row(attempt, staged, slice_number, part) for part in range(len(parts))]
@@ -145,12 +133,12 @@ class HBaseStateStorage(StateStorage):
                 if known is None or known.label != staged.label:
                     return books  # dropped meanwhile, and so may its rows be: once more from the start
                 attempts = {**books.attempts, attempt: replace(known, record=record or known.record)}
-                return _with(replace(books, attempts=attempts), fence=fence, codec=codec)
+                return with_rules(replace(books, attempts=attempts), fence=fence, codec=codec)
 
-            known = self._move(counted, seen).books.attempts.get(attempt)
+            known = self._cell.move(counted, seen).books.attempts.get(attempt)
             if known is not None and known.label == staged.label:
                 return Seal(known.record.slices, known.record.checksum)
-        raise self._contended()
+        raise self._cell.contended()
 
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
         """See `StateStorage.seal`."""
@@ -159,9 +147,9 @@ class HBaseStateStorage(StateStorage):
             record = books.visible().get(attempt)
             closed = transitions.sealed_record(self.namespace, books.rules, record, fence, attempt, seal)
             attempts = {**books.attempts, attempt: replace(books.attempts[attempt], record=closed)}
-            return _with(replace(books, attempts=attempts), fence=fence)
+            return with_rules(replace(books, attempts=attempts), fence=fence)
 
-        self._move(sealed)
+        self._cell.move(sealed)
 
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
         """See `StateStorage.commit`."""
@@ -171,16 +159,20 @@ class HBaseStateStorage(StateStorage):
             return transitions.check_commit(self.namespace, books.rules, record, fence, txid, attempt)
 
         def promoted(books: Books) -> Books:
-            return _with(books, fence=fence, promoted=attempt) if check(books) else _with(books, fence=fence)
+            return (
+                with_rules(books, fence=fence, promoted=attempt)
+                if check(books)
+                else with_rules(books, fence=fence)
+            )
 
-        seen = self._move(promoted)
+        seen = self._cell.move(promoted)
         if seen.books.rules.promoted != attempt:
             return
         try:
             seen = self._apply(seen, fence, txid, attempt, check)
         except StateCorrupted:
             # Somebody else may have finished, and removed what was read here.
-            if check(self._look().books):
+            if check(self._cell.look().books):
                 raise
             return
 
@@ -188,19 +180,19 @@ class HBaseStateStorage(StateStorage):
             if not check(books):
                 return books
             done = replace(books, attempts={}, version=books.version + 1, applied=0)
-            return _with(done, fence=fence, committed=txid, winner=attempt, promoted="")
+            return with_rules(done, fence=fence, committed=txid, winner=attempt, promoted="")
 
         dropped = seen.books.attempts
-        self._move(finished, seen)
-        self._remove(dropped, seen.books.epoch)
+        self._cell.move(finished, seen)
+        self._staged.remove(dropped, seen.books.epoch)
 
     def _apply(
-        self, seen: _Seen, fence: Fence, txid: int, attempt: str, check: Callable[[Books], bool]
-    ) -> _Seen:
+        self, seen: Seen, fence: Fence, txid: int, attempt: str, check: Callable[[Books], bool]
+    ) -> Seen:
         """Write what the promoted attempt staged, from where the bookkeeping says that it was left off."""
         books, data = seen.books, self._rows.data
         first = books.epoch + (books.version + 1) * layout.VERSION_STEP
-        for number, items in enumerate(self._groups(books, attempt), books.applied):
+        for number, items in enumerate(self._staged.groups(books, attempt), books.applied):
             cells = ((data + key, layout.stored(value)) for key, value in items.items())
             self._table.put(DATA, cells, first + number)
 
@@ -208,9 +200,9 @@ class HBaseStateStorage(StateStorage):
                 if not check(books) or books.applied > number:
                     return books  # somebody else was faster
                 written = {key: value for key, value in books.written.items() if key not in items}
-                return _with(replace(books, applied=number + 1, written=written), fence=fence)
+                return with_rules(replace(books, applied=number + 1, written=written), fence=fence)
 
-            seen = self._move(counted, seen)
+            seen = self._cell.move(counted, seen)
             if seen.books.rules.promoted != attempt:
                 break
             reach(FaultPoint.SLICE_APPLIED, txid=txid)
@@ -226,10 +218,10 @@ class HBaseStateStorage(StateStorage):
             transitions.check_rollback(self.namespace, books.rules, fence)
             visible = len(books.visible())
             dropped.update(books.attempts)
-            return _with(replace(books, attempts={}), fence=fence)
+            return with_rules(replace(books, attempts={}), fence=fence)
 
-        seen = self._move(rolled_back)
-        self._remove(dropped, seen.books.epoch)
+        seen = self._cell.move(rolled_back)
+        self._staged.remove(dropped, seen.books.epoch)
         return visible
 
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
@@ -248,63 +240,14 @@ class HBaseStateStorage(StateStorage):
                     f"{self.namespace}: {size} bytes are to be written, and HBase takes {self.limits.value} in one "
                     f"cell. {self.limits.advice}."
                 )
-            return _with(replace(books, written=entries), fence=fence, codec=codec)
+            return with_rules(replace(books, written=entries), fence=fence, codec=codec)
 
-        self._move(written)
+        self._cell.move(written)
 
     def close(self) -> None:
         """See `StateStorage.close`."""
-        client, self._client = self._client, None
-        self._overlay = None
-        if client is not None:
-            client.release()
-
-    @property
-    def _table(self) -> HBaseTable:
-        if self._client is None:
-            raise ValueError(f"the storage of {self.namespace} is closed")
-        return self._table_of_client
-
-    def _look(self) -> _Seen:
-        """Read the bookkeeping."""
-        cell = self._table.read(BOOKS, [self._rows.books]).get(self._rows.books)
-        if cell is None:
-            return _Seen(Books(), None, 0)
-        return _Seen(layout.unpacked_books(self.namespace, cell.value), cell.value, cell.timestamp)
-
-    def _move(
-        self, change: Callable[[Books], Books], seen: _Seen | None = None, *, create: bool = False
-    ) -> _Seen:
-        """Replace the bookkeeping by what `change` makes of it, atomically, and return the new one.
-
-        `change` raises what the rules say, or returns the same where nothing is to be done; it is called again where
-        somebody else was faster. Where `seen` is given, the bookkeeping is read only if it has moved since; with
-        `create`, it is written for a new namespace even if it says nothing yet.
-        """
-        is_fresh = seen is None
-        seen = seen or self._look()
-        for _ in range(_TRIES):
-            try:
-                books = change(seen.books)
-            except StateError:
-                if is_fresh:
-                    raise
-                books = seen.books
-            if books == seen.books and not (create and seen.cell is None):
-                if is_fresh:
-                    return seen
-                seen, is_fresh = self._look(), True
-                continue
-            cell = layout.packed_books(books)
-            if seen.cell is None:
-                self._table.put(self._rows.name, [(NAMESPACES_ROW, b"")], None)
-            if self._table.check_and_put(BOOKS, self._rows.books, seen.cell, cell):
-                return _Seen(books, cell, 0)
-            seen, is_fresh = self._look(), True
-            # The connection broke, the call was repeated, and it was the first one that did it.
-            if seen.cell == cell:
-                return seen
-        raise self._contended()
+        self._staged.forget()
+        self._table.close()
 
     def _register(
         self,
@@ -314,13 +257,13 @@ class HBaseStateStorage(StateStorage):
         base: int,
         codec: str,
         next_record: Callable[[Books], AttemptRecord | None],
-    ) -> _Seen:
+    ) -> Seen:
         """Put an attempt into the bookkeeping before anything of it is written; drop those it is to drop."""
-        seen = self._look()
+        seen = self._cell.look()
         next_record(seen.books)
         if seen.cell is None:
-            self._move(lambda books: books, seen, create=True)
-            seen = self._look()
+            self._cell.move(lambda books: books, seen, create=True)
+            seen = self._cell.look()
         epoch = seen.books.epoch or seen.timestamp
         dropped: dict[str, Staged] = {}
 
@@ -334,88 +277,13 @@ class HBaseStateStorage(StateStorage):
             kept = {each: known for each, known in books.attempts.items() if known.record.fence >= fence}
             dropped.update((each, known) for each, known in books.attempts.items() if each not in kept)
             attempts = {**kept, attempt: new}
-            return _with(
+            return with_rules(
                 replace(books, attempts=attempts, epoch=books.epoch or epoch), fence=fence, codec=codec
             )
 
-        seen = self._move(registered, seen)
-        self._remove(dropped, seen.books.epoch)
+        seen = self._cell.move(registered, seen)
+        self._staged.remove(dropped, seen.books.epoch)
         return seen
-
-    def _remove(self, dropped: Mapping[str, Staged], epoch: int) -> None:
-        """Remove the rows of attempts that are no longer in the bookkeeping."""
-        for attempt, staged in dropped.items():
-            for rows in self._names(*self._rows.staged(attempt, staged)):
-                self._table.delete(DATA, rows, epoch)
-
-    def _sweep(self) -> None:
-        """Remove what was left behind lately by attempts that are not in the bookkeeping.
-
-        Rows are listed before the bookkeeping is read: a row's attempt was in it before the row was written.
-        """
-        version = max(0, self._look().books.version - _SWEPT_VERSIONS)
-        rows = [row for page in self._names(*self._rows.all_staged(version)) for row in page]
-        if rows:
-            books = self._look().books
-            known = self._rows.attempt_rows(books.attempts)
-            left = [row for row in rows if self._rows.of_attempt(row) not in known]
-            self._table.delete(DATA, left, books.epoch)
-
-    def _names(self, start: bytes, stop: bytes) -> Iterator[list[bytes]]:
-        for page in self._table.scan(DATA, start, stop, filtered="KeyOnlyFilter()"):
-            yield [row for row, _ in page]
-
-    def _groups(self, books: Books, attempt: str) -> Iterator[dict[bytes, bytes | None]]:
-        """Yield the updates of a promoted attempt in at most `VERSION_STEP` groups, from the first not applied."""
-        staged = books.attempts[attempt]
-        slices = staged.record.slices
-        size = -(-slices // layout.VERSION_STEP)
-        group: dict[bytes, bytes | None] = {}
-        first = books.applied * size
-        for number, items in enumerate(self._read_slices(attempt, staged, first), first + 1):
-            group.update(items)
-            if number % size == 0 or number == slices:
-                yield group
-                group = {}
-
-    def _read_slices(self, attempt: str, staged: Staged, first: int) -> Iterator[Items]:
-        start, stop = self._rows.staged(attempt, staged, first)
-        pages = self._table.scan(DATA, start, stop)
-        return layout.read_slices(self.namespace, pages, first, staged.record.slices)
-
-    def _slices(self, books: Books, attempt: str) -> Iterator[Items]:
-        """Yield what `attempt` staged, if there is such an attempt."""
-        if attempt in books.visible():
-            yield from self._read_slices(attempt, books.attempts[attempt], 0)
-
-    def _updates(self, books: Books, attempt: str, wanted: set[bytes]) -> dict[bytes, bytes | None]:
-        """Return what `attempt` staged for those of the `wanted` keys for which it did.
-
-        All of its updates are kept in memory as long as they are few; else they are read again for each call.
-        """
-        if attempt not in books.visible():
-            return {}
-        staged = books.attempts[attempt]
-        first, size = 0, 0
-        updates: dict[bytes, bytes | None] = {}
-        if self._overlay is not None and self._overlay[0].label == staged.label:
-            _, first, updates, size = self._overlay
-        self._overlay = None
-        if size <= _OVERLAY_BYTES:
-            for items in self._read_slices(attempt, staged, first):
-                updates.update(items)
-                size += sum(len(key) + len(value or b"") for key, value in items)
-                first += 1
-                if size > _OVERLAY_BYTES:
-                    updates = {}
-                    break
-            self._overlay = (staged, first, updates, size)
-        if size <= _OVERLAY_BYTES:
-            return {key: updates[key] for key in wanted if key in updates}
-        found: dict[bytes, bytes | None] = {}
-        for items in self._read_slices(attempt, staged, 0):
-            found.update((key, value) for key, value in items if key in wanted)
-        return found
 
     def _refuse_large(self, items: Sequence[tuple[bytes, bytes | None]]) -> None:
         for key, value in items:
@@ -425,20 +293,6 @@ class HBaseStateStorage(StateStorage):
                     f"HBase takes {self.limits.key} and {self.limits.value}. {self.limits.advice}."
                 )
 
-    def _contended(self) -> StateUnavailable:
-        return StateUnavailable(
-            f"{self.namespace}: its bookkeeping was changed by others {_TRIES} times before this call could: stop all "
-            "drivers of this topology but one",
-            namespace=self.namespace,
-        )
-
 
 def _head(books: Books) -> NamespaceHead:
     return transitions.head_of(books.rules, books.visible())
-
-
-def _with(books: Books, **changes: object) -> Books:
-    """Return the bookkeeping with other rules; a codec that is there already is kept."""
-    if books.rules.codec:
-        changes.pop("codec", None)
-    return replace(books, rules=replace(books.rules, **changes))  # type: ignore[arg-type]

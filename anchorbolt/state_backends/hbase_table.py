@@ -6,10 +6,10 @@ cell is larger. Everything here may be repeated; timestamps come from the caller
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from anchorbolt.errors import ConfigError
 from anchorbolt.state_backends.hbase_client import HBaseClient
@@ -28,6 +28,8 @@ _OVERHEAD = 64  # bytes of a message for each row, at most
 _PAGE_BYTES = 4 << 20
 _FOREVER = 2**31 - 1
 
+_T = TypeVar("_T")
+
 
 class Cell(NamedTuple):
     """A cell's value and its timestamp."""
@@ -40,8 +42,10 @@ class HBaseTable:
     """One column family of one table, used for one namespace. Errors are `HBaseClient.run`'s."""
 
     def __init__(self, client: HBaseClient, namespace: str | None) -> None:
-        self._client = client
+        """Use `client`, one that was acquired for this table, until `close`."""
+        self._client: HBaseClient | None = client
         self._namespace = namespace
+        self._address = client.address
         self._table = client.address.table.encode()
         self._family = client.address.column_family.encode()
         self._rows_read = _FIRST_ROWS  # of the next message; as many as are 4 MiB, going by those that came
@@ -52,12 +56,12 @@ class HBaseTable:
         Raises:
             ConfigError: It has no such column family, or one that drops cells by their age.
         """
-        families = self._client.run(self._namespace, lambda client: client.getColumnDescriptors(self._table))
+        families = self._run(lambda client: client.getColumnDescriptors(self._table))
         family = families.get(self._family + b":")
         table, name = self._table.decode(), self._family.decode()
         if family is None:
             raise ConfigError(
-                f"the table {table!r} of {self._client.address} has no column family {name!r}. Name another one in "
+                f"the table {table!r} of {self._address} has no column family {name!r}. Name another one in "
                 f"columnFamily, or add it in the HBase shell: alter '{table}', '{name}'",
                 key="columnFamily",
             )
@@ -77,7 +81,7 @@ class HBaseTable:
             asked = self._rows_read
             some = next(_messages(((row, len(row)) for row in rows[first : first + asked]), asked))
             size = 0
-            for result in self._client.run(self._namespace, partial(_get_rows, self._table, some, name)):
+            for result in self._run(partial(_get_rows, self._table, some, name)):
                 cell = result.columns.get(name)
                 if cell is not None:
                     found[result.row] = Cell(cell.value, cell.timestamp)
@@ -116,9 +120,7 @@ class HBaseTable:
         """
         name = self._name(column)
         mutation = Mutation(isDelete=False, column=name, value=value, writeToWAL=True)
-        done = self._client.run(
-            self._namespace, lambda client: client.checkAndPut(self._table, row, name, expected, mutation, {})
-        )
+        done = self._run(lambda client: client.checkAndPut(self._table, row, name, expected, mutation, {}))
         return bool(done)
 
     def scan(
@@ -150,7 +152,18 @@ class HBaseTable:
             with _Closing(client, scanner):
                 return [name for result in client.scannerGetList(scanner, 1) for name in result.columns]
 
-        return [name.partition(b":")[2] for name in self._client.run(self._namespace, read)]
+        return [name.partition(b":")[2] for name in self._run(read)]
+
+    def close(self) -> None:
+        """Let go of the client. The table is not used again; may be called twice."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.release()
+
+    def _run(self, call: Callable[[Any], _T]) -> _T:
+        if self._client is None:
+            raise ValueError(f"the storage of {self._namespace} is closed")
+        return self._client.run(self._namespace, call)
 
     def _page(
         self, name: bytes, start: bytes, stop: bytes, page_size: int, filtered: str | None
@@ -176,11 +189,11 @@ class HBaseTable:
                         return page, False
             return page, True
 
-        return self._client.run(self._namespace, read)
+        return self._run(read)
 
     def _mutate(self, mutations: Iterable[tuple[Any, int]], timestamp: int | None) -> None:
         for some in _messages(mutations, _ROWS_PUT):
-            self._client.run(self._namespace, partial(_mutate_rows, self._table, some, timestamp))
+            self._run(partial(_mutate_rows, self._table, some, timestamp))
 
     def _name(self, column: bytes) -> bytes:
         return self._family + b":" + column

@@ -87,7 +87,7 @@ def rows(table: happybase.Table, ns: str) -> dict[str, bytes]:
 @contextmanager
 def broken(storage: StateStorage, name: str, after: int) -> Iterator[None]:
     """Let the connection break at a call on the table, after so many of them."""
-    connected = vars(storage)["_table_of_client"]
+    connected = vars(storage)["_table"]
     call = getattr(connected, name)
     left = [after]
 
@@ -204,7 +204,7 @@ def test_a_transaction_whose_bookkeeping_could_not_be_moved_is_repeated(
 
 
 def test_a_check_and_put_that_was_sent_twice_counts_once(storage: StateStorage) -> None:
-    connected = vars(storage)["_table_of_client"]
+    connected = vars(storage)["_table"]
     check_and_put = connected.check_and_put
 
     def sent_twice(*arguments: Any) -> bool:
@@ -247,7 +247,7 @@ def test_replies_that_are_lost_after_the_server_did_what_it_was_asked_change_not
 
 def fall_asleep_at_put(storage: StateStorage) -> Callable[[], None]:
     """Let the cells of a commit not reach the server until what is returned is called."""
-    connected = vars(storage)["_table_of_client"]
+    connected = vars(storage)["_table"]
     put, messages = connected.put, []
 
     def keep(column: bytes, cells: Any, timestamp: int) -> None:
@@ -307,7 +307,7 @@ def test_a_driver_that_lags_behind_another_one_in_the_same_commit_is_told_that_i
 ) -> None:
     with closing(hbase_provider.open(ns)) as slow, closing(hbase_provider.open(ns)) as fast:
         attempt = staged(fast, *sliced(UPDATES))
-        connected = vars(slow)["_table_of_client"]
+        connected = vars(slow)["_table"]
         scan = connected.scan
 
         def overtaken(*arguments: Any, **options: Any) -> Any:
@@ -372,7 +372,7 @@ def test_reads_under_a_large_attempt_need_no_memory_for_it(
     keys = [*OLD, *UPDATES]
     expected = [NEW.get(key) for key in keys]
     assert storage.get_many(keys, attempt) == expected
-    monkeypatch.setattr("anchorbolt.state_backends.hbase_storage._OVERLAY_BYTES", 1000)
+    monkeypatch.setattr("anchorbolt.state_backends.hbase_staged._OVERLAY_BYTES", 1000)
     vars(storage)["_overlay"] = None
     for _ in range(2):
         assert storage.get_many(keys, attempt) == expected
@@ -483,7 +483,7 @@ def test_storages_of_a_process_share_connections_and_the_last_one_closes_them(
     storages = [hbase_provider.open(f"{ns}{number}") for number in range(20)]
     for storage in storages:
         storage.claim()
-    client = vars(storages[0])["_client"]
+    client = vars(storages[0])["_table"]._client
     [connection] = client._idle
     for storage in storages[:-1]:
         storage.close()

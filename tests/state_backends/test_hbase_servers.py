@@ -175,7 +175,7 @@ def test_a_connection_that_the_server_closed_because_it_was_idle_is_replaced_uns
 ) -> None:
     with closing(provider_of(server).open(new_namespace())) as storage:
         committed(storage, [(b"a", b"1")])
-        [connection] = vars(storage)["_client"]._idle
+        [connection] = vars(storage)["_table"]._client._idle
         closed, _, _ = select.select([connection.socket.sock], [], [], PATIENCE_SECONDS)
         assert closed, "the server has not closed the connection"
         assert storage.get_many([b"a"]) == [b"1"]
