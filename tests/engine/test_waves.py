@@ -328,6 +328,20 @@ def test_a_task_that_reports_twice_fails_the_round(monkeypatch: pytest.MonkeyPat
         handle.await_termination(30)
 
 
+def test_a_task_that_saw_another_attempt_than_won_fails_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_round = _LocalRunner.run_round
+
+    def seen_otherwise(self: _LocalRunner, wave: Wave) -> Any:
+        *reports, last = run_round(self, wave)
+        assert last.seen
+        return [*reports, replace(last, seen=dict.fromkeys(last.seen, "f" * 32))]
+
+    monkeypatch.setattr(_LocalRunner, "run_round", seen_otherwise)
+    handle = LocalCluster().submit(word_count(feeder(["a"])), {"topology.max.batch.retries": 0})
+    with pytest.raises(WaveFailed, match="saw other attempts"):
+        handle.await_termination(30)
+
+
 def test_each_round_of_a_wave_has_a_higher_fence_than_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
     fences: list[Fence] = []
     stage = MemoryStateStorage.stage

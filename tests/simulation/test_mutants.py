@@ -7,7 +7,8 @@ import pytest
 from tests.simulation.mutants import MUTANTS, Mutant, judge, mutated
 from tests.simulation.simulate import run_choices, run_seed, shrink
 
-SEEDS = 600
+SEEDS = 150
+"""Simulated before the model tests, which take as long and catch what shows in few schedules."""
 
 
 def test_each_mutant_is_a_program() -> None:
