@@ -37,6 +37,11 @@ _INNER_MODELS: dict[str, type[BaseModel]] = {
     f"{PROVIDER_CONFIG}.thriftConfig.tls": TlsConfig,
 }
 _M = TypeVar("_M", bound=BaseModel)
+_SASL = ("sasl", "kerberos", "keytab", "principal")
+_NO_SASL = (
+    "SASL and Kerberos are not supported: let the Thrift server log in to HBase, and secure the way to it by "
+    "thriftConfig.tls and the network."
+)
 _MISSPELT = 0.9
 """How alike a key of the author's own and a known one may not be, as `difflib` measures it."""
 
@@ -124,19 +129,23 @@ def _translated(error: ValidationError, model: type[BaseModel], prefix: str) -> 
     first = error.errors(include_url=False, include_context=False)[0]
     path = [str(part) for part in first["loc"]]
     key = prefix + ".".join(path)
-    model = _INNER_MODELS.get(key.rpartition(".")[0], model)
+    above = key.rpartition(".")[0].removesuffix(".nodes")  # an item of a list is described where the list is
+    model = _INNER_MODELS.get(above, model)
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
     if first["type"] == "extra_forbidden":
+        if any(word in key.rpartition(PROVIDER_CONFIG)[2].lower() for word in _SASL):
+            return ConfigError(f"unknown configuration key {key!r}. {_NO_SASL}", key=key)
         known = [f"{key.rpartition('.')[0]}.{name}" for name in fields]
         return _unknown(key, known, f"Known here are: {', '.join(fields)}.")
-    field = fields.get(path[-1]) or fields.get(key)
-    description = field.description if field is not None else "a mapping with strings as keys"
+    described = [fields[part] for part in (key, *reversed(path)) if part in fields]
+    description = described[0].description if described else "a mapping with strings as keys"
     return ConfigError(f"{key} is {_shown(key, first['input'])}, but must be {description}.", key=key)
 
 
 def _shown(key: str, value: Any) -> str:
-    """Show a value, or only its type where it is, or could hold, a password, such as a URL in place of a mapping."""
-    hidden = is_password(key) or (key in _INNER_MODELS and isinstance(value, str))
+    """Show a value, or only its type where it is, or could hold, a password, such as a URL in place of a host."""
+    could_hold = isinstance(value, str) and (key in _INNER_MODELS or "@" in value)
+    hidden = is_password(key) or could_hold
     if hidden or not (value is None or isinstance(value, (bool, int, float, str))):
         return f"of type {type(value).__name__}"
     text = repr(value)

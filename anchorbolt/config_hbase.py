@@ -21,7 +21,10 @@ _SECURITY = (
     *("hbase.security.*", "hadoop.security.*", "hbase.rpc.protection", "hadoop.rpc.protection"),
     *("hbase.rpc.ssl.*", "hbase.client.netty.tls.*", "*.tls.*", "*.ssl.*"),
     *("storm.keytab.file", "storm.kerberos.principal", "*.keytab.*", "*.keytab", "*kerberos*"),
+    *("hbase.thrift.security.*", "*.sasl.*"),
 )
+_AUTO_CREDENTIALS = "topology.auto-credentials"
+_CREDENTIALS_KEYS = "hbaseCredentialsConfigKeys"
 _NO_SECURITY = frozenset({"", "simple", "authentication", "false", "none"})
 """Values by which these settings ask for nothing; `authentication` is the weakest `hbase.rpc.protection`."""
 
@@ -34,9 +37,10 @@ def hbase_settings(inner: ProviderConfig, source: Mapping[str, Any]) -> HBaseSet
         source: The whole configuration, as given, in which `hbaseConfigKey` names a key.
 
     Raises:
-        ConfigError: Table or column family are missing, or `hbaseConfigKey` names no mapping, or one that asks for
-            security.
+        ConfigError: Table or column family are missing, `hbaseConfigKey` names no mapping, or Storm's settings of HBase
+            ask for security.
     """
+    _look_around(source)
     if inner.hbaseConfigKey is not None:
         _look_through(inner.hbaseConfigKey, source)
     thrift = inner.thriftConfig
@@ -74,11 +78,30 @@ def _look_through(name: str, source: Mapping[str, Any]) -> None:
             key=key,
         )
     for setting, value in settings.items():
-        asked = str(value).strip().lower() not in _NO_SECURITY
-        if asked and any(fnmatchcase(str(setting).lower(), pattern) for pattern in _SECURITY):
-            raise ConfigError(
-                f"{name}.{setting} asks for security on the way from the client to HBase, which here goes by a Thrift "
-                "server, and without SASL or Kerberos. Secure that way by thriftConfig.tls and the network, let the "
-                f"Thrift server log in to HBase, and remove {setting}.",
-                key=f"{name}.{setting}",
-            )
+        if _asks_for_security(setting, value):
+            raise _insecure(f"{name}.{setting}")
+
+
+def _look_around(source: Mapping[str, Any]) -> None:
+    """Look at what Storm has for a secured HBase beside the provider's configuration."""
+    for key, value in source.items():
+        if key == _AUTO_CREDENTIALS:
+            asks = "hbase" in str(value).lower()  # names of classes, such as Storm's AutoHBase
+        else:
+            asks = key == _CREDENTIALS_KEYS or (key.startswith("hbase.") and _asks_for_security(key, value))
+        if asks and value:
+            raise _insecure(key)
+
+
+def _asks_for_security(setting: object, value: object) -> bool:
+    asked = str(value).strip().lower() not in _NO_SECURITY
+    return asked and any(fnmatchcase(str(setting).lower(), pattern) for pattern in _SECURITY)
+
+
+def _insecure(key: str) -> ConfigError:
+    return ConfigError(
+        f"{key} asks for security on the way from the client to HBase, which here goes by a Thrift server, and without "
+        "SASL or Kerberos. Secure that way by thriftConfig.tls and the network, let the Thrift server log in to HBase, "
+        f"and remove {key}.",
+        key=key,
+    )

@@ -32,7 +32,9 @@ STORM_PROVIDERS = {
 """Storm's Java class names, and which provider takes their place."""
 
 _Name = Annotated[str, StringConstraints(min_length=1)]
-_Node = Annotated[str, StringConstraints(pattern=r"^.+:[0-9]{1,5}$")]
+# No URL: the password that it can hold would be shown wherever the host is.
+_Host = Annotated[str, StringConstraints(pattern=r"^[^@/\s]+$")]
+_Node = Annotated[str, StringConstraints(pattern=r"^[^@/\s]+:[0-9]{1,5}$")]
 _Count = Annotated[int, Field(ge=1)]
 _STORM_SERIALIZER = "org.apache.storm.state.DefaultStateSerializer"
 
@@ -85,7 +87,7 @@ class RedisLogin(Keys):
 class JedisPoolConfig(RedisLogin):
     """Below `jedisPoolConfig`."""
 
-    host: _Name = Field(default="localhost", description="the name or address of the server")
+    host: _Host = Field(default="localhost", description="the name or address of the server, not a URL")
     port: Annotated[int, Field(ge=1, le=65535)] = Field(
         default=6379, description="a TCP port, from 1 to 65535"
     )
@@ -108,7 +110,9 @@ class JedisClusterConfig(RedisLogin):
 class HBaseThriftConfig(Keys):
     """Below `thriftConfig`."""
 
-    host: _Name = Field(default="localhost", description="the name or address of the Thrift server")
+    host: _Host = Field(
+        default="localhost", description="the name or address of the Thrift server, not a URL"
+    )
     port: Annotated[int, Field(ge=1, le=65535)] = Field(
         default=9090, description="a TCP port, from 1 to 65535"
     )

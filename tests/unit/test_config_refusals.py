@@ -16,6 +16,7 @@ CONFIG = "topology.state.provider.config"
 JEDIS = f"{CONFIG}.jedisPoolConfig"
 CLUSTER = f"{CONFIG}.jedisClusterConfig"
 PASSWORD = "hunter2-never-shown"
+URL = f"redis://me:{PASSWORD}@store:6379"
 
 
 def refusal(conf: dict[Any, Any] | None = None, **more: Any) -> ConfigError:
@@ -177,7 +178,9 @@ def test_provider_that_does_not_exist() -> None:
         ({"tableName": "t", "columnFamily": "f", "hbaseConfigKey": "window"}, "'window' is of type int"),
         ({"thriftConfig": {"transprt": "framed"}}, f"Did you mean '{CONFIG}.thriftConfig.transport'?"),
         ({"thriftConfig": {"transport": "http"}}, "must be buffered or framed"),
-        ({"thriftConfig": {"sasl": True}}, f"unknown configuration key '{CONFIG}.thriftConfig.sasl'"),
+        ({"thriftConfig": {"sasl": True}}, "SASL and Kerberos are not supported"),
+        ({"thriftConfig": {"kerberosPrincipal": "hbase@REALM"}}, "SASL and Kerberos are not supported"),
+        ({"kerberos": {"keytab": "/etc/k"}}, "SASL and Kerberos are not supported"),
         ({"thriftConfig": {"tls": {"key": "k"}}, "tableName": "t", "columnFamily": "f"}, "cert is not"),
     ],
 )
@@ -196,6 +199,8 @@ def test_hbase_needs_a_table_and_a_family_and_its_keys_are_checked(inner: dict[s
         ("hbase.rpc.protection", "privacy"),
         ("hbase.master.kerberos.principal", "hbase/_HOST@REALM"),
         ("hbase.client.netty.tls.enabled", True),
+        ("hbase.thrift.security.qop", "auth-conf"),
+        ("zookeeper.sasl.client", "true"),
     ],
 )
 def test_a_security_setting_of_storms_hbase_is_refused_rather_than_ignored(
@@ -205,6 +210,30 @@ def test_a_security_setting_of_storms_hbase_is_refused_rather_than_ignored(
     conf = {"topology.state.provider": "hbase", CONFIG: inner, "hbase.conf": {setting: value}}
     error = refusal(conf)
     assert error.message.startswith(f"hbase.conf.{setting} asks for security")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("topology.auto-credentials", ["org.apache.storm.hbase.security.AutoHBase"]),
+        ("hbaseCredentialsConfigKeys", ["hbase.conf"]),
+        ("hbase.keytab.file", "/etc/hbase.keytab"),
+        ("hbase.kerberos.principal", "hbase@REALM"),
+    ],
+)
+def test_a_security_setting_of_storms_hbase_beside_the_providers_is_refused_as_well(
+    setting: str, value: object
+) -> None:
+    inner = {"tableName": "t", "columnFamily": "f"}
+    error = refusal({"topology.state.provider": "hbase", CONFIG: inner, setting: value})
+    assert error.message.startswith(f"{setting} asks for security")
+    assert load_conf({"topology.state.provider": "redis", setting: value})[setting] == value
+
+
+def test_credentials_for_something_else_than_hbase_are_not_ours() -> None:
+    inner = {"tableName": "t", "columnFamily": "f"}
+    others = {"topology.auto-credentials": ["org.apache.storm.hdfs.security.AutoHDFS"]}
+    assert load_conf({"topology.state.provider": "hbase", CONFIG: inner, **others}).settings.provider.hbase
 
 
 @pytest.mark.parametrize("interval", [30_000, 30_001])
@@ -300,6 +329,26 @@ def test_password_that_is_broken_json_is_not_shown() -> None:
     refusal({CONFIG: {"jedisClusterConfig": {"password": PASSWORD, "nodes": ["x"]}}})
     refusal({CONFIG: {"jedisPoolConfig": {"password": PASSWORD, "port": "x"}}})
     refusal({CONFIG: {"jedisPoolConfig": {"passwrd": PASSWORD}}})
+
+
+@pytest.mark.parametrize(
+    ("inner", "key", "part"),
+    [
+        ({"jedisPoolConfig": {"host": URL}}, f"{JEDIS}.host", "name or address of the server"),
+        ({"jedisPoolConfig": {"host": f"me:{PASSWORD}@store"}}, f"{JEDIS}.host", "name or address"),
+        ({"jedisClusterConfig": {"nodes": [URL]}}, f"{CLUSTER}.nodes.0", "each as host:port"),
+        ({"jedisClusterConfig": {"nodes": ["a:1", f"{URL}/0"]}}, f"{CLUSTER}.nodes.1", "each as host:port"),
+        ({"jedisClusterConfig": {"nodes": URL}}, f"{CLUSTER}.nodes", "each as host:port"),
+        ({"thriftConfig": {"host": URL}}, f"{CONFIG}.thriftConfig.host", "name or address of the Thrift"),
+    ],
+)
+def test_a_url_in_place_of_a_host_is_refused_and_the_password_in_it_not_shown(
+    inner: dict[str, Any], key: str, part: str
+) -> None:
+    error = refusal({"topology.state.provider": "redis", CONFIG: inner})
+    assert error.key == key
+    assert error.message.startswith(f"{key} is of type ")
+    assert part in error.message
 
 
 def test_password_is_in_no_repr_and_not_in_what_bolts_see() -> None:
