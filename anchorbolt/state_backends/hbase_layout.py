@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -16,6 +17,7 @@ import msgpack
 
 from anchorbolt.errors import StateCorrupted
 from anchorbolt.state_backends.base import START_OVER, Fence
+from anchorbolt.state_backends.staged_items import unpacked_flat
 from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
 
 __all__ = [
@@ -49,6 +51,7 @@ VERSION_STEP = 64
 """Timestamps that one commit has: each of up to so many groups of slices has its own."""
 
 _FORMAT = 1
+_LARGEST = 1 << 52  # of the numbers that timestamps are made from
 _PART_BYTES = 800_000
 _ATTEMPT = re.compile(r"[0-9a-f]{32}")
 _LABEL = re.compile(r"[0-9a-f]{8}")
@@ -187,7 +190,7 @@ def unpacked_books(namespace: str, cell: bytes | None) -> Books:
                 all(isinstance(text, str) for text in texts)
                 and all(isinstance(part, bytes) for part in pairs)
             )
-            and (isinstance(nonce, bytes) and min(version, epoch, applied) >= 0)
+            and (isinstance(nonce, bytes) and all(0 <= part < _LARGEST for part in (version, epoch, applied)))
             and (not promoted or promoted in known)
         ):
             rules = Bookkeeping(Fence(*fence), committed, winner, codec, promoted)
@@ -280,8 +283,8 @@ def _slice(namespace: str, number: int, parts: list[bytes]) -> list[tuple[bytes,
     whole = b"".join(parts)
     packed = whole[12 : 12 + int.from_bytes(whole[:8], "big")]
     if len(whole) >= 12 and crc32(packed) == int.from_bytes(whole[8:12], "big"):
-        flat = iter(msgpack.unpackb(packed, use_list=True))
-        return list(zip(flat, flat, strict=True))
+        with suppress(ValueError):
+            return unpacked_flat(packed)
     raise _corrupted(namespace, f"slice {number} of a staged attempt")
 
 

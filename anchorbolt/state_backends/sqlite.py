@@ -28,6 +28,7 @@ from anchorbolt.state_backends.base import (
 )
 from anchorbolt.state_backends.file_systems import network_file_system
 from anchorbolt.state_backends.sqlite_files import SqliteFile
+from anchorbolt.state_backends.staged_items import unpacked_pairs
 from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
 
 __all__ = ["SqliteStateProvider"]
@@ -310,7 +311,11 @@ class SqliteStateStorage(StateStorage):
         for number, checksum, packed in rows:
             if number != expected or not isinstance(packed, bytes) or crc32(packed) != checksum:
                 raise self._file.corrupted(f"slice {expected} of attempt {attempt} is damaged or missing")
-            yield msgpack.unpackb(packed, use_list=False)
+            try:
+                items = unpacked_pairs(packed)
+            except ValueError as error:
+                raise self._file.corrupted(f"slice {expected} of attempt {attempt} has {error}") from error
+            yield items
             expected += 1
         if expected != record.slices:
             raise self._file.corrupted(f"slice {expected} of attempt {attempt} is missing")

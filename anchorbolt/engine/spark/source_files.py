@@ -111,6 +111,6 @@ def _object(line: bytes) -> dict[str, Any]:
     """Decode a line; empty where it is none of ours to judge: Spark reads it, too, and says so."""
     try:
         content = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
