@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from anchorbolt.config import load_conf
 from tests.docs.conftest import TypeCommands
 from tests.docs.pages import ROOT, Page, read_page
 
-WITHOUT = {"Two commands", "Installing it"}
+OTHER_STORES = "Another store"  # the tests of the examples run the job on each of them
+WITHOUT = {"Two commands", "Installing it", OTHER_STORES}
 
 
 @pytest.fixture
@@ -34,6 +37,17 @@ def test_the_commands_for_make_are_targets_of_it(page: Page) -> None:
     named = re.findall(r"^make (\S+)", block.text, re.MULTILINE)
     assert named == ["demo", "test"]
     assert set(named) <= set(targets)
+
+
+def test_the_commands_for_other_stores_name_the_job_and_each_store_by_set_alone(page: Page) -> None:
+    chosen = []
+    for block in page.blocks:
+        if block.section == OTHER_STORES:
+            arguments = shlex.split(block.text.replace("\\\n", ""))
+            assert arguments[:4] == ["anchorbolt", "run", "word_count.py:topology", "--until-empty"]
+            assert set(arguments[4::2]) == {"--set"}
+            chosen.append(load_conf(overrides=arguments[5::2]).settings.provider.name)
+    assert chosen == ["redis", "redis-cluster", "hbase"]
 
 
 @pytest.mark.slow
