@@ -7,6 +7,7 @@ from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
     BusyLoadingError,
+    ClusterCrossSlotError,
     ClusterDownError,
     ClusterError,
     InvalidResponse,
@@ -89,7 +90,8 @@ def translated(address: RedisAddress, namespace: str | None, error: Exception) -
         if reason:
             return unavailable(reason)
     elif isinstance(address, RedisServer):
-        if isinstance(error, MovedError | ClusterError) or said("MOVED ", "CLUSTERDOWN", "CROSSSLOT"):
+        of_a_cluster = isinstance(error, MovedError | ClusterError | ClusterCrossSlotError)
+        if of_a_cluster or said("MOVED ", "CLUSTERDOWN", "CROSSSLOT"):
             return ConfigError(
                 f"{address} is a node of a Redis Cluster ({text}): set topology.state.provider to redis-cluster",
                 key=PROVIDER_CONFIG,

@@ -14,6 +14,7 @@ from anchorbolt.errors import ConfigError, StateRegressed, StateUnavailable
 from anchorbolt.secret import Secret
 from anchorbolt.settings import TlsSettings
 from anchorbolt.state_backends.base import Fence, StateStorage
+from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
 from anchorbolt.testing.conformance_base import CODEC, FIRST, committed, entries, stage, staged
 from tests.conftest import StartRedis, StartRedisCluster
@@ -330,6 +331,16 @@ def test_a_user_with_the_documented_rights_can_do_everything(start_redis_cluster
 def test_a_server_of_no_cluster_is_a_configuration_error(redis_database: RedisServer) -> None:
     provider = RedisClusterStateProvider([f"{redis_database.host}:{redis_database.port}"])
     with closing(provider.open(NS)) as storage, pytest.raises(ConfigError, match="provider to redis"):
+        storage.claim()
+
+
+@pytest.mark.parametrize("namespace", [NS, "words:count-1", "words:count-2"])
+def test_a_node_of_a_cluster_is_no_server_by_itself(redis_cluster: RedisCluster, namespace: str) -> None:
+    host, _, port = redis_cluster.nodes[0].rpartition(":")
+    with (
+        closing(RedisStateProvider(host, int(port)).open(namespace)) as storage,
+        pytest.raises(ConfigError, match="provider to redis-cluster"),
+    ):
         storage.claim()
 
 
