@@ -36,6 +36,10 @@ _SETS: tuple[tuple[str, Sequence[FaultPoint], Victim], ...] = (
     ),
 )
 
+_START_TIMEOUT_S = (
+    900  # one start may lose nine workers, one after the other, on a machine that others use, too
+)
+
 
 @dataclass
 class Tally:
@@ -102,7 +106,13 @@ def _run(provider: str, points: Sequence[FaultPoint], victim: Victim, tally: Tal
         }
         waves = input_for(folder, points)
         arguments = ["--master", "local[2]"]
-        runner = CrashRunner("tests.crash.job:topology", folder, conf=conf, arguments=arguments)
+        runner = CrashRunner(
+            "tests.crash.job:topology",
+            folder,
+            conf=conf,
+            arguments=arguments,
+            start_timeout_s=_START_TIMEOUT_S,
+        )
         try:
             report = runner.run(*kills(points, victim))
             tally.add(report, lost_and_twice(folder, conf, waves), differences(folder, conf, waves))
