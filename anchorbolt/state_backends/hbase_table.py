@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from anchorbolt.errors import ConfigError
+from anchorbolt.errors import ConfigError, StateUnavailable
 from anchorbolt.state_backends.hbase_client import HBaseClient
 from anchorbolt.state_backends.hbase_errors import FAILURES
 
@@ -22,7 +22,9 @@ __all__ = ["Cell", "HBaseTable"]
 _MESSAGE_BYTES = 900_000
 _ROWS_PUT = 5_000  # a message: a server puts some 20,000 rows a second, and reads some 3,000 single ones
 _ROWS_READ = 500
-_FIRST_ROWS = 16  # nobody knows yet how large the values are
+_FIRST_ROWS = (
+    2  # nobody knows yet how large the values are, and a reply too large for the Thrift server harms it
+)
 _GROWTH = 16
 _OVERHEAD = 64  # bytes of a message for each row, at most
 _PAGE_BYTES = 4 << 20
@@ -81,7 +83,14 @@ class HBaseTable:
             asked = self._rows_read
             some = next(_messages(((row, len(row)) for row in rows[first : first + asked]), asked))
             size = 0
-            for result in self._run(partial(_get_rows, self._table, some, name)):
+            try:
+                results = self._run(partial(_get_rows, self._table, some, name))
+            except StateUnavailable:
+                if len(some) <= _FIRST_ROWS:
+                    raise
+                self._rows_read = _FIRST_ROWS  # these may be larger than those before them
+                continue
+            for result in results:
                 cell = result.columns.get(name)
                 if cell is not None:
                     found[result.row] = Cell(cell.value, cell.timestamp)
@@ -179,7 +188,7 @@ class HBaseTable:
             with _Closing(client, scanner):
                 while len(page) < page_size and size < _PAGE_BYTES:
                     # How large the values are shows when they come.
-                    wanted = min(page_size - len(page), _fitting(len(page), size) if page else 2)
+                    wanted = min(page_size - len(page), _fitting(len(page), size) if page else _FIRST_ROWS)
                     results = client.scannerGetList(scanner, wanted)
                     for result in results:
                         value = result.columns[name].value
