@@ -36,6 +36,7 @@ _LASTING = (
     "TableNotEnabledException",
     "AccessDeniedException",
     "KeyValue size too large",
+    "exceeds limit of",
 )
 
 
@@ -64,6 +65,9 @@ def translated(
 ) -> AnchorboltError:
     """Return Anchorbolt's error for one of the driver's; its message ends with the next action."""
     text = text_of(error)
+    too_large = (
+        "exceeds limit of" in text
+    )  # the region server's words; the Thrift server's are an IllegalArgument
 
     def unavailable(reason: str) -> StateUnavailable:
         return StateUnavailable(f"{server} {reason}", namespace=namespace)
@@ -89,7 +93,7 @@ def translated(
             f"{server} does not permit it ({text}): grant its user RW on the table {table!r}",
             key=PROVIDER_CONFIG,
         )
-    if isinstance(error, IllegalArgument):
+    if isinstance(error, IllegalArgument) or too_large:
         return StateError(
             f"{server} refused ({text}): where a size is meant, raise hbase.client.keyvalue.maxsize and "
             "hbase.server.keyvalue.maxsize there, or keep less under one key",
@@ -122,5 +126,6 @@ def translated(
         )
     return unavailable(
         f"cannot be reached ({text}): check that the Thrift server runs, host and port, and that transport (buffered "
-        "or framed) and protocol are the server's"
+        "or framed) and protocol are the server's; a framed one also hangs up on a message above its "
+        "hbase.regionserver.thrift.framed.max_frame_size_in_mb"
     )

@@ -296,6 +296,26 @@ def test_a_cell_over_the_servers_limit_is_refused_with_what_raises_it(server: HB
             storage.commit(FIRST, 0, attempt)
 
 
+def test_a_cell_over_the_region_servers_limit_is_refused_at_once_and_goes_in_when_it_is_raised(
+    start_hbase: StartHBase,
+) -> None:
+    """The Thrift server lets it through; decided as it is, its commit waits for the setting."""
+    server = start_hbase(settings={**LOW_RETRY, "hbase.server.keyvalue.maxsize": 1 << 20})
+    value = b"v" * (3 << 20)
+    with closing(provider_of(server).open(new_namespace())) as storage:
+        attempt = staged(storage, [(b"k", value)])
+        for _ in range(2):
+            with pytest.raises(StateError, match=r"hbase\.server\.keyvalue\.maxsize") as error:
+                storage.commit(FIRST, 0, attempt)
+            assert not isinstance(error.value, StateUnavailable), "nobody waits for what does not pass"
+        assert storage.get_many([b"k"]) == [None]
+        server.stop()
+        server.set("hbase.server.keyvalue.maxsize", 10 << 20)
+        server.start()
+        persist(lambda: storage.commit(FIRST, 0, attempt))
+        assert persist(lambda: storage.get_many([b"k"])) == [value]
+
+
 def test_a_server_that_does_not_run_is_named_with_host_and_port() -> None:
     provider = HBaseStateProvider("t", "f", host="127.0.0.1", port=free_port(), timeout_ms=200)
     assert isinstance(refusal(provider), StateUnavailable)

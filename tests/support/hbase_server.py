@@ -205,6 +205,11 @@ class HBaseServer:
         for name in [part] if part else [name for name in reversed(self.parts) if name in self._processes]:
             self._end(name, signal.SIGTERM)
 
+    def set(self, name: str, value: str | int) -> None:
+        """Change a setting; each process has it from its next start on."""
+        self._settings[name] = value
+        self._write_settings()
+
     def pause(self, part: str) -> None:
         """Stop a part from running (SIGSTOP), its connections open."""
         os.kill(self.pid(part), signal.SIGSTOP)
