@@ -42,6 +42,7 @@ from anchorbolt.state_backends.hbase_client import HBaseAddress, HBaseClient
 from anchorbolt.state_backends.hbase_layout import BOOKS, NAMESPACES_ROW, NamespaceRows
 from anchorbolt.state_backends.hbase_storage import HBaseStateStorage
 from anchorbolt.state_backends.hbase_table import HBaseTable
+from anchorbolt.state_backends.shared_client import tls_from
 
 __all__ = ["HBaseStateProvider"]
 
@@ -64,7 +65,7 @@ class HBaseStateProvider(StateProvider):
             `-threadedselector`.
         protocol: "binary", or "compact" for a server started with `-c`.
         create_table: Whether to create the table where it is missing, at the first use, which takes 30 s at most.
-        tls: How to encrypt; None means not at all.
+        tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
         largest_value: Bytes of the largest value to take; None means what the server takes by its defaults: some
             10 MB on a buffered and 2 MB on a framed one.
     """
@@ -81,6 +82,7 @@ class HBaseStateProvider(StateProvider):
     largest_value: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "tls", tls_from(self.tls))
         name = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
         letters = "letters, digits, '_', '.' and '-'"
         for key, value, fits, hint in (

@@ -11,6 +11,7 @@ from anchorbolt.settings import TlsSettings
 from anchorbolt.state_backends.base import StateProvider
 from anchorbolt.state_backends.redis_addresses import RedisServer
 from anchorbolt.state_backends.redis_storage import RedisStateStorage, namespaces_of, open_storage
+from anchorbolt.state_backends.shared_client import tls_from
 
 __all__ = ["RedisStateProvider"]
 
@@ -30,7 +31,7 @@ class RedisStateProvider(StateProvider):
         password: Its password.
         timeout_ms: Time in milliseconds for connecting and for each answer. A call is repeated for as long, so that
             `StateUnavailable` is raised after three times as long at the latest.
-        tls: How to encrypt; None means not at all.
+        tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
         largest_value: Bytes of the largest value to take; None means what Redis takes by default, some 490 MB.
     """
 
@@ -44,6 +45,7 @@ class RedisStateProvider(StateProvider):
     largest_value: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "tls", tls_from(self.tls))
         for name, value, fits in (
             ("port", self.port, 0 < self.port < 65536),
             ("database", self.database, self.database >= 0),

@@ -11,6 +11,7 @@ from anchorbolt.settings import TlsSettings
 from anchorbolt.state_backends.base import StateProvider
 from anchorbolt.state_backends.redis_addresses import RedisCluster
 from anchorbolt.state_backends.redis_storage import RedisStateStorage, namespaces_of, open_storage
+from anchorbolt.state_backends.shared_client import tls_from
 
 __all__ = ["RedisClusterStateProvider"]
 
@@ -29,7 +30,7 @@ class RedisClusterStateProvider(StateProvider):
         password: Its password.
         timeout_ms: Time in milliseconds for connecting and for each answer. A call is repeated for as long. Servers
             that give no sign of life cost it once more each, since all are asked where the keys are.
-        tls: How to encrypt; None means not at all.
+        tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
         largest_value: Bytes of the largest value to take; None means what Redis takes by default, some 490 MB.
     """
 
@@ -42,6 +43,7 @@ class RedisClusterStateProvider(StateProvider):
     largest_value: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "tls", tls_from(self.tls))
         object.__setattr__(self, "nodes", tuple(self.nodes))
         if not self.nodes:
             raise ConfigError("a Redis Cluster needs at least one node, as host:port", key="nodes")

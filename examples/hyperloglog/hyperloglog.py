@@ -208,6 +208,16 @@ class HyperLogLogProvider(RedisStateProvider):
     def connect(self) -> redis.Redis:
         """Return a new client, which repeats no call by itself: to stage something twice would count it twice."""
         seconds = self.timeout_ms / 1000
+        encryption = {}
+        if self.tls is not None:
+            encryption = {
+                "ssl": True,
+                "ssl_ca_certs": self.tls.ca,
+                "ssl_certfile": self.tls.cert,
+                "ssl_keyfile": self.tls.key,
+                "ssl_cert_reqs": "required" if self.tls.verify else "none",
+                "ssl_check_hostname": self.tls.verify,
+            }
         return redis.Redis(
             self.host,
             self.port,
@@ -217,6 +227,7 @@ class HyperLogLogProvider(RedisStateProvider):
             socket_timeout=seconds,
             socket_connect_timeout=seconds,
             retry=Retry(NoBackoff(), 0),
+            **encryption,
         )
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from anchorbolt.state_backends.base import Fence
 from anchorbolt.testing import CrashRunner, Fault, FaultPoint, FeederSpout, LocalCluster
 from tests.conftest import StartRedis
 from tests.examples.conftest import ROOT
+from tests.support.certificates import Certificates
 from tests.support.redis_server import DURABLE, RedisServer
 
 EXAMPLE = ROOT / "examples" / "hyperloglog"
@@ -235,3 +237,14 @@ def test_an_attempt_that_is_not_whole_is_not_committed_and_a_lost_store_is_notic
         open_state().commit_attempt(1, A)
     with pytest.raises(StateRegressed, match="restored from an older copy"):
         open_state(AttemptScope(Fence(1, 2), 1, B, 0, A))
+
+
+def test_it_is_encrypted_where_the_configuration_asks_for_it(
+    example: Any, start_redis: StartRedis, certificates: Certificates
+) -> None:
+    server = start_redis(tls=True)
+    tls = {"ca": str(certificates.authority)}
+    provider = example("hyperloglog").HyperLogLogProvider(server.host, server.port, tls=tls)
+    assert provider.connect().ping()
+    with closing(provider.open("hyperloglog:visitors-0")) as storage:
+        assert storage.claim() == Fence(1, 0)

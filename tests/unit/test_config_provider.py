@@ -48,6 +48,10 @@ def build(conf: dict[str, Any], *, processes: bool = False, machines: bool = Fal
     return provider_from(load_conf(conf).settings, shared_by_processes=processes, shared_by_machines=machines)
 
 
+class OwnRedis(RedisStateProvider):
+    """A user's, that has another state for some bolts."""
+
+
 def own(config: dict[str, Any] | None = None, name: str = f"{__name__}.OwnProvider") -> dict[str, Any]:
     return {"topology.state.provider": name, CONFIG: config}
 
@@ -154,6 +158,19 @@ def test_users_class_is_built_with_its_configuration_and_secret_passwords() -> N
     assert conf.settings.key_serializer == "json"
     assert conf[CONFIG]["place"] == "there"
     assert "s3cret" not in repr(conf.settings) + repr(dict(conf))
+
+
+def test_tls_of_a_users_subclass_of_ours_is_the_mapping_in_its_configuration() -> None:
+    config: dict[str, Any] = {"host": "store", "tls": {"ca": "ca.pem", "verify": False}}
+    provider = build(own(config, f"{__name__}.OwnRedis"))
+    assert isinstance(provider, OwnRedis)
+    assert provider.tls == TlsSettings(ca="ca.pem", verify=False)
+    encrypted = build(own({"tls": {}}, f"{__name__}.OwnRedis"))
+    assert isinstance(encrypted, OwnRedis)
+    assert encrypted.tls == TlsSettings()
+    for wrong in ({"cafile": "ca.pem"}, True):
+        with pytest.raises(ConfigError, match="ca, cert, key, verify"):
+            build(own({"tls": wrong}, f"{__name__}.OwnRedis"))
 
 
 @pytest.mark.parametrize(
