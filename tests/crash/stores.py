@@ -124,13 +124,15 @@ def config_of_hbase(server: HBaseServer) -> dict[str, Any]:
     }
 
 
-def contents_of(server: RedisServer) -> dict[bytes, dict[bytes, bytes]]:
-    """Return everything in a Redis, all of which are hashes, except for how far the fences were raised.
+def contents_of(*servers: RedisServer) -> dict[bytes, dict[bytes, bytes]]:
+    """Return everything in some Redis servers, all of which are hashes, except for how far the fences were raised.
 
     A round that meets a server while it is down is rolled back under the next fence, before anybody can look into it.
     """
-    with server.client() as client:
-        contents = {key: client.hgetall(key) for key in client.scan_iter()}
+    contents: dict[bytes, dict[bytes, bytes]] = {}
+    for server in servers:
+        with server.client() as client:
+            contents |= {key: client.hgetall(key) for key in client.scan_iter()}
     for key, fields in contents.items():
         if key.endswith(b"$fence"):
             fields.pop(b"seq", None)

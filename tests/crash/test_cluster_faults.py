@@ -9,7 +9,7 @@ from anchorbolt.faults import FaultPoint
 from tests.conftest import StartRedisCluster
 from tests.crash.conftest import AccompanyRun
 from tests.crash.runs import AccompaniedRun
-from tests.crash.stores import config_of_cluster, let_go_and_wait
+from tests.crash.stores import config_of_cluster, contents_of, let_go_and_wait
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import DURABLE
 
@@ -93,8 +93,8 @@ def test_a_slot_that_is_half_moved_is_waited_for(
     assert run.differences() == []
 
 
-def lose(run: AccompaniedRun, cluster: RedisCluster, key: str) -> None:
-    """Let a wave pass whose writes never reach the replica of the key's master, then lose that master."""
+def lose(run: AccompaniedRun, cluster: RedisCluster, key: str) -> dict[bytes, dict[bytes, bytes]]:
+    """Let a wave pass whose writes never reach the replica of the key's master; lose that; return what is left."""
     run.wait_for_fault(0)
     cluster.wait_until_in_step()
     master = cluster.master_of(key)
@@ -104,18 +104,22 @@ def lose(run: AccompaniedRun, cluster: RedisCluster, key: str) -> None:
     master.kill()
     cluster.resume()
     cluster.wait_until_served()
+    left = contents_of(*cluster.current_masters())
     run.faults.release(1)
+    return left
 
 
 @pytest.mark.parametrize("key", [COUNT, DECISION], ids=["a task's state", "the decision"])
-def test_acknowledged_writes_that_a_fail_over_lost_halt_the_run_and_nothing_is_guessed(
+def test_acknowledged_writes_that_a_fail_over_lost_halt_the_run_and_nothing_is_written(
     accompany: AccompanyRun, cluster: RedisCluster, key: str
 ) -> None:
     faults = held_at([FaultPoint.WAVE_ENDED, FaultPoint.WAVE_ENDED])
     run = accompany("redis-cluster", config_of_cluster(cluster), faults=faults)
     driver = run.start()
-    lose(run, cluster, key)
+    left = lose(run, cluster, key)
     assert driver.end() == 4, repr(driver)
+    assert contents_of(*cluster.current_masters()) == left
     again = run.start(faulty=False)
     assert again.end() == 4, repr(again)
+    assert contents_of(*cluster.current_masters()) == left
     assert "expected" in again.err or "must be at" in again.err, repr(again)
