@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from anchorbolt.testing.agreement import check_agreement
     from anchorbolt.testing.capture import TupleCapture
     from anchorbolt.testing.conformance import StateStorageConformance
-    from anchorbolt.testing.crash import CrashReport, CrashRunner
+    from anchorbolt.testing.crash import CrashReport, CrashRunner, CrashTestError
 
 __all__ = [
     "CrashReport",
     "CrashRunner",
+    "CrashTestError",
     "Fault",
     "FaultAction",
     "FaultPoint",
@@ -39,6 +40,7 @@ __getattr__ = lazy_names(
     {
         "CrashReport": "anchorbolt.testing.crash",
         "CrashRunner": "anchorbolt.testing.crash",
+        "CrashTestError": "anchorbolt.testing.crash",
         "Fault": "anchorbolt.fault_folder",
         "FaultAction": "anchorbolt.fault_folder",
         "FaultPoint": "anchorbolt.faults",

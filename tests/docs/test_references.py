@@ -70,6 +70,15 @@ def test_every_name_that_a_page_imports_is_there(page: str) -> None:
             assert hasattr(importlib.import_module(module), name.strip()), f"{module}.{name}"
 
 
+def test_every_class_of_the_page_on_testing_is_in_the_module_that_it_names() -> None:
+    text = text_of("docs/testing.md")
+    assert "Everything here is in `anchorbolt.testing`" in text
+    named = set(re.findall(r"`((?:[A-Z][a-z]+){2,})`", text)) - {"FaultInjected", "SparkCluster"}
+    assert [
+        name for name in sorted(named) if not hasattr(importlib.import_module("anchorbolt.testing"), name)
+    ] == []
+
+
 def test_the_index_names_every_page() -> None:
     index = {target for target, _ in LINK.findall(text_of("docs/README.md"))}
     pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
