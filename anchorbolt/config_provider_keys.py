@@ -36,11 +36,17 @@ _Name = Annotated[str, StringConstraints(min_length=1)]
 _Host = Annotated[str, StringConstraints(pattern=r"^[^@/\s]+$")]
 _Node = Annotated[str, StringConstraints(pattern=r"^[^@/\s]+:[0-9]{1,5}$")]
 _Count = Annotated[int, Field(ge=1)]
-_STORM_SERIALIZER = "org.apache.storm.state.DefaultStateSerializer"
+_STORM_SERIALIZERS = {
+    "org.apache.storm.state.DefaultStateSerializer",
+    # What Storm's documentation has where a class may be named, so that its examples can be taken as they are.
+    "...",
+    "Optional Key serializer implementation class.",
+    "Optional Value Serializer implementation class.",
+}
 
 
 def _serializer(name: str) -> str:
-    if name == _STORM_SERIALIZER:
+    if name in _STORM_SERIALIZERS:
         return "msgpack"
     parts = name.split(".")
     is_class = len(parts) > 1 and parts[:2] != ["org", "apache"] and all(map(str.isidentifier, parts))

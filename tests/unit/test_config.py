@@ -216,6 +216,35 @@ def test_providers_configuration_may_be_a_json_string_as_in_storm() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key_serializer", "value_serializer"),
+    [
+        ("Optional Key serializer implementation class.", "Optional Value Serializer implementation class."),
+        ("...", "..."),
+    ],
+)
+def test_the_examples_of_storms_documentation_are_accepted_word_for_word(
+    key_serializer: str, value_serializer: str
+) -> None:
+    example = {
+        "keyClass": "Optional fully qualified class name of the Key type.",
+        "valueClass": "Optional fully qualified class name of the Value type.",
+        "keySerializerClass": key_serializer,
+        "valueSerializerClass": value_serializer,
+        "jedisPoolConfig": {
+            "host": "localhost",
+            "port": 6379,
+            "timeout": 2000,
+            "database": 0,
+            "password": "xyz",
+        },
+    }
+    provider = "org.apache.storm.redis.state.RedisKeyValueStateProvider"
+    conf = load_conf({"topology.state.provider": provider, CONFIG: json.dumps(example)})
+    assert conf.settings.provider.redis == RedisSettings(password=Secret("xyz"))
+    assert (conf.settings.key_serializer, conf.settings.value_serializer) == ("msgpack", "msgpack")
+
+
+@pytest.mark.parametrize(
     ("java", "name"),
     [
         ("org.apache.storm.redis.state.RedisKeyValueStateProvider", "redis"),
