@@ -20,6 +20,8 @@ from anchorbolt.serialization.storm_wrapper import Generation, unwrap
 __all__ = ["StoredForm", "base64_taken_off", "detect"]
 
 _LINE = 76
+_HIGHEST_ID = 40
+"""A configuration that registers thirty classes is not to be expected, and beyond that letters begin."""
 
 
 class StoredForm(NamedTuple):
@@ -112,7 +114,7 @@ def _fit_of_1_0(field: bytes, value: bytes, *, base64: bool) -> _Fit:
 
 
 def _look(data: bytes) -> bool:
-    """Return whether bytes are of Kryo 3 for sure: most bytes could be the id of a class, so one alone says nothing.
+    """Return whether bytes are of Kryo 3 for sure; they may be, where they begin with the id of a registered class.
 
     Raises:
         SerializationError: They are not.
@@ -120,5 +122,7 @@ def _look(data: bytes) -> bool:
     try:
         _STORM_1_0.decode_key(data)
     except UnsupportedJavaClass as unsupported:
+        if unsupported.class_id is not None and unsupported.class_id > _HIGHEST_ID:
+            raise
         return unsupported.class_id is None
     return True

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,27 +9,11 @@ from hypothesis import strategies as st
 from anchorbolt.serialization.storm_wrapper import Generation, Wrapped, unwrap, wrap_for_storm_1_2
 from tests.support.storm_fixtures import Dump, dump, dumps
 
-GENERATIONS = {
-    "1.0": Generation.STORM_1_0,
-    "1.1": Generation.STORM_1_1,
-    "1.2": Generation.STORM_1_2,
-    "2.4": Generation.STORM_2_0,
-    "2.5": Generation.STORM_2_0,
-    "2.6": Generation.STORM_2_6,
-    "2.8": Generation.STORM_2_6,
-}
 PRESENT_IN_1_2 = b"\x01\x00org.apache.storm.shade.com.google.common.base.Presen\xf4\x01\x01\x01[\xc2\x01"
 
 
 def entries(dump: Dump) -> list[tuple[str, bytes, bytes]]:
-    """Hash, field and value of all that Storm serialised, in binary."""
-    decoded = base64.b64decode if dump.storm.startswith(("1.0", "1.1")) else bytes
-    return [
-        (name, decoded(field), decoded(value))
-        for name, fields in dump.hashes.items()
-        if not name.endswith("$txid")
-        for field, value in fields.items()
-    ]
+    return [(name, field, value) for name, fields in dump.binary().items() for field, value in fields.items()]
 
 
 @pytest.mark.parametrize("dump", [each for each in dumps() if not each.storm.startswith("1.0")], ids=str)
@@ -40,7 +22,7 @@ def test_each_value_of_storm_shows_its_generation_and_is_wrapped_to_the_last_byt
     for name, _, value in entries(dump):
         wrapped = unwrap(value)
         assert wrapped is not None, name
-        assert wrapped.generation is GENERATIONS[dump.storm[:3]]
+        assert wrapped.generation is dump.generation
         assert {each for each in Generation if unwrap(value, each) is not None} == {wrapped.generation}
         tombstones += wrapped.payload is None
         for cut in range(len(value)):
