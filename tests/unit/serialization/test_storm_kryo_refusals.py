@@ -171,6 +171,28 @@ def test_nesting_is_limited_and_far_below_what_python_can_do() -> None:
         StormDecoder(STORM_1).decode_key(OLD.named("[" * 5000 + "I") + b"\x01")
 
 
+def test_references_do_not_nest_deeper_than_objects_do() -> None:
+    def tower(floors: int) -> bytes:
+        # A list of lists of thirty levels each, the innermost of which holds the list before it.
+        built = OLD.named(LIST) + OLD.number(floors)
+        first = [1, *range(32, 32 + 30 * floors, 30)]
+        for number in range(floors):
+            before = b"\x01\x00" + OLD.number(first[number - 1] + 2) if number else OLD.again(0) + b"\x00"
+            built += (OLD.again(0) + b"\x01") * 30 + before
+        return built
+
+    assert str(StormDecoder(STORM_1).decode_key(tower(2))).count("[") == 1 + 31 + 61
+    for floors in (3, 60):
+        with pytest.raises(SerializationError, match="nested more than 64 deep"):
+            StormDecoder(STORM_1).decode_key(tower(floors))
+
+
+def test_a_reference_to_an_object_of_another_class_is_refused() -> None:
+    data = OLD.named(LIST) + b"\x02" + OLD.string("x") + b"\x03\x02"
+    with pytest.raises(SerializationError, match=r"another class than 'java\.lang\.String'"):
+        StormDecoder(STORM_1).decode_key(data)
+
+
 def test_references_that_multiply_are_counted_as_often_as_they_are_written_out() -> None:
     def doubling(deep: int) -> bytes:
         # Lists of two, of which the second is the first again; the innermost is the object `deep`.
