@@ -21,7 +21,7 @@ from anchorbolt.migration_tools.base64_to_binary.recognition import Content
 if TYPE_CHECKING:
     from anchorbolt.state_backends.redis_hashes import RedisHashes
 
-__all__ = ["app", "base64_to_binary", "discard_backup", "undo"]
+__all__ = ["app", "base64_to_binary", "base64_to_binary_alone", "discard_backup", "undo"]
 
 app = typer.Typer(help="Move state that Storm wrote.", no_args_is_help=True)
 
@@ -149,6 +149,13 @@ def discard_backup(
         )
 
     _run(redis, run, as_json=as_json)
+
+
+def base64_to_binary_alone() -> None:
+    """Run `base64-to-binary` with the arguments of this process, as Storm's own tool is run, and exit."""
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(epilog=_EXIT_CODES)(base64_to_binary)
+    alone(prog_name="python -m anchorbolt.migration_tools.base64_to_binary")
 
 
 def _run(

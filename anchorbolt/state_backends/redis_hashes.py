@@ -70,6 +70,11 @@ class RedisHashes:
         """Return the number of fields of a hash; 0 where there is none."""
         return int(self._client.command(shown(key), "HLEN", key))
 
+    def fields(self, key: bytes, fields: Sequence[bytes]) -> list[bytes | None]:
+        """Return the values of some fields of a hash; None for those that are not there."""
+        values: list[bytes | None] = self._client.command(shown(key), "HMGET", key, *fields)
+        return values
+
     def matching(self, pattern: str) -> Iterator[bytes]:
         """Yield the keys that match a glob, of all servers that hold some; one may come twice."""
         return self._client.keys(pattern)

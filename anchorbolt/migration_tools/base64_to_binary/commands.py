@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
 from anchorbolt.migration_tools.base64_to_binary.conversion import MigrationOptions
 from anchorbolt.migration_tools.base64_to_binary.going_back import GoingBack
-from anchorbolt.migration_tools.base64_to_binary.migrate import migrate_namespace
 from anchorbolt.migration_tools.base64_to_binary.names import (
     OURS,
     backup_of,
@@ -16,6 +15,7 @@ from anchorbolt.migration_tools.base64_to_binary.names import (
     refuse_parts,
     suffix_of,
 )
+from anchorbolt.migration_tools.base64_to_binary.namespace_migration import migrate_namespace
 from anchorbolt.migration_tools.base64_to_binary.recognition import Content
 from anchorbolt.migration_tools.base64_to_binary.results import (
     HashResult,

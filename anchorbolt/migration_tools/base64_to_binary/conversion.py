@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from anchorbolt.migration_tools.base64_to_binary.base64_text import decode, problem
-from anchorbolt.migration_tools.base64_to_binary.kryo_look import could_be_kryo_or_text
+from anchorbolt.migration_tools.base64_to_binary.kryo_look import looks_serialised
 from anchorbolt.migration_tools.base64_to_binary.recognition import Content, is_marked, shown_field
 from anchorbolt.serialization.storm_wrapper import rewrap_for_storm_1_2, wrap_for_storm_1_2
 
@@ -113,11 +113,9 @@ class Conversion:
         if not self._marked:
             self._marked = any(map(is_marked, page))
         if not self._marked:
-            for data in filter(None, decoded):
-                if could_be_kryo_or_text(data):
-                    self._sure = True
-                else:
-                    self._unsure = True
+            looks = set(map(looks_serialised, decoded))
+            self._sure = self._sure or True in looks
+            self._unsure = self._unsure or False in looks
 
     def _other_wrapper(self, field: bytes) -> Unfit:
         not_ = "not " if self.content is Content.STORM_1_1 else ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateError
 from anchorbolt.migration_tools.base64_to_binary.comparison import Comparison, compare, equal
 from anchorbolt.migration_tools.base64_to_binary.names import (
+    DROPPED,
     UNDONE_SUFFIX,
     backup_of,
     hashes_of,
@@ -212,7 +213,7 @@ class GoingBack:
             return [("RENAME", come_back, pair.key)]
         if _is_put_aside(pair):
             return [("RENAMENX", pair.key, self._aside(pair)), ("RENAME", come_back, pair.key)]
-        dropped = self._hashes.sibling(pair.key, suffix + b"$dropped")
+        dropped = self._hashes.sibling(pair.key, suffix + DROPPED)
         return [("RENAME", pair.key, dropped), ("RENAME", come_back, pair.key), ("UNLINK", dropped)]
 
     def _copy_back(self, pair: _Pair, copy: bytes) -> None:

@@ -8,6 +8,7 @@ import secrets
 from anchorbolt.errors import ConfigError
 
 __all__ = [
+    "DROPPED",
     "OURS",
     "UNDONE_SUFFIX",
     "backup_of",
@@ -25,7 +26,10 @@ OURS = "*$*"
 UNDONE_SUFFIX = b"_undone"
 """Behind the name of a hash that `undo` put aside although it had changed."""
 
-_SUFFIX = re.compile(rb"\$anchorbolt\$migrating\$[0-9a-f]{16}\Z")
+DROPPED = b"$dropped"
+"""Behind the suffix of a temporary hash: that which another one took the place of."""
+
+_SUFFIX = re.compile(rb"\$anchorbolt\$migrating\$[0-9a-f]{16}(?:\$dropped)?\Z")
 _CHECKPOINT_SPOUT = re.compile(rb"\{?\$checkpointspout-[0-9]+\}?\Z")
 
 

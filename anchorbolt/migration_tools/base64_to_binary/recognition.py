@@ -5,7 +5,7 @@ Decided for the hash as a whole, never for a single field, by the first of these
 1. Each value is in the wrapper of a Storm from 1.1 on: binary.
 2. Each field and value is Base64, and
    a. each value decodes to the wrapper of Storm 1.1: Base64 of Storm 1.1;
-   b. no value does, and one of them is padded by `=` or broken into lines, or each decodes to what Kryo or a serializer
+   b. no value does, and one of them is padded by `=` or broken into lines, or all decode to what Kryo or a serializer
       of text writes: Base64 of Storm 1.0.
 3. Nothing is surely Base64 (by 2b, looking at each field and value alone), and something cannot be: binary.
 
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from anchorbolt.migration_tools.base64_to_binary.base64_text import decode, looks_like_base64, problem
-from anchorbolt.migration_tools.base64_to_binary.kryo_look import could_be_kryo_or_text
+from anchorbolt.migration_tools.base64_to_binary.kryo_look import looks_serialised
 from anchorbolt.serialization.storm_wrapper import Generation, unwrap
 
 __all__ = ["Content", "Recognition", "Verdict", "is_marked", "shown_field"]
@@ -108,14 +108,12 @@ class Recognition:
             self._foreign += not looks_like_base64(text)
             self._first_odd = self._first_odd or f"{whose}{shown_field(field)} is no Base64: {problem(text)}"
             return None
-        if not text:  # an empty one says nothing
-            return data
         marked = is_marked(text)
-        sure = marked or could_be_kryo_or_text(data)
+        looks = marked or looks_serialised(data)
         self._marked += marked
-        self._sure += sure
-        self._unsure += not sure
-        if sure:
+        self._sure += looks is True
+        self._unsure += looks is False
+        if looks:
             self._first_base64 = self._first_base64 or f"{whose}{shown_field(field)}"
         return data
 

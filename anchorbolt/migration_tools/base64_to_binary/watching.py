@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
 
-from anchorbolt.migration_tools.base64_to_binary.names import backup_of, hashes_of
+from anchorbolt.migration_tools.base64_to_binary.names import backup_of, hashes_of, txid_of
 from anchorbolt.state_backends.redis_hashes import HashConnection, RedisHashes
 
 __all__ = ["Watches"]
@@ -28,6 +28,7 @@ class Watches:
         self._stack = ExitStack()
         self._connections: dict[bytes, HashConnection] = {}
         self._watched: set[bytes] = set()
+        self._txids: object = None
 
     def __enter__(self) -> Watches:
         return self
@@ -36,6 +37,22 @@ class Watches:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+
+    def begin(self) -> None:
+        """Watch all hashes, backups and the transaction ids, whether they exist or not: a topology writes to all.
+
+        What has no connection of its own cannot end a transaction, and is asked for by `others_changed`.
+        """
+        for key in hashes_of(self._namespace):
+            self.on(key)
+            self.on(backup_of(key))
+        self._txids = self._read_txids()
+        if self.together:
+            self.on(self._namespace).watch(txid_of(self._namespace))
+
+    def others_changed(self) -> bool:
+        """Whether the transaction ids have changed since the beginning."""
+        return self._read_txids() != self._txids
 
     def on(self, key: bytes) -> HashConnection:
         """Return the connection that watches a hash or a backup of the namespace, from now on at the latest."""
@@ -52,3 +69,6 @@ class Watches:
         if self.together:
             return [list(keys)] if keys else []
         return [[key] for key in keys]
+
+    def _read_txids(self) -> object:
+        return self._hashes.fields(txid_of(self._namespace), [b"commit", b"prepare"])

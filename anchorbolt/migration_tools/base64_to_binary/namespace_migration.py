@@ -6,8 +6,9 @@ into a temporary hash, is read back, and counted. Then
 - where one transaction can hold all the names, which is always so on a single server and in a cluster where the
   namespace has a hash tag, both hashes are swapped in one: `<ns>` becomes `<ns>_old`, the temporary one `<ns>`;
 - elsewhere in a cluster the backup is a copy: written under a temporary name, read back, given its name `<ns>_old`;
-  then the temporary hash takes the place of `<ns>`, in one transaction for each hash. A run that is killed between
-  these leaves a backup that equals its hash, by which the next run knows what to do.
+  then the temporary hash takes the place of `<ns>`, in one transaction for each hash; if the second is refused, the
+  first is taken back. A run that is killed between these leaves a backup that equals its hash, by which the next run
+  knows what to do.
 
 Each transaction fails if a key that it depends on has changed since it was first looked at. Rejected: locks, which a
 killed run leaves behind; scripts, which stall the server; DUMP and RESTORE, which fail on large hashes.
@@ -28,7 +29,13 @@ from anchorbolt.migration_tools.base64_to_binary.conversion import (
     Unfit,
     Wrapper,
 )
-from anchorbolt.migration_tools.base64_to_binary.names import backup_of, hashes_of, new_suffix, txid_of
+from anchorbolt.migration_tools.base64_to_binary.names import (
+    DROPPED,
+    backup_of,
+    hashes_of,
+    new_suffix,
+    txid_of,
+)
 from anchorbolt.migration_tools.base64_to_binary.recognition import (
     Content,
     Recognition,
@@ -92,7 +99,10 @@ class _Migration:
         if self._options.content is Content.BINARY:
             return tuple(self._left_alone(key, Verdict(Content.BINARY)) for key in present)
         with Watches(self._hashes, self._namespace) as watches:
+            watches.begin()
             outcomes = [self._stage(key, watches) for key in present]
+            if watches.others_changed():
+                raise self._changed(self._namespace, "was written to during the migration")
             self._swap([each for each in outcomes if isinstance(each, _Staged)], watches)
         return tuple(each.result if isinstance(each, _Staged) else each for each in outcomes)
 
@@ -224,37 +234,58 @@ class _Migration:
 
     def _confirm(self, writer: HashConnection, key: bytes) -> None:
         if not writer.confirm():
-            raise StateCorrupted(
+            raise self._in_two_forms(key) or StateCorrupted(
                 f"{self._hashes.address} gave something else back than what was written for {shown(key)}. Nothing was "
                 "swapped. Look into the server's log and memory before you run it again",
                 namespace=shown(self._namespace),
             )
 
     def _miscounted(self, key: bytes, length: int, written: int) -> StateError:
+        return self._in_two_forms(key) or self._changed(
+            key, f"had {length:,} entries, and {written:,} of them came"
+        )
+
+    def _in_two_forms(self, key: bytes) -> StateError | None:
         twice = field_in_two_forms(self._hashes, key)
-        if twice is not None:
-            return self._refusal(
-                f"{shown_field(twice)} is in {shown(key)} twice, in lines and on one line, which decode to the same: "
-                "remove one of them"
-            )
-        return self._changed(key, f"had {length:,} entries, and {written:,} of them came")
+        if twice is None:
+            return None
+        return self._refusal(
+            f"{shown_field(twice)} is in {shown(key)} twice, in lines and on one line, which decode to the same: "
+            "remove one of them"
+        )
 
     def _swap(self, staged: list[_Staged], watches: Watches) -> None:
         """Give all names to what lies ready, if nothing has changed; with a dry run nothing does."""
         ready = {each.key: each for each in staged if each.converted is not None}
-        copied: list[bytes] = []
+        copied = [backup_of(each.key) for each in ready.values() if each.copy is not None]
         for each in ready.values():
             if each.copy is not None:
                 self._publish(backup_of(each.key), each.copy, each.result.entries, watches)
-                copied.append(each.key)
+        swapped: list[_Staged] = []
         for keys in watches.groups(list(ready)):
             watching = watches.on(keys[0])
             commands = [command for key in keys for command in self._swap_commands(ready[key], watching)]
             if not watching.transaction(commands):
+                for each in swapped:
+                    self._swap_back(each)
                 # Copies of what is there no longer. After any other error they stay: the swap may have taken place.
-                self._hashes.remove([backup_of(key) for key in copied])
+                self._hashes.remove(copied)
                 raise self._changed(keys[0], "was written to during the migration")
-            copied = [key for key in copied if key not in keys]
+            swapped += [ready[key] for key in keys]
+
+    def _swap_back(self, staged: _Staged) -> None:
+        """Undo the swap of one hash in a cluster, where the one after it was refused."""
+        key, dropped = staged.key, self._dropped(staged.key)
+        assert staged.converted is not None
+        with self._hashes.connection(key) as connection:
+            connection.watch(key)
+            is_ours = connection.length(key) == staged.result.entries
+            commands = [("RENAME", key, staged.converted), ("RENAME", dropped, key)]
+            if not (is_ours and connection.transaction(commands)):
+                raise self._refusal(
+                    f"{shown(key)} was written to right after it had been converted, and before the rest of its "
+                    f"namespace was. {STOP_FIRST}"
+                )
 
     def _publish(self, backup: bytes, copy: bytes, entries: int, watches: Watches) -> None:
         watching = watches.on(backup)
@@ -267,10 +298,15 @@ class _Migration:
         assert converted is not None
         self._watch_temporary(converted, staged.result.entries, watching)
         if staged.has_backup or staged.copy is not None:
-            # By way of a third name: to rename over a large hash would keep the server busy with removing it.
-            dropped = self._hashes.sibling(key, self._suffix + b"$dropped")
-            return [("RENAME", key, dropped), ("RENAME", converted, key), ("UNLINK", dropped)]
+            # To rename over a large hash would keep the server busy with removing it. So it is put aside, and removed
+            # in the end.
+            dropped = self._dropped(key)
+            self._temporary.append(dropped)
+            return [("RENAME", key, dropped), ("RENAME", converted, key)]
         return [("RENAMENX", key, backup_of(key)), ("RENAME", converted, key)]
+
+    def _dropped(self, key: bytes) -> bytes:
+        return self._hashes.sibling(key, self._suffix + DROPPED)
 
     def _watch_temporary(self, key: bytes, entries: int, watching: HashConnection) -> None:
         watching.watch(key)
