@@ -3,9 +3,9 @@
     make bench-migrate
     make bench-migrate OPTIONS="--entries 100000 --entries 10000000 --rounds 1"
 
-The plain loop reads by `HSCAN` and writes by `HSET` through a pipeline, 1,000 entries at a time, and checks nothing. The
-two take turns on one Redis, each on a hash that was just made. Memory is the largest resident size of the command as a
-process of its own.
+The plain loop reads by `HSCAN` and writes by `HSET` through a pipeline, 1,000 entries at a time, and checks nothing.
+The two take turns on one Redis, each on a hash that was just made. Memory is the largest resident size of the command
+as a process of its own.
 """
 
 from __future__ import annotations

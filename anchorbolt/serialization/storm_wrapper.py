@@ -14,6 +14,7 @@ Storm 1.0 and 1.1 keep Base64 text. This file works on what is left when the Bas
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -109,17 +110,22 @@ def wrap_for_storm_1_2(payload: bytes | None) -> bytes:
     return _TOMBSTONE_1_2 if payload is None else _BEFORE_1_2 + _encoded(len(payload) + 1) + payload
 
 
-def rewrap_for_storm_1_2(value: bytes) -> bytes | None:
-    """Return what Storm 1.2 keeps for a value in the wrapper of Storm 1.1, or None where it is not in that, whole.
+def rewrap_for_storm_1_2(values: Sequence[bytes]) -> list[bytes | None]:
+    """Return what Storm 1.2 keeps for values in the wrapper of Storm 1.1; None for each that is not in that, whole.
 
     The same as `unwrap` and `wrap_for_storm_1_2`, several times as fast.
     """
-    if value.startswith(_BEFORE_1_1):
-        rest = value[len(_BEFORE_1_1) :]
-        if (
-            len(rest) < 0x80 and rest[:1] == _ONE_BYTE[len(rest)]
-        ):  # the length of the payload + 1, in one byte
-            return _BEFORE_1_2 + rest
+    before, after, start = _BEFORE_1_1, _BEFORE_1_2, _START_1_1
+    # Written out, not called, for the usual case: that the length of the payload + 1 takes one byte.
+    return [
+        after + value[start:]
+        if value.startswith(before) and 0 < (length := len(value) - start) < 0x80 and value[start] == length
+        else _rewrapped(value)
+        for value in values
+    ]
+
+
+def _rewrapped(value: bytes) -> bytes | None:
     wrapped = unwrap(value, Generation.STORM_1_1)
     return None if wrapped is None else wrap_for_storm_1_2(wrapped.payload)
 

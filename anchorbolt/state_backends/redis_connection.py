@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import hiredis
+
 from anchorbolt.errors import AnchorboltError, StateUnavailable
 from anchorbolt.state_backends.redis_addresses import RedisAddress
 from anchorbolt.state_backends.redis_errors import REDIS_ERRORS, Advice, translated
@@ -25,7 +27,8 @@ class RedisConnection:
     def send(self, *commands: Sequence[Any]) -> None:
         """Send commands; each has a reply, and they come in the same order."""
         open_one = self._opened
-        packed = [part for command in commands for part in open_one.pack_command(*command)]
+        # By hiredis itself: redis-py looks at the type of each argument first, which takes as long as the packing.
+        packed = [hiredis.pack_command(tuple(command)) for command in commands]
         try:
             open_one.send_packed_command(packed, check_health=False)
         except REDIS_ERRORS as error:
