@@ -174,10 +174,10 @@ class HashConnection:
         values: list[bytes | None] = self._connection.receive()
         return values
 
-    def confirm(self, leave: int = 0) -> bool:
-        """Wait for all pages but the last `leave` ones; return whether each was read back as it was written."""
+    def confirm(self) -> bool:
+        """Wait for all pages that were written; return whether each was read back as it was written."""
         same = True
-        while len(self._sent) > leave:
+        while self._sent:
             self._connection.receive()
             same = self._connection.receive() == self._sent.pop(0) and same
         return same

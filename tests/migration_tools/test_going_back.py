@@ -113,7 +113,7 @@ def test_discard_removes_the_backups_alone(migrated: Store) -> None:
 
 @pytest.mark.parametrize("command", ["undo", "discard"])
 def test_a_backup_that_changes_meanwhile_is_left(migrated: Store, command: str) -> None:
-    pages = []
+    pages: list[None] = []
 
     def write() -> None:
         pages.append(None)

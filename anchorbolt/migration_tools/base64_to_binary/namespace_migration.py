@@ -55,13 +55,19 @@ STOP_FIRST = (
 
 @dataclass(frozen=True)
 class _Staged:
-    """A hash that can be converted. `converted` and `copy` are what lies ready to become the hash and its backup."""
+    """A hash that can be converted.
+
+    Attributes:
+        key: Its name.
+        converted: What lies ready to become the hash; None in a dry run.
+        copy: What lies ready to become its backup; None where that is the hash itself, renamed, or exists.
+        has_backup: Whether an earlier run has made the backup.
+        result: What to report.
+    """
 
     key: bytes
-    converted: bytes | None  # None in a dry run
-    copy: (
-        bytes | None
-    )  # None where the backup is the hash itself, renamed, or has been made by an earlier run
+    converted: bytes | None
+    copy: bytes | None
     has_backup: bool
     result: HashResult
 
