@@ -88,9 +88,14 @@ bench-state: set-up  ## benchmarks/state.py: each backend beside its raw driver
 bench-size: set-up  ## benchmarks/state_size.py: small waves on a namespace of millions of keys
 	$(IN_VENV) python -m benchmarks.state_size $(OPTIONS)
 
+.PHONY: bench-migrate
+bench-migrate: set-up  ## benchmarks/migrate.py: Base64 to binary beside a plain loop of redis-py
+	$(IN_VENV) python -m benchmarks.migrate $(OPTIONS)
+
 .PHONY: crash-test
 crash-test: set-up  ## ROUNDS=n campaigns of real kills; SEEDS simulations and damaged inputs
 	$(IN_VENV) python -m tests.crash.campaign --rounds "$(ROUNDS)"
+	$(IN_VENV) python -m tests.migration_tools.kills
 	$(IN_VENV) python -m tests.fuzz.fuzzer --inputs "$(SEEDS)"
 	$(IN_VENV) python -m tests.simulation.simulate --seeds "$(SEEDS)"
 

@@ -9,7 +9,7 @@ from anchorbolt.errors import ConfigError
 from anchorbolt.secret import Secret
 from anchorbolt.settings import TlsSettings
 
-__all__ = ["password_of", "tls_settings"]
+__all__ = ["password_in_file", "password_in_variable", "password_of", "tls_settings"]
 
 _LARGEST_PASSWORD_FILE = 65_536
 
@@ -44,21 +44,34 @@ def password_of(key: str, login: RedisLogin) -> Secret | None:
             key=f"{key}.{used[1]}",
         )
     if login.passwordEnv is not None:
-        value = os.environ.get(login.passwordEnv)
-        if not value:
-            state = "not set" if value is None else "empty"
-            raise ConfigError(
-                f"{key}.passwordEnv names the environment variable {login.passwordEnv}, which is {state}. Set it "
-                "where the driver is started.",
-                key=f"{key}.passwordEnv",
-            )
-        return Secret(value)
+        return password_in_variable(f"{key}.passwordEnv", login.passwordEnv)
     if login.passwordFile is not None:
-        return _password_in(f"{key}.passwordFile", login.passwordFile)
+        return password_in_file(f"{key}.passwordFile", login.passwordFile)
     return login.password if login.password is not None and login.password.reveal() else None
 
 
-def _password_in(key: str, path: str) -> Secret:
+def password_in_variable(key: str, name: str) -> Secret:
+    """Return the password in an environment variable, which `key` names.
+
+    Raises:
+        ConfigError: It is not set, or empty.
+    """
+    value = os.environ.get(name)
+    if not value:
+        state = "not set" if value is None else "empty"
+        raise ConfigError(
+            f"{key} names the environment variable {name}, which is {state}. Set it where Anchorbolt is started.",
+            key=key,
+        )
+    return Secret(value)
+
+
+def password_in_file(key: str, path: str) -> Secret:
+    """Return the password that a file holds, which `key` names; a line break at its end is not part of it.
+
+    Raises:
+        ConfigError: It cannot be read, or is empty.
+    """
     problem, text = "", ""
     try:
         with open(path, encoding="utf-8") as file:
@@ -71,7 +84,7 @@ def _password_in(key: str, path: str) -> Secret:
         problem = "is empty"
     if problem:
         raise ConfigError(
-            f"{key} names {path}, which {problem}. Put the password into it, on the driver's machine.",
+            f"{key} names {path}, which {problem}. Put the password into it, on this machine.",
             key=key,
         )
     return Secret(text)

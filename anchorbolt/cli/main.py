@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import anchorbolt
-from anchorbolt.cli import exit_codes
+from anchorbolt.cli import exit_codes, migrate
 
 __all__ = ["app", "main"]
 
@@ -21,6 +21,7 @@ app = typer.Typer(
     # Its tracebacks can show the values of variables, and so a password.
     pretty_exceptions_enable=False,
 )
+app.add_typer(migrate.app, name="migrate")
 
 
 def main() -> None:

@@ -14,10 +14,11 @@ Storm 1.0 and 1.1 keep Base64 text. This file works on what is left when the Bas
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-__all__ = ["Generation", "Wrapped", "unwrap", "wrap_for_storm_1_2"]
+__all__ = ["Generation", "Wrapped", "rewrap_for_storm_1_2", "unwrap", "wrap_for_storm_1_2"]
 
 
 class Generation(Enum):
@@ -106,8 +107,34 @@ def wrap_for_storm_1_2(payload: bytes | None) -> bytes:
     Args:
         payload: A value, serialised as Storm 1.0 to 1.2 do, which is the same in all three.
     """
-    form = _FORMS[Generation.STORM_1_2]
-    return form.tombstone if payload is None else form.before_length + _encoded(len(payload) + 1) + payload
+    return _TOMBSTONE_1_2 if payload is None else _BEFORE_1_2 + _encoded(len(payload) + 1) + payload
+
+
+def rewrap_for_storm_1_2(values: Sequence[bytes]) -> list[bytes | None]:
+    """Return what Storm 1.2 keeps for values in the wrapper of Storm 1.1; None for each that is not in that, whole.
+
+    The same as `unwrap` and `wrap_for_storm_1_2`, several times as fast.
+    """
+    before, after, start = _BEFORE_1_1, _BEFORE_1_2, _START_1_1
+    # Written out, not called, for the usual case: that the length of the payload + 1 takes one byte.
+    return [
+        after + value[start:]
+        if value.startswith(before) and 0 < (length := len(value) - start) < 0x80 and value[start] == length
+        else _rewrapped(value)
+        for value in values
+    ]
+
+
+def _rewrapped(value: bytes) -> bytes | None:
+    wrapped = unwrap(value, Generation.STORM_1_1)
+    return None if wrapped is None else wrap_for_storm_1_2(wrapped.payload)
+
+
+# Looked up once: an enum's member takes long to hash, and these are used for each of millions of values.
+_BEFORE_1_1 = _FORMS[Generation.STORM_1_1].before_length
+_BEFORE_1_2, _TOMBSTONE_1_2 = _FORMS[Generation.STORM_1_2]
+_START_1_1 = len(_BEFORE_1_1)
+_ONE_BYTE = [bytes([number]) for number in range(0x80)]
 
 
 def _varint(data: bytes) -> bytes:
@@ -119,6 +146,8 @@ def _varint(data: bytes) -> bytes:
 
 
 def _encoded(number: int) -> bytes:
+    if number < 0x80:
+        return _ONE_BYTE[number]
     encoded = bytearray()
     while number >= 0x80:
         encoded.append(number & 0x7F | 0x80)

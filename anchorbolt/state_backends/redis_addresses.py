@@ -47,7 +47,7 @@ class RedisAddress(ABC):
         """Return a client of every server that holds keys of its own."""
 
     @abstractmethod
-    def holder(self, client: Any, key: str) -> Any:
+    def holder(self, client: Any, key: str | bytes) -> Any:
         """Return a client of the one server that holds `key` now."""
 
     def _options(self) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class RedisServer(RedisAddress):
         """See `RedisAddress.masters`."""
         return [client]
 
-    def holder(self, client: Any, key: str) -> Any:
+    def holder(self, client: Any, key: str | bytes) -> Any:
         """See `RedisAddress.holder`."""
         return client
 
@@ -141,7 +141,7 @@ class RedisCluster(RedisAddress):
         """See `RedisAddress.masters`."""
         return [client.get_redis_connection(node) for node in client.get_primaries()]
 
-    def holder(self, client: Any, key: str) -> Any:
+    def holder(self, client: Any, key: str | bytes) -> Any:
         """See `RedisAddress.holder`."""
         return client.get_redis_connection(client.get_node_from_key(key))
 

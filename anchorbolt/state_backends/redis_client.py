@@ -19,12 +19,14 @@ from redis.exceptions import ClusterError, DataError, NoScriptError, RedisCluste
 from redis.retry import Retry
 
 from anchorbolt.state_backends.redis_addresses import RedisAddress
-from anchorbolt.state_backends.redis_errors import REDIS_ERRORS, is_final, translated
+from anchorbolt.state_backends.redis_connection import RedisConnection
+from anchorbolt.state_backends.redis_errors import REDIS_ERRORS, Advice, is_final, translated
 from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files
 
 __all__ = ["RedisClient"]
 
 _T = TypeVar("_T")
+_OF_A_TOPOLOGY = Advice()
 # Those that may be over soon. A cluster that is moving keys or electing a master answers by the last three.
 _MAY_PASS = (
     redis.ConnectionError,
@@ -39,9 +41,15 @@ _MAY_PASS = (
 class RedisClient(SharedClient[RedisAddress]):
     """Runs commands and scripts at one address; thread-safe."""
 
-    def __init__(self, address: RedisAddress) -> None:
+    def __init__(self, address: RedisAddress, advice: Advice = _OF_A_TOPOLOGY) -> None:
+        """Connect to nothing yet; errors say what `advice` says. See also `acquire`.
+
+        Raises:
+            ConfigError: A file that TLS needs cannot be read.
+        """
         check_tls_files(address.tls)
         super().__init__(address)
+        self._advice = advice
         self._digests: dict[str, str] = {}
         self._lock = threading.Lock()
         self._redis: Any = None
@@ -106,6 +114,24 @@ class RedisClient(SharedClient[RedisAddress]):
         finally:
             single.close()
 
+    @contextmanager
+    def exclusive(self, namespace: str, key: bytes) -> Iterator[RedisConnection]:
+        """Give a connection that nobody else uses, before or after, to the server that holds `key`."""
+
+        def connect(client: Any) -> Any:
+            client.execute_command("TYPE", key)  # follows the redirections of a cluster, and learns from them
+            return self.address.holder(client, key).client()
+
+        single = self._retried(namespace, connect)
+        with self._translating(namespace):
+            single.connection.connect()
+        exclusive = RedisConnection(self.address, namespace, self._advice, single.connection)
+        try:
+            yield exclusive
+        finally:
+            exclusive.close()  # before it goes back to the pool: its watches and replies are nobody else's
+            single.close()
+
     def _connected(self) -> Any:
         with self._lock:
             if self._redis is None:
@@ -130,7 +156,7 @@ class RedisClient(SharedClient[RedisAddress]):
         except DataError:
             raise  # keys or values that are no bytes: a fault of ours
         except REDIS_ERRORS as error:
-            raise translated(self.address, namespace, error) from error
+            raise translated(self.address, namespace, error, self._advice) from error
 
     def _close(self) -> None:
         with self._lock:

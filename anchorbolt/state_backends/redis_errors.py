@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import redis
 from redis.exceptions import (
     AuthenticationError,
@@ -26,14 +28,35 @@ from anchorbolt.settings import PROVIDER_CONFIG
 from anchorbolt.state_backends.base import START_OVER
 from anchorbolt.state_backends.redis_addresses import RedisAddress, RedisCluster, RedisServer
 
-__all__ = ["REDIS_ERRORS", "is_final", "translated"]
+__all__ = ["REDIS_ERRORS", "Advice", "is_final", "translated"]
 
 REDIS_ERRORS = (RedisError, RedisClusterException, OSError)
 """All that redis-py raises because of a server, the network or the cluster."""
 
-_COMMANDS = (
-    "EVALSHA, EVAL, SCAN, HMGET, HGET, HGETALL, HKEYS, HLEN, HSCAN, HSET, HDEL, HINCRBY, UNLINK, RENAME"
-)
+
+@dataclass(frozen=True)
+class Advice:
+    """What a message tells its reader to do, where that depends on who asks. By default, for a topology's state.
+
+    Attributes:
+        use_server: How to say that it is a single server.
+        use_cluster: How to say that it is a cluster.
+        commands: What a user must be permitted to run.
+        not_ours: What to do about a key that holds something else.
+        too_long: What to do about a value that is too long.
+    """
+
+    use_server: str = "set topology.state.provider to redis"
+    use_cluster: str = "set topology.state.provider to redis-cluster"
+    commands: str = (
+        "EVALSHA, EVAL, SCAN, HMGET, HGET, HGETALL, HKEYS, HLEN, HSCAN, HSET, HDEL, HINCRBY, UNLINK, RENAME"
+    )
+    not_ours: str = f"{START_OVER}; where it is somebody else's, use another database or prefix"
+    too_long: str = (
+        "raise proto-max-bulk-len in redis.conf, or set largestValue in the provider's configuration lower"
+    )
+
+
 _NO_CLUSTER = "cluster support disabled"
 _OF_A_CLUSTER = "CLUSTER SLOTS, COMMAND, ASKING"
 
@@ -44,7 +67,12 @@ def is_final(error: Exception) -> bool:
     return isinstance(first, AuthenticationError | AuthorizationError) or _NO_CLUSTER in str(first)
 
 
-def translated(address: RedisAddress, namespace: str | None, error: Exception) -> AnchorboltError:
+_OF_A_TOPOLOGY = Advice()
+
+
+def translated(
+    address: RedisAddress, namespace: str | None, error: Exception, advice: Advice = _OF_A_TOPOLOGY
+) -> AnchorboltError:
     """Return the error of our tree that stands for one of redis-py's."""
     error = _first(error)
     text = str(error)
@@ -57,7 +85,7 @@ def translated(address: RedisAddress, namespace: str | None, error: Exception) -
 
     if said(_NO_CLUSTER):
         return ConfigError(
-            f"{address}: the node is a server of no cluster ({text}): set topology.state.provider to redis",
+            f"{address}: the node is a server of no cluster ({text}): {advice.use_server}",
             key=PROVIDER_CONFIG,
         )
     if isinstance(error, AuthenticationError | AuthorizationError) or said("NOAUTH", "WRONGPASS"):
@@ -70,19 +98,18 @@ def translated(address: RedisAddress, namespace: str | None, error: Exception) -
         more = f", {_OF_A_CLUSTER}" if isinstance(address, RedisCluster) else ""
         return ConfigError(
             f"{address} does not permit it to user {address.username or 'default'!r} ({text}): allow its keys and "
-            f"{_COMMANDS}{more}",
+            f"{advice.commands}{more}",
             key=PROVIDER_CONFIG,
         )
     if said("WRONGTYPE", "not an integer", "Bad data", "Missing bytes"):
         return StateCorrupted(
             f"{address} holds something under a key of {namespace} that Anchorbolt did not write ({text}). "
-            f"{START_OVER}; where it is somebody else's, use another database or prefix",
+            f"{advice.not_ours}",
             namespace=namespace,
         )
     if said("invalid bulk length", "invalid multibulk length"):
         return StateError(
-            f"{address} takes no string as long as one of these keys or values ({text}): raise proto-max-bulk-len in "
-            "redis.conf, or set largestValue in the provider's configuration to less than it",
+            f"{address} takes no string as long as one of these keys or values ({text}): {advice.too_long}",
             namespace=namespace,
         )
     if isinstance(address, RedisCluster):
@@ -93,7 +120,7 @@ def translated(address: RedisAddress, namespace: str | None, error: Exception) -
         of_a_cluster = isinstance(error, MovedError | ClusterError | ClusterCrossSlotError)
         if of_a_cluster or said("MOVED ", "CLUSTERDOWN", "CROSSSLOT"):
             return ConfigError(
-                f"{address} is a node of a Redis Cluster ({text}): set topology.state.provider to redis-cluster",
+                f"{address} is a node of a Redis Cluster ({text}): {advice.use_cluster}",
                 key=PROVIDER_CONFIG,
             )
         if said("DB index is out of range", "invalid DB index"):

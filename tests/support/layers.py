@@ -137,7 +137,7 @@ def _relative(module: str) -> str:
 def _layer(module: str) -> str:
     """Return the layer's package, or "" for what belongs to the vocabulary."""
     first = _relative(module).partition(".")[0]
-    if first == "__main__":  # `python -m anchorbolt` is the command by another name
+    if module.rpartition(".")[2] == "__main__":  # `python -m …` is the command by another name
         return "cli"
     if first in VOCABULARY:
         return ""

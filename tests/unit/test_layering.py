@@ -51,6 +51,7 @@ def plant(root: Path, files: dict[str, str]) -> list[str]:
         ("engine/local.py", "from anchorbolt.testing.faults import X", "testing is not below engine"),
         ("ui/page.py", "from anchorbolt.migration_tools.copy import X", "migration_tools is not below ui"),
         ("migration_tools/copy.py", "from anchorbolt.engine.wave import X", "without running anything"),
+        ("migration_tools/copy.py", "from anchorbolt.cli.main import X", "cli is not below migration_tools"),
         ("bolts/base.py", "from anchorbolt.helpers.x import X", "helpers has no place among the layers"),
         ("engine/local.py", "import pyspark", "pyspark belongs in"),
         ("bolts/sink.py", "def f():\n    from pyspark.sql import DataFrame", "pyspark belongs in"),

@@ -1,0 +1,53 @@
+"""Converts the state that Storm 1.0 and 1.1 wrote to Redis, which is Base64 text, to what Storm 1.2 reads.
+
+`python -m anchorbolt.migration_tools.base64_to_binary` is the same as `anchorbolt migrate base64-to-binary`.
+"""
+
+from typing import TYPE_CHECKING
+
+from anchorbolt.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from anchorbolt.migration_tools.base64_to_binary.commands import discard_backup, migrate, undo, verify
+    from anchorbolt.migration_tools.base64_to_binary.conversion import MigrationOptions, Wrapper
+    from anchorbolt.migration_tools.base64_to_binary.recognition import Content
+    from anchorbolt.migration_tools.base64_to_binary.results import (
+        Action,
+        HashResult,
+        NamespaceResult,
+        Progress,
+        Report,
+        Silent,
+    )
+
+__all__ = [
+    "Action",
+    "Content",
+    "HashResult",
+    "MigrationOptions",
+    "NamespaceResult",
+    "Progress",
+    "Report",
+    "Silent",
+    "Wrapper",
+    "discard_backup",
+    "migrate",
+    "undo",
+    "verify",
+]
+
+_PACKAGE = "anchorbolt.migration_tools.base64_to_binary"
+
+# So that the command line, which needs two of the names for its options, does not load a driver for its help.
+__getattr__ = lazy_names(
+    __name__,
+    {
+        **dict.fromkeys(("discard_backup", "migrate", "undo", "verify"), f"{_PACKAGE}.commands"),
+        **dict.fromkeys(
+            ("Action", "HashResult", "NamespaceResult", "Progress", "Report", "Silent"), f"{_PACKAGE}.results"
+        ),
+        "Content": f"{_PACKAGE}.recognition",
+        "MigrationOptions": f"{_PACKAGE}.conversion",
+        "Wrapper": f"{_PACKAGE}.conversion",
+    },
+)

@@ -1,0 +1,8 @@
+"""`python -m anchorbolt.migration_tools.base64_to_binary`: the same as `anchorbolt migrate base64-to-binary`."""
+
+from anchorbolt.cli.migrate import base64_to_binary_alone
+
+__all__: list[str] = []
+
+if __name__ == "__main__":
+    base64_to_binary_alone()

@@ -1,0 +1,193 @@
+"""The commands of the migration as plain functions: each goes through the namespaces it is asked for, and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
+from anchorbolt.migration_tools.base64_to_binary.conversion import MigrationOptions
+from anchorbolt.migration_tools.base64_to_binary.going_back import GoingBack
+from anchorbolt.migration_tools.base64_to_binary.names import (
+    OURS,
+    backup_of,
+    checkpoint_spouts_among,
+    hashes_of,
+    refuse_parts,
+    suffix_of,
+)
+from anchorbolt.migration_tools.base64_to_binary.namespace_migration import migrate_namespace
+from anchorbolt.migration_tools.base64_to_binary.recognition import Content
+from anchorbolt.migration_tools.base64_to_binary.results import (
+    HashResult,
+    NamespaceResult,
+    Progress,
+    Report,
+    Silent,
+)
+from anchorbolt.state_backends.redis_hashes import RedisHashes, shown
+
+__all__ = ["discard_backup", "migrate", "undo", "verify"]
+
+_Outcome = tuple[tuple[HashResult, ...], AnchorboltError | None]
+
+
+def migrate(
+    hashes: RedisHashes,
+    namespaces: Sequence[bytes],
+    options: MigrationOptions | None = None,
+    *,
+    include_checkpoint_spout: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Convert namespaces from Base64 to binary, and keep what was there as `<ns>_old`.
+
+    A namespace that is refused is in the report with its error, and the others are migrated. Once Redis cannot be
+    reached any more, or refuses a command, the rest is not tried. To be run again after anything.
+
+    Args:
+        hashes: Where they are.
+        namespaces: Their names, without `$prepare` and `$txid`.
+        options: How to migrate.
+        include_checkpoint_spout: Whether to take the namespaces of checkpoint spouts, too, all that there are.
+        progress: Told of each page.
+
+    Raises:
+        ConfigError: A name is no namespace's, or Redis refuses the login.
+        StateUnavailable: Redis cannot be reached.
+    """
+    options = options or MigrationOptions()
+    reported = progress or Silent()
+    found = [key for key in hashes.matching(OURS) if suffix_of(key) or checkpoint_spouts_among([key])]
+    spouts = checkpoint_spouts_among(found)
+    wanted = _wanted(namespaces, spouts if include_checkpoint_spout else [])
+    if not options.dry_run:
+        _remove_leftovers(hashes, wanted, found)
+
+    def one(namespace: bytes) -> _Outcome:
+        return migrate_namespace(hashes, namespace, options, reported), None
+
+    left_out = [shown(spout) for spout in spouts if spout not in wanted]
+    warnings: tuple[str, ...] = ()
+    if left_out:
+        warnings = (
+            f"{', '.join(left_out)} {'is a namespace' if len(left_out) == 1 else 'are namespaces'} of a checkpoint "
+            "spout, and not migrated: without it a topology forgets which transaction was open. Migrate it, too, with "
+            "--include-checkpoint-spout",
+        )
+    return Report(_each(wanted, one), warnings, options.dry_run)
+
+
+def verify(
+    hashes: RedisHashes,
+    namespaces: Sequence[bytes],
+    *,
+    include_checkpoint_spout: bool = False,
+    content: Content | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """Compare `<ns>_old` with `<ns>`, entry by entry. A namespace with a difference has an error. Changes nothing.
+
+    For the arguments and errors see `migrate`; `content` is what the backups hold, None to find out.
+    """
+
+    def one(namespace: bytes) -> _Outcome:
+        return GoingBack(hashes, namespace, progress or Silent(), content=content).verify()
+
+    return Report(_each(_migrated(hashes, namespaces, include_checkpoint_spout), one))
+
+
+def undo(
+    hashes: RedisHashes,
+    namespaces: Sequence[bytes],
+    *,
+    include_checkpoint_spout: bool = False,
+    keep_changed: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Put `<ns>_old` back under its name. What was converted is removed, once it was compared with the backup.
+
+    Args:
+        hashes: Where they are.
+        namespaces: Their names.
+        include_checkpoint_spout: Whether to take the namespaces of checkpoint spouts, too, that have a backup.
+        keep_changed: Whether to put aside what is not the conversion of its backup; otherwise that is refused.
+        dry_run: Whether to do all but write.
+        progress: Told of each page.
+
+    Raises:
+        ConfigError: A name is no namespace's, or Redis refuses the login.
+        StateUnavailable: Redis cannot be reached.
+    """
+
+    def one(namespace: bytes) -> _Outcome:
+        going_back = GoingBack(hashes, namespace, progress or Silent(), dry_run=dry_run)
+        return going_back.undo(keep_changed=keep_changed), None
+
+    wanted = _migrated(hashes, namespaces, include_checkpoint_spout)
+    if not dry_run:
+        _remove_leftovers(hashes, wanted, hashes.matching(OURS))
+    return Report(_each(wanted, one), dry_run=dry_run)
+
+
+def discard_backup(
+    hashes: RedisHashes,
+    namespaces: Sequence[bytes],
+    *,
+    include_checkpoint_spout: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Remove `<ns>_old`, where `<ns>` is still what it converts to. For the arguments and errors see `undo`."""
+
+    def one(namespace: bytes) -> _Outcome:
+        return GoingBack(hashes, namespace, progress or Silent(), dry_run=dry_run).discard(), None
+
+    return Report(_each(_migrated(hashes, namespaces, include_checkpoint_spout), one), dry_run=dry_run)
+
+
+def _wanted(namespaces: Sequence[bytes], spouts: Sequence[bytes]) -> list[bytes]:
+    for namespace in namespaces:
+        refuse_parts(namespace)
+    if not namespaces and not spouts:
+        raise ConfigError("name the namespaces: -n <component>-<task>, as often as needed", key="--namespace")
+    return list(dict.fromkeys([*namespaces, *spouts]))
+
+
+def _migrated(
+    hashes: RedisHashes, namespaces: Sequence[bytes], include_checkpoint_spout: bool
+) -> list[bytes]:
+    backups = hashes.matching(OURS) if include_checkpoint_spout else ()
+    of = {key.removesuffix(b"_old") for key in backups if key.endswith(b"_old")}
+    return _wanted(namespaces, checkpoint_spouts_among(sorted(of)))
+
+
+def _remove_leftovers(hashes: RedisHashes, namespaces: Sequence[bytes], found: Iterable[bytes]) -> None:
+    """Remove the temporary hashes of earlier runs on these namespaces, which were killed."""
+    ours = [key for namespace in namespaces for key in hashes_of(namespace)]
+    for key in found:
+        suffix = suffix_of(key)
+        if suffix and any(
+            key in (hashes.sibling(each, suffix), hashes.sibling(backup_of(each), suffix)) for each in ours
+        ):
+            hashes.remove([key])
+
+
+def _each(namespaces: Sequence[bytes], one: Callable[[bytes], _Outcome]) -> tuple[NamespaceResult, ...]:
+    results: list[NamespaceResult] = []
+    given_up = False
+    for namespace in namespaces:
+        name = shown(namespace)
+        if given_up:
+            error = StateError(
+                f"{name} was not tried, because Redis could not be used any more", namespace=name
+            )
+            results.append(NamespaceResult(name, error=error))
+            continue
+        try:
+            hashes, refused = one(namespace)
+            results.append(NamespaceResult(name, hashes, refused))
+        except AnchorboltError as error:
+            results.append(NamespaceResult(name, error=error))
+            given_up = isinstance(error, StateUnavailable | ConfigError)
+    return tuple(results)

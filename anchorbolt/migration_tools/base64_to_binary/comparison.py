@@ -1,0 +1,143 @@
+"""Compares a backup with the hash that was made of it: every entry, converted again."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+
+from anchorbolt.migration_tools.base64_to_binary.conversion import Conversion, Unfit, Wrapper
+from anchorbolt.migration_tools.base64_to_binary.recognition import Content, shown_field
+from anchorbolt.migration_tools.base64_to_binary.results import Progress
+from anchorbolt.state_backends.redis_hashes import RedisHashes, shown
+
+__all__ = ["Comparison", "compare", "equal", "field_in_two_forms"]
+
+
+@dataclass
+class Comparison:
+    """How a hash differs from the conversion of its backup.
+
+    Attributes:
+        entries: Entries of the backup.
+        wrapper: How they were wrapped when they were converted, as far as that can be told.
+        content: What the backup holds.
+        missing: Entries of the backup that are not in the hash.
+        different: Entries with another value.
+        added: Entries of the hash that are not in the backup.
+        example: One of the differences, as a clause; empty where there is none.
+        unfit: Why the backup cannot be converted at all; empty where it can.
+    """
+
+    entries: int = 0
+    wrapper: Wrapper = Wrapper.STORM_1_2
+    content: Content | None = None
+    missing: int = 0
+    different: int = 0
+    added: int = 0
+    example: str = ""
+    unfit: str = ""
+
+    @property
+    def same(self) -> bool:
+        """Whether the hash is what the backup converts to, and nothing else."""
+        return not (self.missing or self.different or self.added or self.unfit)
+
+    def __str__(self) -> str:
+        if self.unfit:
+            return f"the backup itself cannot be converted: {self.unfit}"
+        counts = [(self.missing, "missing"), (self.different, "different"), (self.added, "added")]
+        said = ", ".join(f"{count:,} {what}" for count, what in counts if count)
+        return f"{said} of {self.entries:,} entries" + (f"; {self.example}" if self.example else "")
+
+
+def compare(
+    hashes: RedisHashes,
+    backup: bytes,
+    key: bytes,
+    progress: Progress,
+    content: Content | None = None,
+    *,
+    to_its_end: bool = True,
+) -> Comparison:
+    """Compare `key` with what `backup` converts to, whichever wrapper it was given.
+
+    Args:
+        hashes: Where both are.
+        backup: The hash with Base64.
+        key: The hash that was converted.
+        progress: Told of each page.
+        content: What the backup holds; None means to find out.
+        to_its_end: Whether to count all differences; otherwise the first ends it.
+    """
+    found = Comparison()
+    conversions = {wrapper: Conversion(wrapper, content) for wrapper in Wrapper}
+    with ExitStack() as stack:
+        reader = stack.enter_context(hashes.connection(backup))
+        other = stack.enter_context(hashes.connection(key))
+        found.entries = reader.length(backup)
+        length = other.length(key)
+        progress.begin(f"comparing {shown(backup)} with {shown(key)}", found.entries)
+        for page in stack.enter_context(closing(reader.pages(backup))):
+            try:
+                pages = {wrapper: conversion.page(page) for wrapper, conversion in conversions.items()}
+            except Unfit as unfit:
+                found.unfit = str(unfit)
+                return found
+            other.read(key, pages[found.wrapper])
+            values = other.receive()
+            # The first page says which wrapper; all others have to be like it.
+            if len(conversions) > 1:
+                found.wrapper = max(pages, key=lambda wrapper: _matches(pages[wrapper], values))
+                conversions = {found.wrapper: conversions[found.wrapper]}
+            if pages[found.wrapper][1::2] != values:
+                _count(found, page, pages[found.wrapper], values)
+                if not to_its_end:
+                    return found
+            progress.advance(len(page) // 2)
+    found.content = next(iter(conversions.values())).content
+    found.added = max(0, length - (found.entries - found.missing))
+    return found
+
+
+def equal(hashes: RedisHashes, one: bytes, other: bytes, progress: Progress) -> bool:
+    """Whether two hashes have the same entries."""
+    with ExitStack() as stack:
+        reader = stack.enter_context(hashes.connection(one))
+        second = stack.enter_context(hashes.connection(other))
+        length = reader.length(one)
+        if length != second.length(other):
+            return False
+        progress.begin(f"comparing {shown(one)} with {shown(other)}", length)
+        for page in stack.enter_context(closing(reader.pages(one))):
+            second.read(other, page)
+            if second.receive() != page[1::2]:
+                return False
+            progress.advance(len(page) // 2)
+    return True
+
+
+def field_in_two_forms(hashes: RedisHashes, key: bytes) -> bytes | None:
+    """Return a field that is in a hash both in lines and on one line; None where there is no such field."""
+    with ExitStack() as stack:
+        reader = stack.enter_context(hashes.connection(key))
+        other = stack.enter_context(hashes.connection(key))
+        for page in stack.enter_context(closing(reader.pages(key))):
+            for field in page[::2]:
+                on_one_line = field.replace(b"\r", b"").replace(b"\n", b"")
+                if on_one_line != field and other.run("HEXISTS", key, on_one_line):
+                    return on_one_line
+    return None
+
+
+def _matches(page: list[bytes], values: list[bytes | None]) -> int:
+    return sum(map(bytes.__eq__, page[1::2], (value or b"" for value in values)))
+
+
+def _count(found: Comparison, source: list[bytes], page: list[bytes], values: list[bytes | None]) -> None:
+    for field, expected, value in zip(source[::2], page[1::2], values, strict=True):
+        if value is None:
+            found.missing += 1
+            found.example = found.example or f"{shown_field(field)} of the backup is missing"
+        elif value != expected:
+            found.different += 1
+            found.example = found.example or f"{shown_field(field)} of the backup has another value"

@@ -1,0 +1,366 @@
+"""The migration of one namespace: convert beside, keep the source as a backup, swap.
+
+Nothing of the source is touched before the swap. Each hash is read by a connection that watches it; its conversion goes
+into a temporary hash, is read back, and counted. Then
+
+- where one transaction can hold all the names, which is always so on a single server and in a cluster where the
+  namespace has a hash tag, both hashes are swapped in one: `<ns>` becomes `<ns>_old`, the temporary one `<ns>`;
+- elsewhere in a cluster the backup is a copy: written under a temporary name, read back, given its name `<ns>_old`;
+  then the temporary hash takes the place of `<ns>`, in one transaction for each hash; if the second is refused, the
+  first is taken back. A run that is killed between these leaves a backup that equals its hash, by which the next run
+  knows what to do.
+
+Each transaction fails if a key that it depends on has changed since it was first looked at. Rejected: locks, which a
+killed run leaves behind; scripts, which stall the server; DUMP and RESTORE, which fail on large hashes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+
+from anchorbolt.errors import AnchorboltError, StateCorrupted, StateError
+from anchorbolt.migration_tools.base64_to_binary.comparison import compare, equal, field_in_two_forms
+from anchorbolt.migration_tools.base64_to_binary.conversion import (
+    Conversion,
+    MigrationOptions,
+    Unfit,
+    Wrapper,
+)
+from anchorbolt.migration_tools.base64_to_binary.names import (
+    DROPPED,
+    backup_of,
+    hashes_of,
+    new_suffix,
+    txid_of,
+)
+from anchorbolt.migration_tools.base64_to_binary.recognition import (
+    Content,
+    Recognition,
+    Verdict,
+    shown_field,
+)
+from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult, Progress
+from anchorbolt.migration_tools.base64_to_binary.watching import Watches
+from anchorbolt.state_backends.redis_hashes import FieldsAndValues, HashConnection, RedisHashes, shown
+
+__all__ = ["migrate_namespace"]
+
+STOP_FIRST = (
+    "Stop the topology whose state it is, and whatever else writes to it, and run the migration again"
+)
+
+
+@dataclass(frozen=True)
+class _Staged:
+    """A hash that can be converted.
+
+    Attributes:
+        key: Its name.
+        converted: What lies ready to become the hash; None in a dry run.
+        copy: What lies ready to become its backup; None where that is the hash itself, renamed, or exists.
+        has_backup: Whether an earlier run has made the backup.
+        result: What to report.
+    """
+
+    key: bytes
+    converted: bytes | None
+    copy: bytes | None
+    has_backup: bool
+    result: HashResult
+
+
+def migrate_namespace(
+    hashes: RedisHashes, namespace: bytes, options: MigrationOptions, progress: Progress
+) -> tuple[HashResult, ...]:
+    """Migrate the hashes of one namespace; see `MigrationOptions`.
+
+    Raises:
+        StateError: It was refused; nothing has been changed.
+        StateUnavailable: Redis could not be reached any more; run it again.
+        ConfigError: Redis refused the login, or a command.
+    """
+    migration = _Migration(hashes, namespace, options, progress)
+    try:
+        return migration.run()
+    finally:
+        migration.clean_up()
+
+
+class _Migration:
+    def __init__(
+        self, hashes: RedisHashes, namespace: bytes, options: MigrationOptions, progress: Progress
+    ) -> None:
+        self._hashes = hashes
+        self._namespace = namespace
+        self._options = options
+        self._progress = progress
+        self._suffix = new_suffix()
+        self._temporary: list[bytes] = []
+
+    def run(self) -> tuple[HashResult, ...]:
+        present = self._present()
+        if self._options.content is Content.BINARY:
+            return tuple(self._left_alone(key, Verdict(Content.BINARY)) for key in present)
+        with Watches(self._hashes, self._namespace) as watches:
+            watches.begin()
+            outcomes = [self._stage(key, watches) for key in present]
+            if watches.others_changed():
+                raise self._changed(self._namespace, "was written to during the migration")
+            self._swap([each for each in outcomes if isinstance(each, _Staged)], watches)
+        return tuple(each.result if isinstance(each, _Staged) else each for each in outcomes)
+
+    def clean_up(self) -> None:
+        """Remove what is left of temporary hashes, if Redis is still there; the next run removes what stays."""
+        if self._temporary:
+            with contextlib.suppress(AnchorboltError):
+                self._hashes.remove(self._temporary)
+
+    def _present(self) -> list[bytes]:
+        """Return those hashes of the namespace that are there.
+
+        Raises:
+            StateError: None is, or a key is of the wrong type.
+        """
+        keys = hashes_of(self._namespace)
+        types = self._hashes.types([*keys, *map(backup_of, keys), txid_of(self._namespace)])
+        for key, kind in types.items():
+            if kind not in ("none", "hash"):
+                raise self._refusal(
+                    f"{shown(key)} in {self._hashes.address} is a {kind}, not a hash as Storm's state is: name a "
+                    "namespace of Storm's"
+                )
+        lost = [key for key in keys if types[key] == "none" and types[backup_of(key)] != "none"]
+        if lost and not self._may_be_committed(lost, types):
+            raise self._refusal(
+                f"{shown(lost[0])} is not there, but {shown(backup_of(lost[0]))} is: a migration by another tool was "
+                "broken off, such as Storm's own. Put it back with `anchorbolt migrate undo`, and migrate again"
+            )
+        if all(types[key] == "none" for key in (*keys, txid_of(self._namespace))):
+            raise self._refusal(
+                f"{self._hashes.address} has no namespace {shown(self._namespace)}: check its name, which Storm makes "
+                "as <component>-<task>, and the number of the database"
+            )
+        return [key for key in keys if types[key] != "none"]
+
+    def _may_be_committed(self, lost: list[bytes], types: Mapping[bytes, str]) -> bool:
+        """Whether a prepared hash is gone since its migration because the topology ran on."""
+        if self._namespace in lost or types[self._namespace] == "none":
+            return False
+        return self._look_at(self._namespace).content is Content.BINARY
+
+    def _stage(self, key: bytes, watches: Watches) -> HashResult | _Staged:
+        """Convert a hash beside itself, or find that there is nothing to convert."""
+        backup = backup_of(key)
+        source = watches.on(key)
+        has_backup = watches.on(backup).exists(backup)
+        if source.run("PTTL", key) != -1:
+            raise self._refusal(
+                f"{shown(key)} expires, which Storm's state never does: PERSIST it first, if it is to be kept"
+            )
+        if has_backup:
+            done = self._done_before(key, backup)
+            if done is not None:
+                return done
+        wet = not self._options.dry_run
+        converted = self._hashes.sibling(key, self._suffix) if wet else None
+        conversion = Conversion(self._options.wrapper, self._options.content)
+        try:
+            entries = self._fill(source, key, converted, f"converting {shown(key)}", conversion.page)
+            conversion.finish()
+        except Unfit as unfit:
+            return self._without_conversion(key, unfit)
+        assert conversion.content is not None
+        action = Action.CONVERTED if wet else Action.WOULD_CONVERT
+        result = HashResult(shown(key), action, entries, conversion.content.value, kept_as=shown(backup))
+        copy = None
+        if wet and not watches.together and not has_backup:
+            copy = self._hashes.sibling(backup, self._suffix)
+            self._fill(source, key, copy, f"copying {shown(key)} to {shown(backup)}", lambda page: page)
+        return _Staged(key, converted, copy, has_backup, result)
+
+    def _done_before(self, key: bytes, backup: bytes) -> HashResult | None:
+        """Return what there is to say of a hash with a backup; None where it still has to be swapped.
+
+        Raises:
+            StateError: The backup belongs to something else.
+        """
+        content = self._options.content
+        found = compare(self._hashes, backup, key, self._progress, content, to_its_end=False)
+        if found.same:
+            return HashResult(
+                shown(key), Action.CONVERTED_BEFORE, found.entries, "binary", kept_as=shown(backup)
+            )
+        if equal(self._hashes, backup, key, self._progress):
+            return None  # a run was killed after it had made the backup
+        verdict = self._look_at(key)
+        if verdict.content is Content.BINARY:
+            return replace(self._left_alone(key, verdict), kept_as=shown(backup))
+        raise self._refusal(
+            f"{shown(backup)} exists, and {shown(key)} is neither equal to it nor its conversion, so it is the backup "
+            "of something else, and is not overwritten. Put it back with `anchorbolt migrate undo --keep-changed`, or, "
+            f"if nobody needs it, remove it with `redis-cli UNLINK '{shown(backup)}'`; then migrate again"
+        )
+
+    def _fill(
+        self,
+        source: HashConnection,
+        key: bytes,
+        target: bytes | None,
+        what: str,
+        convert: Callable[[FieldsAndValues], FieldsAndValues],
+    ) -> int:
+        """Read a hash, convert it, and write it to `target` if there is one; return how many entries it has.
+
+        Raises:
+            Unfit: `convert` raised it.
+            StateError: What was written is not what there is to read.
+        """
+        length = source.length(key)
+        self._progress.begin(what, length)
+        with ExitStack() as stack:
+            writer = None
+            if target is not None:
+                self._temporary.append(target)
+                writer = stack.enter_context(self._hashes.connection(target))
+            for page in stack.enter_context(closing(source.pages(key))):
+                converted = convert(page)
+                if target is not None and writer is not None:
+                    # Of the page before: the server has worked on it while this one was converted.
+                    self._confirm(writer, key)
+                    writer.write(target, converted)
+                self._progress.advance(len(page) // 2)
+            if target is not None and writer is not None:
+                self._confirm(writer, key)
+                if writer.length(target) != length:
+                    raise self._miscounted(key, length, writer.length(target))
+        return length
+
+    def _confirm(self, writer: HashConnection, key: bytes) -> None:
+        if not writer.confirm():
+            raise self._in_two_forms(key) or StateCorrupted(
+                f"{self._hashes.address} gave something else back than what was written for {shown(key)}. Nothing was "
+                "swapped. Look into the server's log and memory before you run it again",
+                namespace=shown(self._namespace),
+            )
+
+    def _miscounted(self, key: bytes, length: int, written: int) -> StateError:
+        return self._in_two_forms(key) or self._changed(
+            key, f"had {length:,} entries, and {written:,} of them came"
+        )
+
+    def _in_two_forms(self, key: bytes) -> StateError | None:
+        twice = field_in_two_forms(self._hashes, key)
+        if twice is None:
+            return None
+        return self._refusal(
+            f"{shown_field(twice)} is in {shown(key)} twice, in lines and on one line, which decode to the same: "
+            "remove one of them"
+        )
+
+    def _swap(self, staged: list[_Staged], watches: Watches) -> None:
+        """Give all names to what lies ready, if nothing has changed; with a dry run nothing does."""
+        ready = {each.key: each for each in staged if each.converted is not None}
+        copied = [backup_of(each.key) for each in ready.values() if each.copy is not None]
+        for each in ready.values():
+            if each.copy is not None:
+                self._publish(backup_of(each.key), each.copy, each.result.entries, watches)
+        swapped: list[_Staged] = []
+        for keys in watches.groups(list(ready)):
+            watching = watches.on(keys[0])
+            commands = [command for key in keys for command in self._swap_commands(ready[key], watching)]
+            if not watching.transaction(commands):
+                for each in swapped:
+                    self._swap_back(each)
+                # Copies of what is there no longer. After any other error they stay: the swap may have taken place.
+                self._hashes.remove(copied)
+                raise self._changed(keys[0], "was written to during the migration")
+            swapped += [ready[key] for key in keys]
+
+    def _swap_back(self, staged: _Staged) -> None:
+        """Undo the swap of one hash in a cluster, where the one after it was refused."""
+        key, dropped = staged.key, self._dropped(staged.key)
+        assert staged.converted is not None
+        with self._hashes.connection(key) as connection:
+            connection.watch(key)
+            is_ours = connection.length(key) == staged.result.entries
+            commands = [("RENAME", key, staged.converted), ("RENAME", dropped, key)]
+            if not (is_ours and connection.transaction(commands)):
+                raise self._refusal(
+                    f"{shown(key)} was written to right after it had been converted, and before the rest of its "
+                    f"namespace was. {STOP_FIRST}"
+                )
+
+    def _publish(self, backup: bytes, copy: bytes, entries: int, watches: Watches) -> None:
+        watching = watches.on(backup)
+        self._watch_temporary(copy, entries, watching)
+        if not watching.transaction([("RENAMENX", copy, backup)]):
+            raise self._changed(backup, "was written to during the migration")
+
+    def _swap_commands(self, staged: _Staged, watching: HashConnection) -> list[tuple[bytes | str, ...]]:
+        key, converted = staged.key, staged.converted
+        assert converted is not None
+        self._watch_temporary(converted, staged.result.entries, watching)
+        if staged.has_backup or staged.copy is not None:
+            # To rename over a large hash would keep the server busy with removing it. So it is put aside, and removed
+            # in the end.
+            dropped = self._dropped(key)
+            self._temporary.append(dropped)
+            return [("RENAME", key, dropped), ("RENAME", converted, key)]
+        return [("RENAMENX", key, backup_of(key)), ("RENAME", converted, key)]
+
+    def _dropped(self, key: bytes) -> bytes:
+        return self._hashes.sibling(key, self._suffix + DROPPED)
+
+    def _watch_temporary(self, key: bytes, entries: int, watching: HashConnection) -> None:
+        watching.watch(key)
+        if watching.length(key) != entries:
+            raise self._changed(key, "was removed by another migration, which ran at the same time,")
+
+    def _without_conversion(self, key: bytes, unfit: Unfit) -> HashResult:
+        """Look at a hash that cannot be converted as it seemed.
+
+        Raises:
+            StateError: It is not binary either.
+        """
+        if self._options.content is not None:
+            raise self._refusal(
+                f"{shown(key)} is not Base64 of {self._options.content.value} throughout: {unfit}. Nothing was changed"
+            )
+        verdict = self._look_at(key)
+        if verdict.content is Content.BINARY:
+            return self._left_alone(key, verdict)
+        if verdict.content is not None:
+            raise self._changed(key, "was written to during the migration")
+        raise self._refusal(
+            f"what {shown(key)} holds cannot be told: {verdict.reason}. Nothing was changed. Say what it is by "
+            f"--format {Content.STORM_1_0.value}, {Content.STORM_1_1.value} or {Content.BINARY.value}; or mend it first"
+        )
+
+    def _look_at(self, key: bytes) -> Verdict:
+        recognition = Recognition()
+        with self._hashes.connection(key) as reader, closing(reader.pages(key)) as pages:
+            self._progress.begin(f"looking at {shown(key)}", self._hashes.length(key))
+            for page in pages:
+                recognition.add(page)
+                self._progress.advance(len(page) // 2)
+        return recognition.verdict()
+
+    def _left_alone(self, key: bytes, verdict: Verdict) -> HashResult:
+        note = ""
+        if verdict.wrapped_as_1_1 and self._options.wrapper is Wrapper.STORM_1_2:
+            note = (
+                "Its values are in the wrapper of Storm 1.1, which no later Storm reads: undo what converted it, and "
+                "migrate again"
+            )
+        return HashResult(
+            shown(key), Action.LEFT_BINARY, self._hashes.length(key), Content.BINARY.value, note=note
+        )
+
+    def _changed(self, key: bytes, what: str) -> StateError:
+        return self._refusal(f"{shown(key)} {what}, so nothing was swapped. {STOP_FIRST}")
+
+    def _refusal(self, message: str) -> StateError:
+        return StateError(message, namespace=shown(self._namespace))

@@ -1,0 +1,72 @@
+"""State as Storm 1.0 and 1.1 wrote it, made anew from what the fixtures' FORMATS.md says, without the tested code."""
+
+from __future__ import annotations
+
+import base64
+import textwrap
+
+B_PRESENT = b"\x01\x00com.google.common.base.Presen\xf4\x01\x01\x01[\xc2\x01"
+C_PRESENT = b"\x01\x00org.apache.storm.shade.com.google.common.base.Presen\xf4\x01\x01\x01[\xc2\x01"
+B_ABSENT = b"\x01\x00com.google.common.base.Absen\xf4\x01"
+C_ABSENT = b"\x01\x00org.apache.storm.shade.com.google.common.base.Absen\xf4\x01"
+
+Entries = dict[bytes, bytes]
+
+
+def varint(number: int) -> bytes:
+    out = bytearray()
+    while number >= 0x80:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*out, number])
+
+
+def string(text: str) -> bytes:
+    """A String of Kryo 3, ASCII."""
+    data = text.encode()
+    return b"\x03\x01" + data[:-1] + bytes([data[-1] | 0x80])
+
+
+def integer(number: int) -> bytes:
+    """An Integer of Kryo 3, not negative."""
+    return b"\x02" + varint(2 * number)
+
+
+def one_line(data: bytes) -> bytes:
+    return base64.b64encode(data)
+
+
+def in_lines(data: bytes) -> bytes:
+    """As `sun.misc.BASE64Encoder.encode`: a line break after each full line, none after one that is not full."""
+    lines = textwrap.wrap(base64.b64encode(data).decode(), 76)
+    return "".join(line + "\n" if len(line) == 76 else line for line in lines).encode()
+
+
+def storm_1_0(entries: Entries) -> Entries:
+    """What Storm 1.0 keeps for serialised keys and values."""
+    return {in_lines(key): in_lines(value) for key, value in entries.items()}
+
+
+def storm_1_1(entries: Entries, deleted: tuple[bytes, ...] = ()) -> Entries:
+    """What Storm 1.1 keeps for them, and its tombstones for those deleted."""
+    present = {key: B_PRESENT + varint(len(value) + 1) + value for key, value in entries.items()}
+    return {
+        one_line(key): one_line(value)
+        for key, value in {**present, **dict.fromkeys(deleted, B_ABSENT)}.items()
+    }
+
+
+def storm_1_2(entries: Entries, deleted: tuple[bytes, ...] = ()) -> Entries:
+    """What Storm 1.2 keeps for them."""
+    present = {key: C_PRESENT + varint(len(value) + 1) + value for key, value in entries.items()}
+    return {**present, **dict.fromkeys(deleted, C_ABSENT)}
+
+
+def plain(entries: Entries) -> Entries:
+    """An independent decode of Base64 text."""
+    return {base64.b64decode(key): base64.b64decode(value) for key, value in entries.items()}
+
+
+def words(count: int, first: int = 0) -> Entries:
+    """Serialised words and their counts."""
+    return {string(f"word-{number}"): integer(number) for number in range(first, first + count)}
