@@ -221,6 +221,10 @@ class RedisStateStorage(StateStorage):
             transitions.check_write(self.namespace, self._books(reply), fence, codec)
             raise self._disagreement()
 
+    def count(self) -> int:
+        """See `StateStorage.count`."""
+        return int(self._connected.command(self.namespace, "HLEN", self._root))
+
     def close(self) -> None:
         """See `StateStorage.close`."""
         client, self._client = self._client, None

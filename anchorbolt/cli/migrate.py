@@ -1,0 +1,14 @@
+"""The commands `anchorbolt migrate …`. Each stands in a file of its own."""
+
+from __future__ import annotations
+
+import typer
+
+from anchorbolt.cli.migrate_copy import copy
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Move state between stores and formats.", no_args_is_help=True, pretty_exceptions_enable=False
+)
+app.command()(copy)

@@ -1,0 +1,3 @@
+"""Moves state that another program, or another provider, wrote. Starts nothing, and never imports the engine."""
+
+__all__: list[str] = []
