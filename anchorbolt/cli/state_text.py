@@ -95,6 +95,7 @@ def standing_content(standing: Standing, place: str) -> dict[str, Any]:
         "namespaces": [_namespace_content(each) for each in standing.namespaces],
         "blocking": list(standing.blocking),
         "refusals": list(standing.refusals),
+        "action": standing.action,
         "next_start": list(standing.next_start),
         "notes": list(standing.notes),
     }

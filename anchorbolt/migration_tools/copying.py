@@ -98,6 +98,7 @@ def copy_topology(
         Fenced: Another copy, or a run, has taken over at the target.
         StateError: A store failed; see `StateStorage`.
     """
+    _refuse_same(source, target)
     reading = check_source(
         read_topology(source, topology, prefix),
         source,

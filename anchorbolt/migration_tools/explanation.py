@@ -20,9 +20,10 @@ from anchorbolt.checkpoint.recovery import (
     check_query,
     check_topology,
     judge_namespace,
+    plan_recovery,
 )
 from anchorbolt.checkpoint.spout import CHECKPOINT_SPOUT_ID, LET_GO, CheckpointSpout, DecisionCopy
-from anchorbolt.checkpoint.state import Phase
+from anchorbolt.checkpoint.state import Action, Phase
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateError, WaveFailed
 from anchorbolt.files import Folder
 from anchorbolt.migration_tools.decoding import Codecs
@@ -110,6 +111,8 @@ class Standing:
 
     Attributes:
         reading: What that was judged by.
+        action: What the next start will report, as in `recovery: …` (`started`, `resumed`, `rolled back`, `rolled
+            forward`), or `refused`.
         namespaces: Its namespaces, by name.
         blocking: Who holds its checkpoint up, in sentences; empty where none is under way.
         next_start: What the next start does, in sentences.
@@ -118,6 +121,7 @@ class Standing:
     """
 
     reading: Reading
+    action: str
     namespaces: tuple[NamespaceStanding, ...]
     blocking: tuple[str, ...]
     next_start: tuple[str, ...]
@@ -299,12 +303,20 @@ def judge(reading: Reading, codecs: Codecs, sizes: Mapping[str, tuple[int, int]]
     refusals = [refusal for refusal in dict.fromkeys(refusals) if refusal]
     return Standing(
         reading,
+        "refused" if refusals else _action(reading, known),
         tuple(namespaces),
         tuple(_blocking(record, namespaces)),
         tuple(_next_starts(record, reading, namespaces, refused=bool(refusals))),
         tuple(refusals),
         tuple(_notes(reading, namespaces)),
     )
+
+
+def _action(reading: Reading, known: set[str]) -> str:
+    heads = {name: head for name, head in reading.heads.items() if name in known}
+    action = plan_recovery(reading.stored, reading.copied, heads).action
+    otherwise = "started" if reading.stored is None else "resumed"
+    return {Action.COMMIT: "rolled forward", Action.ROLLBACK: "rolled back"}.get(action, otherwise)
 
 
 def _next_start(record: DecisionRecord, name: str, head: NamespaceHead) -> str:
