@@ -19,7 +19,7 @@ from anchorbolt.errors import AnchorboltError, StateError
 from anchorbolt.faults import FaultPoint, Place, observe
 from anchorbolt.files import open_folder
 from anchorbolt.migration_tools.decoding import Codecs
-from anchorbolt.migration_tools.explanation import Reading, Standing, explain, judge, read_topology
+from anchorbolt.migration_tools.explanation import NoCopy, Reading, Standing, explain, judge, read_topology
 from anchorbolt.serialization import JsonCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StagedAttempt, StateProvider
@@ -130,14 +130,8 @@ def test_a_run_that_waits_for_input_holds_the_fence_until_it_is_stopped(
 
 
 def test_a_driver_that_let_go_can_write_no_more(sqlite_provider: SqliteStateProvider) -> None:
-    class Copy:
-        def read(self) -> bytes | None:
-            return None
-
-        def write(self, generation: int, data: bytes) -> None: ...
-
     with closing(sqlite_provider.open("t:$checkpointspout-0")) as storage:
-        spout = CheckpointSpout(storage, Copy())
+        spout = CheckpointSpout(storage, NoCopy())
         fence = spout.claim()
         spout.let_go(fence)
         assert storage.head().fence == (fence.generation, LET_GO)
