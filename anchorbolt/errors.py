@@ -7,7 +7,8 @@ AnchorboltError
 ├── JobError               the job's module, name or file cannot be loaded
 ├── PlatformError          Java, Spark or a Python package is missing or too old
 ├── SerializationError     a value cannot be encoded or decoded
-│   └── UnsupportedValue   … because of its type or size: it was refused, nothing was changed
+│   ├── UnsupportedValue   … because of its type or size: it was refused, nothing was changed
+│   └── UnsupportedJavaClass   what Storm kept is of a Java class that only its own code can read
 ├── BoltError              a user's bolt raised, or called `fail`
 ├── WaveFailed             a wave could not be finished within its retries
 ├── FaultInjected          a test asked for it, see `anchorbolt.faults`
@@ -48,6 +49,7 @@ __all__ = [
     "StateRegressed",
     "StateUnavailable",
     "TopologyError",
+    "UnsupportedJavaClass",
     "UnsupportedValue",
     "WaveFailed",
 ]
@@ -115,6 +117,20 @@ class SerializationError(AnchorboltError):
 
 class UnsupportedValue(SerializationError):
     """A key or value was refused before anything was changed, because its type or size is not supported."""
+
+
+class UnsupportedJavaClass(SerializationError):
+    """Bytes that Storm kept hold an object of a Java class that cannot be read: the user's own, or an unknown one.
+
+    Attributes:
+        java_class: The class's name, or "id 12" where the bytes hold no name.
+        class_id: That id; None where they hold a name.
+    """
+
+    def __init__(self, message: str, *, java_class: str, class_id: int | None = None) -> None:
+        super().__init__(message)
+        self.java_class = java_class
+        self.class_id = class_id
 
 
 class BoltError(AnchorboltError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,11 +23,14 @@ from anchorbolt.engine.messages import (
 from anchorbolt.engine.wave import TaskReport
 from anchorbolt.errors import BoltError
 from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
+from anchorbolt.serialization.storm_kryo import StormDecoder, detect
+from anchorbolt.serialization.storm_wrapper import Generation, unwrap
 from anchorbolt.state_backends.base import Seal
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.schema import Schema, tagged
 from anchorbolt.state_backends.serializers import PickleCodec, codec_named
 from tests.support.serializers import Money
+from tests.support.storm_fixtures import dump, forms
 
 __all__ = ["TARGETS", "Target"]
 
@@ -125,6 +129,35 @@ def _entry(encoding: EntryEncoding) -> Callable[[bytes], Any]:
     return decode
 
 
+def _storm(generation: Generation) -> Callable[[bytes], Any]:
+    decoder = StormDecoder(generation, enums={"anchorfix.Colour": ["RED"]})
+
+    def decode(data: bytes) -> Any:
+        decoded = decoder.decode_key(data)
+        return decoded.to_json(), decoded.describe()
+
+    return decode
+
+
+def _values_of(name: str) -> list[bytes]:
+    return [
+        value
+        for namespace, fields in dump(name).binary().items()
+        if not namespace.startswith(("enum", "pojo", "registered"))
+        for value in fields.values()
+    ]
+
+
+def _forms_of(kryo: str) -> list[bytes]:
+    return [
+        form.data
+        for form in forms(kryo)
+        if '"t": "object"' not in json.dumps(form.form)
+        and "KryoForms$" not in str(form.form)
+        and len(form.data) < 300
+    ]
+
+
 TARGETS = (
     Target("values as msgpack", unpack, [pack(value) for value in _VALUES]),
     Target("values as JSON", _AS_JSON.decode, [_AS_JSON.encode(value) for value in _JSON]),
@@ -163,5 +196,18 @@ TARGETS = (
             encode_report(_REPORT),
             encode_report(_FAILURE),
         ],
+    ),
+    Target("what Storm 1 serialised", _storm(Generation.STORM_1_0), _values_of("storm-1.0.3")),
+    Target("what Storm 2.0 serialised", _storm(Generation.STORM_2_0), _forms_of("4.0.2")),
+    Target("what Storm 2.6 serialised", _storm(Generation.STORM_2_6), _forms_of("5.6.2")),
+    Target(
+        "values of Storm in their wrappers",
+        lambda data: (unwrap(data), StormDecoder(Generation.STORM_1_2).decode_value(data)),
+        _values_of("storm-1.2.4"),
+    ),
+    Target(
+        "which Storm wrote a hash",
+        lambda data: detect([(data, data)]),
+        [value for name in ("storm-1.0.3", "storm-2.6.4") for value in _values_of(name)],
     ),
 )

@@ -14,8 +14,8 @@ from tests.support.import_graph import Import, When, parents
 
 PACKAGE = "anchorbolt"
 
-# From the top: a layer imports only what stands below it. Modules directly in the package are the vocabulary. Two
-# packages in a line are one layer if SAME_LAYER has them, else strangers.
+# From the top: a layer imports only what stands below it. Modules directly in the package are the vocabulary, and so
+# are the packages in VOCABULARY. Two packages in a line are one layer if SAME_LAYER has them, else strangers.
 LAYERS = (
     ("cli",),
     ("ui", "migration_tools"),
@@ -29,6 +29,7 @@ LAYERS = (
     ("state_backends",),
     ("metrics",),
 )
+VOCABULARY = {"serialization"}
 SAME_LAYER = {frozenset({"spouts", "bolts"})}
 FORBIDDEN_ANYWAY = {("migration_tools", "engine"): "migrates a store without running anything"}
 
@@ -134,10 +135,12 @@ def _relative(module: str) -> str:
 
 
 def _layer(module: str) -> str:
-    """Return the layer's package, or "" for a module of the vocabulary."""
+    """Return the layer's package, or "" for what belongs to the vocabulary."""
     first = _relative(module).partition(".")[0]
     if first == "__main__":  # `python -m anchorbolt` is the command by another name
         return "cli"
+    if first in VOCABULARY:
+        return ""
     return first if any(first in layer for layer in LAYERS) or "." in _relative(module) else ""
 
 

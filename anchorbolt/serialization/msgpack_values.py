@@ -1,16 +1,13 @@
-"""Values to bytes and back: the codecs of keys and values, and of the tuples between tasks.
+"""Plain values as msgpack and back: what keys, values and the tuples between tasks are made of by default.
 
-Bytes are untrusted: decoding yields plain values or `SerializationError`, never runs code, and is capped in depth.
-What goes in comes out with the same type: a tuple stays a tuple, an int of any size an int.
+What goes in comes out with the same type: a tuple stays a tuple, an int of any size an int. Decoding never runs code.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import decimal
-import json
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,10 +15,7 @@ import msgpack
 
 from anchorbolt.errors import SerializationError, UnsupportedValue
 
-__all__ = ["MAX_DEPTH", "Codec", "JsonCodec", "MsgpackCodec", "pack", "unpack"]
-
-MAX_DEPTH = 64
-"""How deep a JSON value may be nested; msgpack stops at its own limit of 511."""
+__all__ = ["pack", "pack_many", "shortened", "unpack"]
 
 _TUPLE, _BIG_INT, _SET, _FROZENSET, _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL, _UUID, _COMPLEX = range(
     1, 12
@@ -49,6 +43,15 @@ def pack(value: Any) -> bytes:
         ) from error
 
 
+def pack_many(values: Iterable[Any]) -> list[bytes]:
+    """Encode values one by one, four times as fast as `pack` does. Raises `UnsupportedValue`."""
+    values = list(values)
+    try:
+        return list(map(_packer().pack, values))
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return [pack(value) for value in values]  # raises again, and names the value
+
+
 def unpack(data: bytes) -> Any:
     """Decode what `pack` encoded.
 
@@ -73,6 +76,15 @@ def unpack(data: bytes) -> Any:
         raise SerializationError(
             f"cannot decode {len(data)} bytes as msgpack: {str(error) or type(error).__name__}"
         ) from error
+
+
+def shortened(value: object, limit: int = 80) -> str:
+    """Return a value's `repr` for a message, at most `limit` characters of it; never raises."""
+    try:
+        text = repr(value)
+    except Exception:  # a user's __repr__ may raise anything
+        return "(its repr raises)"
+    return text if len(text) <= limit else text[:limit] + "…"
 
 
 def _packer() -> msgpack.Packer:
@@ -111,7 +123,7 @@ def _encode_extension(value: Any) -> Any:
     if kind.__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         return value.item()
     raise UnsupportedValue(
-        f"type {kind.__module__}.{kind.__qualname__} is not supported: {_shortened(value)}. Use "
+        f"type {kind.__module__}.{kind.__qualname__} is not supported: {shortened(value)}. Use "
         "None, bool, int, float, str, bytes, list, tuple, dict, set, or a type of datetime, "
         "decimal or uuid; turn an object of your own into one of these."
     )
@@ -142,107 +154,3 @@ def _decode_extension(code: int, data: bytes) -> Any:
         real, imaginary = unpack(data)
         return complex(real, imaginary)
     raise SerializationError(f"unknown extension type {code}, {len(data)} bytes: not written by this version")
-
-
-def _shortened(value: object, limit: int = 80) -> str:
-    try:
-        text = repr(value)
-    except Exception:  # a user's __repr__ may raise anything
-        return "(its repr raises)"
-    return text if len(text) <= limit else text[:limit] + "…"
-
-
-class Codec(ABC):
-    """How a namespace's keys or values become bytes. Its name and version are kept in the namespace.
-
-    Attributes:
-        name: Short name, as in the configuration.
-        version: Counted up when the encoding changes.
-    """
-
-    name: str
-    version: int
-
-    @abstractmethod
-    def encode(self, value: Any) -> bytes:
-        """Encode a value; equal plain keys give equal bytes. Raises `UnsupportedValue`."""
-
-    @abstractmethod
-    def decode(self, data: bytes) -> Any:
-        """Decode bytes from a store, which may be anything. Raises `SerializationError`."""
-
-    def encode_many(self, values: Iterable[Any]) -> list[bytes]:
-        """Encode values one by one. Raises `UnsupportedValue`."""
-        return [self.encode(value) for value in values]
-
-    @property
-    def header(self) -> str:
-        """Name and version, as kept in a namespace."""
-        return f"{self.name}/{self.version}"
-
-
-class MsgpackCodec(Codec):
-    """The default codec, see `pack`."""
-
-    name = "msgpack"
-    version = 1
-
-    def encode(self, value: Any) -> bytes:
-        """Encode with `pack`."""
-        return pack(value)
-
-    def encode_many(self, values: Iterable[Any]) -> list[bytes]:
-        """Encode values one by one, four times as fast as `encode` does."""
-        values = list(values)
-        try:
-            return list(map(_packer().pack, values))
-        except (ValueError, TypeError, OverflowError, RecursionError):
-            return [pack(value) for value in values]  # raises again, and names the value
-
-    def decode(self, data: bytes) -> Any:
-        """Decode with `unpack`."""
-        return unpack(data)
-
-
-class JsonCodec(Codec):
-    """JSON as text, readable with any tool. Supports what JSON has: None, bool, int, float, str, list, dict of str."""
-
-    name = "json"
-    version = 1
-
-    def encode(self, value: Any) -> bytes:
-        """Encode compactly with sorted names."""
-        _check_json(value, 0)
-        try:
-            return json.dumps(
-                value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
-            ).encode()
-        except (ValueError, TypeError) as error:
-            raise UnsupportedValue(f"cannot encode {_shortened(value)} as JSON: {error}") from error
-
-    def decode(self, data: bytes) -> Any:
-        """Decode UTF-8 JSON text."""
-        try:
-            return json.loads(data.decode())
-        except (ValueError, RecursionError) as error:
-            raise SerializationError(f"cannot decode {len(data)} bytes as JSON: {error}") from error
-
-
-def _check_json(value: Any, depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise UnsupportedValue(f"a value is nested more than {MAX_DEPTH} deep")
-    kind = type(value)
-    if value is None or kind in (bool, int, float, str):
-        return
-    if kind is list:
-        for member in value:
-            _check_json(member, depth + 1)
-        return
-    if kind is dict and all(type(name) is str for name in value):
-        for member in value.values():
-            _check_json(member, depth + 1)
-        return
-    raise UnsupportedValue(
-        f"type {kind.__module__}.{kind.__qualname__} has no JSON form that reads back as itself: "
-        f"{_shortened(value)}. Use str, int, float, bool, None, list or dict of str, or msgpack."
-    )

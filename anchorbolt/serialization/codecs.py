@@ -1,0 +1,108 @@
+"""The codecs of keys and values: their names and versions stand in the header of each namespace."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+from anchorbolt.errors import SerializationError, UnsupportedValue
+from anchorbolt.serialization.msgpack_values import pack, pack_many, shortened, unpack
+
+__all__ = ["MAX_DEPTH", "Codec", "JsonCodec", "MsgpackCodec"]
+
+MAX_DEPTH = 64
+"""How deep a JSON value may be nested; msgpack stops at its own limit of 511."""
+
+
+class Codec(ABC):
+    """How a namespace's keys or values become bytes. Its name and version are kept in the namespace.
+
+    Attributes:
+        name: Short name, as in the configuration.
+        version: Counted up when the encoding changes.
+    """
+
+    name: str
+    version: int
+
+    @abstractmethod
+    def encode(self, value: Any) -> bytes:
+        """Encode a value; equal plain keys give equal bytes. Raises `UnsupportedValue`."""
+
+    @abstractmethod
+    def decode(self, data: bytes) -> Any:
+        """Decode bytes from a store, which may be anything. Raises `SerializationError`."""
+
+    def encode_many(self, values: Iterable[Any]) -> list[bytes]:
+        """Encode values one by one. Raises `UnsupportedValue`."""
+        return [self.encode(value) for value in values]
+
+    @property
+    def header(self) -> str:
+        """Name and version, as kept in a namespace."""
+        return f"{self.name}/{self.version}"
+
+
+class MsgpackCodec(Codec):
+    """The default codec, see `pack`."""
+
+    name = "msgpack"
+    version = 1
+
+    def encode(self, value: Any) -> bytes:
+        """Encode with `pack`."""
+        return pack(value)
+
+    def encode_many(self, values: Iterable[Any]) -> list[bytes]:
+        """Encode values with `pack_many`."""
+        return pack_many(values)
+
+    def decode(self, data: bytes) -> Any:
+        """Decode with `unpack`."""
+        return unpack(data)
+
+
+class JsonCodec(Codec):
+    """JSON as text, readable with any tool. Supports what JSON has: None, bool, int, float, str, list, dict of str."""
+
+    name = "json"
+    version = 1
+
+    def encode(self, value: Any) -> bytes:
+        """Encode compactly with sorted names."""
+        _check_json(value, 0)
+        try:
+            return json.dumps(
+                value, ensure_ascii=False, separators=(",", ":"), sort_keys=True, allow_nan=False
+            ).encode()
+        except (ValueError, TypeError) as error:
+            raise UnsupportedValue(f"cannot encode {shortened(value)} as JSON: {error}") from error
+
+    def decode(self, data: bytes) -> Any:
+        """Decode UTF-8 JSON text."""
+        try:
+            return json.loads(data.decode())
+        except (ValueError, RecursionError) as error:
+            raise SerializationError(f"cannot decode {len(data)} bytes as JSON: {error}") from error
+
+
+def _check_json(value: Any, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise UnsupportedValue(f"a value is nested more than {MAX_DEPTH} deep")
+    kind = type(value)
+    if value is None or kind in (bool, int, float, str):
+        return
+    if kind is list:
+        for member in value:
+            _check_json(member, depth + 1)
+        return
+    if kind is dict and all(type(name) is str for name in value):
+        for member in value.values():
+            _check_json(member, depth + 1)
+        return
+    raise UnsupportedValue(
+        f"type {kind.__module__}.{kind.__qualname__} has no JSON form that reads back as itself: "
+        f"{shortened(value)}. Use str, int, float, bool, None, list or dict of str, or msgpack."
+    )

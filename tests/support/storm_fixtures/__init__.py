@@ -1,0 +1,121 @@
+"""State that Storm wrote to Redis, one release of each generation, and what it holds: real bytes.
+
+The files here are a copy of the fixtures beside this repository (`../shared/storm_fixtures`, whose README says how they
+were made and what they mean) without the namespace `counts-1` and the releases that wrote the same bytes. Where the
+fixtures themselves are at hand, tests use those, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anchorbolt.serialization.storm_wrapper import Generation
+
+__all__ = ["Dump", "Form", "dump", "dumps", "forms"]
+
+HERE = Path(__file__).parent
+SHARED = HERE.parents[3] / "shared" / "storm_fixtures"
+
+
+_GENERATIONS = {
+    "1.0": Generation.STORM_1_0,
+    "1.1": Generation.STORM_1_1,
+    "1.2": Generation.STORM_1_2,
+    "2.4": Generation.STORM_2_0,
+    "2.5": Generation.STORM_2_0,
+    "2.6": Generation.STORM_2_6,
+    "2.8": Generation.STORM_2_6,
+}
+
+
+@dataclass(frozen=True)
+class Dump:
+    """What one release of Storm wrote.
+
+    Attributes:
+        name: The file's name without its ending: "storm-1.1.0", "storm-1.1.0-wordcount".
+        storm: The release.
+        hashes: By the name of each Redis hash, its fields and values as Redis holds them.
+        expected: By namespace, what it has to hold: see the fixtures' README, "Expected".
+        shared: Whether it was read beside the repository.
+    """
+
+    name: str
+    storm: str
+    hashes: dict[str, dict[bytes, bytes]]
+    expected: dict[str, dict[str, Any]]
+    shared: bool
+
+    @property
+    def generation(self) -> Generation:
+        """The generation that the release belongs to."""
+        return _GENERATIONS[self.storm[:3]]
+
+    @property
+    def base64(self) -> bool:
+        """Whether Redis holds Base64 text."""
+        return self.generation in (Generation.STORM_1_0, Generation.STORM_1_1)
+
+    def binary(self) -> dict[str, dict[bytes, bytes]]:
+        """Return what Storm serialised, by the name of the Redis hash: without the Base64, and without the txids."""
+        take_off = base64.b64decode if self.base64 else bytes
+        return {
+            name: {take_off(field): take_off(value) for field, value in fields.items()}
+            for name, fields in self.hashes.items()
+            if not name.endswith("$txid")
+        }
+
+    def __str__(self) -> str:
+        return f"{self.name}{' (shared)' if self.shared else ''}"
+
+
+class Form(NamedTuple):
+    """A value that Kryo itself serialised.
+
+    Attributes:
+        name: What it is; starts with "unsupported" where it cannot be read.
+        data: The bytes.
+        form: The typed form.
+    """
+
+    name: str
+    data: bytes
+    form: dict[str, Any]
+
+
+@cache
+def dumps() -> tuple[Dump, ...]:
+    """Return all dumps: the copies, and the fixtures where they are at hand."""
+    return tuple(
+        _read(path, directory is SHARED)
+        for directory in (HERE, SHARED)
+        for path in sorted(directory.glob("storm-*.jsonl"))
+    )
+
+
+def dump(name: str) -> Dump:
+    """Return a dump by its name, from the copies."""
+    return next(each for each in dumps() if each.name == name)
+
+
+@cache
+def forms(kryo: str) -> tuple[Form, ...]:
+    """Return the values that this release of Kryo serialised: 4.0.2 or 5.6.2."""
+    lines = (HERE / f"kryo-{kryo}.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return tuple(Form(row["name"], bytes.fromhex(row["bytes"]), row["form"]) for row in rows)
+
+
+def _read(path: Path, shared: bool) -> Dump:
+    expected = json.loads(path.with_name(f"{path.stem}.expected.json").read_text())
+    hashes = {}
+    for line in path.read_text().splitlines():
+        row = json.loads(line)
+        fields = ((base64.b64decode(field), base64.b64decode(value)) for field, value in row["fields"])
+        hashes[row["namespace"]] = dict(fields)
+    return Dump(path.stem, expected["storm"], hashes, expected["namespaces"], shared)
