@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from enum import Enum
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
@@ -40,6 +41,23 @@ Overrides = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _SHOWN_CHARACTERS = 500
+
+
+class ScanCodec(str, Enum):
+    """How the entries are encoded."""
+
+    NAMESPACE = "namespace"
+    STORM_KRYO = "storm-kryo"
+
+
+class StormVersion(str, Enum):
+    """The generations of Storm's format."""
+
+    STORM_1_0 = "1.0"
+    STORM_1_1 = "1.1"
+    STORM_1_2 = "1.2"
+    STORM_2_0 = "2.0"
+    STORM_2_6 = "2.6"
 
 
 @app.command()
@@ -127,6 +145,50 @@ def scan(
             metavar="ID", show_default=False, help="As if this staged attempt were committed; see explain."
         ),
     ] = None,
+    codec: Annotated[
+        ScanCodec,
+        typer.Option(
+            help="storm-kryo reads NAMESPACE as a plain Redis hash, with its $prepare and $txid, that Storm's default "
+            "serializer wrote. The options below are for it."
+        ),
+    ] = ScanCodec.NAMESPACE,
+    registered: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLASS",
+            show_default=False,
+            help="A Java class that topology.state.kryo.register lists, in its order. May be repeated.",
+        ),
+    ] = None,
+    key_class: Annotated[
+        str | None, typer.Option(metavar="CLASS", show_default=False, help="Storm's keyClass.")
+    ] = None,
+    value_class: Annotated[
+        str | None, typer.Option(metavar="CLASS", show_default=False, help="Storm's valueClass.")
+    ] = None,
+    enums: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--enum",
+            metavar="CLASS=A,B,…",
+            show_default=False,
+            help="The constants of an enum of yours. May be repeated.",
+        ),
+    ] = None,
+    in_topology: Annotated[
+        bool | None,
+        typer.Option(
+            "--in-topology/--outside-topology",
+            show_default=False,
+            help="Whether a topology of Storm 2 wrote the state; it is asked for where the bytes do not say.",
+        ),
+    ] = None,
+    storm: Annotated[
+        StormVersion | None,
+        typer.Option(
+            show_default=False, help="Which Storm wrote it, if the bytes do not say; the first release of it."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show the entries of a namespace, in any order; with --json, an object a line."""
@@ -137,6 +199,20 @@ def scan(
 
     def scan_it() -> int:
         store = open_store(conf, overrides or ())
+        if codec is ScanCodec.STORM_KRYO:
+            from anchorbolt.cli.storm_scan import scan_storm
+
+            return scan_storm(
+                store.provider,
+                namespace,
+                limit=limit,
+                as_json=as_json,
+                key_classes=[*([key_class] if key_class else []), *(registered or [])],
+                value_classes=[*([value_class] if value_class else []), *(registered or [])],
+                enums=enums or [],
+                in_topology=in_topology,
+                storm=None if storm is None else storm.value,
+            )
         notes, pages = scan_entries(store.provider, namespace, store.codecs, attempt=attempt)
         _tell(notes)
         with shown_progress(wanted=not sys.stdout.isatty()) as progress:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from anchorbolt.checkpoint.spout import CHECKPOINT_SPOUT_ID
 from anchorbolt.migration_tools.decoding import Decoded, Entry
 from anchorbolt.migration_tools.explanation import NamespaceStanding, Standing
 from anchorbolt.migration_tools.inspection import NamespaceSummary
@@ -45,7 +46,9 @@ def summary_line(summary: NamespaceSummary, width: int) -> str:
     """Return one line about a namespace, its name padded to `width`."""
     if summary.problem:
         return f"{summary.namespace:<{width}}  {summary.problem}"
-    parts = [_position(summary.committed), summary.codec or "no codec yet"]
+    is_record = summary.namespace.endswith(f"{CHECKPOINT_SPOUT_ID}-0")
+    position = "decision record" if is_record else _position(summary.committed)
+    parts = [position, summary.codec or "no codec yet"]
     if summary.keys is not None:
         parts.append(f"{summary.keys:,} keys")
     if summary.attempts:

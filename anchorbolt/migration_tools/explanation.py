@@ -167,7 +167,8 @@ def explain(
         StateUnavailable: The store cannot be reached.
     """
     reading = read_topology(provider, topology, prefix, folder)
-    if reading.record_head == NamespaceHead() and not reading.heads:
+    is_empty = all(head == NamespaceHead() for head in (reading.record_head, *reading.heads.values()))
+    if is_empty and (reading.copied is None or reading.copied.topology != topology):
         there = sorted(
             name.removesuffix(f":{CHECKPOINT_SPOUT_ID}-0")
             for name in provider.namespaces()
@@ -225,7 +226,7 @@ def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | 
     if folder is not None and (copied is not None or folder.exists("metadata")):
         query_id = tried(lambda: query_id_at(folder), "")
     heads = {}
-    for namespace in _names(provider, prefix, name, stored, copied):
+    for namespace in _names(provider, topology, prefix, stored, copied):
         with closing(provider.open(namespace)) as storage:
             heads[namespace] = tried(storage.head, NamespaceHead())
     location = "" if folder is None else folder.location
@@ -234,19 +235,13 @@ def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | 
     )
 
 
-def _names(
-    provider: StateProvider,
-    prefix: str,
-    record: str,
-    stored: DecisionRecord | None,
-    copied: DecisionRecord | None,
-) -> list[str]:
+def _names(provider: StateProvider, topology: str, prefix: str, *records: DecisionRecord | None) -> list[str]:
     """Return the namespaces that records and tasks name, and, where there is a prefix, all others that have it."""
     names = set(provider.namespaces(f"{prefix}:")) if prefix else set()
-    for each in (stored, copied):
-        if each is not None:
+    for each in records:
+        if each is not None and each.topology in ("", topology):
             names |= _known(each, prefix)
-    return sorted(names - {record})
+    return sorted(names - {record_namespace(prefix)})
 
 
 def _known(record: DecisionRecord, prefix: str) -> set[str]:

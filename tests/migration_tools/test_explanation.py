@@ -148,6 +148,17 @@ def test_a_topology_that_is_not_there_is_said_with_those_that_are(
         _explained(sqlite_provider, "other", tmp_path)
 
 
+def test_a_store_that_lost_everything_is_explained_by_the_copy(
+    sqlite_provider: SqliteStateProvider, name: str, run_words: RunWords, tmp_path: Path
+) -> None:
+    run_words(sqlite_provider, "a b")
+    empty = SqliteStateProvider(str(tmp_path / "empty"))
+    standing = _explained(empty, name, tmp_path / "checkpoint")
+    assert standing.action == "refused"
+    expected = "expected a decision record at txid 0 or later, found no decision record"
+    assert any(expected in refusal for refusal in standing.refusals)
+
+
 def reading(phase: Phase, heads: dict[str, NamespaceHead], **changes: Any) -> Reading:
     """A decision of txid 5 in which N goes from 4 to 5, and M stays at 2."""
     record = DecisionRecord(
