@@ -130,8 +130,10 @@ def _namespace_lines(each: NamespaceStanding) -> list[str]:
 def _attempt_lines(head: NamespaceHead) -> list[str]:
     lines = []
     for attempt, staged in head.attempts.items():
-        slices = "" if staged.seal is None else f" with {staged.seal.slices} slices"
-        how = f"sealed{slices}" if staged.seal is not None else "not sealed"
+        if staged.seal is None:
+            how = "not sealed"
+        else:
+            how = f"sealed with {staged.seal.slices} slice{'' if staged.seal.slices == 1 else 's'}"
         lines.append(
             f"    staged: attempt {attempt} for txid {staged.txid} over {staged.base}, "
             f"fence {tuple(staged.fence)}, {how}"
