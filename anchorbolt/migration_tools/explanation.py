@@ -363,6 +363,9 @@ def _blocking(record: DecisionRecord, namespaces: list[NamespaceStanding]) -> li
             sentences.append(
                 f"txid {staged.txid} waits for its decision: attempt {attempt} {how} in {each.namespace}"
             )
+    idle = [each.namespace for each in namespaces if each.is_known and not each.head.attempts]
+    if sentences and idle:
+        sentences.append(f"nothing is staged in {', '.join(idle)}: still at work, or nothing to change there")
     return sentences
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.checkpoint.custom import CUSTOM_HEADER
 from anchorbolt.checkpoint.location import FolderCopy
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.checkpoint.state import CheckpointState, Phase
@@ -21,6 +23,7 @@ from anchorbolt.errors import (
     MigrationRefused,
     StateRegressed,
 )
+from anchorbolt.faults import FaultPoint, Place, observe
 from anchorbolt.files import open_folder
 from anchorbolt.migration_tools.copy_steps import claimed
 from anchorbolt.migration_tools.copying import copy_namespace, copy_topology
@@ -250,6 +253,48 @@ def test_a_copy_that_is_killed_anywhere_is_finished_by_a_second_one(
             break
     assert calls > 3
     assert contents(store, name) == contents(source, name)
+
+
+@pytest.mark.parametrize("store", SERVERS, indirect=True)
+def test_a_commit_that_is_cut_off_half_applied_is_finished_by_a_second_copy(
+    memory_provider: MemoryStateProvider, store: StateProvider
+) -> None:
+    name = new_namespace()
+    items = {b"%d" % number: b"v" for number in range(10_000)}
+    with closing(memory_provider.open(name)) as storage:
+        committed(storage, list(items.items()))
+
+    def strike(place: Place) -> None:
+        if place.point is FaultPoint.SLICE_APPLIED:
+            raise _Killed
+
+    before = observe(strike)
+    try:
+        with pytest.raises(_Killed):
+            copy_namespace(memory_provider, store, name)
+    finally:
+        observe(before)
+    with closing(store.open(name)) as storage:
+        assert storage.head().committed == -1
+    [copied] = copy_namespace(memory_provider, store, name).namespaces
+    assert (copied.entries, copied.was_there) == (10_000, False)
+    with closing(store.open(name)) as storage:
+        assert entries(storage) == items
+
+
+def test_a_custom_state_is_copied_only_where_its_content_was(
+    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
+) -> None:
+    run_words(source, *FIRST)
+    with closing(sqlite3.connect(f"{source.directory}/{name}@count-1.sqlite")) as file, file:
+        file.execute("UPDATE bookkeeping SET codec = ?", (CUSTOM_HEADER,))
+        file.execute("DELETE FROM entries")
+    with pytest.raises(MigrationRefused, match=f"{name}:count-1: beside a custom state"):
+        copy_topology(source, target, name, name)
+    with pytest.raises(MigrationRefused, match="beside a custom state"):
+        copy_namespace(source, target, f"{name}:count-1")
+    copy_topology(source, target, name, name, with_custom_states=True)
+    assert contents(target, name) == contents(source, name)
 
 
 def test_a_run_on_half_a_copy_is_refused(

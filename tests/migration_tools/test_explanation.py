@@ -217,6 +217,18 @@ def test_other_reasons_to_refuse_are_those_of_a_start() -> None:
     assert any("QueryChanged" in note for note in resumed.notes)
 
 
+def test_who_has_not_prepared_yet_is_said() -> None:
+    found = reading(
+        Phase.COMMITTED, {N: replace(AFTER, attempts={B: replace(STAGED, txid=6, base=5)}), M: HEAD_M}
+    )
+    standing = judge(found, MSGPACK, {})
+    assert standing.blocking == (
+        f"txid 6 waits for its decision: attempt {B} is sealed in {N}",
+        f"nothing is staged in {M}: still at work, or nothing to change there",
+    )
+    assert standing.action == "rolled back"
+
+
 def test_strangers_and_custom_states_are_noted_and_not_judged() -> None:
     stranger = NamespaceHead(Fence(1, 1), 3, A, "else")
     custom = replace(AFTER, codec=CUSTOM_HEADER)
