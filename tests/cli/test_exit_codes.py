@@ -14,6 +14,7 @@ BEFORE_THE_START = {
         "FaultInjected",
         "WaveFailed",
         "SerializationError",
+        "UnsupportedJavaClass",
         "UnsupportedValue",
     },
     exit_codes.WRONG_USAGE: {"ConfigError", "TopologyError", "JobError"},

@@ -75,12 +75,16 @@ def _of_one_class(reader: ObjectReader, count: int, nulls: bool) -> tuple[JavaVa
 
 def _map(*, sorted_in_kryo_5: bool = False, sorted_before: bool = False, enum_keys: bool = False) -> _Read:
     def read(reader: ObjectReader, class_name: str) -> JavaValue | None:
-        count = reader.bytes.unsigned() if reader.layout.kryo_5 else 1
-        if count == 0:
-            return None
-        if sorted_in_kryo_5 if reader.layout.kryo_5 else sorted_before:
-            _comparator(reader)
-        count = count - 1 if reader.layout.kryo_5 else reader.bytes.unsigned()
+        if reader.layout.kryo_5:
+            count = reader.bytes.unsigned() - 1
+            if count < 0:
+                return None
+            if sorted_in_kryo_5:
+                _comparator(reader)
+        else:
+            if sorted_before:
+                _comparator(reader)
+            count = reader.bytes.unsigned()
         key = _enum_with_class if enum_keys else ObjectReader.class_and_object
         return JavaMap(class_name, tuple([(key(reader), reader.class_and_object()) for _ in range(count)]))
 

@@ -83,9 +83,9 @@ class StormDecoder:
 
     def _decoded(self, payload: bytes) -> JavaValue:
         first = _read(payload, self._layouts[0])
-        if len(self._layouts) == 1 or not first.own_ids_used:
-            return _result([first])
-        return _result([first, _read(payload, self._layouts[1])])
+        if len(self._layouts) > 1 and first.own_ids_used:
+            return _result([first, _read(payload, self._layouts[1])])
+        return first.value if first.value is not None else _result([first])
 
 
 def _read(payload: bytes, layout: Layout) -> _Outcome:

@@ -64,6 +64,16 @@ class Layout:
     enums: Mapping[str, Sequence[str]]
 
 
+@dataclass
+class _Seen:
+    """An object to which a reference may follow. While it is read, it has no value yet."""
+
+    class_name: str
+    value: JavaValue | None = None
+    count: int = 0
+    height: int = 0
+
+
 class ObjectReader:
     """Reads one stream.
 
@@ -81,10 +91,9 @@ class ObjectReader:
         self.opaque: list[str] = []
         self._names: list[str] = []
         self._kinds: dict[str, Kind] = {}
-        self._objects: list[
-            tuple[JavaValue, int] | None
-        ] = []  # with the count of all inside; None while it is read
+        self._objects: list[_Seen] = []
         self._depth = 0
+        self._reached = 0  # the depth of the deepest object within the one that is being read
         self._count = 0
         self._most = len(data) + _MORE_OBJECTS_THAN_BYTES
 
@@ -116,9 +125,8 @@ class ObjectReader:
             nullable: Whether it was written as one that may be null.
         """
         self.counted(1)
-        if self._depth >= MAX_DEPTH:
-            self.bytes.fail(f"objects are nested more than {MAX_DEPTH} deep")
         self._depth += 1
+        self._reach(self._depth)
         value = self._unmarked(kind, nullable) if self.layout.kryo_5 else self._marked(kind, nullable)
         self._depth -= 1
         return value
@@ -184,22 +192,34 @@ class ObjectReader:
         if marker == 0 and nullable:
             return NULL
         if marker != 1:
-            return self._referred(marker - 2)
-        index, before = len(self._objects), self._count
-        self._objects.append(None)
+            return self._referred(marker - 2, kind)
+        seen = _Seen(kind.class_name)
+        self._objects.append(seen)
+        before, outside = self._count, self._reached
+        self._reached = self._depth
         value = self._read(kind)
-        self._objects[index] = value, self._count - before
+        seen.value, seen.count, seen.height = value, self._count - before, self._reached - self._depth
+        self._reached = max(self._reached, outside)
         return value
 
-    def _referred(self, index: int) -> JavaValue:
+    def _referred(self, index: int, kind: Kind) -> JavaValue:
         if not 0 <= index < len(self._objects):
             self.bytes.fail(f"a reference to object {index} of {len(self._objects)}")
-        referred = self._objects[index]
-        if referred is None:
+        seen = self._objects[index]
+        if seen.class_name != kind.class_name:
+            self.bytes.fail(
+                f"a reference to an object of another class than {kind.class_name[:_LONGEST_NAME]!r}"
+            )
+        if seen.value is None:
             return Cycle()
-        value, count = referred
-        self.counted(count)
-        return value
+        self.counted(seen.count)
+        self._reach(self._depth + seen.height)
+        return seen.value
+
+    def _reach(self, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            self.bytes.fail(f"objects are nested more than {MAX_DEPTH} deep")
+        self._reached = max(self._reached, depth)
 
     def _unmarked(self, kind: Kind, nullable: bool) -> JavaValue:
         if not nullable:
@@ -211,5 +231,5 @@ class ObjectReader:
     def _read(self, kind: Kind) -> JavaValue:
         value = kind.read(self, kind.class_name)
         if value is None:
-            self.bytes.fail(f"null where a {kind.class_name} should be")
+            self.bytes.fail(f"null where a {kind.class_name[:_LONGEST_NAME]} should be")
         return value

@@ -2,19 +2,66 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anchorbolt.errors import SerializationError, UnsupportedJavaClass
 from anchorbolt.serialization.storm_kryo import StormDecoder, detect
 from anchorbolt.serialization.storm_wrapper import Generation, wrap_for_storm_1_2
+from tests.support.storm_fixtures import dumps, forms
 from tests.unit.serialization.kryo_encoder import Encoder
 
 OLD, NEW = Encoder(kryo_5=False), Encoder(kryo_5=True)
 LIST, OPTIONAL, TUPLE = "java.util.ArrayList", "java.util.Optional", "org.apache.storm.tuple.TupleImpl"
 EMPTY_LISTS = "java.util.Collections$EmptyList"
 STORM_1, STORM_2_0, STORM_2_6 = Generation.STORM_1_2, Generation.STORM_2_0, Generation.STORM_2_6
+
+
+WRITTEN = [
+    *(
+        (dump.generation, data)
+        for dump in dumps()
+        for fields in dump.binary().values()
+        for entry in fields.items()
+        for data in entry
+        if not dump.shared
+    ),
+    *((STORM_2_0, form.data) for form in forms("4.0.2")),
+    *((STORM_2_6, form.data) for form in forms("5.6.2")),
+]
+
+
+def decoded_or_refused(generation: Generation, data: bytes) -> None:
+    decoder = StormDecoder(generation, enums={"anchorfix.Colour": ["RED"]})
+    for decode in (decoder.decode_key, decoder.decode_value):
+        try:
+            value = decode(data)
+        except SerializationError:
+            continue
+        json.dumps(value.to_json())
+        assert len(str(value)) <= 201
+    detect([(data, data)])
+
+
+@given(st.sampled_from(Generation), st.binary(max_size=100))
+def test_any_bytes_give_a_value_or_an_error_of_ours(generation: Generation, data: bytes) -> None:
+    decoded_or_refused(generation, data)
+
+
+@given(
+    st.sampled_from(WRITTEN), st.sampled_from(WRITTEN), st.integers(0), st.integers(0), st.binary(max_size=4)
+)
+def test_what_storm_wrote_and_was_damaged_gives_a_value_or_an_error_of_ours(
+    written: tuple[Generation, bytes], other: tuple[Generation, bytes], at: int, end: int, instead: bytes
+) -> None:
+    generation, data = written
+    start = at % (len(data) + 1)
+    decoded_or_refused(generation, data[:start] + instead + data[start + end % 5 :])
+    decoded_or_refused(generation, data[:start] + other[1][end % (len(other[1]) + 1) :])
 
 
 def test_a_users_class_is_named_in_the_error_which_survives_pickling() -> None:
@@ -122,6 +169,28 @@ def test_nesting_is_limited_and_far_below_what_python_can_do() -> None:
             StormDecoder(STORM_1).decode_key(nested(deep))
     with pytest.raises(SerializationError):
         StormDecoder(STORM_1).decode_key(OLD.named("[" * 5000 + "I") + b"\x01")
+
+
+def test_references_do_not_nest_deeper_than_objects_do() -> None:
+    def tower(floors: int) -> bytes:
+        # A list of lists of thirty levels each, the innermost of which holds the list before it.
+        built = OLD.named(LIST) + OLD.number(floors)
+        first = [1, *range(32, 32 + 30 * floors, 30)]
+        for number in range(floors):
+            before = b"\x01\x00" + OLD.number(first[number - 1] + 2) if number else OLD.again(0) + b"\x00"
+            built += (OLD.again(0) + b"\x01") * 30 + before
+        return built
+
+    assert str(StormDecoder(STORM_1).decode_key(tower(2))).count("[") == 1 + 31 + 61
+    for floors in (3, 60):
+        with pytest.raises(SerializationError, match="nested more than 64 deep"):
+            StormDecoder(STORM_1).decode_key(tower(floors))
+
+
+def test_a_reference_to_an_object_of_another_class_is_refused() -> None:
+    data = OLD.named(LIST) + b"\x02" + OLD.string("x") + b"\x03\x02"
+    with pytest.raises(SerializationError, match=r"another class than 'java\.lang\.String'"):
+        StormDecoder(STORM_1).decode_key(data)
 
 
 def test_references_that_multiply_are_counted_as_often_as_they_are_written_out() -> None:
