@@ -15,7 +15,7 @@ from anchorbolt.spouts.feeder import FeederSpout
 from tests.cli.command import Command, run_arguments
 from tests.engine.jobs import word_count
 from tests.examples.conftest import WORD_COUNT
-from tests.migration_tools.conftest import TIMEOUT_S
+from tests.migration_tools.state.conftest import TIMEOUT_S
 from tests.support.redis_server import RedisServer
 
 
@@ -76,8 +76,8 @@ def test_what_is_refused_has_an_exit_code_and_a_reason(source: Path, tmp_path: P
     for arguments, code, reason in (
         (ends, 2, "either --topology"),
         ((*ends, "--topology", "a", "--namespace", "b"), 2, "either --topology"),
-        ((*ends, "--topology", "none"), 1, "no decision record of topology 'none'"),
-        ((*ends, "--namespace", "none"), 1, "nothing is committed in none"),
+        ((*ends, "--topology", "none"), 4, "no decision record of topology 'none'"),
+        ((*ends, "--namespace", "none"), 4, "nothing is committed in none"),
         ((*ends, "--namespace", "n", "--take-fence"), 2, "for --topology only"),
         (("--from", str(source), "--to", str(source), "--topology", "words"), 2, "the same"),
         (("--from", str(source), "--to", str(other), "--topology", "words"), 2, "namespace.prefix differs"),

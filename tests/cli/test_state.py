@@ -19,7 +19,7 @@ from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.testing.conformance_base import staged
 from tests.cli.command import Command
 from tests.engine.jobs import word_count
-from tests.migration_tools.conftest import TIMEOUT_S
+from tests.migration_tools.state.conftest import TIMEOUT_S
 
 NAME = "words"
 

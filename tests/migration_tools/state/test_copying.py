@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from anchorbolt.checkpoint.location import FolderCopy
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.checkpoint.state import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
+from anchorbolt.engine.reports import WaveReport
 from anchorbolt.errors import (
     AnchorboltError,
     ConfigError,
@@ -35,7 +37,7 @@ from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.testing.conformance_base import committed, entries, new_namespace, staged
 from tests.engine.jobs import word_count
-from tests.migration_tools.conftest import TIMEOUT_S, RunWords, conf_of
+from tests.migration_tools.state.conftest import TIMEOUT_S, RunWords, conf_of
 
 FIRST = ["to be or not to be", "that is the question"]
 LATER = ["to do", "is to be"]
@@ -165,7 +167,10 @@ class TestARunThatIsAlive:
     ) -> None:
         spout = FeederSpout(["sentence"], [[("a b",)]])
         conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint"), **conf_of(source)}
-        handle = LocalCluster().submit(word_count(spout, name=name), conf, until_empty=False)
+        waves: Queue[WaveReport] = Queue()
+        topology = word_count(spout, name=name)
+        handle = LocalCluster().submit(topology, conf, until_empty=False, on_wave=waves.put)
+        waves.get(timeout=TIMEOUT_S)  # from here on it waits for input
         with pytest.raises(MigrationRefused, match="holds the fence"):
             copy_topology(source, target, name, name)
         with pytest.raises(MigrationRefused):

@@ -22,7 +22,7 @@ from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.schema import Schema
 from anchorbolt.state_backends.serializers import PickleCodec, Serializer, SerializerCodec
 from anchorbolt.testing.conformance_base import committed, new_namespace, staged
-from tests.migration_tools.conftest import ALL, MSGPACK
+from tests.migration_tools.state.conftest import ALL, MSGPACK
 
 VALUES = {"apple": 1, "Ünï": [1.5, None], ("a", 7): {"x": b"\x00"}, b"\xff": True, 7: "seven"}
 

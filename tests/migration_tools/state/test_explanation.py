@@ -25,7 +25,7 @@ from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StagedAttempt, StateProvider
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from tests.engine.jobs import word_count
-from tests.migration_tools.conftest import ALL, MSGPACK, TIMEOUT_S, RunWords, conf_of
+from tests.migration_tools.state.conftest import ALL, MSGPACK, TIMEOUT_S, RunWords, conf_of
 
 SEAL = Seal(1, 42)
 A, B = "a" * 32, "b" * 32
