@@ -13,6 +13,7 @@ AnchorboltError
 ├── WaveFailed             a wave could not be finished within its retries
 ├── FaultInjected          a test asked for it, see `anchorbolt.faults`
 ├── QueryChanged           the streaming query is not the one that the state was computed from
+├── MigrationRefused       a tool of `migration_tools` refused, or could not finish; its source is untouched
 └── StateError             a state provider refused or failed
     ├── StateUnavailable   the store cannot be reached, or did not answer in time
     ├── Fenced             a newer driver or a newer round owns the namespace
@@ -38,6 +39,7 @@ __all__ = [
     "FaultInjected",
     "Fenced",
     "JobError",
+    "MigrationRefused",
     "PlatformError",
     "QueryChanged",
     "SerializationError",
@@ -169,6 +171,10 @@ class FaultInjected(AnchorboltError):
 
 class QueryChanged(AnchorboltError):
     """The state belongs to another streaming query than the one that is starting."""
+
+
+class MigrationRefused(AnchorboltError):
+    """A migration would not be safe, or did not give what it had to. What it read from is as it was."""
 
 
 class StateError(AnchorboltError):

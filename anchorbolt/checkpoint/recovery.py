@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from anchorbolt.bolts.sink import SinkFile
+from anchorbolt.checkpoint.custom import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state import Action, CheckpointState, Phase
 from anchorbolt.errors import BoltError, CodecMismatch, QueryChanged, StateRegressed, TopologyError
@@ -17,13 +18,18 @@ from anchorbolt.state_backends.base import NOTHING_COMMITTED, START_OVER, Namesp
 from anchorbolt.state_backends.schema import FIRST_VERSION
 
 __all__ = [
+    "NamespaceVerdict",
     "RecoveryPlan",
+    "agreed_record",
+    "check_codec",
+    "check_generation",
     "check_parallelism",
     "check_query",
     "check_schemas",
     "check_sequence",
     "check_state_schemas",
     "check_topology",
+    "judge_namespace",
     "later_versions",
     "plan_recovery",
 ]
@@ -67,27 +73,14 @@ def plan_recovery(
     Raises:
         StateRegressed: The store went back in time, or lost data.
     """
-    record = _agreed_record(stored, copied)
+    record = agreed_record(stored, copied)
     roll_forward = {}
     leftovers = []
     for namespace in sorted({*heads, *record.namespaces}):
-        head = heads.get(namespace, NamespaceHead())
-        winner = record.winners.get(namespace) if record.state.phase is Phase.COMMITTING else None
-        expected = record.namespaces.get(namespace, _NEVER)
-        if winner is not None and head.committed == winner.base:
-            staged = head.attempts.get(winner.attempt)
-            if staged is None or staged.seal != winner.seal:
-                raise _regressed(
-                    namespace,
-                    f"attempt {winner.attempt} staged for txid {record.txid}",
-                    f"attempts {', '.join(head.attempts) or '(none)'}, committed txid {head.committed}",
-                )
-            roll_forward[namespace] = winner
-        elif (head.committed, head.winner) != (expected.txid, expected.attempt):
-            raise _regressed(
-                namespace, _position(expected.txid, expected.attempt), _position(head.committed, head.winner)
-            )
-        if any(attempt != (winner.attempt if winner else None) for attempt in head.attempts):
+        verdict = judge_namespace(record, namespace, heads.get(namespace, NamespaceHead()))
+        if verdict.winner is not None:
+            roll_forward[namespace] = verdict.winner
+        if verdict.has_leftovers:
             leftovers.append(namespace)
     state = record.state
     if state.phase is Phase.COMMITTED and leftovers:
@@ -95,7 +88,50 @@ def plan_recovery(
     return RecoveryPlan(record, state, roll_forward, tuple(leftovers))
 
 
-def _agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) -> DecisionRecord:
+@dataclass(frozen=True)
+class NamespaceVerdict:
+    """What recovery does about one namespace.
+
+    Attributes:
+        winner: The decided attempt that it still has to commit; None where there is none.
+        has_leftovers: Whether it holds attempts to be dropped.
+    """
+
+    winner: Winner | None
+    has_leftovers: bool
+
+
+def judge_namespace(record: DecisionRecord, namespace: str, head: NamespaceHead) -> NamespaceVerdict:
+    """Decide what to do about one namespace.
+
+    Raises:
+        StateRegressed: It is not where the record says: it went back in time, or lost data.
+    """
+    winner = record.winners.get(namespace) if record.state.phase is Phase.COMMITTING else None
+    expected = record.namespaces.get(namespace, _NEVER)
+    has_leftovers = any(attempt != (winner.attempt if winner else None) for attempt in head.attempts)
+    if winner is not None and head.committed == winner.base:
+        staged = head.attempts.get(winner.attempt)
+        if staged is None or staged.seal != winner.seal:
+            raise _regressed(
+                namespace,
+                f"attempt {winner.attempt} staged for txid {record.txid}",
+                f"attempts {', '.join(head.attempts) or '(none)'}, committed txid {head.committed}",
+            )
+        return NamespaceVerdict(winner, has_leftovers)
+    if (head.committed, head.winner) != (expected.txid, expected.attempt):
+        raise _regressed(
+            namespace, _position(expected.txid, expected.attempt), _position(head.committed, head.winner)
+        )
+    return NamespaceVerdict(None, has_leftovers)
+
+
+def agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) -> DecisionRecord:
+    """Return the decision record to go on from.
+
+    Raises:
+        StateRegressed: The store's is missing, older than the copy, or another decision.
+    """
     if copied is None:
         return stored or DecisionRecord()
     if stored is None:
@@ -224,6 +260,44 @@ def check_state_schemas(record: DecisionRecord, versions: Mapping[str, int]) -> 
                 f"bolt {component!r} has state_schema_version {version}, but its state was written under version "
                 f"{written}. Nothing was written. Run the job that wrote it, or a later one."
             )
+
+
+def check_generation(namespace: str, known: int, heads: Mapping[str, NamespaceHead]) -> None:
+    """Make sure that no namespace knows of a driver that the decision record's does not: it is claimed first.
+
+    Args:
+        namespace: The decision record's namespace.
+        known: Its generation, read after `heads`.
+        heads: Where the other namespaces stood.
+
+    Raises:
+        StateRegressed: One does.
+    """
+    for name, head in heads.items():
+        if head.fence.generation > known:
+            raise StateRegressed(
+                f"namespace {name!r} was written by driver generation {head.fence.generation}, but "
+                f"{namespace!r} knows only {known}: it went back in time or lost data. {_RESTORE}",
+                namespace=namespace,
+                expected=f"generation {head.fence.generation}",
+                found=f"generation {known}",
+            )
+
+
+def check_codec(namespace: str, written: str, configured: str) -> None:
+    """Refuse to read a namespace with other codecs than it was written with; both as format headers.
+
+    Raises:
+        CodecMismatch: They differ.
+    """
+    if written and written != configured:
+        is_custom = CUSTOM_HEADER in (written, configured)
+        keys = "topology.state.provider" if is_custom else "keySerializerClass and valueSerializerClass"
+        raise CodecMismatch(
+            f"state {namespace!r} was written as {written!r}, but the configuration says {configured!r}. Set "
+            f"{keys} back to what wrote it.",
+            namespace=namespace,
+        )
 
 
 def later_versions(versions: Mapping[str, int]) -> dict[str, int]:

@@ -9,15 +9,19 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.recovery import check_generation
 from anchorbolt.errors import Fenced, StateRegressed
 from anchorbolt.serialization import MsgpackCodec
-from anchorbolt.state_backends.base import START_OVER, Fence, NamespaceHead, StateStorage
+from anchorbolt.state_backends.base import Fence, NamespaceHead, StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding
 
-__all__ = ["CHECKPOINT_SPOUT_ID", "STATE_KEY", "CheckpointSpout", "DecisionCopy"]
+__all__ = ["CHECKPOINT_SPOUT_ID", "LET_GO", "STATE_KEY", "CheckpointSpout", "DecisionCopy"]
 
 CHECKPOINT_SPOUT_ID = "$checkpointspout"
 STATE_KEY = "__state"
+
+LET_GO = 2**31 - 1
+"""The `seq` of a decision record's fence whose driver has ended: no round has it, so that driver can write no more."""
 
 
 class DecisionCopy(Protocol):
@@ -58,17 +62,7 @@ class CheckpointSpout:
         Raises:
             StateRegressed: One does.
         """
-        known = self._storage.head().fence.generation
-        for namespace, head in heads.items():
-            if head.fence.generation > known:
-                raise StateRegressed(
-                    f"namespace {namespace!r} was written by driver generation {head.fence.generation}, but "
-                    f"{self._storage.namespace!r} knows only {known}: it went back in time or lost data. Nothing was "
-                    f"written. {START_OVER}.",
-                    namespace=self._storage.namespace,
-                    expected=f"generation {head.fence.generation}",
-                    found=f"generation {known}",
-                )
+        check_generation(self._storage.namespace, self._storage.head().fence.generation, heads)
 
     def load(self) -> tuple[DecisionRecord | None, DecisionRecord | None]:
         """Read the record in the store, and its copy; None where there is none."""
@@ -114,6 +108,16 @@ class CheckpointSpout:
                 f"{tuple(fence)}: another driver runs this topology.",
                 namespace=self._storage.namespace,
             )
+
+    def let_go(self, fence: Fence) -> None:
+        """Say that this driver writes no more: nothing else tells a run that waits for input from one that has ended.
+
+        Raises:
+            Fenced: A newer driver has claimed the topology, and holds the fence.
+            StateRegressed: The store does not know this driver's claim any more.
+        """
+        self.check_claim(fence)
+        self._storage.raise_fence(Fence(fence.generation, LET_GO))
 
     def write_copy(self, fence: Fence, record: DecisionRecord) -> None:
         """Copy a decision, after it is durable in the store and before any task is told of it."""

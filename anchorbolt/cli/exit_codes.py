@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from anchorbolt.errors import ConfigError, JobError, PlatformError, QueryChanged, StateError, TopologyError
+from anchorbolt.errors import (
+    ConfigError,
+    JobError,
+    MigrationRefused,
+    PlatformError,
+    QueryChanged,
+    StateError,
+    TopologyError,
+)
 
 __all__ = [
     "DONE",
@@ -27,7 +35,8 @@ PLATFORM_UNUSABLE = 3
 """No Java, or a Spark that is too old or cannot be started."""
 
 STATE_REFUSED = 4
-"""The state store refused, failed or could not be reached, or the state belongs to another streaming query."""
+"""The state store refused, failed or could not be reached, the state belongs to another streaming query, or a migration
+was refused or not finished."""
 
 LEFT_AT_ONCE = 130
 """A second SIGINT: left in the middle of a wave, which the next start rolls back or forward."""
@@ -37,7 +46,7 @@ def exit_code(error: BaseException, *, running: bool) -> int:
     """Return the exit code for an error; `running` says whether the topology had started."""
     if isinstance(error, PlatformError):
         return PLATFORM_UNUSABLE
-    if isinstance(error, StateError | QueryChanged):
+    if isinstance(error, StateError | QueryChanged | MigrationRefused):
         return STATE_REFUSED
     if isinstance(error, ConfigError | TopologyError | JobError) and not running:
         return WRONG_USAGE

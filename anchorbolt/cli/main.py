@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 import anchorbolt
-from anchorbolt.cli import exit_codes, migrate
+from anchorbolt.cli import exit_codes
+from anchorbolt.cli.migrate import app as migrate_app
+from anchorbolt.cli.state import app as state_app
 
 __all__ = ["app", "main"]
 
@@ -21,7 +23,8 @@ app = typer.Typer(
     # Its tracebacks can show the values of variables, and so a password.
     pretty_exceptions_enable=False,
 )
-app.add_typer(migrate.app, name="migrate")
+app.add_typer(state_app, name="state")
+app.add_typer(migrate_app, name="migrate")
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from anchorbolt.checkpoint.location import query_id_at
 from anchorbolt.engine.handle import WaveListener
 from anchorbolt.engine.messages import Row
 from anchorbolt.engine.plan import ExecutionPlan
@@ -148,8 +149,6 @@ class _SparkSource:
             raise failure
 
     def query_id(self) -> str:
-        from anchorbolt.engine.spark.query import query_id_at
-
         return query_id_at(self._folder)
 
     def rows(self, wave: Wave) -> Iterator[Row]:

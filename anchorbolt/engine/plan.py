@@ -21,6 +21,7 @@ from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.schema import Schema
 from anchorbolt.state_backends.state import State
+from anchorbolt.state_backends.transitions import task_namespace
 from anchorbolt.streams import StreamDeclaration
 from anchorbolt.topology.graph import Topology
 
@@ -206,8 +207,7 @@ class ExecutionPlan:
 
     def namespace(self, component: str, index: int) -> str:
         """Return the namespace of a task's state."""
-        prefix = self.settings.namespace_prefix
-        return f"{prefix}:{component}-{index}" if prefix else f"{component}-{index}"
+        return task_namespace(self.settings.namespace_prefix, component, index)
 
     def namespaces(self) -> dict[str, TaskKey]:
         """Return all namespaces of stateful tasks."""

@@ -9,6 +9,7 @@ from anchorbolt.checkpoint.custom import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.recovery import (
     RecoveryPlan,
+    check_codec,
     check_parallelism,
     check_query,
     check_state_schemas,
@@ -116,17 +117,7 @@ class Survey:
         plan = plan_recovery(stored, copied, heads)
         check_state_schemas(plan.record, self._plan.state_schema_versions)
         for namespace in self._plan.namespaces():
-            header, expected = heads[namespace].codec, self._header(namespace)
-            if header and header != expected:
-                is_custom = CUSTOM_HEADER in (header, expected)
-                keys = (
-                    "topology.state.provider" if is_custom else "keySerializerClass and valueSerializerClass"
-                )
-                raise CodecMismatch(
-                    f"state {namespace!r} was written as {header!r}, but the configuration says {expected!r}. Set "
-                    f"{keys} back to what wrote it.",
-                    namespace=namespace,
-                )
+            check_codec(namespace, heads[namespace].codec, self._header(namespace))
         for namespace in plan.roll_forward:
             if heads[namespace].codec == CUSTOM_HEADER and not self._namespaces.is_custom(namespace):
                 raise TopologyError(

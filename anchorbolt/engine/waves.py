@@ -12,10 +12,10 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
+from anchorbolt.checkpoint.location import FolderCopy
 from anchorbolt.checkpoint.recovery import check_query, check_schemas, check_sequence, later_versions
 from anchorbolt.checkpoint.spout import CHECKPOINT_SPOUT_ID, CheckpointSpout
 from anchorbolt.checkpoint.state import Action, CheckpointState
-from anchorbolt.engine.decision_copy import FolderCopy
 from anchorbolt.engine.hooks import hooked_tasks
 from anchorbolt.engine.namespaces import Namespaces
 from anchorbolt.engine.outbox import Outbox
@@ -239,9 +239,18 @@ class WaveCoordinator:
         )
 
     def close(self) -> None:
-        """Close all namespaces."""
+        """Let go of the fence, as far as the store can be reached, and close all namespaces."""
+        self._let_go()
         self._namespaces.close()
         self._spout.close()
+
+    def _let_go(self) -> None:
+        if self._fence == NO_FENCE:  # nothing was claimed
+            return
+        try:
+            self._spout.let_go(self._fence)
+        except AnchorboltError as error:
+            _log.info("the fence is not let go of: %s", error)
 
     def _run_round(self, wave: Wave) -> Sequence[TaskReport]:
         try:

@@ -251,6 +251,13 @@ class StateStorage(ABC):
             CodecMismatch: The namespace has another format header.
         """
 
+    def count(self) -> int | None:
+        """Return how many entries are committed, where the store can say so at once; None where it cannot.
+
+        For progress only: nothing relies on it.
+        """
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Let go of connections and files. The storage is not used again; may be called twice."""

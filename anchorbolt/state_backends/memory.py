@@ -176,6 +176,11 @@ class MemoryStateStorage(StateStorage):
             transitions.check_write(self.namespace, self._read().books, fence, codec)
             self._write(fence, codec).entries.update(items)
 
+    def count(self) -> int:
+        """See `StateStorage.count`."""
+        with self._lock:
+            return len(self._read().entries)
+
     def close(self) -> None:
         """See `StateStorage.close`."""
 

@@ -61,18 +61,19 @@ class RedisStateProvider(StateProvider):
         Raises:
             ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
         """
-        return open_storage(self._server, namespace, namespace, self.largest_value)
+        return open_storage(self.address, namespace, namespace, self.largest_value)
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:
         """See `StateProvider.namespaces`. Goes through all keys of the database."""
-        return namespaces_of(self._server, prefix, "")
+        return namespaces_of(self.address, prefix, "")
 
     def describe(self) -> str:
         """See `StateProvider.describe`."""
-        return f"{self._server}, database {self.database}"
+        return f"{self.address}, database {self.database}"
 
     @property
-    def _server(self) -> RedisServer:
+    def address(self) -> RedisServer:
+        """Where it is, and how to log in."""
         return RedisServer(
             host=self.host,
             port=self.port,

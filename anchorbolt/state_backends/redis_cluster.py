@@ -63,21 +63,22 @@ class RedisClusterStateProvider(StateProvider):
         Raises:
             ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
         """
-        return open_storage(self._cluster, namespace, f"{{{namespace}}}", self.largest_value)
+        return open_storage(self.address, namespace, f"{{{namespace}}}", self.largest_value)
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:
         """See `StateProvider.namespaces`. Goes through all keys of all masters.
 
         A namespace may be left out while its keys are moved to another server.
         """
-        return namespaces_of(self._cluster, prefix, "{")
+        return namespaces_of(self.address, prefix, "{")
 
     def describe(self) -> str:
         """See `StateProvider.describe`."""
-        return str(self._cluster)
+        return str(self.address)
 
     @property
-    def _cluster(self) -> RedisCluster:
+    def address(self) -> RedisCluster:
+        """Where it is, and how to log in."""
         return RedisCluster(
             nodes=tuple(_host_and_port(node) for node in self.nodes),
             max_redirections=self.max_redirections,

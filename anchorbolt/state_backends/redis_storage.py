@@ -46,7 +46,7 @@ from anchorbolt.state_backends.redis_addresses import RedisAddress
 from anchorbolt.state_backends.redis_client import RedisClient
 from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
 
-__all__ = ["RedisStateStorage", "namespaces_of", "open_storage"]
+__all__ = ["RedisStateStorage", "hash_pages", "namespaces_of", "open_storage"]
 
 _KEYS_PER_COMMAND = 2000
 _UPDATES_PER_CHUNK = 1000
@@ -141,14 +141,16 @@ class RedisStateStorage(StateStorage):
     def scan(self, attempt: str | None = None, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
         """See `StateStorage.scan`."""
         if attempt is None:
-            for entries in self._hash_pages(self._root, page_size, b"*"):
+            for entries in hash_pages(self._connected, self.namespace, self._root, page_size, b"*"):
                 yield list(entries.items())
             return
-        for entries in self._hash_pages(self._root, page_size, b"*"):
+        for entries in hash_pages(self._connected, self.namespace, self._root, page_size, b"*"):
             keys = list(entries)
             if page := _present(keys, self._read_under(attempt, keys)[0]):
                 yield page
-        for fields in self._hash_pages(self._read_under(attempt, ())[1], page_size, b"k*"):
+        for fields in hash_pages(
+            self._connected, self.namespace, self._read_under(attempt, ())[1], page_size, b"k*"
+        ):
             staged = {field[1:]: _update(update) for field, update in fields.items()}
             committed = dict(zip(staged, self.get_many(list(staged)), strict=True))
             added = [key for key in staged if committed[key] is None]
@@ -221,6 +223,10 @@ class RedisStateStorage(StateStorage):
             transitions.check_write(self.namespace, self._books(reply), fence, codec)
             raise self._disagreement()
 
+    def count(self) -> int:
+        """See `StateStorage.count`."""
+        return int(self._connected.command(self.namespace, "HLEN", self._root))
+
     def close(self) -> None:
         """See `StateStorage.close`."""
         client, self._client = self._client, None
@@ -261,22 +267,6 @@ class RedisStateStorage(StateStorage):
             for value, update in zip(reply[1], reply[2], strict=True)
         ]
         return values, reply[3].decode()
-
-    def _hash_pages(self, key: str, page_size: int, fields: bytes) -> Iterator[dict[bytes, bytes]]:
-        def command(cursor: int) -> tuple[Any, ...]:
-            return ("HSCAN", key, cursor, "MATCH", fields, "COUNT", page_size)
-
-        cursor, found = self._connected.command(self.namespace, *command(0))
-        if cursor == 0:  # a small hash comes as a whole, whatever the count
-            yield from _paged(found, page_size)
-            return
-        # A cursor means nothing to a server that has been started since, or to a replica that took over: entries would
-        # be left out. So all pages come over one connection, and a scan that loses it fails.
-        with self._connected.connection(self.namespace, key) as run:
-            cursor = None
-            while cursor != 0:
-                cursor, found = run(*command(cursor or 0))
-                yield from _paged(found, page_size)
 
     def _checksum_before(self, attempt: str, slice_number: int, remembered: bool) -> int:
         if slice_number == 0:
@@ -328,6 +318,27 @@ class RedisStateStorage(StateStorage):
 
     def _disagreement(self) -> StateCorrupted:
         return self._corrupted("$fence, $txid or $attempts")
+
+
+def hash_pages(
+    client: RedisClient, namespace: str, key: str, page_size: int, fields: bytes
+) -> Iterator[dict[bytes, bytes]]:
+    """Yield the fields and values of a hash whose fields match a glob, in pages of `page_size` at most."""
+
+    def command(cursor: int) -> tuple[Any, ...]:
+        return ("HSCAN", key, cursor, "MATCH", fields, "COUNT", page_size)
+
+    cursor, found = client.command(namespace, *command(0))
+    if cursor == 0:  # a small hash comes as a whole, whatever the count
+        yield from _paged(found, page_size)
+        return
+    # A cursor means nothing to a server that has been started since, or to a replica that took over: entries would
+    # be left out. So all pages come over one connection, and a scan that loses it fails.
+    with client.connection(namespace, key) as run:
+        cursor = None
+        while cursor != 0:
+            cursor, found = run(*command(cursor or 0))
+            yield from _paged(found, page_size)
 
 
 def _paged(found: Mapping[bytes, bytes], page_size: int) -> Iterator[dict[bytes, bytes]]:

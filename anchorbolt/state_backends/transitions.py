@@ -36,6 +36,7 @@ __all__ = [
     "is_namespace",
     "next_record",
     "sealed_record",
+    "task_namespace",
 ]
 
 _SEGMENT = r"\$?[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}"
@@ -109,6 +110,11 @@ def check_namespace(namespace: str) -> None:
 def is_namespace(name: str) -> bool:
     """Return whether `name` has the form of a namespace."""
     return len(name) <= _LONGEST_NAMESPACE and _NAMESPACE.fullmatch(name) is not None
+
+
+def task_namespace(prefix: str, component: str, index: int) -> str:
+    """Return the name of the namespace of a component's task; `prefix` may be empty."""
+    return f"{prefix}:{component}-{index}" if prefix else f"{component}-{index}"
 
 
 def check_attempt(attempt: str) -> None:

@@ -21,7 +21,7 @@ BEFORE_THE_START = {
     exit_codes.PLATFORM_UNUSABLE: {"PlatformError"},
     exit_codes.STATE_REFUSED: {
         *("StateError", "StateUnavailable", "Fenced", "StaleAttempt", "StateRegressed"),
-        *("CodecMismatch", "StateCorrupted", "QueryChanged"),
+        *("CodecMismatch", "StateCorrupted", "QueryChanged", "MigrationRefused"),
     },
 }
 

@@ -15,6 +15,7 @@ import msgpack
 
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
+from anchorbolt.checkpoint.location import query_id_at
 from anchorbolt.checkpoint.state import CheckpointState, Phase
 from anchorbolt.engine.messages import (
     BarrierMessage,
@@ -24,7 +25,6 @@ from anchorbolt.engine.messages import (
     encode_report,
 )
 from anchorbolt.engine.spark import source_files
-from anchorbolt.engine.spark.query import query_id_at
 from anchorbolt.engine.wave import TaskReport
 from anchorbolt.errors import BoltError, StateCorrupted
 from anchorbolt.files import Folder

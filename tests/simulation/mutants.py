@@ -224,7 +224,7 @@ MUTANTS = (
     Mutant(
         "COMMITTING is not rolled forward",
         _RECOVERY,
-        "            roll_forward[namespace] = winner\n",
+        "            roll_forward[namespace] = verdict.winner\n",
         "            leftovers.append(namespace)\n",
     ),
     Mutant(
@@ -236,14 +236,14 @@ MUTANTS = (
     Mutant(
         "recovery does not compare the namespaces with the record",
         _RECOVERY,
-        "        elif (head.committed, head.winner) != (expected.txid, expected.attempt):",
-        "        elif False:",
+        "    if (head.committed, head.winner) != (expected.txid, expected.attempt):",
+        "    if False:",
     ),
     Mutant(
         "recovery does not look whether the winner is still staged",
         _RECOVERY,
-        "            if staged is None or staged.seal != winner.seal:",
-        "            if False:",
+        "        if staged is None or staged.seal != winner.seal:",
+        "        if False:",
     ),
     Mutant(
         "the copy of the decision is not compared",

@@ -10,8 +10,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from anchorbolt.checkpoint.location import query_id_at
 from anchorbolt.engine.handle import RunHandle, WaveListener
-from anchorbolt.engine.spark.query import WaveQuery, query_id_at
+from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import build_session, engine_session
 from anchorbolt.engine.spark.shipping import ship

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import threading
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from anchorbolt.engine.waves import Batch, WaveCoordinator
 from anchorbolt.errors import WaveFailed
 from anchorbolt.files import Folder
 
-__all__ = ["WaveQuery", "query_id_at"]
+__all__ = ["WaveQuery"]
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -146,21 +145,3 @@ class WaveQuery:
 
 class _StopRequested(Exception):
     """Raised in Spark's callback so that no further wave begins; never seen outside."""
-
-
-def query_id_at(folder: Folder) -> str:
-    """Return the id of the query that a checkpoint location belongs to; empty for a new location.
-
-    Raises:
-        WaveFailed: The location's metadata cannot be read.
-    """
-    data = folder.read("metadata")
-    if not data:
-        return ""
-    try:
-        return str(json.loads(data)["id"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise WaveFailed(
-            f"{folder.location}/metadata is not what Spark wrote: {error}. Restore the checkpoint location.",
-            txid=-1,
-        ) from error

@@ -1,17 +1,20 @@
-"""The decision record's copy, in a file of each driver's own at the streaming checkpoint location."""
+"""What a driver reads and writes at the streaming checkpoint location: whose it is, and the decision record's copy."""
 
 from __future__ import annotations
 
+import json
+
+from anchorbolt.errors import WaveFailed
 from anchorbolt.files import Folder
 
-__all__ = ["FolderCopy"]
+__all__ = ["FolderCopy", "query_id_at"]
 
 _PLACE = "anchorbolt"
 _PREFIX = "decision-"
 
 
 class FolderCopy:
-    """See `anchorbolt.checkpoint.spout.DecisionCopy`."""
+    """See `anchorbolt.checkpoint.spout.DecisionCopy`: a file of each driver's own."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -36,6 +39,24 @@ class FolderCopy:
             name.removeprefix(_PREFIX) for name in self._folder.names(_PLACE) if name.startswith(_PREFIX)
         )
         return sorted(int(suffix) for suffix in suffixes if suffix.isdigit())
+
+
+def query_id_at(folder: Folder) -> str:
+    """Return the id of the query that a checkpoint location belongs to; empty for a new location.
+
+    Raises:
+        WaveFailed: The location's metadata cannot be read.
+    """
+    data = folder.read("metadata")
+    if not data:
+        return ""
+    try:
+        return str(json.loads(data)["id"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise WaveFailed(
+            f"{folder.location}/metadata is not what Spark wrote: {error}. Restore the checkpoint location.",
+            txid=-1,
+        ) from error
 
 
 def _name(generation: int) -> str:

@@ -1,0 +1,413 @@
+"""Where a topology's state stands, who holds its checkpoint up, and what the next start would do about it.
+
+Decided by the very functions that recovery uses (`checkpoint.recovery`), on what is read without raising a fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from anchorbolt.checkpoint.custom import CUSTOM_HEADER
+from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.location import FolderCopy, query_id_at
+from anchorbolt.checkpoint.recovery import (
+    agreed_record,
+    check_codec,
+    check_generation,
+    check_query,
+    check_topology,
+    judge_namespace,
+    plan_recovery,
+)
+from anchorbolt.checkpoint.spout import CHECKPOINT_SPOUT_ID, LET_GO, CheckpointSpout, DecisionCopy
+from anchorbolt.checkpoint.state import Action, Phase
+from anchorbolt.errors import AnchorboltError, StateCorrupted, StateError, WaveFailed
+from anchorbolt.files import Folder
+from anchorbolt.migration_tools.decoding import Codecs
+from anchorbolt.migration_tools.inspection import measured
+from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.state_backends.base import NamespaceHead, StateProvider
+from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.transitions import task_namespace
+
+__all__ = [
+    "NamespaceStanding",
+    "NoCopy",
+    "Reading",
+    "Standing",
+    "explain",
+    "judge",
+    "read_topology",
+    "record_namespace",
+]
+
+_T = TypeVar("_T")
+_LOOKS = 3
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was read of a topology's state.
+
+    Attributes:
+        topology: Its name.
+        record_namespace: The namespace of its decision record.
+        record_head: Where that stands.
+        stored: The decision record; None where there is none.
+        copied: Its copy at the checkpoint location; None where there is none, or no location was looked at.
+        query_id: Id of the streaming query at that location; None where nothing lies there, or none was looked at.
+        location: The checkpoint location; empty where none was looked at.
+        heads: Where each namespace stands.
+        problems: What could not be read, and why.
+        has_moved: Whether something was written in the course of it.
+    """
+
+    topology: str
+    record_namespace: str
+    record_head: NamespaceHead = field(default_factory=NamespaceHead)
+    stored: DecisionRecord | None = None
+    copied: DecisionRecord | None = None
+    query_id: str | None = None
+    location: str = ""
+    heads: Mapping[str, NamespaceHead] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+    has_moved: bool = False
+
+    @property
+    def holds_fence(self) -> bool:
+        """Whether the driver that claimed the topology last has not let go of it."""
+        return self.record_head.fence.generation > 0 and self.record_head.fence.seq != LET_GO
+
+
+@dataclass(frozen=True)
+class NamespaceStanding:
+    """Where one namespace stands.
+
+    Attributes:
+        namespace: Its name.
+        head: Its fence, txid, winner, codec and staged attempts.
+        next_start: What the next start does about it; empty for nothing.
+        refusal: Why the next start is refused because of it; empty where it is not.
+        is_known: Whether the decision record, or a task of the last run, knows of it.
+        keys: How many entries it holds; None where they were not counted.
+        size: Bytes of its keys and values; None where they were not counted.
+    """
+
+    namespace: str
+    head: NamespaceHead
+    next_start: str = ""
+    refusal: str = ""
+    is_known: bool = True
+    keys: int | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a topology stands.
+
+    Attributes:
+        reading: What that was judged by.
+        action: What the next start will report, as in `recovery: …` (`started`, `resumed`, `rolled back`, `rolled
+            forward`), or `refused`.
+        namespaces: Its namespaces, by name.
+        blocking: Who holds its checkpoint up, in sentences; empty where none is under way.
+        next_start: What the next start does, in sentences.
+        refusals: Why the next start is refused; empty where it is not.
+        notes: What else an operator should know.
+    """
+
+    reading: Reading
+    action: str
+    namespaces: tuple[NamespaceStanding, ...]
+    blocking: tuple[str, ...]
+    next_start: tuple[str, ...]
+    refusals: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class NoCopy:
+    """See `DecisionCopy`: for who looks at the store alone, and writes nothing."""
+
+    def read(self) -> bytes | None:
+        """Return None."""
+        return None
+
+    def write(self, generation: int, data: bytes) -> None:
+        """Refuse."""
+        raise NotImplementedError("nothing is written here")
+
+
+def explain(
+    provider: StateProvider,
+    topology: str,
+    prefix: str,
+    codecs: Codecs,
+    folder: Folder | None = None,
+    *,
+    measure: bool = True,
+    progress: Progress | None = None,
+) -> Standing:
+    """Say where a topology stands. Reads only.
+
+    Args:
+        provider: The store.
+        topology: Name of the topology.
+        prefix: What its namespaces' names begin with, before the colon; empty for nothing.
+        codecs: What the configuration chooses.
+        folder: The streaming checkpoint location; None to look at the store alone.
+        measure: Whether to count the entries of each namespace and their bytes, which reads all of them.
+        progress: Told of that.
+
+    Raises:
+        StateError: The store holds nothing of such a topology.
+        StateUnavailable: The store cannot be reached.
+    """
+    reading = read_topology(provider, topology, prefix, folder)
+    is_empty = all(head == NamespaceHead() for head in (reading.record_head, *reading.heads.values()))
+    if is_empty and (reading.copied is None or reading.copied.topology != topology):
+        there = sorted(
+            name.removesuffix(f":{CHECKPOINT_SPOUT_ID}-0")
+            for name in provider.namespaces()
+            if name.endswith(f"{CHECKPOINT_SPOUT_ID}-0")
+        )
+        raise StateError(
+            f"there is nothing of topology {topology!r} in {provider.describe()}: no namespace begins with "
+            f"{prefix or 'its name'!r}. It holds: {', '.join(there) or 'no topology'}.",
+            namespace=reading.record_namespace,
+        )
+    sizes = {}
+    for namespace, head in reading.heads.items() if measure else ():
+        if head.codec != CUSTOM_HEADER:
+            with closing(provider.open(namespace)) as storage:
+                sizes[namespace] = measured(storage, progress)
+    return judge(reading, codecs, sizes)
+
+
+def record_namespace(prefix: str) -> str:
+    """Return the namespace of the decision record of a topology whose namespaces begin with `prefix`."""
+    return task_namespace(prefix, CHECKPOINT_SPOUT_ID, 0)
+
+
+def read_topology(
+    provider: StateProvider, topology: str, prefix: str, folder: Folder | None = None
+) -> Reading:
+    """Read a topology's decision record, its copy, and where all its namespaces stand; again while they move."""
+    reading = _read(provider, topology, prefix, folder)
+    for _ in range(_LOOKS):
+        again = _read(provider, topology, prefix, folder)
+        if again == reading:
+            return reading
+        reading = again
+    return Reading(**{**vars(reading), "has_moved": True})
+
+
+def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | None) -> Reading:
+    name = record_namespace(prefix)
+    problems: list[str] = []
+
+    def tried(read: Callable[[], _T], otherwise: _T) -> _T:
+        try:
+            return read()
+        except (StateCorrupted, WaveFailed) as error:
+            problems.append(error.message)
+            return otherwise
+
+    copy: DecisionCopy = NoCopy() if folder is None else FolderCopy(folder)
+    with closing(provider.open(name)) as storage:
+        spout = CheckpointSpout(storage, copy)
+        nothing: tuple[DecisionRecord | None, DecisionRecord | None] = (None, None)
+        stored, copied = tried(spout.load, nothing)
+        record_head = tried(storage.head, NamespaceHead())
+    query_id = None
+    if folder is not None and (copied is not None or folder.exists("metadata")):
+        query_id = tried(lambda: query_id_at(folder), "")
+    heads = {}
+    for namespace in _names(provider, topology, prefix, stored, copied):
+        with closing(provider.open(namespace)) as storage:
+            heads[namespace] = tried(storage.head, NamespaceHead())
+    location = "" if folder is None else folder.location
+    return Reading(
+        topology, name, record_head, stored, copied, query_id, location, heads, tuple(dict.fromkeys(problems))
+    )
+
+
+def _names(provider: StateProvider, topology: str, prefix: str, *records: DecisionRecord | None) -> list[str]:
+    """Return the namespaces that records and tasks name, and, where there is a prefix, all others that have it."""
+    names = set(provider.namespaces(f"{prefix}:")) if prefix else set()
+    for each in records:
+        if each is not None and each.topology in ("", topology):
+            names |= _known(each, prefix)
+    return sorted(names - {record_namespace(prefix)})
+
+
+def _known(record: DecisionRecord, prefix: str) -> set[str]:
+    tasks = {
+        task_namespace(prefix, component, index)
+        for component, count in record.parallelism.items()
+        for index in range(count)
+    }
+    return tasks | set(record.namespaces)
+
+
+def judge(reading: Reading, codecs: Codecs, sizes: Mapping[str, tuple[int, int]]) -> Standing:
+    """Judge what was read. Pure.
+
+    Args:
+        reading: What was read.
+        codecs: What the configuration chooses.
+        sizes: Keys and bytes of the namespaces that were counted.
+    """
+    refusals = list(reading.problems)
+
+    def allowed(check: Callable[[], object]) -> str:
+        try:
+            check()
+        except AnchorboltError as error:
+            return error.message
+        return ""
+
+    record = reading.stored or DecisionRecord()
+    refusals += [
+        allowed(lambda: check_topology(reading.topology, reading.stored, reading.copied)),
+        allowed(lambda: agreed_record(reading.stored, reading.copied)),
+        allowed(
+            lambda: check_generation(
+                reading.record_namespace, reading.record_head.fence.generation, reading.heads
+            )
+        ),
+    ]
+    if reading.query_id is not None and not reading.has_moved:
+        refusals.append(allowed(lambda: check_query(record, reading.query_id or "", accept_new=False)))
+    known = _known(record, reading.record_namespace.rpartition(":")[0])
+    header = EntryEncoding("", codecs.keys, codecs.values).header
+    namespaces = []
+    for name, head in reading.heads.items():
+        next_start, refusal = "", ""
+        if name in known:
+            refusal = allowed(lambda: judge_namespace(record, name, head))  # noqa: B023 - at once
+            next_start = "" if refusal else _next_start(record, name, head)
+            if not refusal and head.codec != CUSTOM_HEADER:
+                refusal = allowed(lambda: check_codec(name, head.codec, header))  # noqa: B023 - at once
+            refusals.append(refusal)
+        keys, size = sizes.get(name, (None, None))
+        namespaces.append(NamespaceStanding(name, head, next_start, refusal, name in known, keys, size))
+    refusals = [refusal for refusal in dict.fromkeys(refusals) if refusal]
+    return Standing(
+        reading,
+        "refused" if refusals else _action(reading, known),
+        tuple(namespaces),
+        tuple(_blocking(record, namespaces)),
+        tuple(_next_starts(record, reading, namespaces, refused=bool(refusals))),
+        tuple(refusals),
+        tuple(_notes(reading, namespaces)),
+    )
+
+
+def _action(reading: Reading, known: set[str]) -> str:
+    heads = {name: head for name, head in reading.heads.items() if name in known}
+    action = plan_recovery(reading.stored, reading.copied, heads).action
+    otherwise = "started" if reading.stored is None else "resumed"
+    return {Action.COMMIT: "rolled forward", Action.ROLLBACK: "rolled back"}.get(action, otherwise)
+
+
+def _next_start(record: DecisionRecord, name: str, head: NamespaceHead) -> str:
+    verdict = judge_namespace(record, name, head)
+    if verdict.winner is not None:
+        return (
+            f"txid {record.txid} was decided and is not committed in {name}: the next start commits it "
+            f"(attempt {verdict.winner.attempt})"
+        )
+    if verdict.has_leftovers:
+        return f"{_attempts(head)} in {name}, never decided: the next start drops {_them(head)}"
+    return ""
+
+
+def _next_starts(
+    record: DecisionRecord, reading: Reading, namespaces: list[NamespaceStanding], *, refused: bool
+) -> list[str]:
+    if refused:
+        return ["the next start is refused, and writes nothing"]
+    steps = [each.next_start for each in namespaces if each.next_start]
+    if record.state.phase is Phase.COMMITTING and not any("commits it" in step for step in steps):
+        steps.append(
+            f"txid {record.txid} was decided, and every namespace has committed it: the next start marks it committed"
+        )
+    if record.state.phase is Phase.COMMITTING and record.outbox:
+        steps.append(f"the next start publishes what the sinks wrote in txid {record.txid}")
+    if reading.stored is None:
+        steps.append("there is no decision record: the next start begins a new one")
+    else:
+        batch = f", batch {record.batch_id + 1} of its query" if record.query_id else ""
+        steps.append(f"then it goes on with txid {record.txid + 1}{batch}")
+    return steps
+
+
+def _blocking(record: DecisionRecord, namespaces: list[NamespaceStanding]) -> list[str]:
+    if record.state.phase is Phase.COMMITTING:
+        late = [
+            each.namespace
+            for each in namespaces
+            if each.namespace in record.winners and each.head.winner != record.winners[each.namespace].attempt
+        ]
+        if late:
+            return [f"txid {record.txid} is decided and waits for the commit of {', '.join(late)}"]
+        return [f"txid {record.txid} is committed everywhere, and waits for the record to say so"]
+    sentences = []
+    for each in namespaces:
+        for attempt, staged in each.head.attempts.items():
+            how = "is sealed" if staged.seal is not None else "is staged and not sealed"
+            sentences.append(
+                f"txid {staged.txid} waits for its decision: attempt {attempt} {how} in {each.namespace}"
+            )
+    idle = [each.namespace for each in namespaces if each.is_known and not each.head.attempts]
+    if sentences and idle:
+        sentences.append(f"nothing is staged in {', '.join(idle)}: still at work, or nothing to change there")
+    return sentences
+
+
+def _notes(reading: Reading, namespaces: list[NamespaceStanding]) -> list[str]:
+    notes = []
+    generation = reading.record_head.fence.generation
+    if reading.has_moved:
+        notes.append("a run wrote while this was read: what is said here was so for a moment")
+    if reading.holds_fence:
+        notes.append(
+            f"generation {generation} holds the fence: a run is alive, or was killed. A live one may finish what is "
+            "said of the next start by itself"
+        )
+    elif generation:
+        notes.append(f"generation {generation} has ended and let go of the fence: no run is alive")
+    if reading.location and reading.query_id is None:
+        notes.append(
+            f"nothing lies at the checkpoint location {reading.location}: judged by the store alone. A start there is "
+            "refused where the record names a streaming query (QueryChanged)"
+        )
+    elif not reading.location:
+        notes.append("no checkpoint location was looked at: judged by the store alone")
+    notes += [
+        f"{each.namespace} stands beside a custom state, which is not looked into"
+        for each in namespaces
+        if each.head.codec == CUSTOM_HEADER
+    ]
+    notes += [
+        f"{each.namespace} has the prefix, but neither the decision record nor a task of the last run knows of it: "
+        "the next start passes it over, unless the job has such a task; then it is refused if anything is committed "
+        "there"
+        for each in namespaces
+        if not each.is_known
+    ]
+    return notes
+
+
+def _attempts(head: NamespaceHead) -> str:
+    txids = sorted({staged.txid for staged in head.attempts.values()})
+    count = f"{len(head.attempts)} attempts are" if len(head.attempts) > 1 else "an attempt is"
+    return f"{count} staged for txid {', '.join(map(str, txids))}"
+
+
+def _them(head: NamespaceHead) -> str:
+    return "them" if len(head.attempts) > 1 else "it"

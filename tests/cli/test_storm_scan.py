@@ -1,0 +1,137 @@
+"""`anchorbolt state scan --codec storm-kryo`: what Storm wrote to a real Redis, against what it is stated to hold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import redis
+from typer.testing import CliRunner, Result
+
+from anchorbolt.cli.main import app
+from tests.support.redis_cluster import RedisCluster
+from tests.support.redis_server import RedisServer
+from tests.support.storm_fixtures import Dump, dumps
+
+COPIES = [each for each in dumps() if not each.shared]
+COLOURS = "anchorfix.Colour=RED,GREEN,BLUE"
+
+
+def scan(settings: dict[str, str], name: str, *options: str) -> Result:
+    given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    return CliRunner().invoke(app, ["state", "scan", name, "--codec", "storm-kryo", *given, *options])
+
+
+def settings_of(server: RedisServer) -> dict[str, str]:
+    config = "topology.state.provider.config.jedisPoolConfig"
+    return {
+        "topology.state.provider": "redis",
+        f"{config}.host": server.host,
+        f"{config}.port": str(server.port),
+    }
+
+
+def load(client: Any, dump: Dump) -> None:
+    for name, fields in dump.hashes.items():
+        client.hset(name, mapping=fields)
+
+
+def is_supported(form: Any) -> bool:
+    """Whether a stated form holds nothing of a class that only the user has."""
+    if isinstance(form, dict):
+        return form.get("t") != "object" and all(map(is_supported, form.values()))
+    return all(map(is_supported, form)) if isinstance(form, list) else True
+
+
+def as_set(pairs: list[list[Any]]) -> set[str]:
+    return {json.dumps(pair, sort_keys=True) for pair in pairs}
+
+
+@pytest.mark.parametrize("dump", COPIES, ids=str)
+def test_every_namespace_of_a_dump_is_shown_as_it_is_stated(dump: Dump, redis_database: RedisServer) -> None:
+    with redis_database.client() as client:
+        load(client, dump)
+    shown = 0
+    for name, expected in dump.expected.items():
+        if name.startswith("enum"):  # what holds an enum is in the decoder's own tests
+            continue
+        config = expected.get("provider_config", {})
+        classes = [("--key-class", "keyClass"), ("--value-class", "valueClass")]
+        options = [part for option, key in classes if config.get(key) for part in (option, config[key])]
+        result = scan(settings_of(redis_database), name, "--json", "--storm", dump.generation.value, *options)
+        assert result.exit_code == 0, (name, result.output)
+        rows = [json.loads(line) for line in result.stdout.splitlines()]
+        for prepared, pairs in ((False, expected["entries"]), (True, expected["prepare"] or [])):
+            some = [row for row in rows if row.get("prepared", False) is prepared]
+            assert len(some) == len(pairs), name
+            if not is_supported(pairs):
+                assert any(
+                    "anchorfix" in row.get("value_problem", row.get("key_problem", "")) for row in some
+                )
+            elif not any("problem" in key for row in some for key in row):
+                assert as_set([[row["key"], row["value"]] for row in some]) == as_set(pairs), name
+                shown += bool(some)
+            else:
+                assert "registered" in name or "enum" in json.dumps(pairs), (name, some)
+    assert shown >= 1
+
+
+def test_it_is_found_out_which_storm_wrote_and_the_txids_are_told(redis_database: RedisServer) -> None:
+    for dump in COPIES:
+        if "counts-0" not in dump.expected and "mixed-1" not in dump.expected:
+            continue
+        with redis_database.client() as client:
+            client.flushall()
+            load(client, dump)
+        result = scan(settings_of(redis_database), "mixed-1")
+        assert result.exit_code == 0, result.output
+        assert f"written by {dump.generation.label}" in result.stderr
+        assert ("Base64" in result.stderr) is dump.base64
+        assert "$txid: commit '" in result.stderr
+
+
+def test_what_cannot_be_read_is_named_and_shown_as_bytes(redis_database: RedisServer) -> None:
+    dump = next(each for each in COPIES if each.generation.value == "2.0" and "wordcount" not in each.name)
+    [name] = [
+        name
+        for name, expected in dump.expected.items()
+        if not is_supported(expected["entries"]) and name.endswith("-1")
+    ][:1]
+    with redis_database.client() as client:
+        load(client, dump)
+    result = scan(settings_of(redis_database), name)
+    assert result.exit_code == 0
+    assert "anchorfix." in result.stdout
+    assert "b'" in result.stdout
+
+
+def test_storms_hashes_in_a_cluster_are_read(empty_redis_cluster: RedisCluster) -> None:
+    dump = next(each for each in COPIES if each.name.endswith("wordcount") and each.generation.value == "2.6")
+    settings = {
+        "topology.state.provider": "redis-cluster",
+        "topology.state.provider.config.jedisClusterConfig.nodes": json.dumps(empty_redis_cluster.nodes),
+    }
+    host, _, port = empty_redis_cluster.nodes[0].partition(":")
+    client = redis.RedisCluster(host=host, port=int(port))
+    try:
+        load(client, dump)
+    finally:
+        client.close()
+    name = next(name for name, expected in dump.expected.items() if expected["entries"])
+    rows = [json.loads(line) for line in scan(settings, name, "--json").stdout.splitlines()]
+    committed = [[row["key"], row["value"]] for row in rows if "prepared" not in row]
+    assert as_set(committed) == as_set(dump.expected[name]["entries"])
+
+
+def test_what_is_no_hash_of_storms_is_refused(redis_database: RedisServer, tmp_path: Any) -> None:
+    settings = settings_of(redis_database)
+    with redis_database.client() as client:
+        client.set("text", "x")
+        client.hset("mine", "a", "b")
+    assert (scan(settings, "none").exit_code, scan(settings, "text").exit_code) == (4, 4)
+    result = scan(settings, "mine")
+    assert (result.exit_code, "cannot be told" in result.stderr) == (4, True)
+    sqlite = {"topology.state.provider": "sqlite"}
+    assert scan(sqlite, "mine").exit_code == 2
+    assert scan(settings, "mine", "--enum", "Colour").exit_code == 2

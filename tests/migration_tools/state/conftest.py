@@ -1,0 +1,84 @@
+"""Stores of every kind, and topologies that ran on them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.engine import LocalCluster
+from anchorbolt.engine.handle import RunHandle
+from anchorbolt.migration_tools.decoding import Codecs
+from anchorbolt.serialization import MsgpackCodec
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.state_backends.base import StateProvider
+from anchorbolt.state_backends.hbase import HBaseStateProvider
+from anchorbolt.state_backends.redis import RedisStateProvider
+from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from tests.engine.jobs import word_count
+from tests.state_backends.conftest import (  # noqa: F401 - fixtures
+    hbase_provider,
+    memory_provider,
+    redis_cluster_provider,
+    redis_provider,
+    sqlite_provider,
+)
+
+ALL = ["memory", "sqlite", "redis", "redis_cluster", pytest.param("hbase", marks=pytest.mark.slow)]
+MSGPACK = Codecs(MsgpackCodec(), MsgpackCodec())
+TIMEOUT_S = 60
+
+RunWords = Callable[..., RunHandle]
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest) -> StateProvider:
+    """The provider that the test is parametrized with, indirectly."""
+    provider: StateProvider = request.getfixturevalue(f"{request.param}_provider")
+    return provider
+
+
+@pytest.fixture
+def name() -> str:
+    """A topology's name that nobody has used."""
+    return f"words-{uuid.uuid4().hex[:8]}"
+
+
+def conf_of(provider: StateProvider) -> dict[str, Any]:
+    """Return the configuration that names a provider."""
+    config: dict[str, Any]
+    if isinstance(provider, SqliteStateProvider):
+        kind, config = "sqlite", {"directory": provider.directory}
+    elif isinstance(provider, RedisStateProvider):
+        kind, config = "redis", {"jedisPoolConfig": {"host": provider.host, "port": provider.port}}
+    elif isinstance(provider, RedisClusterStateProvider):
+        kind, config = "redis-cluster", {"jedisClusterConfig": {"nodes": list(provider.nodes)}}
+    else:
+        assert isinstance(provider, HBaseStateProvider)
+        thrift = {"host": provider.host, "port": provider.port, "timeout": provider.timeout_ms}
+        kind = "hbase"
+        config = {
+            "tableName": provider.table,
+            "columnFamily": provider.column_family,
+            "createTable": True,
+            "thriftConfig": thrift,
+        }
+    return {"topology.state.provider": kind, "topology.state.provider.config": config}
+
+
+@pytest.fixture
+def run_words(tmp_path: Path, name: str) -> RunWords:
+    """Run the word count over a store until its sentences are counted; the checkpoint location stays the same."""
+
+    def run(provider: StateProvider, *sentences: str, **conf: Any) -> RunHandle:
+        spout = FeederSpout(["sentence"], [[(sentence,)] for sentence in sentences])
+        given = {"topology.checkpoint.location": str(tmp_path / "checkpoint"), **conf_of(provider), **conf}
+        handle = LocalCluster().submit(word_count(spout, name=name), given)
+        assert handle.await_termination(TIMEOUT_S)
+        return handle
+
+    return run
