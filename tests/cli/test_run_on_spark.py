@@ -213,8 +213,8 @@ def test_a_bolt_that_raises_shows_its_own_traceback_and_fails_the_job(
 ) -> None:
     command = start("alone/one_file.py:raising", "--until-empty", "--set", "topology.max.batch.retries=0")
     assert command.end() == 1, repr(command)
-    shown = command.err[command.err.index("Traceback") :]
-    assert "one_file.py" in shown.splitlines()[1]
+    # PySpark's daemon may print one of its own when Spark gives up the tasks beside the one that failed.
+    [shown] = (part for part in command.err.split("Traceback ")[1:] if "one_file.py" in part.splitlines()[1])
     assert 'raise ValueError("no such word: "' in shown
     assert "ValueError: no such word: word" in shown
     assert "'bolt'" in shown

@@ -22,6 +22,7 @@ from tests.crash.conftest import AccompanyRun
 from tests.crash.stores import config_of
 from tests.support.redis_server import DURABLE
 from tests.support.spark_standalone import SparkStandalone
+from tests.support.stopping import stop_process
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -123,7 +124,7 @@ def test_attempts_that_were_stopped_and_wake_after_the_commit_of_their_duplicate
         driver = run.start(master=cluster.url, spark=speculation)
         for number, txid in enumerate(txids):
             sleeper = run.wait_for_fault(number)
-            os.kill(sleeper, signal.SIGSTOP)
+            stop_process(sleeper)
             run.faults.release(number)
             run.wait_for_commit(txid)
             os.kill(sleeper, signal.SIGCONT)

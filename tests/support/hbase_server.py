@@ -27,6 +27,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 import hbase_artefacts  # (the tools are scripts, not a package)
 
 from tests.support.redis_server import HOST, free_port
+from tests.support.stopping import stop_process
 
 _READY_SECONDS = 180.0
 _STOP_SECONDS = 20.0
@@ -212,7 +213,7 @@ class HBaseServer:
 
     def pause(self, part: str) -> None:
         """Stop a part from running (SIGSTOP), its connections open."""
-        os.kill(self.pid(part), signal.SIGSTOP)
+        stop_process(self.pid(part))
 
     def go_on(self, part: str) -> None:
         """Let a paused part run again."""

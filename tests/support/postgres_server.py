@@ -20,6 +20,7 @@ from typing import Any
 import psycopg
 
 from tests.support.redis_server import HOST, free_port
+from tests.support.stopping import stop_process
 
 USER = "anchorbolt"
 DATABASE = "anchorbolt"
@@ -111,7 +112,7 @@ class PostgresServer:
     def freeze(self) -> None:
         """Stop all its processes with SIGSTOP: the machine still takes connections and bytes, and nobody answers."""
         for process in (self.pid, *_children(self.pid)):
-            os.kill(process, signal.SIGSTOP)
+            stop_process(process)
 
     def thaw(self) -> None:
         """Let a frozen server go on."""

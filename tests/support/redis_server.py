@@ -17,6 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.support.certificates import Certificates
+from tests.support.stopping import stop_process
 
 HOST = "127.0.0.1"
 
@@ -113,7 +114,7 @@ class RedisServer:
 
     def pause(self) -> None:
         """Stop the server by SIGSTOP: it keeps its connections and answers nothing."""
-        os.kill(self.pid, signal.SIGSTOP)
+        stop_process(self.pid)
 
     def resume(self) -> None:
         """Let a paused server go on."""
