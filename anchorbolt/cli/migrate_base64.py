@@ -22,6 +22,7 @@ from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
 from anchorbolt.migration_tools.base64_to_binary.recognition import Content
 
 if TYPE_CHECKING:
+    from anchorbolt.migration_tools.progress import Progress
     from anchorbolt.state_backends.redis_hashes import RedisHashes
 
 __all__ = ["EXIT_CODES", "base64_to_binary", "base64_to_binary_alone", "discard_backup", "undo"]
@@ -79,7 +80,7 @@ def base64_to_binary(
     Stop the topology first. What was there is kept as <namespace>_old; run it again after anything that stopped it.
     """
 
-    def run(hashes: RedisHashes, progress: tool.Progress) -> tool.Report:
+    def run(hashes: RedisHashes, progress: Progress) -> tool.Report:
         names = [os.fsencode(name) for name in namespace]
         if verify:
             return tool.verify(
@@ -114,7 +115,7 @@ def undo(
 ) -> None:
     """Put <namespace>_old back as <namespace>, which a migration made of it. Stop the topology first."""
 
-    def run(hashes: RedisHashes, progress: tool.Progress) -> tool.Report:
+    def run(hashes: RedisHashes, progress: Progress) -> tool.Report:
         return tool.undo(
             hashes,
             [os.fsencode(name) for name in namespace],
@@ -137,7 +138,7 @@ def discard_backup(
 ) -> None:
     """Remove <namespace>_old, if <namespace> is still exactly what it was converted to."""
 
-    def run(hashes: RedisHashes, progress: tool.Progress) -> tool.Report:
+    def run(hashes: RedisHashes, progress: Progress) -> tool.Report:
         return tool.discard_backup(
             hashes,
             [os.fsencode(name) for name in namespace],
@@ -158,21 +159,21 @@ def base64_to_binary_alone() -> None:
 
 def _run(
     redis: ReadOptions,
-    command: Callable[[RedisHashes, tool.Progress], tool.Report],
+    command: Callable[[RedisHashes, Progress], tool.Report],
     *,
     as_json: bool,
 ) -> None:
     """Run a command, show its report, and exit with its code."""
     # Not at the top, so that --help and --version do not wait for it.
-    from anchorbolt.cli.steps import choose_steps
+    from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.state_backends.redis_hashes import RedisHashes
 
     try:
         options = redis()
         for warning in options.warnings:
             _warn(warning)
-        with RedisHashes(options.address) as hashes, choose_steps() as steps:
-            report = command(hashes, steps)
+        with RedisHashes(options.address) as hashes, shown_progress() as progress:
+            report = command(hashes, progress)
     except KeyboardInterrupt:
         _complain("left: what was not reported as done has not been done; run it again to finish")
         raise typer.Exit(exit_codes.LEFT_AT_ONCE) from None

@@ -50,7 +50,7 @@ def summary_line(summary: NamespaceSummary, width: int) -> str:
     position = "decision record" if is_record else _position(summary.committed)
     parts = [position, summary.codec or "no codec yet"]
     if summary.keys is not None:
-        parts.append(f"{summary.keys:,} keys")
+        parts.append(f"{summary.keys:,} key{'' if summary.keys == 1 else 's'}")
     if summary.attempts:
         parts.append(f"{summary.attempts} staged")
     return f"{summary.namespace:<{width}}  {', '.join(parts)}"

@@ -1,8 +1,13 @@
-"""Progress of long work over entries: a bar on a terminal, with rate and time left; nothing elsewhere. By Rich."""
+"""Progress of long work over entries, on standard error, with rate and time left.
+
+A bar that Rich draws on a terminal; elsewhere a line every ten seconds, so that a short command says nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -21,26 +26,63 @@ from rich.text import Text
 
 from anchorbolt.migration_tools.progress import Progress, Silent
 
-__all__ = ["shown_progress"]
+__all__ = ["Lines", "shown_progress"]
+
+_BETWEEN_LINES_S = 10.0
 
 
 @contextmanager
 def shown_progress(*, wanted: bool = True) -> Iterator[Progress]:
-    """Give a progress that is shown on standard error where that is a terminal, and goes when the work ends."""
+    """Give a progress that suits standard error, and goes when the work ends; a silent one if it is not wanted."""
     console = Console(stderr=True)
-    if not wanted or not console.is_terminal or console.is_dumb_terminal:
+    if not wanted:
         yield Silent()
-        return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=console, transient=True) as bars:
-        yield _Shown(bars)
+    elif console.is_terminal and not console.is_dumb_terminal:
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            _Rate(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        with Bars(*columns, console=console, transient=True) as bars:
+            yield _Shown(bars)
+    else:
+        yield Lines(lambda line: sys.stderr.write(line))
+
+
+class Lines:
+    """A line every ten seconds."""
+
+    def __init__(self, write: Callable[[str], object], clock: Callable[[], float] = time.monotonic) -> None:
+        """Write lines, each with its end; `clock` gives seconds."""
+        self._write = write
+        self._clock = clock
+        self._what, self._done = "", 0
+        self._total: int | None = None
+        self._began = self._shown = 0.0
+
+    def begin(self, what: str, total: int | None) -> None:
+        """See `Progress.begin`."""
+        self._what, self._total, self._done = what, total, 0
+        self._began = self._shown = self._clock()
+
+    def advance(self, entries: int) -> None:
+        """See `Progress.advance`."""
+        self._done += entries
+        now = self._clock()
+        if now - self._shown < _BETWEEN_LINES_S:
+            return
+        self._shown = now
+        rate = self._done / (now - self._began)
+        line = f"{self._what}: {self._done:,}"
+        if self._total is not None:
+            line += f" of {self._total:,}"
+        line += f", {rate:,.0f} entries/s"
+        if self._total is not None and rate:
+            line += f", {max(0, self._total - self._done) / rate:,.0f} s left"
+        self._write(f"{line}\n")
 
 
 class _Rate(ProgressColumn):

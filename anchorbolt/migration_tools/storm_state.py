@@ -11,11 +11,11 @@ from itertools import chain, islice
 from typing import Protocol
 
 from anchorbolt.errors import MigrationRefused, SerializationError, StateError
+from anchorbolt.serialization import base64_text
 from anchorbolt.serialization.storm_kryo import (
     JavaValue,
     StoredForm,
     StormDecoder,
-    base64_taken_off,
     detect,
 )
 from anchorbolt.serialization.storm_wrapper import Generation
@@ -130,7 +130,7 @@ class StormState:
 
     def _part(self, data: bytes, is_key: bool) -> StormPart:
         assert self.form is not None, "there are entries"
-        decoded = base64_taken_off(data) if self.form.base64 else data
+        decoded = base64_text.decode(data) if self.form.base64 else data
         if decoded is None:
             return StormPart(data, None, "not the Base64 text that the other entries are")
         try:
@@ -155,7 +155,7 @@ def _form(sample: list[tuple[bytes, bytes]], name: str, generation: Generation |
                 "serializer. Say which: --storm 1.0, 1.1, 1.2, 2.0 or 2.6."
             )
         return found
-    is_text = all(base64_taken_off(part) is not None for entry in sample for part in entry)
+    is_text = all(base64_text.decode(part) is not None for entry in sample for part in entry)
     return StoredForm(
         generation, base64=is_text and generation in (Generation.STORM_1_0, Generation.STORM_1_1)
     )

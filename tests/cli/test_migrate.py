@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.cli.steps import LineSteps
+from anchorbolt.cli.work_progress import Lines
 from tests.cli.command import ROOT, Command
 from tests.conftest import StartRedis
 from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words
@@ -212,11 +212,11 @@ def test_a_terminal_shows_a_bar_and_the_result(redis_database: RedisServer, tmp_
 def test_elsewhere_a_line_every_ten_seconds_says_rate_and_time_left() -> None:
     now = [0.0]
     lines: list[str] = []
-    with LineSteps(lines.append, lambda: now[0]) as steps:
-        steps.begin("converting words-1", 4_000)
-        for _ in range(4):
-            now[0] += 6
-            steps.advance(1_000)
+    progress = Lines(lines.append, lambda: now[0])
+    progress.begin("converting words-1", 4_000)
+    for _ in range(4):
+        now[0] += 6
+        progress.advance(1_000)
     assert lines == [
         "converting words-1: 2,000 of 4,000, 167 entries/s, 12 s left\n",
         "converting words-1: 4,000 of 4,000, 167 entries/s, 0 s left\n",

@@ -30,7 +30,7 @@ NS = "words-1"
 _PROGRAM = """
 import sys
 from anchorbolt.cli.migrate import app
-import anchorbolt.cli.steps, anchorbolt.migration_tools.base64_to_binary.commands
+import anchorbolt.cli.work_progress, anchorbolt.migration_tools.base64_to_binary.commands
 sys.stdout.write("ready\\n"); sys.stdout.flush()
 app()
 """

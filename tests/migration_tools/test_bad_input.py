@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from anchorbolt.errors import AnchorboltError, ConfigError, StateUnavailable
-from anchorbolt.migration_tools.base64_to_binary import Silent
 from anchorbolt.secret import Secret
 from anchorbolt.settings import TlsSettings
 from anchorbolt.state_backends.redis_addresses import RedisServer as Address
 from anchorbolt.state_backends.redis_hashes import RedisHashes
 from tests.conftest import StartRedis
 from tests.migration_tools.conftest import Store, actions, close, refusal, server_store
+from tests.migration_tools.listening import Listening
 from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words
 from tests.support.redis_cluster import wait_until
 from tests.support.redis_server import DURABLE, RedisServer, RedisUser
@@ -149,7 +149,7 @@ def test_a_redis_that_goes_in_the_middle_leaves_nothing_half_done(start_redis: S
         if left[0] == 0:
             server.kill()
 
-    report = store.migrate("words-1", progress=Silent(on_page=kill))
+    report = store.migrate("words-1", progress=Listening(on_page=kill))
     assert isinstance(report.error, StateUnavailable)
     server.restart()
     found = store.everything()
@@ -172,7 +172,7 @@ def test_a_server_that_was_started_again_meanwhile_is_noticed(start_redis: Start
             server.kill()
             server.restart()
 
-    report = store.migrate("words-1", progress=Silent(on_page=restart))
+    report = store.migrate("words-1", progress=Listening(on_page=restart))
     assert isinstance(report.error, StateUnavailable)
     assert store.migrate("words-1").error is None
     assert set(store.everything()) == {"words-1", "words-1_old"}
@@ -188,7 +188,7 @@ def test_a_watch_whose_connection_was_cut_never_swaps(redis: Store) -> None:
             struck.append(1)
             redis.router.client_kill_filter(_type="normal", skipme=True)
 
-    report = redis.migrate("words-1", progress=Silent(on_step=cut))
+    report = redis.migrate("words-1", progress=Listening(on_step=cut))
     assert isinstance(report.error, StateUnavailable)
     assert redis.get("words-1") == OLD
     assert "words-1_old" not in redis.everything()

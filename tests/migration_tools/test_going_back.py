@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anchorbolt.migration_tools.base64_to_binary import Silent
 from tests.migration_tools.conftest import Store, actions, refusal
+from tests.migration_tools.listening import Listening
 from tests.migration_tools.storm_data import storm_1_0, storm_1_1, storm_1_2, words
 
 OLD = storm_1_1(words(2_500))
@@ -119,7 +119,7 @@ def test_a_backup_that_changes_meanwhile_is_left(migrated: Store, command: str) 
         pages.append(None)
         migrated.put("words-1_old", {b"new": b"1"})
 
-    report = getattr(migrated, command)("words-1", progress=Silent(on_page=write))
+    report = getattr(migrated, command)("words-1", progress=Listening(on_page=write))
     assert pages
     assert report.error is not None
     assert migrated.get("words-1_old") == {**OLD, b"new": b"1"}

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from anchorbolt.migration_tools.base64_to_binary import Silent
 from tests.migration_tools.conftest import Store
 from tests.migration_tools.kills import kill_and_finish, victims
+from tests.migration_tools.listening import Listening
 from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words
 
 
@@ -68,7 +68,7 @@ def test_a_second_run_finishes_from_each_step_that_changes_something(
         patched.setattr(RedisConnection, "send", sent)
         patched.setattr(RedisClient, "command", ran)
         try:
-            store.migrate("words-1", progress=Silent())
+            store.migrate("words-1", progress=Listening())
         except Killed:
             assert left[0] <= 0
     report = store.migrate("words-1")

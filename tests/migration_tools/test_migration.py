@@ -6,8 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from anchorbolt.migration_tools.base64_to_binary import Content, Silent, Wrapper
+from anchorbolt.migration_tools.base64_to_binary import Content, Wrapper
 from tests.migration_tools.conftest import Store, actions, refusal
+from tests.migration_tools.listening import Listening
 from tests.migration_tools.storm_data import (
     Entries,
     in_lines,
@@ -244,7 +245,7 @@ def test_a_source_that_is_written_to_meanwhile_is_noticed_and_nothing_is_swapped
             store.put(f"words-1{part}", new)
 
     before = store.everything()
-    report = store.migrate("words-1", progress=Silent(on_step=write))
+    report = store.migrate("words-1", progress=Listening(on_step=write))
     if not seen:  # this way through has no such step
         assert report.error is None
         return
@@ -266,7 +267,7 @@ def test_a_value_that_is_changed_behind_the_scan_is_noticed(store: Store) -> Non
         if left[0] == 0:
             store.put("words-1", {field: next(iter(storm_1_1({b"": b"\x02\x7f"}).values()))})
 
-    report = store.migrate("words-1", progress=Silent(on_page=write))
+    report = store.migrate("words-1", progress=Listening(on_page=write))
     assert left[0] < 1
     assert "written to" in refusal(report)
     assert set(store.everything()) == {"words-1"}
@@ -282,7 +283,7 @@ def test_two_migrations_at_the_same_time_never_swap_twice(store: Store, page: in
         if left[0] == 0:
             others.append(store.migrate("words-1"))
 
-    report = store.migrate("words-1", progress=Silent(on_page=also))
+    report = store.migrate("words-1", progress=Listening(on_page=also))
     assert [other.error for other in others] == [None]
     assert "converted" not in actions(report).values()
     assert store.everything() == {"words-1": storm_1_2(words(5_000)), "words-1_old": storm_1_1(words(5_000))}
@@ -296,7 +297,7 @@ def test_a_topology_that_goes_on_is_noticed_by_its_transaction_ids(store: Store)
         store.put("words-1$txid", {b"prepare": b"2"})
 
     before = store.everything()
-    assert "Stop the topology" in refusal(store.migrate("words-1", progress=Silent(on_step=go_on)))
+    assert "Stop the topology" in refusal(store.migrate("words-1", progress=Listening(on_step=go_on)))
     before["words-1$txid"][b"prepare"] = b"2"
     assert store.everything() == before
 

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
         Action,
         HashResult,
         NamespaceResult,
-        Progress,
         Report,
-        Silent,
     )
 
 __all__ = [
@@ -26,9 +24,7 @@ __all__ = [
     "HashResult",
     "MigrationOptions",
     "NamespaceResult",
-    "Progress",
     "Report",
-    "Silent",
     "Wrapper",
     "discard_backup",
     "migrate",
@@ -43,9 +39,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(("discard_backup", "migrate", "undo", "verify"), f"{_PACKAGE}.commands"),
-        **dict.fromkeys(
-            ("Action", "HashResult", "NamespaceResult", "Progress", "Report", "Silent"), f"{_PACKAGE}.results"
-        ),
+        **dict.fromkeys(("Action", "HashResult", "NamespaceResult", "Report"), f"{_PACKAGE}.results"),
         "Content": f"{_PACKAGE}.recognition",
         "MigrationOptions": f"{_PACKAGE}.conversion",
         "Wrapper": f"{_PACKAGE}.conversion",

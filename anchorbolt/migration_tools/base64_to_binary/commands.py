@@ -20,10 +20,9 @@ from anchorbolt.migration_tools.base64_to_binary.recognition import Content
 from anchorbolt.migration_tools.base64_to_binary.results import (
     HashResult,
     NamespaceResult,
-    Progress,
     Report,
-    Silent,
 )
+from anchorbolt.migration_tools.progress import Progress, Silent
 from anchorbolt.state_backends.redis_hashes import RedisHashes, shown
 
 __all__ = ["discard_backup", "migrate", "undo", "verify"]

@@ -12,9 +12,9 @@ from binascii import a2b_base64, b2a_base64
 from dataclasses import dataclass
 from enum import Enum
 
-from anchorbolt.migration_tools.base64_to_binary.base64_text import decode, problem
 from anchorbolt.migration_tools.base64_to_binary.kryo_look import looks_serialised
 from anchorbolt.migration_tools.base64_to_binary.recognition import Content, is_marked, shown_field
+from anchorbolt.serialization.base64_text import decode, problem
 from anchorbolt.serialization.storm_wrapper import rewrap_for_storm_1_2, wrap_for_storm_1_2
 
 __all__ = ["Conversion", "MigrationOptions", "Unfit", "Wrapper"]
@@ -85,7 +85,7 @@ class Conversion:
         else:
             if not self._told:
                 self._look(page, decoded)
-            values = [wrap_for_storm_1_2(value) for value in decoded[1::2]] if self._wraps else []
+            values = _wrapped(decoded[1::2]) if self._wraps else []
         if self._wraps:
             decoded[1::2] = values  # type: ignore[assignment]  # None is not among them
         return decoded
@@ -120,6 +120,17 @@ class Conversion:
     def _other_wrapper(self, field: bytes) -> Unfit:
         not_ = "not " if self.content is Content.STORM_1_1 else ""
         return Unfit(f"the value of {shown_field(field)} is {not_}in the wrapper of Storm 1.1")
+
+
+# What stands before a value of each length below 127 in the wrapper of Storm 1.2.
+_BEFORE = [wrap_for_storm_1_2(bytes(length))[: -length or None] for length in range(0x7F)]
+
+
+def _wrapped(values: list[bytes]) -> list[bytes | None]:
+    most = len(_BEFORE)
+    return [
+        _BEFORE[len(value)] + value if len(value) < most else wrap_for_storm_1_2(value) for value in values
+    ]
 
 
 def _decoded(page: list[bytes]) -> list[bytes]:

@@ -42,8 +42,9 @@ from anchorbolt.migration_tools.base64_to_binary.recognition import (
     Verdict,
     shown_field,
 )
-from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult, Progress
+from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult
 from anchorbolt.migration_tools.base64_to_binary.watching import Watches
+from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.redis_hashes import FieldsAndValues, HashConnection, RedisHashes, shown
 
 __all__ = ["migrate_namespace"]

@@ -20,8 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from anchorbolt.migration_tools.base64_to_binary.base64_text import decode, looks_like_base64, problem
 from anchorbolt.migration_tools.base64_to_binary.kryo_look import looks_serialised
+from anchorbolt.serialization.base64_text import decode, looks_like_base64, problem
 from anchorbolt.serialization.storm_wrapper import Generation, unwrap
 
 __all__ = ["Content", "Recognition", "Verdict", "is_marked", "shown_field"]

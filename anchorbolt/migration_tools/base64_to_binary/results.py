@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from anchorbolt.errors import AnchorboltError
 
-__all__ = ["Action", "HashResult", "NamespaceResult", "Progress", "Report", "Silent"]
+__all__ = ["Action", "HashResult", "NamespaceResult", "Report"]
 
 
 class Action(Enum):
@@ -98,29 +97,3 @@ class Report:
                 for each in self.namespaces
             ],
         }
-
-
-class Progress(Protocol):
-    """Where progress is reported to."""
-
-    def begin(self, what: str, entries: int) -> None:
-        """A step over so many entries begins; the one before it has ended."""
-
-    def advance(self, entries: int) -> None:
-        """So many more entries of the step are done."""
-
-
-@dataclass
-class Silent:
-    """Reports progress to nobody; `on_step` is called with each step's name, `on_page` after each page."""
-
-    on_step: Callable[[str], None] = field(default=lambda what: None)
-    on_page: Callable[[], None] = field(default=lambda: None)
-
-    def begin(self, what: str, entries: int) -> None:
-        """See `Progress.begin`."""
-        self.on_step(what)
-
-    def advance(self, entries: int) -> None:
-        """See `Progress.advance`."""
-        self.on_page()

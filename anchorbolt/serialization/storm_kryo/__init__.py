@@ -15,7 +15,7 @@ memory that the bytes' length bounds. docs/storm_bytes.md says what can be read.
 """
 
 from anchorbolt.serialization.storm_kryo.decoder import StormDecoder
-from anchorbolt.serialization.storm_kryo.detection import StoredForm, base64_taken_off, detect
+from anchorbolt.serialization.storm_kryo.detection import StoredForm, detect
 from anchorbolt.serialization.storm_kryo.values import JavaValue, Tombstone
 
-__all__ = ["JavaValue", "StoredForm", "StormDecoder", "Tombstone", "base64_taken_off", "detect"]
+__all__ = ["JavaValue", "StoredForm", "StormDecoder", "Tombstone", "detect"]

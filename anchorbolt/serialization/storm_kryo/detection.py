@@ -7,19 +7,17 @@ is looked at has to agree: nothing is decided by a majority.
 
 from __future__ import annotations
 
-from binascii import Error as BinasciiError
-from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
 from anchorbolt.errors import SerializationError, UnsupportedJavaClass
+from anchorbolt.serialization import base64_text
 from anchorbolt.serialization.storm_kryo.decoder import StormDecoder
 from anchorbolt.serialization.storm_wrapper import Generation, unwrap
 
-__all__ = ["StoredForm", "base64_taken_off", "detect"]
+__all__ = ["StoredForm", "detect"]
 
-_LINE = 76
 _HIGHEST_ID = 40
 """A configuration that registers thirty classes is not to be expected, and beyond that letters begin."""
 
@@ -72,27 +70,9 @@ def detect(entries: Iterable[tuple[bytes, bytes]]) -> StoredForm | None:
     return next((form for form in _FORMS if _Fit.CERTAIN in fits.get(form, ())), None)
 
 
-def base64_taken_off(text: bytes) -> bytes | None:
-    """Return what Base64 text of Storm's stands for, or None where it is none, to the last bit.
-
-    Storm 1.1 wrote one line, Storm 1.0 lines of 76 characters with a line break after each full one.
-    """
-    lines = text.split(b"\n")
-    if len(lines) > 1 and not lines[-1]:
-        lines.pop()
-    if len(lines) > 1 and (any(len(line) != _LINE for line in lines[:-1]) or len(lines[-1]) > _LINE):
-        return None
-    joined = b"".join(lines)
-    try:
-        data = a2b_base64(joined)
-    except BinasciiError:
-        return None
-    return data if b2a_base64(data, newline=False) == joined else None
-
-
 def _fit(form: StoredForm, field: bytes, value: bytes) -> _Fit:
     if form.base64:
-        decoded = base64_taken_off(field), base64_taken_off(value)
+        decoded = base64_text.decode(field), base64_text.decode(value)
         if decoded[0] is None or decoded[1] is None:
             return _Fit.NOT
         field, value = decoded[0], decoded[1]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorbolt.migration_tools.base64_to_binary.base64_text import decode, problem
+from anchorbolt.serialization.base64_text import decode, problem
 from tests.migration_tools.storm_data import in_lines, one_line
 
 
