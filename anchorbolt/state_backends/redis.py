@@ -29,8 +29,9 @@ class RedisStateProvider(StateProvider):
         database: Number of the database.
         username: ACL user; None means the default one.
         password: Its password.
-        timeout_ms: Time in milliseconds for connecting and for each answer. A call is repeated for as long, so that
-            `StateUnavailable` is raised after three times as long at the latest.
+        timeout_ms: Time in milliseconds for connecting to one address, and for each answer, to its last byte; large
+            ones have a second more for each MiB. A call is repeated for as long, so that `StateUnavailable` is raised
+            after three times as long at the latest.
         tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
         largest_value: Bytes of the largest value to take; None means what Redis takes by default, some 490 MB.
     """

@@ -18,6 +18,7 @@ from redis.retry import Retry
 
 from anchorbolt.secret import Secret
 from anchorbolt.settings import TlsSettings
+from anchorbolt.state_backends.redis_answers import bound_answers, connect_with_bounds
 
 __all__ = ["RedisAddress", "RedisCluster", "RedisServer"]
 
@@ -29,7 +30,8 @@ class RedisAddress(ABC):
     Attributes:
         username: ACL user; None means the default one.
         password: Its password.
-        timeout_ms: Time in milliseconds for connecting and for each answer.
+        timeout_ms: Time in milliseconds for connecting and for each answer, to its last byte, with a second more for
+            each MiB.
         tls: How to encrypt; None means not at all.
     """
 
@@ -95,6 +97,7 @@ class RedisServer(RedisAddress):
             port=self.port,
             db=self.database,
             retry=Retry(NoBackoff(), 0),
+            redis_connect_func=connect_with_bounds,  # type: ignore[arg-type]  # (it is given the connection)
             **self._options(),
         )
 
@@ -147,6 +150,11 @@ class RedisCluster(RedisAddress):
 
 
 class _ClusterClient(redis.RedisCluster):
+    def on_connect(self, connection: Any) -> None:
+        """Also bound the answers on each new connection."""
+        bound_answers(connection)
+        super().on_connect(connection)  # type: ignore[no-untyped-call]
+
     def get_node(self, host: str | None = None, port: int | None = None, node_name: str | None = None) -> Any:
         """Also return a server that joined after the last look: redis-py fails over an `ASK` to one (8.1.0)."""
         node: Any = super().get_node(host, port, node_name)  # type: ignore[no-untyped-call]

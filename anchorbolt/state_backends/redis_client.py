@@ -19,6 +19,7 @@ from redis.exceptions import ClusterError, DataError, NoScriptError, RedisCluste
 from redis.retry import Retry
 
 from anchorbolt.state_backends.redis_addresses import RedisAddress
+from anchorbolt.state_backends.redis_answers import bounded_call
 from anchorbolt.state_backends.redis_connection import RedisConnection
 from anchorbolt.state_backends.redis_errors import REDIS_ERRORS, Advice, is_final, translated
 from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files
@@ -139,13 +140,15 @@ class RedisClient(SharedClient[RedisAddress]):
             return self._redis
 
     def _retried(self, namespace: str | None, run: Callable[[Any], _T]) -> _T:
-        deadline = time.monotonic() + self.address.timeout_ms / 1000
+        timeout_s = self.address.timeout_ms / 1000
+        deadline = time.monotonic() + timeout_s
 
         def failed(error: Exception) -> None:  # called before each repetition
             if is_final(error) or time.monotonic() > deadline:
                 raise error
 
-        with self._translating(namespace):
+        # The last repetition begins before the deadline, and has the same time once more.
+        with self._translating(namespace), bounded_call(2 * timeout_s):
             retry = Retry(ExponentialBackoff(cap=0.25, base=0.01), -1, _MAY_PASS)
             return retry.call_with_retry(lambda: run(self._connected()), failed)
 

@@ -28,8 +28,9 @@ class RedisClusterStateProvider(StateProvider):
         max_redirections: How many times one command follows a redirection to another server.
         username: ACL user; None means the default one.
         password: Its password.
-        timeout_ms: Time in milliseconds for connecting and for each answer. A call is repeated for as long. Servers
-            that give no sign of life cost it once more each, since all are asked where the keys are.
+        timeout_ms: Time in milliseconds for connecting to one address, and for each answer, to its last byte; large
+            ones have a second more for each MiB. A call is repeated for as long, so that all its answers together have
+            twice that.
         tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
         largest_value: Bytes of the largest value to take; None means what Redis takes by default, some 490 MB.
     """

@@ -268,14 +268,13 @@ def test_a_slot_without_a_server_is_waited_for_within_the_timeout(own_cluster: R
 
 
 def test_servers_that_hang_cost_a_bounded_time(own_cluster: RedisCluster) -> None:
-    with closing(RedisClusterStateProvider(own_cluster.nodes, timeout_ms=200).open(NS)) as storage:
+    with closing(RedisClusterStateProvider(own_cluster.nodes, timeout_ms=500).open(NS)) as storage:
         committed(storage, MANY)
         own_cluster.pause()
         started = time.monotonic()
         with pytest.raises(StateUnavailable):
             storage.head()
-        # Two turns of one command and one look for the way at each of six servers.
-        assert time.monotonic() - started < 2 * 0.2 * (1 + 6) + 1
+        assert time.monotonic() - started < 2 * 0.5 + 1  # whatever the number of servers
         own_cluster.resume()
         assert _when_available(storage.head).committed == 0
 

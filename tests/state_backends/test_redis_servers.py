@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 import traceback
 from contextlib import closing
 
@@ -15,6 +16,7 @@ from anchorbolt.state_backends.attempt import AttemptScope
 from anchorbolt.state_backends.base import StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.redis import RedisStateProvider
+from anchorbolt.state_backends.redis_client import RedisClient
 from anchorbolt.testing.conformance_base import FIRST, committed, entries, new_attempt, stage, staged
 from tests.conftest import StartRedis
 from tests.state_backends.fake_server import answering
@@ -179,6 +181,26 @@ def test_a_server_that_cannot_serve_is_reported_with_the_reason(reply: bytes, co
         error = refusal(provider)
     assert isinstance(error, StateError)
     assert complaint in str(error)
+
+
+@pytest.mark.parametrize("reply", [b"+" + b"a" * 1000, b"*1000\r\n" + b":1\r\n" * 1000])
+def test_an_answer_that_comes_byte_by_byte_lasts_no_longer_than_one_that_does_not_come(reply: bytes) -> None:
+    started = time.monotonic()
+    with answering(reply, at_once=1, pause_s=0.05) as port:
+        error = refusal(RedisStateProvider("127.0.0.1", port, timeout_ms=200))
+        assert time.monotonic() - started < 2 * 0.2 + 1
+    assert isinstance(error, StateUnavailable)
+
+
+def test_a_large_answer_may_take_longer_than_the_timeout() -> None:
+    content = b"x" * (2 << 20)
+    reply = b"$%d\r\n%b\r\n" % (len(content), content)
+    with answering(reply, at_once=64 << 10, pause_s=0.02) as port:
+        client = RedisClient.acquire(RedisStateProvider("127.0.0.1", port, timeout_ms=300).address)
+        try:
+            assert client.command(NS, "GET", "large") == content
+        finally:
+            client.release()
 
 
 @pytest.mark.parametrize(
