@@ -17,6 +17,7 @@ from anchorbolt.state_backends import redis_scripts
 from anchorbolt.state_backends.base import Fence, StateStorage
 from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.testing.conformance_base import CODEC, FIRST, Items, committed, entries, stage, staged
+from tests.cli.command import wait_until
 from tests.conftest import StartRedis
 from tests.support.redis_server import DURABLE, RedisServer
 
@@ -170,21 +171,21 @@ def test_connections_that_the_server_closed_are_replaced(storage: StateStorage, 
 
 
 def test_storages_of_a_process_share_connections_and_the_last_one_closes_them(
-    redis_provider: RedisStateProvider, client: redis.Redis
+    start_redis: StartRedis,
 ) -> None:
-    def connections() -> int:
-        return len(client.client_list())
-
-    before = connections()
-    storages = [redis_provider.open(f"{NS}{number}") for number in range(20)]
-    for storage in storages:
-        storage.claim()
-    assert connections() == before + 1
-    for storage in storages[:-1]:
-        storage.close()
-    assert storages[-1].claim() == Fence(2, 0)
-    storages[-1].close()
-    assert connections() == before
+    server = start_redis()  # nobody else's, whose connections would be counted
+    provider = RedisStateProvider(server.host, server.port)
+    with server.client() as client:
+        storages = [provider.open(f"{NS}{number}") for number in range(20)]
+        for storage in storages:
+            storage.claim()
+        assert len(client.client_list()) == 2
+        for storage in storages[:-1]:
+            storage.close()
+        assert storages[-1].claim() == Fence(2, 0)
+        assert len(client.client_list()) == 2
+        storages[-1].close()
+        wait_until(lambda: len(client.client_list()) == 1, "Redis to see that the connection is closed")
 
 
 def test_threads_do_not_get_each_others_answers(redis_provider: RedisStateProvider) -> None:
