@@ -6,7 +6,7 @@ from anchorbolt.checkpoint.custom import CUSTOM_HEADER
 from anchorbolt.checkpoint.recovery import check_generation, check_topology, plan_recovery
 from anchorbolt.checkpoint.state import Action
 from anchorbolt.errors import AnchorboltError, MigrationRefused
-from anchorbolt.migration_tools.explanation import Reading
+from anchorbolt.migration_tools.topology_reading import Reading
 from anchorbolt.state_backends.base import NOTHING_COMMITTED, NamespaceHead, StateProvider
 
 __all__ = ["check_source", "check_target", "is_of_copy", "source_namespaces"]

@@ -28,8 +28,8 @@ from anchorbolt.migration_tools.copy_checks import (
     source_namespaces,
 )
 from anchorbolt.migration_tools.copy_steps import CopiedNamespace, claimed, copied_namespace, moved, raised
-from anchorbolt.migration_tools.explanation import Reading, read_topology, record_namespace
 from anchorbolt.migration_tools.progress import Progress, Silent
+from anchorbolt.migration_tools.topology_reading import Reading, read_topology, record_namespace
 from anchorbolt.state_backends.base import (
     NOTHING_COMMITTED,
     Fence,

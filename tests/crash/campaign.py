@@ -1,6 +1,7 @@
 """The campaign of real kills: `make crash-test ROUNDS=n`. Every point, every victim, every provider, and a report.
 
-A round is four runs of the job for each provider, one for each set of kills. The providers' servers are started for it.
+A round is, for each provider, four runs of the job, one for each set of kills, and for each of the driver's points a
+run whose driver sleeps there while a newer one does the work. The providers' servers are started for it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from rich.table import Table
 from anchorbolt.testing import CrashReport, CrashRunner, FaultAction, FaultPoint, Victim
 from anchorbolt.testing.crash import CrashTestError
 from tests.crash.campaign_stores import PROVIDERS, store_of
+from tests.crash.older_driver import wrong_once_it_wakes
 from tests.crash.outcome import differences, lost_and_twice
 from tests.crash.plans import IN_RECOVERY, ON_DRIVER, ON_WORKERS, input_for, kills
 
@@ -36,9 +38,10 @@ _SETS: tuple[tuple[str, Sequence[FaultPoint], Victim], ...] = (
     ),
 )
 
-_START_TIMEOUT_S = (
-    900  # one start may lose nine workers, one after the other, on a machine that others use, too
-)
+_TWO_DRIVERS = "nobody; a driver slept, a newer one ran"
+
+# One start may lose nine workers, one after the other, on a machine that others use, too.
+_START_TIMEOUT_S = 900
 
 
 @dataclass
@@ -87,10 +90,12 @@ def main(
                 tally = tallies.setdefault((name, title), Tally())
                 started = time.monotonic()
                 _run(name, points, victim, tally)
-                seconds = time.monotonic() - started
-                console.print(
-                    f"round {number}, {name}, {title}: {seconds:.0f} s, wrong: {tally.wrong or 'nothing'}"
-                )
+                _say(console, f"round {number}, {name}, {title}", started, tally)
+            for point in ON_DRIVER:
+                tally = tallies.setdefault((name, _TWO_DRIVERS), Tally())
+                started = time.monotonic()
+                _run_two_drivers(name, point, tally)
+                _say(console, f"round {number}, {name}, two drivers, {point.value}", started, tally)
     _show(console, tallies)
     sys.exit(1 if any(tally.wrong for tally in tallies.values()) else 0)
 
@@ -120,6 +125,25 @@ def _run(provider: str, points: Sequence[FaultPoint], victim: Victim, tally: Tal
             tally.wrong.append(str(error))
     if not tally.wrong:
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _run_two_drivers(provider: str, point: FaultPoint, tally: Tally) -> None:
+    home = Path(tempfile.mkdtemp(prefix="anchorbolt-crash-"))
+    started = time.monotonic()
+    with store_of(provider, home) as config:
+        try:
+            wrong = wrong_once_it_wakes(home, provider, config, point)
+        except AssertionError as error:  # not as far as that in time
+            wrong = [str(error)]
+    tally.runs += 1
+    tally.seconds += time.monotonic() - started
+    tally.wrong += wrong
+    if not wrong:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _say(console: Console, what: str, started: float, tally: Tally) -> None:
+    console.print(f"{what}: {time.monotonic() - started:.0f} s, wrong: {tally.wrong or 'nothing'}")
 
 
 def _show(console: Console, tallies: Mapping[tuple[str, str], Tally]) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from anchorbolt.testing import Fault, FaultAction, FaultPoint, Victim
 from tests.crash.job import write_waves
 
-__all__ = ["IN_RECOVERY", "ON_DRIVER", "ON_WORKERS", "input_for", "kills"]
+__all__ = ["AFTER_A_FAILURE", "IN_RECOVERY", "ON_DRIVER", "ON_WORKERS", "input_for", "kills"]
 
 IN_RECOVERY = (FaultPoint.CLAIMED, FaultPoint.FENCES_RAISED, FaultPoint.RECOVERED)
-_AFTER_A_FAILURE = (FaultPoint.ROUND_FAILED, FaultPoint.ROLLED_BACK)
+AFTER_A_FAILURE = (FaultPoint.ROUND_FAILED, FaultPoint.ROLLED_BACK)
 
 ON_DRIVER = tuple(point for point in FaultPoint if point.on_driver)
 ON_WORKERS = tuple(point for point in FaultPoint if not point.on_driver)
@@ -37,6 +37,6 @@ def _at(point: FaultPoint, txid: int, victim: Victim) -> Iterator[Fault]:
         # A worker is only there once one has worked: so in the second start at the earliest.
         yield Fault(point, nth=1 if victim is not Victim.WORKER else 2, victim=victim)
         return
-    if point in _AFTER_A_FAILURE:
+    if point in AFTER_A_FAILURE:
         yield Fault(FaultPoint.TASK_ALIGNED, FaultAction.RAISE, component="count", txid=txid)
     yield Fault(point, victim=victim, txid=txid)

@@ -33,6 +33,7 @@ class AccompaniedRun:
         config: Mapping[str, Any],
         *,
         waves: int = 4,
+        large: int | None = None,
         faults: Sequence[Fault] = (),
         conf: Mapping[str, Any] | None = None,
     ) -> None:
@@ -43,7 +44,7 @@ class AccompaniedRun:
             "topology.state.provider.config": dict(config),
             **(conf or {}),
         }
-        self.waves = write_waves(self.folder, waves)
+        self.waves = write_waves(self.folder, waves, large)
         self.faults = FaultFolder(home / "faults")
         self.faults.write(faults)
         self._conf_path = home / "conf.json"

@@ -30,7 +30,7 @@ from anchorbolt.files import open_folder
 from anchorbolt.migration_tools.copy_steps import claimed
 from anchorbolt.migration_tools.copying import copy_namespace, copy_topology
 from anchorbolt.migration_tools.digest import Digest
-from anchorbolt.migration_tools.explanation import NoCopy, read_topology
+from anchorbolt.migration_tools.topology_reading import NoCopy, read_topology
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.base import Fence, NamespaceHead, StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider

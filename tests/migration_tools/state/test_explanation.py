@@ -19,7 +19,8 @@ from anchorbolt.errors import AnchorboltError, StateError
 from anchorbolt.faults import FaultPoint, Place, observe
 from anchorbolt.files import open_folder
 from anchorbolt.migration_tools.decoding import Codecs
-from anchorbolt.migration_tools.explanation import NoCopy, Reading, Standing, explain, judge, read_topology
+from anchorbolt.migration_tools.explanation import Standing, explain, judge
+from anchorbolt.migration_tools.topology_reading import NoCopy, Reading, read_topology
 from anchorbolt.serialization import JsonCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StagedAttempt, StateProvider

@@ -1,0 +1,47 @@
+"""Two drivers of one topology: the older one is asleep at a point while a newer one does the work, and then wakes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from anchorbolt.cli.exit_codes import STATE_REFUSED
+from anchorbolt.fault_folder import Fault, FaultAction
+from anchorbolt.faults import FaultPoint
+from tests.crash.plans import AFTER_A_FAILURE, IN_RECOVERY
+from tests.crash.runs import AccompaniedRun
+
+__all__ = ["wrong_once_it_wakes"]
+
+
+def wrong_once_it_wakes(home: Path, provider: str, config: Mapping[str, Any], point: FaultPoint) -> list[str]:
+    """Stop a driver at one of its points, let another one finish, wake the first; say what is not as it must be."""
+    large = 1 if point is FaultPoint.SLICE_APPLIED else None
+    faults = _faults(point)
+    with closing(AccompaniedRun(home, provider, config, faults=faults, large=large)) as run:
+        older = run.start()
+        run.wait_for_fault(len(faults) - 1)
+        older.send(signal.SIGSTOP)  # its JVM and its workers go on
+
+        newer = run.start(faulty=False)
+        wrong = [] if newer.end() == 0 else [f"the newer driver failed: {newer!r}"]
+        wrong += run.differences()
+
+        run.faults.release()
+        older.send(signal.SIGCONT)
+        said = older.end() == STATE_REFUSED and (
+            "a newer driver" in older.err or "another driver runs this topology" in older.err
+        )
+        if not said:
+            wrong.append(f"the older driver did not end as fenced off: {older!r}")
+        return wrong + [f"after the older one woke: {each}" for each in run.differences()]
+
+
+def _faults(point: FaultPoint) -> list[Fault]:
+    if point in IN_RECOVERY:
+        return [Fault(point, FaultAction.HANG)]
+    failure = Fault(FaultPoint.TASK_ALIGNED, FaultAction.RAISE, component="count", txid=1)
+    return [*([failure] if point in AFTER_A_FAILURE else []), Fault(point, FaultAction.HANG, txid=1)]
