@@ -1,0 +1,125 @@
+"""What is decoded of the bytes that a store or a checkpoint location keeps for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+from zlib import crc32
+
+import msgpack
+
+from anchorbolt.checkpoint.location import query_id_at
+from anchorbolt.engine.spark import source_files
+from anchorbolt.errors import StateCorrupted
+from anchorbolt.files import Folder
+from anchorbolt.state_backends import hbase_layout
+from anchorbolt.state_backends.base import Fence, SizeLimits
+from anchorbolt.state_backends.redis_addresses import RedisServer
+from anchorbolt.state_backends.redis_client import RedisClient
+from anchorbolt.state_backends.redis_storage import RedisStateStorage
+from anchorbolt.state_backends.staged_items import unpacked_pairs
+from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
+from tests.fuzz.target import Target
+
+__all__ = ["STORE_TARGETS"]
+
+_NAMESPACE = "word-count:count-0"
+_ITEMS = [(b"key %d" % number, None if number % 3 == 0 else b"v" * number) for number in range(20)]
+_ATTEMPT = AttemptRecord(7, 6, Fence(3, 2), 2, 77, 5, True)
+_BOOKS = hbase_layout.Books(
+    Bookkeeping(Fence(3, 2), 6, "a" * 32, "msgpack/1", "b" * 32),
+    {"b" * 32: hbase_layout.Staged(_ATTEMPT, "01234567", 4)},
+    version=5,
+    epoch=1_700_000_000_000,
+    applied=1,
+    written={b"__state": b"x" * 20},
+)
+
+
+def _moved(data: bytes) -> bytes:
+    """Decode HBase's bookkeeping, and write it again as every step does: what was believed must be writable."""
+    books = hbase_layout.unpacked_books(_NAMESPACE, data)
+    assert books.epoch + (books.version + 1) * hbase_layout.VERSION_STEP < 2**63, "no timestamp"
+    return hbase_layout.packed_books(books)
+
+
+def _slice_of_hbase(packed: bytes) -> Any:
+    """Decode a slice whose checksum is right: bytes that somebody else has written, not only damaged."""
+    whole = len(packed).to_bytes(8, "big") + crc32(packed).to_bytes(4, "big") + packed
+    pages = iter([[(b"row$00000000.0000", whole)]])
+    return _checked(item for items in hbase_layout.read_slices(_NAMESPACE, pages, 0, 1) for item in items)
+
+
+def _slice_of_sqlite(packed: bytes) -> Any:
+    try:
+        return _checked(unpacked_pairs(packed))
+    except ValueError as error:  # what the storage makes of it, with the name of its file
+        raise StateCorrupted(str(error), namespace=_NAMESPACE) from error
+
+
+def _checked(items: Iterable[Any]) -> list[tuple[bytes, bytes | None]]:
+    """Demand what a commit puts into the store: pairs of bytes."""
+    found = list(items)
+    assert all(isinstance(key, bytes) and isinstance(value, bytes | None) for key, value in found)
+    return found
+
+
+def _redis() -> RedisStateStorage:
+    server = RedisServer(None, None, 1000, None, "localhost", 6379, 0)
+    return RedisStateStorage(_NAMESPACE, _NAMESPACE, RedisClient(server), SizeLimits(1, 1, ""))
+
+
+_REDIS = _redis()
+
+
+def _books_of_redis(data: bytes) -> Any:
+    *parts, committed = (data.split(b"|") + [b""] * 6)[:6]
+    return _REDIS._books([b"ok", parts, committed])
+
+
+class _Metadata:
+    """As much of a checkpoint location as is read here."""
+
+    location = "/checkpoint"
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read(self, name: str) -> bytes:
+        return self._data
+
+
+def _query_id(data: bytes) -> str:
+    return query_id_at(cast(Folder, _Metadata(data)))
+
+
+STORE_TARGETS = (
+    Target(
+        "HBase's bookkeeping",
+        _moved,
+        [hbase_layout.packed_books(_BOOKS), hbase_layout.packed_books(hbase_layout.Books())],
+    ),
+    Target("HBase's cells", lambda data: hbase_layout.value_of(_NAMESPACE, data), [b"+value", b"-"]),
+    Target(
+        "slices staged in HBase",
+        _slice_of_hbase,
+        [msgpack.packb([part for item in _ITEMS for part in item]), msgpack.packb([])],
+    ),
+    Target(
+        "slices staged in SQLite",
+        _slice_of_sqlite,
+        [msgpack.packb(_ITEMS), msgpack.packb([])],
+    ),
+    Target("Redis's bookkeeping", _books_of_redis, [b"3|2|" + b"a" * 32 + b"|msgpack/1||7", b"|||||-1"]),
+    Target("metadata of Spark's query", _query_id, [b'{"id":"9f2c6f0e-7a9c-4f43-a5f0-0f4bb0b4c3a1"}']),
+    Target(
+        "offsets of Spark's batch",
+        source_files._log_offsets,
+        [b'v1\n{"batchWatermarkMs":0}\n{"logOffset":4}\n-\n'],
+    ),
+    Target(
+        "attempts staged in Redis",
+        lambda data: _REDIS._record(data),
+        [b"7 6 3 2 2 77 5 1 4", b"-1 -1 0 0 0 0 0 0 0"],
+    ),
+)

@@ -1,0 +1,24 @@
+"""What the fuzzer feeds: a decoder with valid examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Target"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A decoder.
+
+    Attributes:
+        name: What it decodes.
+        decode: Decodes bytes; may raise errors of our tree, and nothing else.
+        examples: Valid encodings, to be damaged.
+    """
+
+    name: str
+    decode: Callable[[bytes], Any]
+    examples: Sequence[bytes]
