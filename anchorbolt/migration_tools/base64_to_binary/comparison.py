@@ -42,6 +42,16 @@ class Comparison:
         """Whether the hash is what the backup converts to, and nothing else."""
         return not (self.missing or self.different or self.added or self.unfit)
 
+    @property
+    def note(self) -> str:
+        """What else is to be known of a hash that is the same, as a sentence; empty where there is nothing."""
+        if self.wrapper is Wrapper.STORM_1_2:
+            return ""
+        return (
+            "Only its Base64 was taken off, as by --wrapper keep or by Storm's own tool, and no later Storm reads that: "
+            "if it is not as you want it, undo it, and migrate again"
+        )
+
     def __str__(self) -> str:
         if self.unfit:
             return f"the backup itself cannot be converted: {self.unfit}"

@@ -250,12 +250,14 @@ class GoingBack:
 
     def _result(self, pair: _Pair, action: Action, kept_as: bytes | None) -> HashResult:
         content = pair.found.content if pair.found else None
+        tells = action in (Action.SAME, Action.WOULD_DISCARD_BACKUP)
         return HashResult(
             shown(pair.key),
             action,
             pair.entries,
             content.value if content else None,
             kept_as=None if kept_as is None else shown(kept_as),
+            note=pair.found.note if pair.found and tells else "",
         )
 
     def _changed(self, key: bytes) -> StateError:

@@ -191,8 +191,9 @@ class _Migration:
         content = self._options.content
         found = compare(self._hashes, backup, key, self._progress, content, to_its_end=False)
         if found.same:
+            note = found.note if self._options.wrapper is Wrapper.STORM_1_2 else ""
             return HashResult(
-                shown(key), Action.CONVERTED_BEFORE, found.entries, "binary", kept_as=shown(backup)
+                shown(key), Action.CONVERTED_BEFORE, found.entries, "binary", kept_as=shown(backup), note=note
             )
         if equal(self._hashes, backup, key, self._progress):
             return None  # a run was killed after it had made the backup
