@@ -51,6 +51,20 @@ def test_a_hash_that_expires_is_refused(store: Store) -> None:
     assert store.everything() == {"words-1": OLD}
 
 
+@pytest.mark.parametrize("key", ["words-1", "words-1_old"])
+def test_a_hash_or_a_backup_that_expires_is_neither_put_back_nor_relied_upon(store: Store, key: str) -> None:
+    store.put("words-1", OLD)
+    assert store.migrate("words-1").error is None
+    store.router.expire(key, 1_000)
+    before = store.everything()
+    for command in (store.migrate, store.verify, store.undo, store.discard):
+        assert f"{key} expires" in refusal(command("words-1"))
+    assert store.everything() == before
+    store.router.persist(key)
+    assert store.undo("words-1").error is None
+    assert store.router.ttl("words-1") == -1
+
+
 def test_one_refused_namespace_does_not_keep_the_others_from_being_migrated(store: Store) -> None:
     store.put("words-2", OLD)
     report = store.migrate("words-1", "words-2", "words-2")

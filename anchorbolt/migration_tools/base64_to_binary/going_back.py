@@ -144,6 +144,8 @@ class GoingBack:
             backup = backup_of(key)
             exists = watches.on(key).exists(key)
             if watches.on(backup).exists(backup):
+                self._check_stays(key, watches)
+                self._check_stays(backup, watches)
                 entries = watches.on(backup).length(backup)
                 found = self._compared(key, backup) if exists else None
                 pairs.append(_Pair(key, exists, found, entries))
@@ -154,6 +156,12 @@ class GoingBack:
                 "backup has been discarded"
             )
         return pairs
+
+    def _check_stays(self, key: bytes, watches: Watches) -> None:
+        if watches.on(key).expires(key):
+            raise self._refusal(
+                f"{shown(key)} expires, so that the state would be gone after a while: PERSIST it first"
+            )
 
     def _compared(self, key: bytes, backup: bytes) -> Comparison | None:
         found = compare(self._hashes, backup, key, self._progress, self._content)

@@ -157,10 +157,11 @@ class _Migration:
         backup = backup_of(key)
         source = watches.on(key)
         has_backup = watches.on(backup).exists(backup)
-        if source.run("PTTL", key) != -1:
-            raise self._refusal(
-                f"{shown(key)} expires, which Storm's state never does: PERSIST it first, if it is to be kept"
-            )
+        for each, watching in ((key, source), (backup, watches.on(backup))):
+            if watching.expires(each):
+                raise self._refusal(
+                    f"{shown(each)} expires, which Storm's state never does: PERSIST it first, if it is to be kept"
+                )
         if has_backup:
             done = self._done_before(key, backup)
             if done is not None:
