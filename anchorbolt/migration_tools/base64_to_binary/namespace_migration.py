@@ -259,8 +259,8 @@ class _Migration:
         if twice is None:
             return None
         return self._refusal(
-            f"{shown_field(twice)} is in {shown(key)} twice, in lines and on one line, which decode to the same: "
-            "remove one of them"
+            f"{shown_field(twice)} is in {shown(key)} twice, with other line breaks, which decode to the same: remove "
+            "one of them"
         )
 
     def _swap(self, staged: list[_Staged], watches: Watches) -> None:
