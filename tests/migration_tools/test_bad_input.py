@@ -109,6 +109,21 @@ def test_a_user_with_only_the_rights_that_are_named_can_do_all_of_it(start_redis
     close(store)
 
 
+def test_a_namespace_that_the_user_may_not_touch_does_not_keep_the_others_from_being_migrated(
+    start_redis: StartRedis,
+) -> None:
+    server = start_redis(password="right", users={"mover": RedisUser("its-own", "~words-2* +@all")})
+    store = server_store(server, username="mover", password=Secret("its-own"))
+    store.put("words-1", OLD)
+    store.put("words-2", OLD)
+    report = store.migrate("words-1", "words-2")
+    assert isinstance(report.error, ConfigError)
+    assert "does not permit it to user 'mover'" in report.error.message
+    assert actions(report) == {"words-2": "converted"}
+    assert store.get("words-1") == OLD
+    close(store)
+
+
 def test_it_works_with_a_password_over_tls(start_redis: StartRedis) -> None:
     server = start_redis(password="right", tls=True)
     assert server.certificates is not None

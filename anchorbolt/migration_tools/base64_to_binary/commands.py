@@ -45,7 +45,7 @@ def migrate(
     """Convert namespaces from Base64 to binary, and keep what was there as `<ns>_old`.
 
     A namespace that is refused is in the report with its error, and the others are migrated. Once Redis cannot be
-    reached any more, or refuses a command, the rest is not tried. To be run again after anything.
+    reached any more, or takes no writes, the rest is not tried. To be run again after anything.
 
     Args:
         hashes: Where they are.
@@ -196,7 +196,7 @@ def _each(namespaces: Sequence[bytes], one: Callable[[bytes], _Outcome], report:
             results.append(NamespaceResult(name, hashes, refused))
         except AnchorboltError as error:
             results.append(NamespaceResult(name, error=error))
-            if isinstance(error, StateUnavailable | ConfigError):
+            if isinstance(error, StateUnavailable):
                 given_up = "Redis could not be used any more"
         except KeyboardInterrupt:
             given_up = _INTERRUPTED
