@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from anchorbolt.cli.exit_codes import DONE, JOB_FAILED
-from anchorbolt.errors import ConfigError
+from anchorbolt.errors import ConfigError, UnsupportedValue
 
 __all__ = ["app"]
 
@@ -122,7 +122,10 @@ def get(
 
     def get_them() -> int:
         store = open_store(conf, overrides or ())
-        got = get_entries(store.provider, namespace, keys, store.codecs, hexadecimal=hexadecimal)
+        try:
+            got = get_entries(store.provider, namespace, keys, store.codecs, hexadecimal=hexadecimal)
+        except UnsupportedValue as error:  # as an argument it is wrong usage; 1 says that a key is absent
+            raise ConfigError(error.message) from error
         _tell(got.notes)
         for entry in got.entries:
             say(json.dumps(entry_content(entry)) if as_json else entry_line(entry))

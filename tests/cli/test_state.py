@@ -77,6 +77,8 @@ def test_keys_are_got_and_an_absent_one_gives_exit_code_1(
     result = state(tmp_path, "get", f"{NAME}:count-0", "7", "--json")
     assert (result.exit_code, json.loads(result.stdout)["absent"]) == (1, True)
     assert state(tmp_path, "get", f"{NAME}:count-0", "--hex", "a161").stdout == "'a': 2\n"
+    result = state(tmp_path, "get", f"{NAME}:count-0", "{'a': 7}")
+    assert (result.exit_code, "must not be mutable" in result.stderr) == (2, True)
 
 
 def test_entries_are_scanned_as_many_as_are_asked_for(provider: SqliteStateProvider, tmp_path: Path) -> None:

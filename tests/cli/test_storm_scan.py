@@ -145,6 +145,8 @@ def test_what_is_no_hash_of_storms_is_refused(redis_database: RedisServer, tmp_p
         client.set("text", "x")
         client.hset("mine", "a", "b")
     assert (scan(settings, "none").exit_code, scan(settings, "text").exit_code) == (4, 4)
+    result = scan(settings, "not-utf-8\udcff")
+    assert (result.exit_code, "is not UTF-8" in result.stderr) == (2, True)
     result = scan(settings, "mine")
     assert (result.exit_code, "cannot be told" in result.stderr) == (4, True)
     sqlite = {"topology.state.provider": "sqlite"}
