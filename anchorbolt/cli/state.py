@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from anchorbolt.cli.exit_codes import DONE, JOB_FAILED
+from anchorbolt.cli.exit_codes import DONE, JOB_FAILED, STATE_REFUSED
 from anchorbolt.errors import ConfigError, UnsupportedValue
 
 __all__ = ["app"]
@@ -71,7 +71,7 @@ def namespaces(
     count: Annotated[bool, typer.Option("--count", help="Count the keys, which reads every entry.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the namespaces of a store; with --json, an object a line."""
+    """List the namespaces of a store; with --json, an object a line. Exit code 4 if one cannot be read."""
     from anchorbolt.cli.state_text import summary_line
     from anchorbolt.cli.store import ended, open_store, say
     from anchorbolt.cli.work_progress import shown_progress
@@ -92,7 +92,7 @@ def namespaces(
             say(json.dumps(vars(each)) if as_json else summary_line(each, width))
         if not found and not as_json:
             sys.stderr.write(f"no namespace in {store.provider.describe()} begins with {chosen!r}\n")
-        return DONE
+        return STATE_REFUSED if any(each.problem for each in found) else DONE
 
     raise ended(list_them)
 

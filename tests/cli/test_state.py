@@ -188,3 +188,13 @@ def test_progress_is_shown_on_a_terminal_and_gone_at_the_end(
         assert "50,003 keys" in command.out
     finally:
         command.close()
+
+
+def test_a_namespace_that_cannot_be_read_is_listed_with_the_reason_and_gives_exit_code_4(
+    provider: SqliteStateProvider, tmp_path: Path
+) -> None:
+    (tmp_path / "state" / f"{NAME}@count-0.sqlite").write_bytes(b"no database" * 1000)
+    result = state(tmp_path, "namespaces", "--json")
+    problems = {row["namespace"]: row["problem"] for row in map(json.loads, result.stdout.splitlines())}
+    assert (result.exit_code, problems[f"{NAME}:$checkpointspout-0"]) == (4, "")
+    assert problems[f"{NAME}:count-0"]
