@@ -75,8 +75,8 @@ def migrate(
     if left_out:
         warnings = (
             f"{', '.join(left_out)} {'is a namespace' if len(left_out) == 1 else 'are namespaces'} of a checkpoint "
-            "spout, and not migrated: without it a topology forgets which transaction was open. Migrate it, too, with "
-            "--include-checkpoint-spout",
+            "spout, and not asked for: unless it was migrated before, a topology forgets which transaction was open. "
+            "Migrate it, too, with --include-checkpoint-spout",
         )
     return _each(wanted, one, Report((), warnings, options.dry_run))
 
