@@ -93,6 +93,27 @@ def test_undo_of_a_changed_namespace_keeps_it_under_another_name(migrated: Store
     assert f"{kept} exists already" in refusal(migrated.undo("words-1", keep_changed=True))
 
 
+def test_undo_does_not_prepare_again_what_a_topology_has_rolled_back(migrated: Store) -> None:
+    migrated.router.delete("words-1$prepare")
+    before = migrated.everything()
+    message = refusal(migrated.undo("words-1"))
+    assert "words-1$prepare is not there, but words-1$prepare_old is" in message
+    assert migrated.everything() == before
+    assert migrated.undo("words-1", keep_changed=True).error is None
+    assert migrated.get("words-1") == OLD
+    assert migrated.get("words-1$prepare") == storm_1_1(words(3))
+
+
+def test_undo_repairs_what_storms_own_tool_of_2_x_leaves_where_it_took_only_what_was_prepared(
+    store: Store,
+) -> None:
+    store.put("words-1", OLD)
+    store.put("words-1$prepare_old", storm_1_1(words(3)))
+    assert "anchorbolt migrate undo" in refusal(store.migrate("words-1"))
+    assert store.undo("words-1").error is None
+    assert store.everything() == {"words-1": OLD, "words-1$prepare": storm_1_1(words(3))}
+
+
 def test_undo_repairs_what_storms_own_tool_of_2_x_leaves(store: Store) -> None:
     store.put("words-1_old", OLD)
     store.put("words-1$txid", {b"commit": b"1", b"prepare": b"1"})

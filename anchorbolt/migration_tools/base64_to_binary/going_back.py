@@ -103,6 +103,8 @@ class GoingBack:
         """
         with Watches(self._hashes, self._namespace) as watches:
             pairs = self._pairs(watches)
+            if not keep_changed:
+                self._check_prepared_is_there(pairs)
             for pair in pairs:
                 if pair.found is not None and not pair.found.same:
                     self._check_may_be_put_aside(pair, keep_changed)
@@ -176,6 +178,19 @@ class GoingBack:
         if pair.found is None:
             return f"{key} is equal to {backup}: it has not been converted"
         return f"{key} is not what {backup} converts to ({pair.found})"
+
+    def _check_prepared_is_there(self, pairs: list[_Pair]) -> None:
+        """Refuse where what was prepared is gone from beside a conversion: a topology rolled it back, or committed it.
+
+        Put back, it would be taken for prepared again. Where nothing was converted, another tool was broken off.
+        """
+        converted = [pair for pair in pairs if pair.key == self._namespace and pair.found is not None]
+        for pair in pairs if converted else ():
+            if not pair.exists:
+                raise self._refusal(
+                    f"{self._difference(pair)}, so it is not put back: a topology has run since, and committed what "
+                    "was prepared, or rolled it back. With --keep-changed it is put back all the same"
+                )
 
     def _check_may_be_put_aside(self, pair: _Pair, keep_changed: bool) -> None:
         aside = self._aside(pair)
