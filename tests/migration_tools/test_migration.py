@@ -226,6 +226,14 @@ def test_a_backup_of_something_else_is_never_overwritten(store: Store) -> None:
     assert store.everything() == before
 
 
+def test_a_backup_that_is_named_as_a_namespace_is_not_converted(store: Store) -> None:
+    store.put("words-1", storm_1_1(words(30)))
+    report = store.migrate("words-1", "words-1_old")
+    assert actions(report) == {"words-1": "converted"}
+    assert "words-1_old is the backup of words-1" in refusal(report)
+    assert store.everything() == {"words-1": storm_1_2(words(30)), "words-1_old": storm_1_1(words(30))}
+
+
 def test_a_checkpoint_spout_is_named_in_a_warning_and_converted_on_request(store: Store) -> None:
     namespaces = load(store, dump("storm-1.1.0-wordcount"))
     report = store.migrate(*namespaces)

@@ -31,6 +31,7 @@ from anchorbolt.migration_tools.base64_to_binary.conversion import (
 )
 from anchorbolt.migration_tools.base64_to_binary.names import (
     DROPPED,
+    backed_up,
     backup_of,
     hashes_of,
     new_suffix,
@@ -126,6 +127,11 @@ class _Migration:
             StateError: None is, or a key is of the wrong type.
         """
         keys = hashes_of(self._namespace)
+        of = backed_up(self._namespace)
+        if of is not None and self._hashes.types([of])[of] != "none":
+            raise self._refusal(
+                f"{shown(self._namespace)} is the backup of {shown(of)}, and is left as it is: name {shown(of)} alone"
+            )
         types = self._hashes.types([*keys, *map(backup_of, keys), txid_of(self._namespace)])
         for key, kind in types.items():
             if kind not in ("none", "hash"):
