@@ -174,7 +174,9 @@ def _run(
             _warn(warning)
         with RedisHashes(options.address) as hashes, shown_progress() as progress:
             report = command(hashes, progress)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as left:
+        if isinstance(left, tool.Interrupted):
+            _show(left.report, as_json=as_json)
         _complain("left: what was not reported as done has not been done; run it again to finish")
         raise typer.Exit(exit_codes.LEFT_AT_ONCE) from None
     except Exception as error:

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
-from anchorbolt.cli.exit_codes import DONE, JOB_FAILED
-from anchorbolt.errors import ConfigError
+from anchorbolt.cli.exit_codes import DONE, JOB_FAILED, STATE_REFUSED
+from anchorbolt.errors import ConfigError, UnsupportedValue
 
 __all__ = ["app"]
 
@@ -71,7 +71,7 @@ def namespaces(
     count: Annotated[bool, typer.Option("--count", help="Count the keys, which reads every entry.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the namespaces of a store; with --json, an object a line."""
+    """List the namespaces of a store; with --json, an object a line. Exit code 4 if one cannot be read."""
     from anchorbolt.cli.state_text import summary_line
     from anchorbolt.cli.store import ended, open_store, say
     from anchorbolt.cli.work_progress import shown_progress
@@ -92,7 +92,7 @@ def namespaces(
             say(json.dumps(vars(each)) if as_json else summary_line(each, width))
         if not found and not as_json:
             sys.stderr.write(f"no namespace in {store.provider.describe()} begins with {chosen!r}\n")
-        return DONE
+        return STATE_REFUSED if any(each.problem for each in found) else DONE
 
     raise ended(list_them)
 
@@ -122,7 +122,10 @@ def get(
 
     def get_them() -> int:
         store = open_store(conf, overrides or ())
-        got = get_entries(store.provider, namespace, keys, store.codecs, hexadecimal=hexadecimal)
+        try:
+            got = get_entries(store.provider, namespace, keys, store.codecs, hexadecimal=hexadecimal)
+        except UnsupportedValue as error:  # as an argument it is wrong usage; 1 says that a key is absent
+            raise ConfigError(error.message) from error
         _tell(got.notes)
         for entry in got.entries:
             say(json.dumps(entry_content(entry)) if as_json else entry_line(entry))

@@ -43,7 +43,7 @@ class NamespaceStanding:
         head: Its fence, txid, winner, codec and staged attempts.
         next_start: What the next start does about it; empty for nothing.
         refusal: Why the next start is refused because of it; empty where it is not.
-        is_known: Whether the decision record, or a task of the last run, knows of it.
+        is_known: Whether the decision record, its copy, or a task of the last run, knows of it.
         keys: How many entries it holds; None where they were not counted.
         size: Bytes of its keys and values; None where they were not counted.
     """
@@ -157,6 +157,8 @@ def judge(reading: Reading, codecs: Codecs, sizes: Mapping[str, tuple[int, int]]
     if reading.query_id is not None and not reading.has_moved:
         refusals.append(allowed(lambda: check_query(record, reading.query_id or "", accept_new=False)))
     known = known_namespaces(record, reading.record_namespace.rpartition(":")[0])
+    of_copy = known_namespaces(reading.copied or record, reading.record_namespace.rpartition(":")[0])
+    named = known | of_copy
     header = EntryEncoding("", codecs.keys, codecs.values).header
     namespaces = []
     for name, head in reading.heads.items():
@@ -168,7 +170,7 @@ def judge(reading: Reading, codecs: Codecs, sizes: Mapping[str, tuple[int, int]]
                 refusal = allowed(lambda: check_codec(name, head.codec, header))  # noqa: B023 - at once
             refusals.append(refusal)
         keys, size = sizes.get(name, (None, None))
-        namespaces.append(NamespaceStanding(name, head, next_start, refusal, name in known, keys, size))
+        namespaces.append(NamespaceStanding(name, head, next_start, refusal, name in named, keys, size))
     refusals = [refusal for refusal in dict.fromkeys(refusals) if refusal]
     return Standing(
         reading,

@@ -12,7 +12,7 @@ import re
 from binascii import Error as BinasciiError
 from binascii import a2b_base64, b2a_base64
 
-__all__ = ["decode", "looks_like_base64", "problem"]
+__all__ = ["decode", "looks_like_base64", "problem", "with_any_line_breaks"]
 
 _LINE = 76
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -53,6 +53,14 @@ def problem(text: bytes) -> str:
     if b"=" in line.rstrip(b"=") or line.endswith(b"==="):
         return "it is padded elsewhere than at its end"
     return "the bits after its last byte are not zero, which no encoder writes"
+
+
+def with_any_line_breaks(text: bytes) -> set[bytes]:
+    """Return all the forms of a Base64 text that decode to the same: on one line, and in lines of every kind."""
+    line = text.replace(b"\r", b"").replace(b"\n", b"")
+    lines = [line[start : start + _LINE] for start in range(0, len(line), _LINE)]
+    broken = [(end.join(lines), end) for end in (b"\n", b"\r\n")]
+    return {line, *(form + last for form, end in broken for last in (b"", end))}
 
 
 def _on_one_line(text: bytes) -> bytes | None:

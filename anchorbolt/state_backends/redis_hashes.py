@@ -130,6 +130,10 @@ class HashConnection:
         """Whether there is such a key."""
         return bool(self.run("TYPE", key) != b"none")
 
+    def expires(self, key: bytes) -> bool:
+        """Whether the server will remove a key by itself; False where there is none."""
+        return int(self.run("PTTL", key)) >= 0
+
     def length(self, key: bytes) -> int:
         """Return the number of fields of a hash; 0 where there is none."""
         return int(self.run("HLEN", key))

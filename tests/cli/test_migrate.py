@@ -195,6 +195,30 @@ def test_ctrl_c_leaves_nothing_behind(redis_database: RedisServer, tmp_path: Pat
         assert (code, found) in ((130, {b"words-1"}), (0, {b"words-1", b"words-1_old"})), repr(command)
 
 
+def test_ctrl_c_reports_what_was_done_before_it(redis_database: RedisServer, tmp_path: Path) -> None:
+    with redis_database.client() as client:
+        client.hset("words-1", mapping=dict(storm_1_1(words(9))))
+        client.hset("words-2", mapping=dict(storm_1_1(words(60_000))))
+        client.hset("words-3", mapping=dict(storm_1_1(words(9))))
+        place = ["-h", redis_database.host, "-p", str(redis_database.port)]
+        names = ["-n", "words-1", "-n", "words-2", "-n", "words-3"]
+        command = Command([sys.executable, *ANCHORBOLT, *place, *names], directory=tmp_path)
+        try:
+            while not any(b"words-2$anchorbolt$" in key for key in client.scan_iter()):
+                assert not command.has_ended, repr(command)
+            command.send(signal.SIGINT)
+            code = command.end()
+        finally:
+            command.close()
+        assert "words-1: converted, 9 entries; words-1_old is kept" in command.out
+        if code == 130:  # or it has ended at that very moment
+            assert "words-2: not done. words-2 was interrupted" in command.err
+            assert (
+                "words-3: not done. words-3 was not tried, because the command was interrupted" in command.err
+            )
+            assert set(client.scan_iter()) == {b"words-1", b"words-1_old", b"words-2", b"words-3"}
+
+
 def test_a_terminal_shows_a_bar_and_the_result(redis_database: RedisServer, tmp_path: Path) -> None:
     with redis_database.client() as client:
         client.hset("words-1", mapping=dict(storm_1_1(words(60_000))))

@@ -77,6 +77,8 @@ def test_keys_are_got_and_an_absent_one_gives_exit_code_1(
     result = state(tmp_path, "get", f"{NAME}:count-0", "7", "--json")
     assert (result.exit_code, json.loads(result.stdout)["absent"]) == (1, True)
     assert state(tmp_path, "get", f"{NAME}:count-0", "--hex", "a161").stdout == "'a': 2\n"
+    result = state(tmp_path, "get", f"{NAME}:count-0", "{'a': 7}")
+    assert (result.exit_code, "must not be mutable" in result.stderr) == (2, True)
 
 
 def test_entries_are_scanned_as_many_as_are_asked_for(provider: SqliteStateProvider, tmp_path: Path) -> None:
@@ -186,3 +188,13 @@ def test_progress_is_shown_on_a_terminal_and_gone_at_the_end(
         assert "50,003 keys" in command.out
     finally:
         command.close()
+
+
+def test_a_namespace_that_cannot_be_read_is_listed_with_the_reason_and_gives_exit_code_4(
+    provider: SqliteStateProvider, tmp_path: Path
+) -> None:
+    (tmp_path / "state" / f"{NAME}@count-0.sqlite").write_bytes(b"no database" * 1000)
+    result = state(tmp_path, "namespaces", "--json")
+    problems = {row["namespace"]: row["problem"] for row in map(json.loads, result.stdout.splitlines())}
+    assert (result.exit_code, problems[f"{NAME}:$checkpointspout-0"]) == (4, "")
+    assert problems[f"{NAME}:count-0"]

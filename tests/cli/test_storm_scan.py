@@ -10,6 +10,7 @@ import redis
 from typer.testing import CliRunner, Result
 
 from anchorbolt.cli.main import app
+from tests.migration_tools.storm_data import Entries, storm_1_0, storm_1_1, words
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
 from tests.support.storm_fixtures import Dump, dumps
@@ -106,6 +107,20 @@ def test_what_cannot_be_read_is_named_and_shown_as_bytes(redis_database: RedisSe
     assert "b'" in result.stdout
 
 
+@pytest.mark.parametrize(("storm", "entries"), [("1.0", storm_1_0(words(9))), ("1.1", storm_1_1(words(9)))])
+def test_one_damaged_entry_leaves_the_others_readable_where_the_storm_is_named(
+    redis_database: RedisServer, storm: str, entries: Entries
+) -> None:
+    with redis_database.client() as client:
+        client.hset("words-1", mapping={**entries, b"AwFkYW1hZ2Vk!!": b"Ag=="})
+    assert scan(settings_of(redis_database), "words-1").exit_code == 4
+    result = scan(settings_of(redis_database), "words-1", "--storm", storm, "--json")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    problems = [row["key_problem"] for row in rows if "key_problem" in row]
+    assert problems == ["not the Base64 text that the other entries are"]
+    assert sorted(row["value"]["v"] for row in rows if "key_problem" not in row) == list("012345678")
+
+
 def test_storms_hashes_in_a_cluster_are_read(empty_redis_cluster: RedisCluster) -> None:
     dump = next(each for each in COPIES if each.name.endswith("wordcount") and each.generation.value == "2.6")
     settings = {
@@ -130,6 +145,8 @@ def test_what_is_no_hash_of_storms_is_refused(redis_database: RedisServer, tmp_p
         client.set("text", "x")
         client.hset("mine", "a", "b")
     assert (scan(settings, "none").exit_code, scan(settings, "text").exit_code) == (4, 4)
+    result = scan(settings, "not-utf-8\udcff")
+    assert (result.exit_code, "is not UTF-8" in result.stderr) == (2, True)
     result = scan(settings, "mine")
     assert (result.exit_code, "cannot be told" in result.stderr) == (4, True)
     sqlite = {"topology.state.provider": "sqlite"}

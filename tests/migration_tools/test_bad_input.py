@@ -51,6 +51,20 @@ def test_a_hash_that_expires_is_refused(store: Store) -> None:
     assert store.everything() == {"words-1": OLD}
 
 
+@pytest.mark.parametrize("key", ["words-1", "words-1_old"])
+def test_a_hash_or_a_backup_that_expires_is_neither_put_back_nor_relied_upon(store: Store, key: str) -> None:
+    store.put("words-1", OLD)
+    assert store.migrate("words-1").error is None
+    store.router.expire(key, 1_000)
+    before = store.everything()
+    for command in (store.migrate, store.verify, store.undo, store.discard):
+        assert f"{key} expires" in refusal(command("words-1"))
+    assert store.everything() == before
+    store.router.persist(key)
+    assert store.undo("words-1").error is None
+    assert store.router.ttl("words-1") == -1
+
+
 def test_one_refused_namespace_does_not_keep_the_others_from_being_migrated(store: Store) -> None:
     store.put("words-2", OLD)
     report = store.migrate("words-1", "words-2", "words-2")
@@ -92,6 +106,21 @@ def test_a_user_with_only_the_rights_that_are_named_can_do_all_of_it(start_redis
     store.put("words-1", OLD)
     for command in (store.migrate, store.verify, store.undo, store.migrate, store.discard):
         assert command("words-1").error is None
+    close(store)
+
+
+def test_a_namespace_that_the_user_may_not_touch_does_not_keep_the_others_from_being_migrated(
+    start_redis: StartRedis,
+) -> None:
+    server = start_redis(password="right", users={"mover": RedisUser("its-own", "~words-2* +@all")})
+    store = server_store(server, username="mover", password=Secret("its-own"))
+    store.put("words-1", OLD)
+    store.put("words-2", OLD)
+    report = store.migrate("words-1", "words-2")
+    assert isinstance(report.error, ConfigError)
+    assert "does not permit it to user 'mover'" in report.error.message
+    assert actions(report) == {"words-2": "converted"}
+    assert store.get("words-1") == OLD
     close(store)
 
 

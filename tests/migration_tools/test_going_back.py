@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from anchorbolt.migration_tools.base64_to_binary import Wrapper
 from tests.migration_tools.conftest import Store, actions, refusal
 from tests.migration_tools.listening import Listening
-from tests.migration_tools.storm_data import storm_1_0, storm_1_1, storm_1_2, words
+from tests.migration_tools.storm_data import plain, storm_1_0, storm_1_1, storm_1_2, words
 
 OLD = storm_1_1(words(2_500))
 NEW = storm_1_2(words(2_500))
@@ -92,6 +93,27 @@ def test_undo_of_a_changed_namespace_keeps_it_under_another_name(migrated: Store
     assert f"{kept} exists already" in refusal(migrated.undo("words-1", keep_changed=True))
 
 
+def test_undo_does_not_prepare_again_what_a_topology_has_rolled_back(migrated: Store) -> None:
+    migrated.router.delete("words-1$prepare")
+    before = migrated.everything()
+    message = refusal(migrated.undo("words-1"))
+    assert "words-1$prepare is not there, but words-1$prepare_old is" in message
+    assert migrated.everything() == before
+    assert migrated.undo("words-1", keep_changed=True).error is None
+    assert migrated.get("words-1") == OLD
+    assert migrated.get("words-1$prepare") == storm_1_1(words(3))
+
+
+def test_undo_repairs_what_storms_own_tool_of_2_x_leaves_where_it_took_only_what_was_prepared(
+    store: Store,
+) -> None:
+    store.put("words-1", OLD)
+    store.put("words-1$prepare_old", storm_1_1(words(3)))
+    assert "anchorbolt migrate undo" in refusal(store.migrate("words-1"))
+    assert store.undo("words-1").error is None
+    assert store.everything() == {"words-1": OLD, "words-1$prepare": storm_1_1(words(3))}
+
+
 def test_undo_repairs_what_storms_own_tool_of_2_x_leaves(store: Store) -> None:
     store.put("words-1_old", OLD)
     store.put("words-1$txid", {b"commit": b"1", b"prepare": b"1"})
@@ -101,6 +123,19 @@ def test_undo_repairs_what_storms_own_tool_of_2_x_leaves(store: Store) -> None:
     assert store.get("words-1") == OLD
     assert store.migrate("words-1").error is None
     assert store.get("words-1") == NEW
+
+
+def test_what_storms_own_tool_of_1_2_leaves_is_told_by_each_look_at_it(store: Store) -> None:
+    store.put("words-1_old", OLD)
+    store.put("words-1", plain(OLD))
+    for report in (store.migrate("words-1"), store.verify("words-1"), store.discard("words-1", dry_run=True)):
+        assert report.error is None
+        assert "no later Storm reads" in report.namespaces[0].hashes[0].note
+    assert store.migrate("words-1", wrapper=Wrapper.KEEP).namespaces[0].hashes[0].note == ""
+    assert store.undo("words-1").error is None
+    assert store.migrate("words-1").error is None
+    assert store.get("words-1") == NEW
+    assert store.verify("words-1").namespaces[0].hashes[0].note == ""
 
 
 def test_discard_removes_the_backups_alone(migrated: Store) -> None:

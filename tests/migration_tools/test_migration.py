@@ -11,7 +11,6 @@ from tests.migration_tools.conftest import Store, actions, refusal
 from tests.migration_tools.listening import Listening
 from tests.migration_tools.storm_data import (
     Entries,
-    in_lines,
     one_line,
     plain,
     storm_1_0,
@@ -184,15 +183,27 @@ def test_one_bad_entry_stops_the_namespace_and_names_the_field(
     assert {key: entries for key, entries in store.everything().items() if "-2" not in key} == before
 
 
-def test_a_field_that_is_there_in_both_forms_is_refused_by_name(store: Store) -> None:
-    key = b"\x03\x01" + b"long" * 30 + b"\xe1"
-    store.put(
-        "words-1",
-        {**storm_1_0(words(100)), in_lines(key): one_line(b"\x02\x00"), one_line(key): one_line(b"\x02\x02")},
-    )
-    before = store.everything()
-    assert "is in words-1 twice, in lines and on one line" in refusal(store.migrate("words-1"))
-    assert store.everything() == before
+@pytest.mark.parametrize(
+    ("one", "other", "last"),
+    [
+        (b"", b"\n", b""),
+        (b"", b"\n", b"\n"),
+        (b"\n", b"\n", b"\n"),
+        (b"\n", b"\r\n", b""),
+        (b"\n", b"\r\n", b"\r\n"),
+    ],
+)
+def test_a_field_that_is_there_in_two_forms_is_refused_by_name(
+    store: Store, one: bytes, other: bytes, last: bytes
+) -> None:
+    text = one_line(b"\x03\x01" + b"long" * 20 + b"\xe1")
+    forms = [text[:76] + one + text[76:], text[:76] + other + text[76:] + last]
+    for values in ((b"\x02\x00", b"\x02\x00"), (b"\x02\x00", b"\x02\x02")):
+        twice = dict(zip(forms, map(one_line, values), strict=True))
+        store.put("words-1", {**storm_1_0(words(100)), **twice})
+        before = store.everything()
+        assert "is in words-1 twice, with other line breaks" in refusal(store.migrate("words-1"))
+        assert store.everything() == before
 
 
 def test_what_may_be_either_is_refused_until_the_user_says_what_it_is(redis: Store) -> None:
@@ -213,6 +224,14 @@ def test_a_backup_of_something_else_is_never_overwritten(store: Store) -> None:
     before = store.everything()
     assert "is not overwritten" in refusal(store.migrate("words-1"))
     assert store.everything() == before
+
+
+def test_a_backup_that_is_named_as_a_namespace_is_not_converted(store: Store) -> None:
+    store.put("words-1", storm_1_1(words(30)))
+    report = store.migrate("words-1", "words-1_old")
+    assert actions(report) == {"words-1": "converted"}
+    assert "words-1_old is the backup of words-1" in refusal(report)
+    assert store.everything() == {"words-1": storm_1_2(words(30)), "words-1_old": storm_1_1(words(30))}
 
 
 def test_a_checkpoint_spout_is_named_in_a_warning_and_converted_on_request(store: Store) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from anchorbolt.migration_tools.base64_to_binary.results import (
         Action,
         HashResult,
+        Interrupted,
         NamespaceResult,
         Report,
     )
@@ -22,6 +23,7 @@ __all__ = [
     "Action",
     "Content",
     "HashResult",
+    "Interrupted",
     "MigrationOptions",
     "NamespaceResult",
     "Report",
@@ -39,7 +41,9 @@ __getattr__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(("discard_backup", "migrate", "undo", "verify"), f"{_PACKAGE}.commands"),
-        **dict.fromkeys(("Action", "HashResult", "NamespaceResult", "Report"), f"{_PACKAGE}.results"),
+        **dict.fromkeys(
+            ("Action", "HashResult", "Interrupted", "NamespaceResult", "Report"), f"{_PACKAGE}.results"
+        ),
         "Content": f"{_PACKAGE}.recognition",
         "MigrationOptions": f"{_PACKAGE}.conversion",
         "Wrapper": f"{_PACKAGE}.conversion",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
 from anchorbolt.migration_tools.base64_to_binary.conversion import MigrationOptions
@@ -19,6 +20,7 @@ from anchorbolt.migration_tools.base64_to_binary.namespace_migration import migr
 from anchorbolt.migration_tools.base64_to_binary.recognition import Content
 from anchorbolt.migration_tools.base64_to_binary.results import (
     HashResult,
+    Interrupted,
     NamespaceResult,
     Report,
 )
@@ -26,6 +28,8 @@ from anchorbolt.migration_tools.progress import Progress, Silent
 from anchorbolt.state_backends.redis_hashes import RedisHashes, shown
 
 __all__ = ["discard_backup", "migrate", "undo", "verify"]
+
+_INTERRUPTED = "the command was interrupted"
 
 _Outcome = tuple[tuple[HashResult, ...], AnchorboltError | None]
 
@@ -41,7 +45,7 @@ def migrate(
     """Convert namespaces from Base64 to binary, and keep what was there as `<ns>_old`.
 
     A namespace that is refused is in the report with its error, and the others are migrated. Once Redis cannot be
-    reached any more, or refuses a command, the rest is not tried. To be run again after anything.
+    reached any more, or takes no writes, the rest is not tried. To be run again after anything.
 
     Args:
         hashes: Where they are.
@@ -53,6 +57,7 @@ def migrate(
     Raises:
         ConfigError: A name is no namespace's, or Redis refuses the login.
         StateUnavailable: Redis cannot be reached.
+        Interrupted: Ctrl-C; it holds the report of what was done by then.
     """
     options = options or MigrationOptions()
     reported = progress or Silent()
@@ -70,10 +75,10 @@ def migrate(
     if left_out:
         warnings = (
             f"{', '.join(left_out)} {'is a namespace' if len(left_out) == 1 else 'are namespaces'} of a checkpoint "
-            "spout, and not migrated: without it a topology forgets which transaction was open. Migrate it, too, with "
-            "--include-checkpoint-spout",
+            "spout, and not asked for: unless it was migrated before, a topology forgets which transaction was open. "
+            "Migrate it, too, with --include-checkpoint-spout",
         )
-    return Report(_each(wanted, one), warnings, options.dry_run)
+    return _each(wanted, one, Report((), warnings, options.dry_run))
 
 
 def verify(
@@ -92,7 +97,7 @@ def verify(
     def one(namespace: bytes) -> _Outcome:
         return GoingBack(hashes, namespace, progress or Silent(), content=content).verify()
 
-    return Report(_each(_migrated(hashes, namespaces, include_checkpoint_spout), one))
+    return _each(_migrated(hashes, namespaces, include_checkpoint_spout), one, Report(()))
 
 
 def undo(
@@ -126,7 +131,7 @@ def undo(
     wanted = _migrated(hashes, namespaces, include_checkpoint_spout)
     if not dry_run:
         _remove_leftovers(hashes, wanted, hashes.matching(OURS))
-    return Report(_each(wanted, one), dry_run=dry_run)
+    return _each(wanted, one, Report((), dry_run=dry_run))
 
 
 def discard_backup(
@@ -142,7 +147,8 @@ def discard_backup(
     def one(namespace: bytes) -> _Outcome:
         return GoingBack(hashes, namespace, progress or Silent(), dry_run=dry_run).discard(), None
 
-    return Report(_each(_migrated(hashes, namespaces, include_checkpoint_spout), one), dry_run=dry_run)
+    wanted = _migrated(hashes, namespaces, include_checkpoint_spout)
+    return _each(wanted, one, Report((), dry_run=dry_run))
 
 
 def _wanted(namespaces: Sequence[bytes], spouts: Sequence[bytes]) -> list[bytes]:
@@ -172,21 +178,35 @@ def _remove_leftovers(hashes: RedisHashes, namespaces: Sequence[bytes], found: I
             hashes.remove([key])
 
 
-def _each(namespaces: Sequence[bytes], one: Callable[[bytes], _Outcome]) -> tuple[NamespaceResult, ...]:
+def _each(namespaces: Sequence[bytes], one: Callable[[bytes], _Outcome], report: Report) -> Report:
+    """Return the report, with what became of each namespace.
+
+    Raises:
+        Interrupted: Ctrl-C.
+    """
     results: list[NamespaceResult] = []
-    given_up = False
+    given_up = ""
     for namespace in namespaces:
         name = shown(namespace)
         if given_up:
-            error = StateError(
-                f"{name} was not tried, because Redis could not be used any more", namespace=name
-            )
-            results.append(NamespaceResult(name, error=error))
+            results.append(_not_done(name, f"was not tried, because {given_up}"))
             continue
         try:
             hashes, refused = one(namespace)
             results.append(NamespaceResult(name, hashes, refused))
         except AnchorboltError as error:
             results.append(NamespaceResult(name, error=error))
-            given_up = isinstance(error, StateUnavailable | ConfigError)
-    return tuple(results)
+            if isinstance(error, StateUnavailable):
+                given_up = "Redis could not be used any more"
+        except KeyboardInterrupt:
+            given_up = _INTERRUPTED
+            what = "was interrupted: each of its hashes is as it was, or done as a whole. Run it again"
+            results.append(_not_done(name, what))
+    finished = replace(report, namespaces=tuple(results))
+    if given_up == _INTERRUPTED:
+        raise Interrupted(finished)
+    return finished
+
+
+def _not_done(name: str, why: str) -> NamespaceResult:
+    return NamespaceResult(name, error=StateError(f"{name} {why}", namespace=name))

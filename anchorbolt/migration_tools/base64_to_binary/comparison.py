@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from anchorbolt.migration_tools.base64_to_binary.conversion import Conversion, Unfit, Wrapper
 from anchorbolt.migration_tools.base64_to_binary.recognition import Content, shown_field
 from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.serialization.base64_text import with_any_line_breaks
 from anchorbolt.state_backends.redis_hashes import RedisHashes, shown
 
 __all__ = ["Comparison", "compare", "equal", "field_in_two_forms"]
@@ -41,6 +42,16 @@ class Comparison:
     def same(self) -> bool:
         """Whether the hash is what the backup converts to, and nothing else."""
         return not (self.missing or self.different or self.added or self.unfit)
+
+    @property
+    def note(self) -> str:
+        """What else is to be known of a hash that is the same, as a sentence; empty where there is nothing."""
+        if self.wrapper is Wrapper.STORM_1_2:
+            return ""
+        return (
+            "Only its Base64 was taken off, as by --wrapper keep or by Storm's own tool, and no later Storm reads it: "
+            "if it is not as you want it, undo it, and migrate again"
+        )
 
     def __str__(self) -> str:
         if self.unfit:
@@ -117,15 +128,15 @@ def equal(hashes: RedisHashes, one: bytes, other: bytes, progress: Progress) -> 
 
 
 def field_in_two_forms(hashes: RedisHashes, key: bytes) -> bytes | None:
-    """Return a field that is in a hash both in lines and on one line; None where there is no such field."""
+    """Return a field that is in a hash more than once, broken into lines in another way; None where none is."""
     with ExitStack() as stack:
         reader = stack.enter_context(hashes.connection(key))
         other = stack.enter_context(hashes.connection(key))
         for page in stack.enter_context(closing(reader.pages(key))):
             for field in page[::2]:
-                on_one_line = field.replace(b"\r", b"").replace(b"\n", b"")
-                if on_one_line != field and other.run("HEXISTS", key, on_one_line):
-                    return on_one_line
+                forms = with_any_line_breaks(field) - {field} if b"\n" in field else ()
+                if forms and any(value is not None for value in other.run("HMGET", key, *forms)):
+                    return field
     return None
 
 

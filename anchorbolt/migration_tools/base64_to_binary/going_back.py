@@ -103,6 +103,8 @@ class GoingBack:
         """
         with Watches(self._hashes, self._namespace) as watches:
             pairs = self._pairs(watches)
+            if not keep_changed:
+                self._check_prepared_is_there(pairs)
             for pair in pairs:
                 if pair.found is not None and not pair.found.same:
                     self._check_may_be_put_aside(pair, keep_changed)
@@ -144,6 +146,8 @@ class GoingBack:
             backup = backup_of(key)
             exists = watches.on(key).exists(key)
             if watches.on(backup).exists(backup):
+                self._check_stays(key, watches)
+                self._check_stays(backup, watches)
                 entries = watches.on(backup).length(backup)
                 found = self._compared(key, backup) if exists else None
                 pairs.append(_Pair(key, exists, found, entries))
@@ -154,6 +158,12 @@ class GoingBack:
                 "backup has been discarded"
             )
         return pairs
+
+    def _check_stays(self, key: bytes, watches: Watches) -> None:
+        if watches.on(key).expires(key):
+            raise self._refusal(
+                f"{shown(key)} expires, so that the state would be gone after a while: PERSIST it first"
+            )
 
     def _compared(self, key: bytes, backup: bytes) -> Comparison | None:
         found = compare(self._hashes, backup, key, self._progress, self._content)
@@ -168,6 +178,19 @@ class GoingBack:
         if pair.found is None:
             return f"{key} is equal to {backup}: it has not been converted"
         return f"{key} is not what {backup} converts to ({pair.found})"
+
+    def _check_prepared_is_there(self, pairs: list[_Pair]) -> None:
+        """Refuse where what was prepared is gone from beside a conversion: a topology rolled it back, or committed it.
+
+        Put back, it would be taken for prepared again. Where nothing was converted, another tool was broken off.
+        """
+        converted = [pair for pair in pairs if pair.key == self._namespace and pair.found is not None]
+        for pair in pairs if converted else ():
+            if not pair.exists:
+                raise self._refusal(
+                    f"{self._difference(pair)}, so it is not put back: a topology has run since, and committed what "
+                    "was prepared, or rolled it back. With --keep-changed it is put back all the same"
+                )
 
     def _check_may_be_put_aside(self, pair: _Pair, keep_changed: bool) -> None:
         aside = self._aside(pair)
@@ -250,12 +273,14 @@ class GoingBack:
 
     def _result(self, pair: _Pair, action: Action, kept_as: bytes | None) -> HashResult:
         content = pair.found.content if pair.found else None
+        tells = action in (Action.SAME, Action.WOULD_DISCARD_BACKUP)
         return HashResult(
             shown(pair.key),
             action,
             pair.entries,
             content.value if content else None,
             kept_as=None if kept_as is None else shown(kept_as),
+            note=pair.found.note if pair.found and tells else "",
         )
 
     def _changed(self, key: bytes) -> StateError:

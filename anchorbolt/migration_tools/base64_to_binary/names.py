@@ -11,6 +11,7 @@ __all__ = [
     "DROPPED",
     "OURS",
     "UNDONE_SUFFIX",
+    "backed_up",
     "backup_of",
     "checkpoint_spouts_among",
     "hashes_of",
@@ -46,6 +47,12 @@ def txid_of(namespace: bytes) -> bytes:
 def backup_of(key: bytes) -> bytes:
     """Return the name that a hash has after its migration, as Storm's own tool calls it."""
     return key + b"_old"
+
+
+def backed_up(key: bytes) -> bytes | None:
+    """Return the name of the hash that a key is the backup of, by its name; None where it is none."""
+    hash_name = key.removesuffix(b"_old")
+    return None if hash_name in (key, b"") else hash_name
 
 
 def new_suffix() -> bytes:

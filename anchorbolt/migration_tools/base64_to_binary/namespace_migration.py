@@ -31,6 +31,7 @@ from anchorbolt.migration_tools.base64_to_binary.conversion import (
 )
 from anchorbolt.migration_tools.base64_to_binary.names import (
     DROPPED,
+    backed_up,
     backup_of,
     hashes_of,
     new_suffix,
@@ -126,6 +127,11 @@ class _Migration:
             StateError: None is, or a key is of the wrong type.
         """
         keys = hashes_of(self._namespace)
+        of = backed_up(self._namespace)
+        if of is not None and self._hashes.types([of])[of] != "none":
+            raise self._refusal(
+                f"{shown(self._namespace)} is the backup of {shown(of)}, and is left as it is: name {shown(of)} alone"
+            )
         types = self._hashes.types([*keys, *map(backup_of, keys), txid_of(self._namespace)])
         for key, kind in types.items():
             if kind not in ("none", "hash"):
@@ -157,10 +163,11 @@ class _Migration:
         backup = backup_of(key)
         source = watches.on(key)
         has_backup = watches.on(backup).exists(backup)
-        if source.run("PTTL", key) != -1:
-            raise self._refusal(
-                f"{shown(key)} expires, which Storm's state never does: PERSIST it first, if it is to be kept"
-            )
+        for each, watching in ((key, source), (backup, watches.on(backup))):
+            if watching.expires(each):
+                raise self._refusal(
+                    f"{shown(each)} expires, which Storm's state never does: PERSIST it first, if it is to be kept"
+                )
         if has_backup:
             done = self._done_before(key, backup)
             if done is not None:
@@ -191,8 +198,9 @@ class _Migration:
         content = self._options.content
         found = compare(self._hashes, backup, key, self._progress, content, to_its_end=False)
         if found.same:
+            note = found.note if self._options.wrapper is Wrapper.STORM_1_2 else ""
             return HashResult(
-                shown(key), Action.CONVERTED_BEFORE, found.entries, "binary", kept_as=shown(backup)
+                shown(key), Action.CONVERTED_BEFORE, found.entries, "binary", kept_as=shown(backup), note=note
             )
         if equal(self._hashes, backup, key, self._progress):
             return None  # a run was killed after it had made the backup
@@ -257,8 +265,8 @@ class _Migration:
         if twice is None:
             return None
         return self._refusal(
-            f"{shown_field(twice)} is in {shown(key)} twice, in lines and on one line, which decode to the same: "
-            "remove one of them"
+            f"{shown_field(twice)} is in {shown(key)} twice, with other line breaks, which decode to the same: remove "
+            "one of them"
         )
 
     def _swap(self, staged: list[_Staged], watches: Watches) -> None:

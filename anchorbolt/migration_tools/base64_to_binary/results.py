@@ -8,7 +8,7 @@ from typing import Any
 
 from anchorbolt.errors import AnchorboltError
 
-__all__ = ["Action", "HashResult", "NamespaceResult", "Report"]
+__all__ = ["Action", "HashResult", "Interrupted", "NamespaceResult", "Report"]
 
 
 class Action(Enum):
@@ -97,3 +97,15 @@ class Report:
                 for each in self.namespaces
             ],
         }
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in the course of a command.
+
+    Attributes:
+        report: What had been done by then; the other namespaces are in it with an error.
+    """
+
+    def __init__(self, report: Report) -> None:
+        super().__init__("interrupted")
+        self.report = report

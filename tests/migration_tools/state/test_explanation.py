@@ -201,6 +201,8 @@ def test_a_copy_ahead_of_the_store_is_said_to_be_refused() -> None:
     ahead = replace(found.stored, state=CheckpointState(6, Phase.COMMITTING))
     assert "expected a decision record at txid 6" in refused(replace(found, copied=ahead))
     assert "no decision record" in refused(replace(found, stored=None, copied=ahead))
+    lost = judge(replace(found, stored=None, copied=found.stored), MSGPACK, {})
+    assert not any("has the prefix, but" in note for note in lost.notes)
 
 
 def test_other_reasons_to_refuse_are_those_of_a_start() -> None:
