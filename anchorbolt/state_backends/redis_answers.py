@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -66,9 +66,12 @@ def connect_with_bounds(connection: Any) -> None:
 
 class _BoundedParser(_Parser):  # type: ignore[misc]  # (one class or another, and untyped)
     def on_connect(self, connection: Any, **more: Any) -> None:
-        super().on_connect(connection, **more)
-        self._reads = _BoundedReads(connection._sock, connection.socket_timeout)
-        self._sock = self._reads
+        own = connection._sock
+        self._reads = connection._sock = _BoundedReads(own, connection.socket_timeout)
+        try:
+            super().on_connect(connection, **more)  # which keeps the socket to read from
+        finally:
+            connection._sock = own
 
     def read_response(self, *args: Any, **kwargs: Any) -> Any:
         self._reads.until = None
@@ -91,20 +94,31 @@ class _BoundedReads:
         return getattr(self._socket, name)
 
     def recv_into(self, buffer: bytearray) -> int:
+        count: int = self._in_time(self._socket.recv_into, buffer)
+        self._received(count)
+        return count
+
+    def recv(self, size: int) -> bytes:
+        data: bytes = self._in_time(self._socket.recv, size)
+        self._received(len(data))
+        return data
+
+    def _in_time(self, receive: Callable[[Any], Any], argument: Any) -> Any:
         now = time.monotonic()
         begins = self.until is None
         if self.until is None:
             self.until = now + self._timeout_s
         until = self.until if _call.until is None else min(self.until, _call.until)
         if begins and until == self.until:  # as most often; the socket itself allows no more
-            count: int = self._socket.recv_into(buffer)
-        else:
-            self._socket.settimeout(max(until - now, _NO_TIME_S))
-            try:
-                count = self._socket.recv_into(buffer)
-            finally:
-                self._socket.settimeout(self._timeout_s)
+            return receive(argument)
+        self._socket.settimeout(max(until - now, _NO_TIME_S))
+        try:
+            return receive(argument)
+        finally:
+            self._socket.settimeout(self._timeout_s)
+
+    def _received(self, count: int) -> None:
+        assert self.until is not None
         self.until += count / _LEAST_BYTES_PER_S
         if _call.until is not None:
             _call.until += count / _LEAST_BYTES_PER_S
-        return count

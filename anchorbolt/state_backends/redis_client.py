@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
 from redis.backoff import ExponentialBackoff
@@ -20,9 +20,11 @@ from redis.retry import Retry
 
 from anchorbolt.state_backends.redis_addresses import RedisAddress
 from anchorbolt.state_backends.redis_answers import bounded_call
-from anchorbolt.state_backends.redis_connection import RedisConnection
 from anchorbolt.state_backends.redis_errors import REDIS_ERRORS, Advice, is_final, translated
 from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files
+
+if TYPE_CHECKING:
+    from anchorbolt.state_backends.redis_connection import RedisConnection
 
 __all__ = ["RedisClient"]
 
@@ -118,6 +120,8 @@ class RedisClient(SharedClient[RedisAddress]):
     @contextmanager
     def exclusive(self, namespace: str, key: bytes) -> Iterator[RedisConnection]:
         """Give a connection that nobody else uses, before or after, to the server that holds `key`."""
+        # It needs hiredis, which Spark's executors need not have: it is no pure Python, and is not shipped.
+        from anchorbolt.state_backends.redis_connection import RedisConnection
 
         def connect(client: Any) -> Any:
             client.execute_command("TYPE", key)  # follows the redirections of a cluster, and learns from them

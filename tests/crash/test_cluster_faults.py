@@ -52,7 +52,9 @@ def test_a_master_killed_at_any_step_is_replaced_by_its_replica_and_nothing_is_l
         cluster.wait_until_in_step()
         killed = cluster.master_of(DECISION if point.on_driver else COUNT)
         killed.kill()
-        let_go_and_wait(run, driver, number)
+        run.faults.release(
+            number
+        )  # whether the run meets the gap before the replica takes over is a matter of luck
         cluster.wait_until_served()
         killed.start()
     assert driver.end() == 0, repr(driver)

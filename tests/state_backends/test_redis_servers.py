@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import time
 import traceback
 from contextlib import closing
@@ -190,6 +192,23 @@ def test_an_answer_that_comes_byte_by_byte_lasts_no_longer_than_one_that_does_no
         error = refusal(RedisStateProvider("127.0.0.1", port, timeout_ms=200))
         assert time.monotonic() - started < 2 * 0.2 + 1
     assert isinstance(error, StateUnavailable)
+
+
+def test_so_it_is_without_hiredis_which_executors_need_not_have() -> None:
+    program = (
+        "import sys, time; sys.modules['hiredis'] = None; started = time.monotonic()\n"
+        "from anchorbolt.state_backends.redis import RedisStateProvider\n"
+        "from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider\n"
+        "storage = RedisStateProvider('127.0.0.1', int(sys.argv[1]), timeout_ms=200).open('words:count-0')\n"
+        "started = time.monotonic()\n"
+        "try: storage.claim()\n"
+        "except Exception as error: print(type(error).__name__, time.monotonic() - started < 2 * 0.2 + 1)\n"
+    )
+    with answering(b"+" + b"a" * 1000, at_once=1, pause_s=0.05) as port:
+        ended = subprocess.run(
+            [sys.executable, "-c", program, str(port)], capture_output=True, text=True, check=False
+        )
+    assert ended.stdout == "StateUnavailable True\n", ended.stderr
 
 
 def test_a_large_answer_may_take_longer_than_the_timeout() -> None:
