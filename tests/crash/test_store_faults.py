@@ -147,8 +147,9 @@ def test_a_disk_below_sqlite_that_has_room_again_is_waited_for(
     assert run.differences() == []
 
 
-@pytest.mark.parametrize("point", [FaultPoint.TASK_ALIGNED, FaultPoint.DECIDED], ids=["prepare", "commit"])
-@pytest.mark.parametrize("kept", ["nothing", "an old dump"])
+@pytest.mark.parametrize(
+    ("point", "kept"), [(FaultPoint.TASK_ALIGNED, "nothing"), (FaultPoint.DECIDED, "an old dump")]
+)
 def test_a_redis_restarted_without_its_last_data_halts_the_run_and_nothing_is_written(
     accompany: AccompanyRun, start_redis: StartRedis, tmp_path: Path, point: FaultPoint, kept: str
 ) -> None:

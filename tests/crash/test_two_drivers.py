@@ -18,12 +18,13 @@ from tests.support.redis_server import DURABLE
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-@pytest.mark.parametrize("point", [FaultPoint.DECIDED, FaultPoint.SINK_FILE_MOVED])
-def test_an_older_driver_that_slept_is_fenced_and_has_no_effect(tmp_path: Path, point: FaultPoint) -> None:
+def test_one_that_slept_before_its_decision_is_fenced_and_has_no_effect(
+    tmp_path: Path, start_redis: StartRedis
+) -> None:
+    config = config_of(start_redis(**DURABLE))
+    assert wrong_once_it_wakes(tmp_path, "redis", config, FaultPoint.ROUND_ENDED) == []
+
+
+def test_one_that_slept_after_its_decision_is_fenced_and_has_no_effect(tmp_path: Path) -> None:
     config = {"directory": str(tmp_path / "run" / "state")}
-    assert wrong_once_it_wakes(tmp_path, "sqlite", config, point) == []
-
-
-@pytest.mark.parametrize("point", [FaultPoint.ROUND_ENDED, FaultPoint.NAMESPACE_COMMITTED])
-def test_so_it_is_on_redis(tmp_path: Path, start_redis: StartRedis, point: FaultPoint) -> None:
-    assert wrong_once_it_wakes(tmp_path, "redis", config_of(start_redis(**DURABLE)), point) == []
+    assert wrong_once_it_wakes(tmp_path, "sqlite", config, FaultPoint.NAMESPACE_COMMITTED) == []
