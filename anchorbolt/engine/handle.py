@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,8 @@ from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.state_backends.encoding import EntryEncoding
 
 __all__ = ["RunHandle", "RunStatus", "WaveListener"]
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _REPORTS_KEPT = 1000
 
@@ -147,7 +150,13 @@ class RunHandle:
         if self._listener is not None:
             self._listener(report)
 
-    def _end(self, failure: BaseException | None) -> None:
+    def _end(self, failure: BaseException | None, *clean_ups: Callable[[], object]) -> None:
+        """Clean up, and end, whatever that raises: who waits for the end must not wait for ever."""
+        for clean_up in clean_ups:
+            try:
+                clean_up()
+            except Exception:
+                _log.warning("the run has ended, and something could not be cleaned up", exc_info=True)
         if failure is not None:
             self._failure = failure
             self._status = RunStatus.FAILED

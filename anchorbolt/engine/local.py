@@ -124,10 +124,7 @@ class _LocalRunHandle(RunHandle):
             self._source.run(self._coordinator, self._add, self._stop_requested, until_empty=until_empty)
         except BaseException as error:
             failure = error
-        finally:
-            self._runner.let_go()
-            self._coordinator.close()
-            self._end(failure)
+        self._end(failure, self._runner.let_go, self._coordinator.close)
 
 
 class _LocalRunner:

@@ -108,10 +108,10 @@ class SparkRunHandle(RunHandle):
     def _watch(self) -> None:
         """Wait for the query's end, whatever its reason, and let go of everything."""
         failure = self._waves.wait()
+        self._end(failure, self._let_go_of_workers, self._coordinator.close)
+
+    def _let_go_of_workers(self) -> None:
         try:
             self._runner.let_go()
         except Exception as error:
             _log.warning("the workers could not be asked to clean up: %s", error)
-        finally:
-            self._coordinator.close()
-            self._end(failure)
