@@ -50,6 +50,7 @@ set-up:  ## everything the other targets need: environment, Java, Redis, HBase, 
 
 .PHONY: test test-fast unit
 test: lint types set-up  ## lint, types, layering and all tests
+	$(IN_VENV) python -m tests.support.spark_jvm
 	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) $(OPTIONS) $(TESTS)
 
 test-fast: lint types set-up  ## the same without the slow tests
@@ -94,6 +95,7 @@ bench-migrate: set-up  ## benchmarks/migrate.py: Base64 to binary beside a plain
 
 .PHONY: crash-test
 crash-test: set-up  ## ROUNDS=n campaigns of real kills; SEEDS simulations and damaged inputs
+	$(IN_VENV) python -m tests.support.spark_jvm
 	$(IN_VENV) python -m tests.crash.campaign --rounds "$(ROUNDS)"
 	$(IN_VENV) python -m tests.migration_tools.kills
 	$(IN_VENV) python -m tests.fuzz.fuzzer --inputs "$(SEEDS)"

@@ -17,7 +17,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests.support import no_skips_in_ci
+from tests.support import no_skips_in_ci, spark_jvm
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.hbase_server import HBaseProgram, HBaseServer
 from tests.support.postgres_server import PostgresServer
@@ -67,9 +67,9 @@ def spark_version() -> tuple[int, int]:
 
 def set_spark_environment() -> None:
     """Give tests that were not started by make what make gives them (`tools/record.py`), and all JVMs our options."""
-    for name in ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         os.environ.pop(name, None)
-    os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "support" / "spark_conf")
+    os.environ.update(spark_jvm.environment())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")
     # Spark starts its workers with the `python3` of the PATH.

@@ -6,6 +6,7 @@ run whose driver sleeps there while a newer one does the work. The providers' se
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import sys
@@ -26,6 +27,7 @@ from tests.crash.campaign_stores import PROVIDERS, store_of
 from tests.crash.older_driver import wrong_once_it_wakes
 from tests.crash.outcome import differences, lost_and_twice
 from tests.crash.plans import IN_RECOVERY, ON_DRIVER, ON_WORKERS, input_for, kills
+from tests.support import spark_jvm
 
 _SETS: tuple[tuple[str, Sequence[FaultPoint], Victim], ...] = (
     ("driver, at its own points", ON_DRIVER, Victim.HERE),
@@ -81,6 +83,7 @@ def main(
     """Kill real processes at every named point, and prove that nothing was lost or counted twice."""
     if provider not in (None, *PROVIDERS):
         raise typer.BadParameter(f"{provider} is none of {', '.join(PROVIDERS)}")
+    os.environ.update(spark_jvm.environment())
     # A report in a file is not cut to the width of a terminal that is not there.
     console = Console(width=None if sys.stdout.isatty() else 200, soft_wrap=True)
     tallies: dict[tuple[str, str], Tally] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from anchorbolt.fault_folder import FAULTS_VARIABLE, Fault, FaultFolder
 from tests.cli.command import Command, run_arguments, wait_until
 from tests.crash.job import write_waves
 from tests.crash.outcome import differences
+from tests.support import spark_jvm
 
 __all__ = ["AccompaniedRun"]
 
@@ -63,12 +63,7 @@ class AccompaniedRun:
         self._conf_path.write_text(json.dumps(self.conf))
         environment = {FAULTS_VARIABLE: str(self.faults.path)} if faulty else {}
         if spark:
-            home = self.folder / f"spark-conf-{len(self._drivers)}"
-            home.mkdir()
-            defaults = Path(os.environ["SPARK_CONF_DIR"], "spark-defaults.conf").read_text()
-            more = "".join(f"{key} {value}\n" for key, value in spark.items())
-            (home / "spark-defaults.conf").write_text(defaults + more)
-            environment["SPARK_CONF_DIR"] = str(home)
+            environment |= spark_jvm.environment(spark)
         arguments = ("--until-empty", "--conf", str(self._conf_path), "--master", master)
         command = run_arguments("tests.crash.job:topology", *arguments)
         driver = Command(command, directory=self.folder, env=environment)

@@ -82,7 +82,7 @@ def build_session(app_name: str, master: str | None = None) -> SparkSession:
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    submitted = "SPARK_SUBMIT_OPTS" in os.environ or "SPARK_ENV_LOADED" in os.environ
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit says so where the JVM is that it started
     builder = SparkSession.builder.appName(app_name)
     if master is not None or not submitted:
         master = master or "local[*]"
