@@ -129,8 +129,8 @@ def _translated(error: ValidationError, model: type[BaseModel], prefix: str) -> 
     first = error.errors(include_url=False, include_context=False)[0]
     path = [str(part) for part in first["loc"]]
     key = prefix + ".".join(path)
-    above = key.rpartition(".")[0].removesuffix(".nodes")  # an item of a list is described where the list is
-    model = _INNER_MODELS.get(above, model)
+    named = [part for part in first["loc"] if isinstance(part, str)]  # an item is described where its list is
+    model = _INNER_MODELS.get((prefix + ".".join(named)).rpartition(".")[0], model)
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
     if first["type"] == "extra_forbidden":
         if any(word in key.rpartition(PROVIDER_CONFIG)[2].lower() for word in _SASL):

@@ -34,10 +34,11 @@ _BETWEEN_LINES_S = 10.0
 @contextmanager
 def shown_progress(*, wanted: bool = True) -> Iterator[Progress]:
     """Give a progress that suits standard error, and goes when the work ends; a silent one if it is not wanted."""
-    console = Console(stderr=True)
     if not wanted:
         yield Silent()
-    elif console.is_terminal and not console.is_dumb_terminal:
+        return
+    console = Console(stderr=True)
+    if console.is_terminal and not console.is_dumb_terminal:
         columns = (
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),

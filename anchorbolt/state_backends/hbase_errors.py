@@ -30,13 +30,15 @@ ANSWERS = (HBaseIOError, IllegalArgument, AlreadyExists, TApplicationException)
 FAILURES = (TException, ProtocolError, OSError, EOFError)
 """Everything that a call can raise, `ANSWERS` included. After one that is no answer, the connection must be dropped."""
 
+# In the region server's words; the Thrift server's are an IllegalArgument.
+_MUTATION_TOO_LARGE = "exceeds limit of"
 _LASTING = (
     "TableNotFoundException",
     "NoSuchColumnFamilyException",
     "TableNotEnabledException",
     "AccessDeniedException",
     "KeyValue size too large",
-    "exceeds limit of",
+    _MUTATION_TOO_LARGE,
 )
 
 
@@ -65,9 +67,7 @@ def translated(
 ) -> AnchorboltError:
     """Return Anchorbolt's error for one of the driver's; its message ends with the next action."""
     text = text_of(error)
-    too_large = (
-        "exceeds limit of" in text
-    )  # the region server's words; the Thrift server's are an IllegalArgument
+    too_large = _MUTATION_TOO_LARGE in text
 
     def unavailable(reason: str) -> StateUnavailable:
         return StateUnavailable(f"{server} {reason}", namespace=namespace)

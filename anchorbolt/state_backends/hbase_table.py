@@ -22,9 +22,8 @@ __all__ = ["Cell", "HBaseTable"]
 _MESSAGE_BYTES = 900_000
 _ROWS_PUT = 5_000  # a message: a server puts some 20,000 rows a second, and reads some 3,000 single ones
 _ROWS_READ = 500
-_FIRST_ROWS = (
-    2  # nobody knows yet how large the values are, and a reply too large for the Thrift server harms it
-)
+# Nobody knows yet how large the values are, and a reply too large for the Thrift server harms it.
+_FIRST_ROWS = 2
 _GROWTH = 16
 _OVERHEAD = 64  # bytes of a message for each row, at most
 _PAGE_BYTES = 4 << 20

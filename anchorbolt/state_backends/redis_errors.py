@@ -67,11 +67,8 @@ def is_final(error: Exception) -> bool:
     return isinstance(first, AuthenticationError | AuthorizationError) or _NO_CLUSTER in str(first)
 
 
-_OF_A_TOPOLOGY = Advice()
-
-
 def translated(
-    address: RedisAddress, namespace: str | None, error: Exception, advice: Advice = _OF_A_TOPOLOGY
+    address: RedisAddress, namespace: str | None, error: Exception, advice: Advice
 ) -> AnchorboltError:
     """Return the error of our tree that stands for one of redis-py's."""
     error = _first(error)

@@ -13,6 +13,7 @@ from anchorbolt.fault_folder import Fault, FaultAction
 from anchorbolt.faults import FaultPoint
 from tests.crash.plans import AFTER_A_FAILURE, IN_RECOVERY
 from tests.crash.runs import AccompaniedRun
+from tests.support.stopping import stop_process
 
 __all__ = ["wrong_once_it_wakes"]
 
@@ -24,7 +25,7 @@ def wrong_once_it_wakes(home: Path, provider: str, config: Mapping[str, Any], po
     with closing(AccompaniedRun(home, provider, config, faults=faults, large=large)) as run:
         older = run.start()
         run.wait_for_fault(len(faults) - 1)
-        older.send(signal.SIGSTOP)  # its JVM and its workers go on
+        stop_process(older.pid)  # its JVM and its workers go on
 
         newer = run.start(faulty=False)
         wrong = [] if newer.end() == 0 else [f"the newer driver failed: {newer!r}"]

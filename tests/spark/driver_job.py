@@ -56,8 +56,7 @@ def main(folder: Path) -> None:
     handle = SparkCluster(spark).submit(builder.create_topology("killed"), conf, until_empty=True)
     handle.await_termination()
     assert handle.recovery is not None
-    txids = [report.txid for report in handle.reports]
-    print(json.dumps({"recovery": handle.recovery.action, "state": handle.state("count"), "txids": txids}))
+    print(json.dumps({"recovery": handle.recovery.action, "state": handle.state("count")}))
     spark.stop()
 
 

@@ -85,7 +85,7 @@ class Conversion:
         else:
             if not self._told:
                 self._look(page, decoded)
-            values = _wrapped(decoded[1::2]) if self._wraps else []
+            values = [wrap_for_storm_1_2(value) for value in decoded[1::2]] if self._wraps else []
         if self._wraps:
             decoded[1::2] = values  # type: ignore[assignment]  # None is not among them
         return decoded
@@ -120,17 +120,6 @@ class Conversion:
     def _other_wrapper(self, field: bytes) -> Unfit:
         not_ = "not " if self.content is Content.STORM_1_1 else ""
         return Unfit(f"the value of {shown_field(field)} is {not_}in the wrapper of Storm 1.1")
-
-
-# What stands before a value of each length below 127 in the wrapper of Storm 1.2.
-_BEFORE = [wrap_for_storm_1_2(bytes(length))[: -length or None] for length in range(0x7F)]
-
-
-def _wrapped(values: list[bytes]) -> list[bytes | None]:
-    most = len(_BEFORE)
-    return [
-        _BEFORE[len(value)] + value if len(value) < most else wrap_for_storm_1_2(value) for value in values
-    ]
 
 
 def _decoded(page: list[bytes]) -> list[bytes]:
