@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.spout import STATE_KEY
@@ -203,7 +202,7 @@ class Invariants:
             return []
         known, rows = self._parsed.get(path, (None, []))
         if known is not data:
-            table = pq.ParquetFile(io.BytesIO(data)).read(use_threads=False).to_pydict()
+            table = pa.ipc.open_stream(data).read_all().to_pydict()
             rows = list(zip(table["word"], table["count"], table["mark"], strict=True))
             self._parsed[path] = (data, rows)
         return rows
