@@ -161,6 +161,36 @@ def test_a_backup_that_changes_meanwhile_is_left(migrated: Store, command: str) 
     assert migrated.get("words-1") == NEW
 
 
+@pytest.mark.parametrize(
+    ("command", "step", "key", "said"),
+    [
+        ("undo", "copying words-1_old", "words-1", "after words-1$prepare was put back"),
+        (
+            "discard",
+            "comparing words-1_old",
+            "words-1_old",
+            "after the backup of words-1$prepare was discarded",
+        ),
+    ],
+)
+def test_a_cluster_says_what_was_done_before_the_second_hash_was_refused(
+    cluster: Store, command: str, step: str, key: str, said: str
+) -> None:
+    for name in ("words-1", "words-1$prepare"):
+        cluster.put(name, storm_1_1(words(3)))  # a single page
+    assert cluster.migrate("words-1").error is None
+    steps: list[str] = []
+
+    def on_page() -> None:
+        if steps[-1].startswith(step):
+            cluster.put(key, {b"new": b"1"})
+
+    progress = Listening(on_step=steps.append, on_page=on_page)
+    message = refusal(getattr(cluster, command)("words-1", progress=progress))
+    assert said in message, steps
+    assert f"{key} was written to meanwhile" in message
+
+
 def test_a_namespace_without_entries_has_nothing_to_go_back_to(store: Store) -> None:
     store.put("words-1$txid", {b"commit": b"1"})
     for report in (

@@ -68,6 +68,7 @@ class GoingBack:
         self._progress = progress
         self._content = content
         self._dry_run = dry_run
+        self._done: list[str] = []  # in a cluster, where each hash has a transaction of its own
 
     def verify(self) -> tuple[tuple[HashResult, ...], StateError | None]:
         """Compare each hash with what its backup converts to. The error says what differs first.
@@ -132,6 +133,7 @@ class GoingBack:
             if not self._dry_run:
                 for keys in watches.groups([pair.key for pair in pairs]):
                     self._remove_backups(keys, watches)
+                    self._done.append(f"the backup of {shown(keys[0])} was discarded")
         action = Action.WOULD_DISCARD_BACKUP if self._dry_run else Action.BACKUP_DISCARDED
         return tuple(self._result(pair, action, None) for pair in pairs)
 
@@ -226,6 +228,7 @@ class GoingBack:
                     raise self._changed(keys[0])
                 if not watches.together:
                     self._remove_backups(keys, watches)
+                    self._done.append(f"{shown(keys[0])} was put back")
         finally:
             if copies:
                 with contextlib.suppress(AnchorboltError):
@@ -284,9 +287,10 @@ class GoingBack:
         )
 
     def _changed(self, key: bytes) -> StateError:
+        before = f", after {' and '.join(self._done)}" if self._done else ""
         return self._refusal(
-            f"{shown(key)} was written to meanwhile, so it was left as it is. Stop the topology whose state it is, and "
-            "run this again"
+            f"{shown(key)} was written to meanwhile, so it was left as it is{before}. Stop the topology whose state it "
+            "is, and run this again"
         )
 
     def _refusal(self, message: str) -> StateError:
