@@ -111,22 +111,30 @@ def run_seeds(first: int, seeds: int) -> list[Outcome]:
     workers = cpu_count() or 1
     chunk = max(1, min(250, seeds // (4 * workers)))
     starts = range(first, first + seeds, chunk)
-    with ProcessPoolExecutor(workers, initializer=_collect_rarely) as pool:
+    with ProcessPoolExecutor(workers) as pool:
         found = pool.map(failures_among, starts, [min(chunk, first + seeds - start) for start in starts])
         shown = track(found, "simulating", total=len(starts), console=Console(stderr=True))
         return [outcome for outcomes in shown for outcome in outcomes]
 
 
-def _collect_rarely() -> None:
-    """Look for garbage seldom: by default that takes a sixth of a simulation's time."""
-    gc.freeze()
-    gc.set_threshold(200_000)
-
-
 def failures_among(first: int, seeds: int) -> list[Outcome]:
     """Run many seeds one after the other; return those that fail."""
     logging.getLogger("anchorbolt").setLevel(logging.CRITICAL)  # every fault would be a warning
-    return [outcome for seed in range(first, first + seeds) if (outcome := run_seed(seed)).failure]
+    with _garbage_collected_rarely():
+        return [outcome for seed in range(first, first + seeds) if (outcome := run_seed(seed)).failure]
+
+
+@contextmanager
+def _garbage_collected_rarely() -> Iterator[None]:
+    """By default looking for garbage takes a sixth of a simulation's time."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(200_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 @contextmanager
