@@ -122,6 +122,8 @@ class _LocalRunHandle(RunHandle):
         failure: BaseException | None = None
         try:
             self._source.run(self._coordinator, self._add, self._stop_requested, until_empty=until_empty)
+            if not self._stop_requested.is_set():
+                self._coordinator.check_not_overtaken()
         except BaseException as error:
             failure = error
         self._end(failure, self._runner.let_go, self._coordinator.close)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Protocol
@@ -171,13 +172,18 @@ class WaveCoordinator:
         """Say whether a batch is part of the state already, and so must be skipped.
 
         Raises:
+            Fenced: It does not follow the one that this driver committed last, because a newer driver goes on.
             QueryChanged: It is the batch committed last by number, but not by its offsets.
             StateRegressed: Batches between the committed one and this one are missing.
         """
         record = self._record
         if record.query_id != batch.query_id:
             return False
-        check_sequence(record, batch.batch_id)
+        try:
+            check_sequence(record, batch.batch_id)
+        except AnchorboltError:
+            self._check_claim(self._fence)  # nothing is lost where a newer driver has committed it
+            raise
         known, given = record.offsets_digest, batch.offsets_digest
         if batch.batch_id == record.batch_id and known and given and known != given:
             raise QueryChanged(
@@ -237,6 +243,18 @@ class WaveCoordinator:
             decide_ms=(committed - decided) * 1000,
             commit_ms=(perf_counter() - committed) * 1000,
         )
+
+    def check_not_overtaken(self) -> None:
+        """Make sure at a run's end that no newer driver has come: without a wave to run it went unnoticed.
+
+        A store that is away tells nothing, and is no failure any more.
+
+        Raises:
+            Fenced: A newer driver has claimed the topology.
+            StateRegressed: The store does not know this driver's claim any more.
+        """
+        with suppress(StateUnavailable):
+            self._spout.check_claim(self._fence)
 
     def close(self) -> None:
         """Let go of the fence, as far as the store can be reached, and close all namespaces."""

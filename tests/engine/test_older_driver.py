@@ -12,7 +12,8 @@ import pytest
 
 from anchorbolt.bolts import ParquetSink
 from anchorbolt.engine import LocalCluster
-from anchorbolt.errors import FaultInjected, Fenced
+from anchorbolt.engine.waves import Batch, WaveCoordinator
+from anchorbolt.errors import FaultInjected, Fenced, StateRegressed
 from anchorbolt.faults import FaultPoint, Place, observe
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.topology import Topology
@@ -104,3 +105,46 @@ def test_an_older_driver_that_slept_at_a_point_ends_fenced_and_changes_nothing(
     assert {
         name: (space.books, space.entries) for name, space in cluster._memory._namespaces.items()
     } == contents
+
+
+@pytest.mark.parametrize(("point", "batches"), [(FaultPoint.RECOVERED, []), (FaultPoint.WAVE_ENDED, ["a"])])
+def test_an_older_driver_that_finds_no_more_to_do_is_told_that_a_newer_one_has_come(
+    point: FaultPoint, batches: list[str]
+) -> None:
+    cluster = LocalCluster()
+
+    def job(batches: list[str]) -> Topology:
+        return word_count(FeederSpout(["sentence"], [[(batch,)] for batch in batches]))
+
+    def run_newer(place: Place) -> None:
+        if place.point is point:
+            observe(None)
+            assert cluster.submit(job(["b"])).await_termination(DEADLINE_S)
+
+    before = observe(run_newer)
+    try:
+        with pytest.raises(Fenced):
+            cluster.submit(job(batches)).await_termination(DEADLINE_S)
+    finally:
+        observe(before)
+
+
+def test_an_older_driver_that_misses_what_a_newer_one_committed_is_fenced_and_no_state_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = LocalCluster()
+    monkeypatch.setattr(WaveCoordinator, "close", lambda self: None)  # they go on
+
+    def coordinator_of(batch: str) -> WaveCoordinator:
+        handle = cluster.submit(word_count(FeederSpout(["sentence"], [[(batch,)]])))
+        assert handle.await_termination(DEADLINE_S)
+        coordinator: WaveCoordinator = handle._coordinator  # type: ignore[attr-defined]
+        return coordinator
+
+    older = coordinator_of("a")
+    late = Batch(older.record.query_id, older.record.batch_id + 2)
+    with pytest.raises(StateRegressed):
+        older.is_committed(late)
+    coordinator_of("b")
+    with pytest.raises(Fenced):
+        older.is_committed(late)

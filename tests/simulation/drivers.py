@@ -52,6 +52,7 @@ def drive(world: World, name: str) -> None:
             runner.lines = world.batches[number]
             coordinator.run_wave(batch)
         world.acknowledge(number)
+    coordinator.check_not_overtaken()
 
 
 class _Runner:
