@@ -12,7 +12,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -91,14 +92,12 @@ def main(
         for name in PROVIDERS if provider is None else [provider]:
             for title, points, victim in _SETS:
                 tally = tallies.setdefault((name, title), Tally())
-                started = time.monotonic()
-                _run(name, points, victim, tally)
-                _say(console, f"round {number}, {name}, {title}", started, tally)
+                with _told(console, f"round {number}, {name}, {title}", tally):
+                    _run(name, points, victim, tally)
             for point in ON_DRIVER:
                 tally = tallies.setdefault((name, _TWO_DRIVERS), Tally())
-                started = time.monotonic()
-                _run_two_drivers(name, point, tally)
-                _say(console, f"round {number}, {name}, two drivers, {point.value}", started, tally)
+                with _told(console, f"round {number}, {name}, two drivers, {point.value}", tally):
+                    _run_two_drivers(name, point, tally)
     _show(console, tallies)
     sys.exit(1 if any(tally.wrong for tally in tallies.values()) else 0)
 
@@ -145,8 +144,11 @@ def _run_two_drivers(provider: str, point: FaultPoint, tally: Tally) -> None:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _say(console: Console, what: str, started: float, tally: Tally) -> None:
-    console.print(f"{what}: {time.monotonic() - started:.0f} s, wrong: {tally.wrong or 'nothing'}")
+@contextmanager
+def _told(console: Console, what: str, tally: Tally) -> Iterator[None]:
+    started, before = time.monotonic(), len(tally.wrong)
+    yield
+    console.print(f"{what}: {time.monotonic() - started:.0f} s, wrong: {tally.wrong[before:] or 'nothing'}")
 
 
 def _show(console: Console, tallies: Mapping[tuple[str, str], Tally]) -> None:
