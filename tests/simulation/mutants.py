@@ -28,6 +28,7 @@ _MODEL_TESTS = (
     "tests/state_backends/test_key_value.py",
     "tests/engine/test_stage.py",
     "tests/engine/test_waves.py",
+    "tests/engine/test_older_driver.py",
 )
 
 
@@ -256,6 +257,18 @@ MUTANTS = (
         _RECOVERY,
         "    if stored.txid < copied.txid:",
         "    if False:",
+    ),
+    Mutant(
+        "a driver that has no wave to run does not look whether a newer one has come",
+        _WAVES,
+        "        with suppress(StateUnavailable):\n            self._spout.check_claim(self._fence)",
+        "        pass",
+    ),
+    Mutant(
+        "a driver that misses a batch does not look whether a newer one committed it",
+        _WAVES,
+        "            self._check_claim(self._fence)  # nothing is lost",
+        "            pass  # nothing is lost",
     ),
     Mutant(
         "the copy is written before the decision",
