@@ -18,7 +18,6 @@ from anchorbolt.engine.spark.session import build_session, engine_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.submission import Submission, prepare_submission
 from anchorbolt.engine.waves import WaveCoordinator
-from anchorbolt.errors import AnchorboltError
 from anchorbolt.files import open_folder
 from anchorbolt.topology.graph import Topology
 
@@ -109,11 +108,6 @@ class SparkRunHandle(RunHandle):
     def _watch(self) -> None:
         """Wait for the query's end, whatever its reason, and let go of everything."""
         failure = self._waves.wait()
-        if failure is None and not self._stop_requested.is_set():
-            try:
-                self._coordinator.check_not_overtaken()
-            except AnchorboltError as error:
-                failure = error
         self._end(failure, self._let_go_of_workers, self._coordinator.close)
 
     def _let_go_of_workers(self) -> None:

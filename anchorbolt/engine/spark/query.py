@@ -15,7 +15,7 @@ from anchorbolt.engine.handle import WaveListener
 from anchorbolt.engine.spark.source_files import SourceFiles
 from anchorbolt.engine.submission import Submission
 from anchorbolt.engine.waves import Batch, WaveCoordinator
-from anchorbolt.errors import WaveFailed
+from anchorbolt.errors import AnchorboltError, WaveFailed
 from anchorbolt.files import Folder
 
 __all__ = ["WaveQuery"]
@@ -92,7 +92,7 @@ class WaveQuery:
     def wait(self) -> BaseException | None:
         """Wait for the query's end; return what ended it, None after `stop` or when the source was empty."""
         assert self.query is not None
-        failure: BaseException | None = None
+        failure: AnchorboltError | None = None
         try:
             self.query.awaitTermination()
         except Exception as error:  # StreamingQueryException, or py4j's own when the JVM is gone
@@ -102,7 +102,15 @@ class WaveQuery:
             failure.__cause__ = error
         if self._wave_failure is not None:
             return self._wave_failure
-        return None if self._stop_requested.is_set() else failure
+        if self._stop_requested.is_set():
+            return None
+        try:
+            # Spark refuses an older driver's next batch in words that do not say that it is the older one.
+            self._coordinator.check_not_overtaken()
+        except AnchorboltError as overtaken:
+            overtaken.__cause__ = failure
+            return overtaken
+        return failure
 
     def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Called by Spark for each micro-batch; an exception ends the query."""
