@@ -25,6 +25,6 @@ def test_one_that_slept_before_its_decision_is_fenced_and_has_no_effect(
     assert wrong_once_it_wakes(tmp_path, "redis", config, FaultPoint.ROUND_ENDED) == []
 
 
-def test_one_that_slept_after_its_decision_is_fenced_and_has_no_effect(tmp_path: Path) -> None:
+def test_one_that_slept_after_its_wave_is_fenced_where_spark_refuses_its_next_batch(tmp_path: Path) -> None:
     config = {"directory": str(tmp_path / "run" / "state")}
-    assert wrong_once_it_wakes(tmp_path, "sqlite", config, FaultPoint.NAMESPACE_COMMITTED) == []
+    assert wrong_once_it_wakes(tmp_path, "sqlite", config, FaultPoint.WAVE_ENDED) == []
