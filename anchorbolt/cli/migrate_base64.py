@@ -57,9 +57,13 @@ def base64_to_binary(
     redis: ReadOptions,
     namespace: Namespaces,
     wrapper: Annotated[
-        Wrapper,
-        typer.Option(help="storm-1.2: make what Storm 1.2 reads. keep: take off the Base64 and no more."),
-    ] = Wrapper.STORM_1_2,
+        Wrapper | None,
+        typer.Option(
+            show_default=Wrapper.STORM_1_2.value,
+            help="storm-1.2: make what Storm 1.2 reads. keep: take off the Base64 and no more. With --verify: what has "
+            "to be there; by default either.",
+        ),
+    ] = None,
     content: Annotated[
         Content | None,
         typer.Option(
@@ -87,10 +91,11 @@ def base64_to_binary(
                 hashes,
                 names,
                 include_checkpoint_spout=include_checkpoint_spout,
+                wrapper=wrapper,
                 content=content,
                 progress=progress,
             )
-        how = tool.MigrationOptions(wrapper=wrapper, content=content, dry_run=dry_run)
+        how = tool.MigrationOptions(wrapper=wrapper or Wrapper.STORM_1_2, content=content, dry_run=dry_run)
         return tool.migrate(
             hashes, names, how, include_checkpoint_spout=include_checkpoint_spout, progress=progress
         )

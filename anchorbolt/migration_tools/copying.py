@@ -220,6 +220,11 @@ def _check_single(
         raise MigrationRefused(
             f"nothing is committed in {namespace} in {source.describe()}: nothing to copy."
         )
+    if not head.winner:  # each wave of ours has one
+        raise MigrationRefused(
+            f"{namespace} in {source.describe()} was not written by Anchorbolt: by its transaction ids it is Storm's. "
+            "anchorbolt state scan --codec storm-kryo shows what it holds; it cannot be taken over."
+        )
     if head.codec == CUSTOM_HEADER:
         raise MigrationRefused(
             f"{namespace} stands beside a custom state and holds no entries: nothing to copy."

@@ -23,6 +23,10 @@ from anchorbolt.serialization.storm_wrapper import Generation
 __all__ = ["Hashes", "StormEntry", "StormOptions", "StormPart", "StormState"]
 
 _LOOKED_AT = 500
+_IN_DOUBT = (
+    "an object is of a class with a registered id, and others here show that there are more than Storm's own. Name "
+    "the classes that Storm's configuration registers: keyClass, valueClass, topology.state.kryo.register"
+)
 
 
 class Hashes(Protocol):
@@ -109,7 +113,8 @@ class StormState:
                 "<component>-<task id>; redis-cli --scan --pattern '*$txid' lists them.",
                 namespace=name,
             )
-        self.form = _form(self._sample(), name, options.generation) if self.count else None
+        sample = self._sample() if self.count else []
+        self.form = _form(sample, name, options.generation) if self.count else None
         if self.form is not None:
             generation, rest = (
                 self.form.generation,
@@ -117,6 +122,13 @@ class StormState:
             )
             self._keys = StormDecoder(generation, registered=options.key_classes, **rest)  # type: ignore[arg-type]
             self._values = StormDecoder(generation, registered=options.value_classes, **rest)  # type: ignore[arg-type]
+            # Storm 2 gives java.util.Optional an id, which a class that was registered may have in its place.
+            storm_2 = generation in (Generation.STORM_2_0, Generation.STORM_2_6)
+            unnamed = {True: not options.key_classes, False: not options.value_classes}
+            self._in_doubt = {
+                is_key: storm_2 and none and any(self._misfits(entry[not is_key], is_key) for entry in sample)
+                for is_key, none in unnamed.items()
+            }
 
     def pages(self) -> Iterator[list[StormEntry]]:
         """Yield all entries in pages, the committed ones first."""
@@ -129,15 +141,37 @@ class StormState:
                 ]
 
     def _part(self, data: bytes, is_key: bool) -> StormPart:
-        assert self.form is not None, "there are entries"
-        decoded = base64_text.decode(data) if self.form.base64 else data
+        decoded = self._without_base64(data)
         if decoded is None:
             return StormPart(data, None, "not the Base64 text that the other entries are")
+        if self._in_doubt[is_key] and self._holds_registered(decoded, is_key):
+            return StormPart(data, None, _IN_DOUBT)
         try:
-            value = self._keys.decode_key(decoded) if is_key else self._values.decode_value(decoded)
+            value = self._decoded(decoded, is_key)
         except SerializationError as error:
             return StormPart(data, None, error.message)
         return StormPart(data, value)
+
+    def _misfits(self, data: bytes, is_key: bool) -> bool:
+        """Whether bytes cannot be read by the ids that Storm gives out if no class is registered."""
+        decoded = self._without_base64(data)
+        if decoded is None or not self._holds_registered(decoded, is_key):
+            return False
+        try:
+            self._decoded(decoded, is_key)
+        except SerializationError:
+            return True
+        return False
+
+    def _without_base64(self, data: bytes) -> bytes | None:
+        assert self.form is not None, "there are entries"
+        return base64_text.decode(data) if self.form.base64 else data
+
+    def _holds_registered(self, decoded: bytes, is_key: bool) -> bool:
+        return (self._keys if is_key else self._values).holds_registered(decoded, is_key=is_key)
+
+    def _decoded(self, decoded: bytes, is_key: bool) -> JavaValue:
+        return self._keys.decode_key(decoded) if is_key else self._values.decode_value(decoded)
 
     def _sample(self) -> list[tuple[bytes, bytes]]:
         pages = chain.from_iterable(

@@ -92,6 +92,26 @@ def test_it_is_found_out_which_storm_wrote_and_the_txids_are_told(redis_database
         assert "$txid: commit '" in result.stderr
 
 
+def test_nothing_is_guessed_where_registered_classes_are_not_named(redis_database: RedisServer) -> None:
+    for dump in COPIES:
+        named = [name for name in dump.expected if name.startswith("registered")]
+        with redis_database.client() as client:
+            client.flushall()
+            load(client, dump)
+        for name in named:
+            expected = dump.expected[name]
+            result = scan(settings_of(redis_database), name, "--json", "--storm", dump.generation.value)
+            assert result.exit_code == 0, result.output
+            stated = {json.dumps(pair[0]): pair[1] for pair in expected["entries"]}
+            rows = [json.loads(line) for line in result.stdout.splitlines()]
+            assert len(rows) == len(stated)
+            problems = [row["value_problem"] for row in rows if "value_problem" in row]
+            assert all("Name the" in problem for problem in problems), (dump.name, name, problems)
+            for row in rows:
+                if "key_problem" not in row and "value_problem" not in row:
+                    assert row["value"] == stated[json.dumps(row["key"])], (dump.name, name)
+
+
 def test_what_cannot_be_read_is_named_and_shown_as_bytes(redis_database: RedisServer) -> None:
     dump = next(each for each in COPIES if each.generation.value == "2.0" and "wordcount" not in each.name)
     [name] = [

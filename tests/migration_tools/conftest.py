@@ -50,8 +50,8 @@ class Store:
             progress=progress,
         )
 
-    def verify(self, *namespaces: str) -> tool.Report:
-        return tool.verify(self.hashes, [name.encode() for name in namespaces])
+    def verify(self, *namespaces: str, **options: Any) -> tool.Report:
+        return tool.verify(self.hashes, [name.encode() for name in namespaces], **options)
 
     def undo(self, *namespaces: str, **options: Any) -> tool.Report:
         return tool.undo(self.hashes, [name.encode() for name in namespaces], **options)

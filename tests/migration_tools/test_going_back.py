@@ -131,11 +131,36 @@ def test_what_storms_own_tool_of_1_2_leaves_is_told_by_each_look_at_it(store: St
     for report in (store.migrate("words-1"), store.verify("words-1"), store.discard("words-1", dry_run=True)):
         assert report.error is None
         assert "no later Storm reads" in report.namespaces[0].hashes[0].note
+    assert "--wrapper keep" in refusal(store.verify("words-1", wrapper=Wrapper.STORM_1_2))
+    assert store.verify("words-1", wrapper=Wrapper.KEEP).error is None
     assert store.migrate("words-1", wrapper=Wrapper.KEEP).namespaces[0].hashes[0].note == ""
     assert store.undo("words-1").error is None
     assert store.migrate("words-1").error is None
     assert store.get("words-1") == NEW
     assert store.verify("words-1").namespaces[0].hashes[0].note == ""
+    assert "--wrapper storm-1.2" in refusal(store.verify("words-1", wrapper=Wrapper.KEEP))
+
+
+def test_discarding_the_only_copy_that_a_storm_reads_is_told(store: Store) -> None:
+    store.put("words-1", OLD)
+    assert store.migrate("words-1", wrapper=Wrapper.KEEP).error is None
+    assert "no later Storm reads" in store.discard("words-1").namespaces[0].hashes[0].note
+
+
+def test_a_checkpoint_spout_that_was_forgotten_is_named_by_each_later_step(store: Store) -> None:
+    store.put("words-1", OLD)
+    store.put("$checkpointspout-1", storm_1_1(words(1)))
+    assert store.migrate("words-1").error is None
+    for spouts in (False, True):
+        for report in (
+            store.verify("words-1", include_checkpoint_spout=spouts),
+            store.discard("words-1", include_checkpoint_spout=spouts, dry_run=True),
+        ):
+            [warning] = report.warnings
+            assert "$checkpointspout-1" in warning
+    assert store.migrate(include_checkpoint_spout=True).error is None
+    assert store.verify("words-1", include_checkpoint_spout=True).warnings == ()
+    assert store.verify("words-1").warnings != ()
 
 
 def test_discard_removes_the_backups_alone(migrated: Store) -> None:

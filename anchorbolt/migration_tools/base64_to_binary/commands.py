@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
-from anchorbolt.migration_tools.base64_to_binary.conversion import MigrationOptions
+from anchorbolt.migration_tools.base64_to_binary.conversion import MigrationOptions, Wrapper
 from anchorbolt.migration_tools.base64_to_binary.going_back import GoingBack
 from anchorbolt.migration_tools.base64_to_binary.names import (
     OURS,
@@ -29,6 +29,14 @@ from anchorbolt.state_backends.redis_hashes import RedisHashes, shown
 
 __all__ = ["discard_backup", "migrate", "undo", "verify"]
 
+_NOT_MIGRATED = (
+    "not asked for: unless it was migrated before, a topology forgets which transaction was open. Migrate it, too, "
+    "with --include-checkpoint-spout"
+)
+_NOT_COMPARED = (
+    "not looked at: it was not asked for (--include-checkpoint-spout), or it has no backup, because it was not "
+    "migrated or that was discarded. Not migrated, it makes a topology forget which transaction was open"
+)
 _INTERRUPTED = "the command was interrupted"
 
 _Outcome = tuple[tuple[HashResult, ...], AnchorboltError | None]
@@ -61,7 +69,7 @@ def migrate(
     """
     options = options or MigrationOptions()
     reported = progress or Silent()
-    found = [key for key in hashes.matching(OURS) if suffix_of(key) or checkpoint_spouts_among([key])]
+    found = _ours(hashes)
     spouts = checkpoint_spouts_among(found)
     wanted = _wanted(namespaces, spouts if include_checkpoint_spout else [])
     if not options.dry_run:
@@ -70,15 +78,7 @@ def migrate(
     def one(namespace: bytes) -> _Outcome:
         return migrate_namespace(hashes, namespace, options, reported), None
 
-    left_out = [shown(spout) for spout in spouts if spout not in wanted]
-    warnings: tuple[str, ...] = ()
-    if left_out:
-        warnings = (
-            f"{', '.join(left_out)} {'is a namespace' if len(left_out) == 1 else 'are namespaces'} of a checkpoint "
-            "spout, and not asked for: unless it was migrated before, a topology forgets which transaction was open. "
-            "Migrate it, too, with --include-checkpoint-spout",
-        )
-    return _each(wanted, one, Report((), warnings, options.dry_run))
+    return _each(wanted, one, Report((), _left_out(found, wanted, _NOT_MIGRATED), options.dry_run))
 
 
 def verify(
@@ -86,18 +86,22 @@ def verify(
     namespaces: Sequence[bytes],
     *,
     include_checkpoint_spout: bool = False,
+    wrapper: Wrapper | None = None,
     content: Content | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Compare `<ns>_old` with `<ns>`, entry by entry. A namespace with a difference has an error. Changes nothing.
 
-    For the arguments and errors see `migrate`; `content` is what the backups hold, None to find out.
+    For the arguments and errors see `migrate`; `content` is what the backups hold, None to find out; `wrapper` is what
+    the values have to be wrapped in, None for either.
     """
 
     def one(namespace: bytes) -> _Outcome:
-        return GoingBack(hashes, namespace, progress or Silent(), content=content).verify()
+        return GoingBack(hashes, namespace, progress or Silent(), content=content).verify(wrapper)
 
-    return _each(_migrated(hashes, namespaces, include_checkpoint_spout), one, Report(()))
+    found = _ours(hashes)
+    wanted = _migrated(found, namespaces, include_checkpoint_spout)
+    return _each(wanted, one, Report((), _left_out(found, wanted, _NOT_COMPARED)))
 
 
 def undo(
@@ -128,9 +132,10 @@ def undo(
         going_back = GoingBack(hashes, namespace, progress or Silent(), dry_run=dry_run)
         return going_back.undo(keep_changed=keep_changed), None
 
-    wanted = _migrated(hashes, namespaces, include_checkpoint_spout)
+    found = _ours(hashes)
+    wanted = _migrated(found, namespaces, include_checkpoint_spout)
     if not dry_run:
-        _remove_leftovers(hashes, wanted, hashes.matching(OURS))
+        _remove_leftovers(hashes, wanted, found)
     return _each(wanted, one, Report((), dry_run=dry_run))
 
 
@@ -147,8 +152,18 @@ def discard_backup(
     def one(namespace: bytes) -> _Outcome:
         return GoingBack(hashes, namespace, progress or Silent(), dry_run=dry_run).discard(), None
 
-    wanted = _migrated(hashes, namespaces, include_checkpoint_spout)
-    return _each(wanted, one, Report((), dry_run=dry_run))
+    found = _ours(hashes)
+    wanted = _migrated(found, namespaces, include_checkpoint_spout)
+    return _each(wanted, one, Report((), _left_out(found, wanted, _NOT_COMPARED), dry_run))
+
+
+def _ours(hashes: RedisHashes) -> list[bytes]:
+    """Return the keys of checkpoint spouts, their backups, and what migrations left behind."""
+    return [
+        key
+        for key in hashes.matching(OURS)
+        if suffix_of(key) or checkpoint_spouts_among([key.removesuffix(b"_old")])
+    ]
 
 
 def _wanted(namespaces: Sequence[bytes], spouts: Sequence[bytes]) -> list[bytes]:
@@ -160,11 +175,19 @@ def _wanted(namespaces: Sequence[bytes], spouts: Sequence[bytes]) -> list[bytes]
 
 
 def _migrated(
-    hashes: RedisHashes, namespaces: Sequence[bytes], include_checkpoint_spout: bool
+    found: Sequence[bytes], namespaces: Sequence[bytes], include_checkpoint_spout: bool
 ) -> list[bytes]:
-    backups = hashes.matching(OURS) if include_checkpoint_spout else ()
-    of = {key.removesuffix(b"_old") for key in backups if key.endswith(b"_old")}
-    return _wanted(namespaces, checkpoint_spouts_among(sorted(of)))
+    of = {key.removesuffix(b"_old") for key in found if key.endswith(b"_old")}
+    return _wanted(namespaces, checkpoint_spouts_among(sorted(of)) if include_checkpoint_spout else [])
+
+
+def _left_out(found: Sequence[bytes], wanted: Sequence[bytes], advice: str) -> tuple[str, ...]:
+    """Return a warning that names the namespaces of checkpoint spouts that are left out; none where none is."""
+    left_out = [shown(spout) for spout in checkpoint_spouts_among(list(found)) if spout not in wanted]
+    if not left_out:
+        return ()
+    are = "is a namespace" if len(left_out) == 1 else "are namespaces"
+    return (f"{', '.join(left_out)} {are} of a checkpoint spout, and {advice}",)
 
 
 def _remove_leftovers(hashes: RedisHashes, namespaces: Sequence[bytes], found: Iterable[bytes]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateError
 from anchorbolt.migration_tools.base64_to_binary.comparison import Comparison, compare, equal
+from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
 from anchorbolt.migration_tools.base64_to_binary.names import (
     DROPPED,
     UNDONE_SUFFIX,
@@ -70,8 +71,11 @@ class GoingBack:
         self._dry_run = dry_run
         self._done: list[str] = []  # in a cluster, where each hash has a transaction of its own
 
-    def verify(self) -> tuple[tuple[HashResult, ...], StateError | None]:
+    def verify(self, wrapper: Wrapper | None = None) -> tuple[tuple[HashResult, ...], StateError | None]:
         """Compare each hash with what its backup converts to. The error says what differs first.
+
+        Args:
+            wrapper: What its values have to be wrapped in; None for either.
 
         Raises:
             StateError: There is no backup.
@@ -81,11 +85,17 @@ class GoingBack:
         results, error = [], None
         for pair in pairs:
             action = Action.SAME
-            if not pair.exists or (pair.found is not None and not pair.found.same):
+            other_wrapper = pair.found is not None and wrapper not in (None, pair.found.wrapper)
+            if not pair.exists or (pair.found is not None and not pair.found.same) or other_wrapper:
                 action = Action.DIFFERENT
             elif pair.found is None:
                 action = Action.NOT_CONVERTED
-            if action is not Action.SAME:
+            if other_wrapper and pair.found is not None and pair.found.same:
+                error = error or self._refusal(
+                    f"{shown(pair.key)} is what --wrapper {pair.found.wrapper.value} makes of its backup: undo it, and "
+                    "migrate again"
+                )
+            elif action is not Action.SAME:
                 error = error or self._refusal(
                     f"{self._difference(pair)}. If a topology has run since, it is its work"
                 )
@@ -276,7 +286,7 @@ class GoingBack:
 
     def _result(self, pair: _Pair, action: Action, kept_as: bytes | None) -> HashResult:
         content = pair.found.content if pair.found else None
-        tells = action in (Action.SAME, Action.WOULD_DISCARD_BACKUP)
+        tells = action in (Action.SAME, Action.WOULD_DISCARD_BACKUP, Action.BACKUP_DISCARDED)
         return HashResult(
             shown(pair.key),
             action,

@@ -81,6 +81,14 @@ class StormDecoder:
             )
         return Tombstone() if wrapped.payload is None else self._decoded(wrapped.payload)
 
+    def holds_registered(self, data: bytes, *, is_key: bool) -> bool:
+        """Return whether a key or a value holds an object of a class that is there by a registered id, not its name."""
+        payload: bytes | None = data
+        if not is_key and self._generation is not Generation.STORM_1_0:
+            wrapped = unwrap(data, self._generation)
+            payload = None if wrapped is None else wrapped.payload
+        return payload is not None and _read(payload, self._layouts[0]).own_ids_used
+
     def _decoded(self, payload: bytes) -> JavaValue:
         first = _read(payload, self._layouts[0])
         if len(self._layouts) > 1 and first.own_ids_used:
