@@ -187,6 +187,8 @@ def _run(
     except Exception as error:
         if not isinstance(error, AnchorboltError):
             traceback.print_exception(error)
+        if as_json:
+            typer.echo(json.dumps({"done": False, "error": str(error)}, indent=2))
         _complain(str(error))
         raise typer.Exit(exit_codes.exit_code(error, running=False)) from None
     _show(report, as_json=as_json)
@@ -221,5 +223,10 @@ def _warn(text: str) -> None:
 
 
 def _complain(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
+    """Write a line to standard error; what a name holds does not control the terminal."""
+    lines = (
+        "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
+        for line in text.split("\n")
+    )
+    sys.stderr.write("\n".join(lines) + "\n")
     sys.stderr.flush()

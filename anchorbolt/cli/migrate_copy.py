@@ -101,7 +101,7 @@ def copy(
         say(json.dumps(report.to_content(), indent=2) if as_json else "\n".join(_lines(report)))
         return DONE
 
-    raise ended(copy_it)
+    raise ended(copy_it, as_json=as_json)
 
 
 def _lines(report: CopyReport) -> list[str]:

@@ -184,7 +184,12 @@ def _password(password: str | None, env: str | None, file: Path | None) -> Secre
         return password_in_file("--password-file", str(file))
     if password == "-":
         is_terminal = sys.stdin.isatty()
-        password = getpass.getpass("Redis password: ") if is_terminal else sys.stdin.readline().rstrip("\r\n")
+        try:
+            password = (
+                getpass.getpass("Redis password: ") if is_terminal else sys.stdin.readline().rstrip("\r\n")
+            )
+        except EOFError:
+            raise ConfigError("no password was given", key="--password") from None
     return Secret(password) if password else None
 
 

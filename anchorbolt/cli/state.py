@@ -91,10 +91,14 @@ def namespaces(
         for each in found:
             say(json.dumps(vars(each)) if as_json else summary_line(each, width))
         if not found and not as_json:
-            sys.stderr.write(f"no namespace in {store.provider.describe()} begins with {chosen!r}\n")
+            such = f" that begins with {chosen!r}" if chosen else ""
+            sys.stderr.write(
+                f"there is no namespace of Anchorbolt's{such} in {store.provider.describe()}. Storm's own are read by "
+                "state scan --codec storm-kryo\n"
+            )
         return STATE_REFUSED if any(each.problem for each in found) else DONE
 
-    raise ended(list_them)
+    raise ended(list_them, as_json=as_json)
 
 
 @app.command()
@@ -131,7 +135,7 @@ def get(
             say(json.dumps(entry_content(entry)) if as_json else entry_line(entry))
         return JOB_FAILED if got.absent else DONE
 
-    raise ended(get_them)
+    raise ended(get_them, as_json=as_json)
 
 
 @app.command()
@@ -216,6 +220,11 @@ def scan(
                 in_topology=in_topology,
                 storm=None if storm is None else storm.value,
             )
+        if any((registered, key_class, value_class, enums, storm)) or in_topology is not None:
+            raise ConfigError(
+                "--registered, --key-class, --value-class, --enum, --in-topology and --storm are for --codec "
+                "storm-kryo. Add that, or leave them out."
+            )
         notes, pages = scan_entries(store.provider, namespace, store.codecs, attempt=attempt)
         _tell(notes)
         with shown_progress(wanted=not sys.stdout.isatty()) as progress:
@@ -228,7 +237,7 @@ def scan(
             pages.close()
         return DONE
 
-    raise ended(scan_it)
+    raise ended(scan_it, as_json=as_json)
 
 
 @app.command()
@@ -267,7 +276,7 @@ def explain(
             say("\n".join(standing_lines(standing, place)))
         return DONE
 
-    raise ended(explain_it)
+    raise ended(explain_it, as_json=as_json)
 
 
 def _tell(notes: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -62,8 +63,13 @@ def open_store(conf_file: Path | None, overrides: Sequence[str]) -> Store:
     return Store(provider, settings, codecs)
 
 
-def ended(command: Callable[[], int]) -> typer.Exit:
-    """Run a command, show its error as a message on standard error, and return how the process has to end."""
+def ended(command: Callable[[], int], *, as_json: bool) -> typer.Exit:
+    """Run a command, show its error as a message on standard error, and return how the process has to end.
+
+    Args:
+        command: Returns the exit code.
+        as_json: Whether to show the error on standard output, too, as an object `{"error": …}`.
+    """
     set_up_logging(verbose=False)
     try:
         code = command()
@@ -76,6 +82,8 @@ def ended(command: Callable[[], int]) -> typer.Exit:
         sys.stderr.write("interrupted\n")
         code = LEFT_AT_ONCE
     except AnchorboltError as error:
+        if as_json:
+            say(json.dumps({"error": error.message}))
         sys.stdout.flush()
         sys.stderr.write(f"{error.message}\n")
         code = exit_code(error, running=False)

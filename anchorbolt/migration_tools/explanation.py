@@ -218,7 +218,7 @@ def _next_starts(
         steps.append("there is no decision record: the next start begins a new one")
     else:
         batch = f", batch {record.batch_id + 1} of its query" if record.query_id else ""
-        steps.append(f"then it goes on with txid {record.txid + 1}{batch}")
+        steps.append(f"{'then it' if steps else 'it'} goes on with txid {record.txid + 1}{batch}")
     return steps
 
 

@@ -10,17 +10,24 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
 from redis.backoff import ExponentialBackoff
-from redis.exceptions import ClusterError, DataError, NoScriptError, RedisClusterException, TryAgainError
+from redis.exceptions import (
+    ClusterError,
+    DataError,
+    NoPermissionError,
+    NoScriptError,
+    RedisClusterException,
+    TryAgainError,
+)
 from redis.retry import Retry
 
 from anchorbolt.state_backends.redis_addresses import RedisAddress
 from anchorbolt.state_backends.redis_answers import bounded_call
-from anchorbolt.state_backends.redis_errors import REDIS_ERRORS, Advice, is_final, translated
+from anchorbolt.state_backends.redis_errors import REDIS_ERRORS, Advice, is_final, refuse_eviction, translated
 from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files
 
 if TYPE_CHECKING:
@@ -86,6 +93,12 @@ class RedisClient(SharedClient[RedisAddress]):
                 return list(pipeline.execute())
 
         return self._retried(namespace, run)
+
+    def refuse_eviction(self) -> None:
+        """Raise `ConfigError` if a server may drop any key when it is full; one that may not be asked passes."""
+        for master in self._retried(None, self.address.masters):
+            with self._translating(None), suppress(NoPermissionError):
+                refuse_eviction(self.address, master.execute_command("INFO", "memory"))
 
     def keys(self, pattern: str) -> Iterator[bytes]:
         """Yield the keys that match, of all servers that hold some; one may come twice."""

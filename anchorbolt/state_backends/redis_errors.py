@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import redis
 from redis.exceptions import (
@@ -28,7 +30,7 @@ from anchorbolt.settings import PROVIDER_CONFIG
 from anchorbolt.state_backends.base import START_OVER
 from anchorbolt.state_backends.redis_addresses import RedisAddress, RedisCluster, RedisServer
 
-__all__ = ["REDIS_ERRORS", "Advice", "is_final", "translated"]
+__all__ = ["REDIS_ERRORS", "Advice", "is_final", "refuse_eviction", "translated"]
 
 REDIS_ERRORS = (RedisError, RedisClusterException, OSError)
 """All that redis-py raises because of a server, the network or the cluster."""
@@ -130,6 +132,17 @@ def translated(
     return StateError(f"{address} refused ({text}): Redis 5 or newer is needed", namespace=namespace)
 
 
+def refuse_eviction(address: RedisAddress, memory: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` if a server may drop any key when it is full, by what its `INFO memory` says."""
+    if memory.get("maxmemory") and str(memory.get("maxmemory_policy", "")).startswith("allkeys"):
+        raise ConfigError(
+            f"{address} drops keys when its memory is full (maxmemory-policy {memory['maxmemory_policy']}), so state "
+            "would be lost. Set it to noeviction: redis-cli CONFIG SET maxmemory-policy noeviction, and the same in "
+            "redis.conf.",
+            key=PROVIDER_CONFIG,
+        )
+
+
 def _of_cluster(error: Exception, text: str) -> str:
     """Return why a cluster cannot serve; empty where it is for the same reasons as a single server."""
     if isinstance(error, ClusterDownError | SlotNotCoveredError) or "CLUSTERDOWN" in text:
@@ -160,20 +173,26 @@ def _of_server(address: RedisAddress, error: Exception, text: str) -> str:
         return f"is a read-only replica ({text}): name the master instead"
     if isinstance(error, OutOfMemoryError) or said("OOM "):
         return f"has reached its maxmemory ({text}): raise it, or make room"
+    if said("NOREPLICAS"):
+        return f"has fewer replicas than its min-replicas-to-write ({text}): start them, or lower it"
     if said("MISCONF"):
         return f"cannot save to its disk ({text}): make room there, its log says more"
     if said("BUSY "):
         return f"is busy with somebody's script ({text}): wait for it, or end it by SCRIPT KILL"
     if isinstance(error, redis.TimeoutError):
         return (
-            f"did not answer within {address.timeout_ms} ms ({text}): check the network and its load, or raise the "
-            "timeout"
+            f"did not answer within {address.timeout_ms} ms ({text}): check the network and its load"
+            f"{', and whether TLS is on there' if address.tls else ''}, or raise the timeout"
         )
     if isinstance(error, InvalidResponse):
         return f"does not answer as Redis does ({text}): check host, port and whether TLS is on there"
     if isinstance(error, redis.ConnectionError | OSError):
         tls = said("SSL", "certificate")
-        hint = "check the certificates" if tls else "check that it runs, and host and port"
+        hint = (
+            "check the certificates"
+            if tls
+            else "check that it runs, host and port, and whether TLS is on there"
+        )
         return f"cannot be reached ({text}): {hint}"
     return ""
 

@@ -79,6 +79,10 @@ class RedisHashes:
         """Yield the keys that match a glob, of all servers that hold some; one may come twice."""
         return self._client.keys(pattern)
 
+    def refuse_eviction(self) -> None:
+        """Raise `ConfigError` if a server may drop any key when it is full; one that may not be asked passes."""
+        self._client.refuse_eviction()
+
     def remove(self, keys: Sequence[bytes]) -> None:
         """Remove keys; those that are not there do not matter."""
         for key in keys:

@@ -30,7 +30,6 @@ import msgpack
 
 from anchorbolt.errors import ConfigError, StateCorrupted
 from anchorbolt.faults import FaultPoint, reach
-from anchorbolt.settings import PROVIDER_CONFIG
 from anchorbolt.state_backends import redis_scripts as scripts
 from anchorbolt.state_backends import transitions
 from anchorbolt.state_backends.base import (
@@ -44,6 +43,7 @@ from anchorbolt.state_backends.base import (
 )
 from anchorbolt.state_backends.redis_addresses import RedisAddress
 from anchorbolt.state_backends.redis_client import RedisClient
+from anchorbolt.state_backends.redis_errors import refuse_eviction
 from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
 
 __all__ = ["RedisStateStorage", "hash_pages", "namespaces_of", "open_storage"]
@@ -239,13 +239,7 @@ class RedisStateStorage(StateStorage):
                 memory = run("INFO", "memory")
         except ConfigError:  # a user without the right to ask; a wrong password shows at the next call
             return
-        if memory.get("maxmemory") and str(memory.get("maxmemory_policy", "")).startswith("allkeys"):
-            raise ConfigError(
-                f"{self._connected.address} drops keys when its memory is full (maxmemory-policy "
-                f"{memory['maxmemory_policy']}), so state would be lost. Set it to noeviction: "
-                "redis-cli CONFIG SET maxmemory-policy noeviction, and the same in redis.conf.",
-                key=PROVIDER_CONFIG,
-            )
+        refuse_eviction(self._connected.address, memory)
 
     @property
     def _connected(self) -> RedisClient:

@@ -117,6 +117,28 @@ def test_json_holds_what_was_done_and_what_was_not(redis_database: RedisServer, 
     assert "words-2: not done." in done.stderr
 
 
+def test_what_fails_as_a_whole_is_json_too(run: Run, tmp_path: Path) -> None:
+    for command in (["migrate", "base64-to-binary", "-n", "a-1"], ["migrate", "undo", "-n", "a-1"]):
+        ended = run("-m", "anchorbolt", *command, "-p", "1", "--json")
+        assert ended.returncode == 4
+        content = json.loads(ended.stdout)
+        assert content["done"] is False
+        assert "cannot be reached" in content["error"]
+    ended = run(
+        "-m", "anchorbolt", "state", "explain", "a", "--set", "topology.state.provider=memory", "--json"
+    )
+    assert ended.returncode == 2
+    assert "topology.state.provider is memory" in json.loads(ended.stdout)["error"]
+
+
+def test_a_name_does_not_control_the_terminal(redis_database: RedisServer, run: Run) -> None:
+    place = ["-p", str(redis_database.port)]
+    ended = run(*ANCHORBOLT, *place, "-n", "a\x1b[31m-1")
+    assert ended.returncode == 4
+    assert "\x1b" not in ended.stderr
+    assert r"a\x1b[31m-1" in ended.stderr
+
+
 def test_the_way_there_and_back(redis_database: RedisServer, run: Run) -> None:
     place = ["-h", redis_database.host, "-p", str(redis_database.port), "-n", "words-1"]
     with redis_database.client() as client:

@@ -16,6 +16,7 @@ from tests.cli.command import Command, run_arguments
 from tests.engine.jobs import word_count
 from tests.examples.conftest import WORD_COUNT
 from tests.migration_tools.state.conftest import TIMEOUT_S
+from tests.migration_tools.storm_data import storm_1_2, words
 from tests.support.redis_server import RedisServer
 
 
@@ -84,6 +85,24 @@ def test_what_is_refused_has_an_exit_code_and_a_reason(source: Path, tmp_path: P
     ):
         result = copy(*arguments)
         assert (result.exit_code, reason in result.stderr, result.stdout) == (code, True, ""), result.output
+
+
+def test_a_namespace_of_storms_is_not_taken_for_one_of_ours(
+    tmp_path: Path, redis_database: RedisServer
+) -> None:
+    with redis_database.client() as client:
+        client.hset("words-1", mapping=dict(storm_1_2(words(9))))
+        client.hset("words-1$txid", mapping={"commit": "5", "prepare": "5"})
+    target = conf_file(tmp_path / "to.json", str(tmp_path / "to"))
+    redis = [
+        "topology.state.provider=redis",
+        f"topology.state.provider.config.jedisPoolConfig.port={redis_database.port}",
+    ]
+    source = [part for each in redis for part in ("--from-set", each)]
+    for more in ((), ("--dry-run",)):
+        result = copy(*source, "--to", str(target), "--namespace", "words-1", *more)
+        assert (result.exit_code, "it is Storm's" in result.stderr) == (4, True), result.output
+    assert not list((tmp_path / "to").glob("*"))
 
 
 @pytest.mark.slow

@@ -122,13 +122,19 @@ def test_a_server_that_is_away_gives_exit_code_4(tmp_path: Path) -> None:
     assert (result.exit_code, "localhost:1" in result.stderr) == (4, True)
 
 
+def test_options_for_storms_bytes_are_not_passed_over(provider: SqliteStateProvider, tmp_path: Path) -> None:
+    result = state(tmp_path, "scan", f"{NAME}:count-0", "--storm", "1.2")
+    assert result.exit_code == 2
+    assert "--codec storm-kryo" in result.stderr
+
+
 def test_a_topology_is_explained(provider: SqliteStateProvider, tmp_path: Path) -> None:
     result = state(tmp_path, "explain", NAME)
     assert result.exit_code == 0
     assert "decision record: txid 1, COMMITTED" in result.stdout
     assert f"{NAME}:count-0: committed txid 1 from attempt" in result.stdout
     assert "3 keys, 9 bytes; keys msgpack/1, values msgpack/1" in result.stdout
-    assert "next start: then it goes on with txid 2" in result.stdout
+    assert "next start: it goes on with txid 2" in result.stdout
     assert "has ended and let go of the fence" in result.stdout
     content = json.loads(state(tmp_path, "explain", NAME, "--json", "--quick").stdout)
     assert (content["action"], content["refusals"], content["blocking"]) == ("resumed", [], [])

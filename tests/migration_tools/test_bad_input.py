@@ -166,6 +166,27 @@ def test_without_room_nothing_is_changed_and_the_temporary_hash_is_removed(start
     close(store)
 
 
+def test_a_server_that_would_evict_the_state_is_refused_before_anything_is_copied(
+    start_redis: StartRedis,
+) -> None:
+    store = server_store(start_redis(maxmemory="100mb", maxmemory_policy="allkeys-random"))
+    store.put("words-1", OLD)
+    for dry_run in (True, False):
+        with pytest.raises(ConfigError, match=r"drops keys when its memory is full.*noeviction"):
+            store.migrate("words-1", dry_run=dry_run)
+    assert store.everything() == {"words-1": OLD}
+    close(store)
+
+
+def test_a_server_that_wants_replicas_says_so(start_redis: StartRedis) -> None:
+    store = server_store(start_redis())
+    store.put("words-1", OLD)
+    store.router.config_set("min-replicas-to-write", 2)
+    assert "min-replicas-to-write" in refusal(store.migrate("words-1"))
+    assert store.everything() == {"words-1": OLD}
+    close(store)
+
+
 @pytest.mark.parametrize("page", [1, 3])
 def test_a_redis_that_goes_in_the_middle_leaves_nothing_half_done(start_redis: StartRedis, page: int) -> None:
     server = start_redis(**DURABLE)

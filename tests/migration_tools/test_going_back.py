@@ -163,6 +163,13 @@ def test_a_checkpoint_spout_that_was_forgotten_is_named_by_each_later_step(store
     assert store.verify("words-1").warnings != ()
 
 
+def test_a_field_that_is_added_while_it_is_verified_is_noticed(migrated: Store) -> None:
+    def add() -> None:
+        migrated.put("words-1", {b"new": b"1"})
+
+    assert "1 added of 2,500" in refusal(migrated.verify("words-1", progress=Listening(on_page=add)))
+
+
 def test_discard_removes_the_backups_alone(migrated: Store) -> None:
     assert "words-1_old" in migrated.everything()
     assert set(actions(migrated.discard("words-1", dry_run=True)).values()) == {"backup would be discarded"}

@@ -72,6 +72,7 @@ def migrate(
     found = _ours(hashes)
     spouts = checkpoint_spouts_among(found)
     wanted = _wanted(namespaces, spouts if include_checkpoint_spout else [])
+    hashes.refuse_eviction()  # a copy of the state may be what fills it
     if not options.dry_run:
         _remove_leftovers(hashes, wanted, found)
 

@@ -86,7 +86,6 @@ def compare(
         reader = stack.enter_context(hashes.connection(backup))
         other = stack.enter_context(hashes.connection(key))
         found.entries = reader.length(backup)
-        length = other.length(key)
         progress.begin(f"comparing {shown(backup)} with {shown(key)}", found.entries)
         for page in stack.enter_context(closing(reader.pages(backup))):
             try:
@@ -105,6 +104,7 @@ def compare(
                 if not to_its_end:
                     return found
             progress.advance(len(page) // 2)
+        length = other.length(key)  # only now, so that what is added meanwhile counts
     found.content = next(iter(conversions.values())).content
     found.added = max(0, length - (found.entries - found.missing))
     return found

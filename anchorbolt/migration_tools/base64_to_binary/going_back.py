@@ -235,7 +235,7 @@ class GoingBack:
                         self._check_copy(by_key[key], watching, come_back)
                     commands += self._commands(by_key[key], come_back, suffix)
                 if not watching.transaction(commands):
-                    raise self._changed(keys[0])
+                    raise self._changed(*keys)
                 if not watches.together:
                     self._remove_backups(keys, watches)
                     self._done.append(f"{shown(keys[0])} was put back")
@@ -279,7 +279,7 @@ class GoingBack:
         backups = [backup_of(key) for key in keys]
         # In a cluster one by one. What the conversion was compared with is still there, or nothing is removed.
         if not watches.on(backups[0]).transaction([("UNLINK", backup) for backup in backups]):
-            raise self._changed(backups[0])
+            raise self._changed(*backups)
 
     def _aside(self, pair: _Pair) -> bytes:
         return self._hashes.sibling(pair.key, UNDONE_SUFFIX)
@@ -296,11 +296,11 @@ class GoingBack:
             note=pair.found.note if pair.found and tells else "",
         )
 
-    def _changed(self, key: bytes) -> StateError:
+    def _changed(self, *keys: bytes) -> StateError:
         before = f", after {' and '.join(self._done)}" if self._done else ""
         return self._refusal(
-            f"{shown(key)} was written to meanwhile, so it was left as it is{before}. Stop the topology whose state it "
-            "is, and run this again"
+            f"{' or '.join(map(shown, keys))} was written to meanwhile, so it was left as it is{before}. Stop the "
+            "topology whose state it is, and run this again"
         )
 
     def _refusal(self, message: str) -> StateError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 
@@ -76,8 +77,8 @@ def refuse_parts(namespace: bytes) -> None:
     for ending in (b"$prepare", b"$txid"):
         if namespace.endswith(ending):
             raise ConfigError(
-                f"{namespace!r} is a part of a namespace: name {namespace.removesuffix(ending)!r}, and all that "
-                "belongs to it is taken",
+                f"{os.fsdecode(namespace)!r} is a part of a namespace: name "
+                f"{os.fsdecode(namespace.removesuffix(ending))!r}, and all that belongs to it is taken",
                 key="--namespace",
             )
     if not namespace:

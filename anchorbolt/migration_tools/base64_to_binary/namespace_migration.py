@@ -110,7 +110,7 @@ class _Migration:
             watches.begin()
             outcomes = [self._stage(key, watches) for key in present]
             if watches.others_changed():
-                raise self._changed(self._namespace, "was written to during the migration")
+                raise self._changed(txid_of(self._namespace), "was written to during the migration")
             self._swap([each for each in outcomes if isinstance(each, _Staged)], watches)
         return tuple(each.result if isinstance(each, _Staged) else each for each in outcomes)
 
@@ -285,7 +285,7 @@ class _Migration:
                     self._swap_back(each)
                 # Copies of what is there no longer. After any other error they stay: the swap may have taken place.
                 self._hashes.remove(copied)
-                raise self._changed(keys[0], "was written to during the migration")
+                raise self._changed(b" or ".join(keys), "was written to during the migration")
             swapped += [ready[key] for key in keys]
 
     def _swap_back(self, staged: _Staged) -> None:
