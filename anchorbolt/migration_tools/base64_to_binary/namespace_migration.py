@@ -344,8 +344,9 @@ class _Migration:
         if verdict.content is not None:
             raise self._changed(key, "was written to during the migration")
         raise self._refusal(
-            f"what {shown(key)} holds cannot be told: {verdict.reason}. Nothing was changed. Say what it is by "
-            f"--format {Content.STORM_1_0.value}, {Content.STORM_1_1.value} or {Content.BINARY.value}; or mend it first"
+            f"what {shown(key)} holds cannot be told: {verdict.reason}. Nothing was changed. Mend it, and "
+            f"migrate again; or, if it is in order, say what it is by --format {Content.STORM_1_0.value}, "
+            f"{Content.STORM_1_1.value} or {Content.BINARY.value}"
         )
 
     def _look_at(self, key: bytes) -> Verdict:
