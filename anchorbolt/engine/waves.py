@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Protocol
@@ -247,14 +246,18 @@ class WaveCoordinator:
     def check_not_overtaken(self) -> None:
         """Make sure at a run's end that no newer driver has come: without a wave to run it went unnoticed.
 
-        A store that is away tells nothing, and is no failure any more.
+        A store that cannot be asked tells nothing, and is no failure any more.
 
         Raises:
             Fenced: A newer driver has claimed the topology.
             StateRegressed: The store does not know this driver's claim any more.
         """
-        with suppress(StateUnavailable):
+        try:
             self._spout.check_claim(self._fence)
+        except _NOT_OURS_ANY_MORE:
+            raise
+        except AnchorboltError as error:
+            _log.info("whether a newer driver has come is not known: %s", error)
 
     def close(self) -> None:
         """Let go of the fence, as far as the store can be reached, and close all namespaces."""
