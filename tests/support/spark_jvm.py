@@ -34,7 +34,9 @@ def environment(spark: Mapping[str, str] | None = None) -> dict[str, str]:
     Raises:
         ValueError: A setting holds a blank, which would end it.
     """
-    java = f"{_QUICK_START} -XX:SharedArchiveFile={_ARCHIVE} {_QUIET}" if _ARCHIVE.exists() else _QUICK_START
+    java = _QUICK_START
+    if _ARCHIVE.exists() and " " not in str(_ARCHIVE):  # blanks end an option
+        java += f" -XX:SharedArchiveFile={_ARCHIVE} {_QUIET}"
     settings = {"spark.ui.enabled": "false", **(spark or {})}
     for key, value in settings.items():
         if any(character.isspace() for character in value):
