@@ -11,6 +11,7 @@ from typing import Any
 from anchorbolt.cli.exit_codes import STATE_REFUSED
 from anchorbolt.fault_folder import Fault, FaultAction
 from anchorbolt.faults import FaultPoint
+from tests.cli.command import wait_until
 from tests.crash.plans import AFTER_A_FAILURE, IN_RECOVERY
 from tests.crash.runs import AccompaniedRun
 from tests.support.stopping import stop_process
@@ -27,12 +28,20 @@ def wrong_once_it_wakes(home: Path, provider: str, config: Mapping[str, Any], po
         run.wait_for_fault(len(faults) - 1)
         stop_process(older.pid)  # its JVM and its workers go on
 
+        def wake() -> None:
+            run.faults.release()
+            older.send(signal.SIGCONT)
+
         newer = run.start(faulty=False)
+        holds_lock = provider == "sqlite" and point is FaultPoint.SLICE_APPLIED
+        if holds_lock:  # of the file that it commits to: nobody can do anything about that but wait
+            waits = "waiting for the state store"
+            wait_until(lambda: waits in newer.err or newer.has_ended, f"it waits: {newer!r}")
+            wake()
         wrong = [] if newer.end() == 0 else [f"the newer driver failed: {newer!r}"]
         wrong += run.differences()
-
-        run.faults.release()
-        older.send(signal.SIGCONT)
+        if not holds_lock:
+            wake()
         said = older.end() == STATE_REFUSED and (
             "a newer driver" in older.err or "another driver runs this topology" in older.err
         )
