@@ -126,7 +126,9 @@ class StormState:
             storm_2 = generation in (Generation.STORM_2_0, Generation.STORM_2_6)
             unnamed = {True: not options.key_classes, False: not options.value_classes}
             self._in_doubt = {
-                is_key: storm_2 and none and any(self._misfits(entry[not is_key], is_key) for entry in sample)
+                is_key: storm_2
+                and none
+                and any(self._decoder(is_key).misfits(entry[not is_key], is_key=is_key) for entry in sample)
                 for is_key, none in unnamed.items()
             }
 
@@ -141,37 +143,21 @@ class StormState:
                 ]
 
     def _part(self, data: bytes, is_key: bool) -> StormPart:
-        decoded = self._without_base64(data)
+        assert self.form is not None, "there are entries"
+        decoded = base64_text.decode(data) if self.form.base64 else data
         if decoded is None:
             return StormPart(data, None, "not the Base64 text that the other entries are")
-        if self._in_doubt[is_key] and self._holds_registered(decoded, is_key):
+        decoder = self._decoder(is_key)
+        if self._in_doubt[is_key] and decoder.holds_registered(decoded, is_key=is_key):
             return StormPart(data, None, _IN_DOUBT)
         try:
-            value = self._decoded(decoded, is_key)
+            value = decoder.decode_key(decoded) if is_key else decoder.decode_value(decoded)
         except SerializationError as error:
             return StormPart(data, None, error.message)
         return StormPart(data, value)
 
-    def _misfits(self, data: bytes, is_key: bool) -> bool:
-        """Whether bytes cannot be read by the ids that Storm gives out if no class is registered."""
-        decoded = self._without_base64(data)
-        if decoded is None or not self._holds_registered(decoded, is_key):
-            return False
-        try:
-            self._decoded(decoded, is_key)
-        except SerializationError:
-            return True
-        return False
-
-    def _without_base64(self, data: bytes) -> bytes | None:
-        assert self.form is not None, "there are entries"
-        return base64_text.decode(data) if self.form.base64 else data
-
-    def _holds_registered(self, decoded: bytes, is_key: bool) -> bool:
-        return (self._keys if is_key else self._values).holds_registered(decoded, is_key=is_key)
-
-    def _decoded(self, decoded: bytes, is_key: bool) -> JavaValue:
-        return self._keys.decode_key(decoded) if is_key else self._values.decode_value(decoded)
+    def _decoder(self, is_key: bool) -> StormDecoder:
+        return self._keys if is_key else self._values
 
     def _sample(self) -> list[tuple[bytes, bytes]]:
         pages = chain.from_iterable(

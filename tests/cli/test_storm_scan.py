@@ -112,6 +112,23 @@ def test_nothing_is_guessed_where_registered_classes_are_not_named(redis_databas
                     assert row["value"] == stated[json.dumps(row["key"])], (dump.name, name)
 
 
+def test_a_class_of_the_users_by_its_name_puts_no_other_value_in_doubt(redis_database: RedisServer) -> None:
+    def wrapped(payload: bytes) -> bytes:
+        return b"\x0c\x01\x01\x00[\xc2\x01" + bytes([len(payload) + 1]) + payload
+
+    entries = {
+        b"\x03\x01\x82a": wrapped(b"\x0c\x01\x03\x01\x82x"),  # Optional.of("x")
+        b"\x03\x01\x82b": wrapped(b"\x0c\x01\x01\x00com.acme.\xd8\x01\x02"),  # Optional.of(a com.acme.X)
+    }
+    with redis_database.client() as client:
+        client.hset("o-1", mapping=entries)
+    result = scan(settings_of(redis_database), "o-1", "--storm", "2.0")
+    assert result.exit_code == 0, result.output
+    lines = dict(line.split(": ", 1) for line in result.stdout.splitlines())
+    assert "Optional" in lines["'a'"], lines
+    assert "com.acme.X" in lines["'b'"], lines
+
+
 def test_what_cannot_be_read_is_named_and_shown_as_bytes(redis_database: RedisServer) -> None:
     dump = next(each for each in COPIES if each.generation.value == "2.0" and "wordcount" not in each.name)
     [name] = [

@@ -83,11 +83,25 @@ class StormDecoder:
 
     def holds_registered(self, data: bytes, *, is_key: bool) -> bool:
         """Return whether a key or a value holds an object of a class that is there by a registered id, not its name."""
-        payload: bytes | None = data
-        if not is_key and self._generation is not Generation.STORM_1_0:
-            wrapped = unwrap(data, self._generation)
-            payload = None if wrapped is None else wrapped.payload
+        payload = self._payload(data, is_key)
         return payload is not None and _read(payload, self._layouts[0]).own_ids_used
+
+    def misfits(self, data: bytes, *, is_key: bool) -> bool:
+        """Return whether a key or a value with a registered id can be read in no way, whatever class of whose is in it.
+
+        Then it is damaged, or other classes are registered than the decoder was told.
+        """
+        payload = self._payload(data, is_key)
+        if payload is None:
+            return False
+        outcomes = [_read(payload, layout) for layout in self._layouts]
+        return outcomes[0].own_ids_used and not any(map(_fits, outcomes))
+
+    def _payload(self, data: bytes, is_key: bool) -> bytes | None:
+        if is_key or self._generation is Generation.STORM_1_0:
+            return data
+        wrapped = unwrap(data, self._generation)
+        return None if wrapped is None else wrapped.payload
 
     def _decoded(self, payload: bytes) -> JavaValue:
         first = _read(payload, self._layouts[0])
@@ -107,14 +121,17 @@ def _read(payload: bytes, layout: Layout) -> _Outcome:
     return _Outcome(value, None, reader.own_ids_used)
 
 
+def _fits(outcome: _Outcome) -> bool:
+    """Whether the ids were right. An unknown one, or bytes that do not fit, say no; a class by its name does not."""
+    error = outcome.error
+    return error is None or (isinstance(error, UnsupportedJavaClass) and error.class_id is None)
+
+
 def _result(outcomes: Sequence[_Outcome]) -> JavaValue:
     """Return the value, if there is just one way to read the bytes. Raises what stands against it otherwise."""
     values = [outcome.value for outcome in outcomes if outcome.value is not None]
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
-    # An unknown id or bytes that do not fit say that this is not the way to read them; a class by its name does not.
-    unsupported = [
-        each for each in errors if isinstance(each, UnsupportedJavaClass) and each.class_id is None
-    ]
+    unsupported = [each.error for each in outcomes if each.error is not None and _fits(each)]
     if values and not unsupported and all(value == values[0] for value in values):
         return values[0]
     if values:
