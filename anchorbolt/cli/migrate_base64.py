@@ -224,9 +224,7 @@ def _warn(text: str) -> None:
 
 def _complain(text: str) -> None:
     """Write a line to standard error; what a name holds does not control the terminal."""
-    lines = (
-        "".join(each if each.isprintable() else repr(each)[1:-1] for each in line)
-        for line in text.split("\n")
-    )
-    sys.stderr.write("\n".join(lines) + "\n")
+    from anchorbolt.migration_tools.shown import printable  # not for --help
+
+    sys.stderr.write("".join(f"{printable(line)}\n" for line in text.split("\n")))
     sys.stderr.flush()

@@ -183,14 +183,15 @@ def _password(password: str | None, env: str | None, file: Path | None) -> Secre
     if file is not None:
         return password_in_file("--password-file", str(file))
     if password == "-":
-        is_terminal = sys.stdin.isatty()
-        try:
-            password = (
-                getpass.getpass("Redis password: ") if is_terminal else sys.stdin.readline().rstrip("\r\n")
-            )
-        except EOFError:
-            raise ConfigError("no password was given", key="--password") from None
+        password = _asked_for() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
     return Secret(password) if password else None
+
+
+def _asked_for() -> str:
+    try:
+        return getpass.getpass("Redis password: ")
+    except EOFError:
+        raise ConfigError("no password was given", key="--password") from None
 
 
 def _tls(

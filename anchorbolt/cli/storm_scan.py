@@ -13,7 +13,7 @@ from anchorbolt.cli.exit_codes import DONE
 from anchorbolt.cli.store import say
 from anchorbolt.cli.work_progress import shown_progress
 from anchorbolt.errors import ConfigError
-from anchorbolt.migration_tools.shown import as_text
+from anchorbolt.migration_tools.shown import as_text, printable
 from anchorbolt.migration_tools.storm_state import StormEntry, StormOptions, StormPart, StormState
 from anchorbolt.serialization.storm_wrapper import Generation
 from anchorbolt.state_backends.base import StateProvider
@@ -79,8 +79,7 @@ def _line(entry: StormEntry) -> str:
 def _text(part: StormPart) -> str:
     if part.value is None:
         return as_text(part.data, _SHOWN_CHARACTERS)
-    text = part.value.describe(_SHOWN_CHARACTERS)
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
+    return printable(part.value.describe(_SHOWN_CHARACTERS))
 
 
 def _content(entry: StormEntry) -> dict[str, Any]:

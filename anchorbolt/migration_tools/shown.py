@@ -16,7 +16,7 @@ from typing import Any
 
 from anchorbolt.migration_tools.decoding import Decoded
 
-__all__ = ["as_json", "as_text", "decoded_json"]
+__all__ = ["as_json", "as_text", "decoded_json", "printable"]
 
 _DEEPEST = 64
 
@@ -60,6 +60,11 @@ def _scalar(kind: type, value: Any) -> dict[str, Any]:
     if kind in (decimal.Decimal, uuid.UUID, complex):
         return {f"${kind.__name__.lower()}": str(value)}
     return {"$repr": as_text(value)}
+
+
+def printable(text: str) -> str:
+    """Return a line of text, all of it escaped if a part of it would control a terminal."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def as_text(value: Any, limit: int | None = None) -> str:

@@ -60,6 +60,10 @@ def main() -> None:
     if _is_current():
         return
     print("archiving Spark's classes, so that the tests' drivers start faster", flush=True)
+    # Here, so that conftest does not import them, and PySpark with them, before it has set the environment.
+    from tests.cli.command import run_arguments
+    from tests.crash.job import write_waves
+
     started = time.monotonic()
     written = _ARCHIVE.with_name(f"{_ARCHIVE.name}.{os.getpid()}")
     with tempfile.TemporaryDirectory(prefix="anchorbolt-classes-") as folder:
@@ -67,12 +71,12 @@ def main() -> None:
             "SPARK_SUBMIT_OPTS": f"{_QUICK_START} -XX:ArchiveClassesAtExit={written} {_QUIET}",
             "PYTHONPATH": str(Path(__file__).parents[2]),
         }
-        Path(folder, "in").mkdir()
-        Path(folder, "in", "0.txt").write_text("alpha beta\n")
-        job = ["run", "tests.crash.job:topology", "--until-empty", "--master", "local[2]"]
-        state = ["--set", f"topology.checkpoint.location={folder}/checkpoint"]
+        write_waves(Path(folder), 1)
+        location = f"topology.checkpoint.location={folder}/checkpoint"
         ended = subprocess.run(
-            [sys.executable, "-m", "anchorbolt", *job, *state],
+            run_arguments(
+                "tests.crash.job:topology", "--until-empty", "--master", "local[2]", "--set", location
+            ),
             cwd=folder,
             env={**os.environ, **variables},
             capture_output=True,

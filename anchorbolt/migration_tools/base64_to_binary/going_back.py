@@ -84,21 +84,9 @@ class GoingBack:
             pairs = self._pairs(watches)
         results, error = [], None
         for pair in pairs:
-            action = Action.SAME
-            other_wrapper = pair.found is not None and wrapper not in (None, pair.found.wrapper)
-            if not pair.exists or (pair.found is not None and not pair.found.same) or other_wrapper:
-                action = Action.DIFFERENT
-            elif pair.found is None:
-                action = Action.NOT_CONVERTED
-            if other_wrapper and pair.found is not None and pair.found.same:
-                error = error or self._refusal(
-                    f"{shown(pair.key)} is what --wrapper {pair.found.wrapper.value} makes of its backup: undo it, and "
-                    "migrate again"
-                )
-            elif action is not Action.SAME:
-                error = error or self._refusal(
-                    f"{self._difference(pair)}. If a topology has run since, it is its work"
-                )
+            action, reason = self._judged(pair, wrapper)
+            if reason:
+                error = error or self._refusal(reason)
             results.append(self._result(pair, action, backup_of(pair.key)))
         return tuple(results), error
 
@@ -182,6 +170,18 @@ class GoingBack:
         if not found.same and equal(self._hashes, backup, key, self._progress):
             return None
         return found
+
+    def _judged(self, pair: _Pair, wrapper: Wrapper | None) -> tuple[Action, str]:
+        """Return how a hash stands to its backup, and why it should not; empty where it should."""
+        if pair.found is None or not pair.found.same:
+            action = Action.NOT_CONVERTED if pair.exists and pair.found is None else Action.DIFFERENT
+            return action, f"{self._difference(pair)}. If a topology has run since, it is its work"
+        if wrapper not in (None, pair.found.wrapper):
+            return Action.DIFFERENT, (
+                f"{shown(pair.key)} is what --wrapper {pair.found.wrapper.value} makes of its backup: undo it, and "
+                "migrate again"
+            )
+        return Action.SAME, ""
 
     def _difference(self, pair: _Pair) -> str:
         key, backup = shown(pair.key), shown(backup_of(pair.key))
