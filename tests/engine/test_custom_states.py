@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.checkpoint.custom import CustomTaskState, commit_custom, roll_back_custom
 from anchorbolt.context import TopologyContext
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.errors import (
@@ -18,7 +17,6 @@ from anchorbolt.errors import (
     CodecMismatch,
     ConfigError,
     FaultInjected,
-    Fenced,
     StateError,
     StateRegressed,
     TopologyError,
@@ -26,18 +24,9 @@ from anchorbolt.errors import (
 from anchorbolt.faults import FaultPoint, Place, observe
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import AttemptState, KeyValueState, State
-from anchorbolt.state_backends.attempt import AttemptScope
-from anchorbolt.state_backends.base import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.engine.custom_states import (
-    AttemptCounts,
-    CountInCustom,
-    CountWithHooks,
-    StormCounts,
-    committed_counts,
-    read,
-)
+from tests.engine.custom_states import CountInCustom, CountWithHooks, StormCounts, committed_counts
 from tests.engine.jobs import CountWords
 
 NAME = "custom"
@@ -130,12 +119,7 @@ def test_the_calls_of_a_state_with_storms_four_methods(job: Job) -> None:
     assert len(used_again) == 2
     for calls in used_again:
         # Its own commit comes before the next wave's first tuple.
-        assert calls[:4] == [
-            ("prepare_commit", 0),
-            ("commit", 0),
-            ("prepare_commit", 1),
-            ("commit", 1),
-        ]
+        assert calls[:4] == [("prepare_commit", 0), ("commit", 0), ("prepare_commit", 1), ("commit", 1)]
 
 
 class Strikes:
@@ -211,97 +195,6 @@ def test_a_driver_that_dies_between_the_users_commit_and_ours_commits_once(
     assert again.recovery.action == "rolled forward"
     assert again.await_termination(60)
     assert job.holds("a b b c d a")
-
-
-SCOPE = AttemptScope(Fence(1, 1), 0, "a" * 32)
-
-
-def two_attempts(kind: type[Any], folder: Path) -> tuple[Any, MemoryStateProvider]:
-    """Attempt a prepares and is sealed; then b, which computed something else, prepares the same wave."""
-    provider = MemoryStateProvider()
-    for attempt, word in (("a" * 32, "of the winner"), ("b" * 32, "of the loser")):
-        task = CustomTaskState(kind(folder), provider.open("n"))
-        task.begin(AttemptScope(SCOPE.fence, 0, attempt))
-        task.state.add(word)
-        task.prepare_commit(0)
-        task.close()
-    return kind(folder), provider
-
-
-def test_a_state_that_keeps_attempts_apart_is_the_winners_whoever_prepared_last(tmp_path: Path) -> None:
-    driver, provider = two_attempts(AttemptCounts, tmp_path)
-    commit_custom(driver, provider.open("n"), Fence(1, 2), 0, "a" * 32)
-    assert read(tmp_path / "committed.json")["counts"] == {"of the winner": 1}
-
-
-def test_a_state_with_storms_four_methods_is_that_of_whoever_prepared_last(tmp_path: Path) -> None:
-    driver, provider = two_attempts(StormCounts, tmp_path)
-    commit_custom(driver, provider.open("n"), Fence(1, 2), 0, "a" * 32)
-    assert read(tmp_path / "committed.json")["counts"] == {"of the loser": 1}, "docs/custom_state.md says so"
-
-
-@pytest.mark.parametrize("kind", [StormCounts, AttemptCounts])
-def test_commit_and_rollback_may_be_repeated_and_come_late(kind: type[Any], tmp_path: Path) -> None:
-    driver, provider = two_attempts(kind, tmp_path)
-    storage = provider.open("n")
-    for _ in range(2):
-        commit_custom(driver, storage, Fence(1, 2), 0, "a" * 32)
-    before = (tmp_path / "committed.json").read_bytes()
-    newer = CustomTaskState(kind(tmp_path), provider.open("n"))
-    newer.begin(AttemptScope(Fence(2, 0), 1, "c" * 32, 0, "a" * 32))
-    newer.prepare_commit(1)
-    prepared = list(tmp_path.glob("prepared*"))
-    with pytest.raises(Fenced):
-        commit_custom(kind(tmp_path), provider.open("n"), Fence(1, 2), 0, "a" * 32)
-    with pytest.raises(Fenced):
-        roll_back_custom(kind(tmp_path), provider.open("n"), Fence(1, 3))
-    assert list(tmp_path.glob("prepared*")) == prepared != []
-    roll_back_custom(driver, storage, Fence(2, 1))
-    roll_back_custom(driver, storage, Fence(2, 1))
-    assert (tmp_path / "committed.json").read_bytes() == before
-    assert not list(tmp_path.glob("prepared*"))
-
-
-def test_a_late_rollback_of_an_older_driver_leaves_newer_attempts_alone(tmp_path: Path) -> None:
-    state = AttemptCounts(tmp_path)
-    state.begin(AttemptScope(Fence(2, 5), 0, "c" * 32))
-    state.add("newer")
-    state.prepare_commit(0)
-    AttemptCounts(tmp_path).drop_attempts(Fence(1, 99))
-    state.commit_attempt(0, "c" * 32)
-    assert read(tmp_path / "committed.json")["counts"] == {"newer": 1}
-
-
-def test_a_task_that_was_overtaken_is_stopped_before_the_users_state_prepares(tmp_path: Path) -> None:
-    provider = MemoryStateProvider()
-    task = CustomTaskState(StormCounts(tmp_path), provider.open("n"))
-    task.begin(SCOPE)
-    provider.open("n").raise_fence(Fence(1, 2))
-    with pytest.raises(Fenced):
-        task.prepare_commit(0)
-    assert not list(tmp_path.iterdir())
-
-
-def test_an_attempt_that_was_not_sealed_is_not_committed(tmp_path: Path) -> None:
-    provider = MemoryStateProvider()
-    with pytest.raises(StateRegressed):
-        commit_custom(StormCounts(tmp_path), provider.open("n"), Fence(1, 2), 0, "a" * 32)
-    assert not list(tmp_path.iterdir())
-
-
-def test_outside_a_run_a_state_that_keeps_attempts_apart_has_storms_four_methods_as_well(
-    tmp_path: Path,
-) -> None:
-    state = AttemptCounts(tmp_path)
-    with pytest.raises(StateError, match="outside a wave"):
-        state.prepare_commit(0)
-    state.begin(SCOPE)
-    state.add("a")
-    state.prepare_commit(0)
-    state.rollback()
-    assert not list(tmp_path.glob("prepared*"))
-    state.commit()
-    assert read(tmp_path / "committed.json")["counts"] == {"a": 1}
 
 
 def test_a_custom_store_that_lost_data_is_noticed_by_the_state_that_checks(job: Job) -> None:

@@ -12,7 +12,7 @@ from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
 from anchorbolt.state_backends.sqlite import SqliteStateProvider
-from tests.state_backends.hbase_providers import provider_of
+from tests.state_backends.hbase.providers import provider_of
 from tests.support.hbase_server import HBaseServer
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer

@@ -15,7 +15,7 @@ from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
 from anchorbolt.testing.conformance_base import CODEC, entries, new_attempt, new_namespace
 from tests.conftest import StartRedisCluster
-from tests.state_backends.hbase_providers import provider_of
+from tests.state_backends.hbase.providers import provider_of
 from tests.support.hbase_server import HBaseServer
 from tests.support.redis_server import RedisServer
 from tests.support.tcp_proxy import Loss, TcpProxy

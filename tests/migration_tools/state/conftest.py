@@ -43,6 +43,16 @@ def store(request: pytest.FixtureRequest) -> StateProvider:
 
 
 @pytest.fixture
+def source(sqlite_provider: SqliteStateProvider) -> SqliteStateProvider:  # noqa: F811
+    return sqlite_provider
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> SqliteStateProvider:
+    return SqliteStateProvider(str(tmp_path / "target"))
+
+
+@pytest.fixture
 def name() -> str:
     """A topology's name that nobody has used."""
     return f"words-{uuid.uuid4().hex[:8]}"

@@ -1,15 +1,10 @@
-"""HBase: the layout, commits cut off or overtaken, rubbish, limits, and data that somebody else has written."""
+"""The rows of a namespace in HBase, and steps that were cut off, overtaken, repeated, or whose reply was lost."""
 
 from __future__ import annotations
 
-import pickle
 import re
-import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,73 +12,16 @@ from typing import Any
 import happybase
 import pytest
 
-from anchorbolt.errors import (
-    ConfigError,
-    Fenced,
-    StaleAttempt,
-    StateCorrupted,
-    StateUnavailable,
-    UnsupportedValue,
-)
-from anchorbolt.state_backends import hbase_table
-from anchorbolt.state_backends.attempt import AttemptScope
+from anchorbolt.errors import Fenced, StaleAttempt, StateUnavailable
 from anchorbolt.state_backends.base import Fence, StateStorage
 from anchorbolt.state_backends.hbase import HBaseStateProvider
-from anchorbolt.state_backends.hbase_layout import NamespaceRows
-from anchorbolt.state_backends.key_value import KeyValueState
-from anchorbolt.testing.conformance_base import (
-    CODEC,
-    FIRST,
-    Items,
-    committed,
-    entries,
-    new_attempt,
-    new_namespace,
-    stage,
-    staged,
-)
-from tests.state_backends.hbase_providers import FAMILY, TABLE, provider_of
+from anchorbolt.testing.conformance_base import CODEC, FIRST, Items, committed, entries, stage, staged
+from tests.state_backends.hbase.data import DATA, NEW, OLD, UPDATES, rows, sliced
+from tests.state_backends.hbase.providers import FAMILY, provider_of
 from tests.support.hbase_server import HBaseServer
 from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.slow
-
-OLD = {b"%d" % number: b"old" for number in range(600)}
-UPDATES: dict[bytes, bytes | None] = {
-    b"%d" % number: b"new" if number % 5 else None for number in range(300, 1500)
-}
-NEW = {key: value for key, value in {**OLD, **UPDATES}.items() if value is not None}
-DATA, BOOKS = f"{FAMILY}:s".encode(), f"{FAMILY}:books".encode()
-
-
-@pytest.fixture
-def ns() -> str:
-    return new_namespace()
-
-
-@pytest.fixture
-def storage(hbase_provider: HBaseStateProvider, ns: str) -> Iterator[StateStorage]:
-    with closing(hbase_provider.open(ns)) as storage:
-        yield storage
-
-
-@pytest.fixture
-def table(hbase_server: HBaseServer, hbase_provider: HBaseStateProvider) -> Iterator[happybase.Table]:
-    list(hbase_provider.namespaces())  # makes the table
-    connection = hbase_server.connection()
-    yield connection.table(TABLE)
-    connection.close()
-
-
-def sliced(updates: dict[bytes, bytes | None]) -> list[Items]:
-    items = list(updates.items())
-    return [items[start : start + 400] for start in range(0, len(items), 400)]
-
-
-def rows(table: happybase.Table, ns: str) -> dict[str, bytes]:
-    """What lies in the table of a namespace, by the names of its rows without its own."""
-    found = table.scan(row_prefix=f"{ns}$".encode())
-    return {row.decode()[len(ns) :]: next(iter(columns.values())) for row, columns in found}
 
 
 @contextmanager
@@ -346,7 +284,7 @@ def test_deleted_keys_are_taken_out_as_the_documentation_says(
 ) -> None:
     committed(storage, [(b"gone", b"1"), (b"back", b"1"), (b"kept", b"1")])
     committed(storage, [(b"gone", None), (b"back", None)], txid=1, base=0)
-    page = (Path(__file__).parents[2] / "docs" / "providers" / "hbase.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "providers" / "hbase.md").read_text()
     loop = re.search(r"^for row, cells in .*?^```", page, re.MULTILINE | re.DOTALL)
     assert loop
     code = (
@@ -364,212 +302,3 @@ def test_deleted_keys_are_taken_out_as_the_documentation_says(
     assert storage.head().committed == 2
     assert rows(table, ns).keys() == {"$txid", "$key:back", "$key:kept"}
     assert entries(storage) == {b"back": b"2", b"kept": b"1"}
-
-
-def test_reads_under_a_large_attempt_need_no_memory_for_it(
-    storage: StateStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    committed(storage, *sliced(dict(OLD)))
-    attempt = staged(storage, *sliced(UPDATES), txid=1, base=0)
-    keys = [*OLD, *UPDATES]
-    expected = [NEW.get(key) for key in keys]
-    assert storage.get_many(keys, attempt) == expected
-    monkeypatch.setattr("anchorbolt.state_backends.hbase_staged._OVERLAY_BYTES", 1000)
-    vars(storage)["_overlay"] = None
-    for _ in range(2):
-        assert storage.get_many(keys, attempt) == expected
-
-
-@pytest.mark.parametrize("provider_name", ["hbase_provider", "hbase_framed_provider"])
-def test_the_largest_values_are_kept_and_larger_ones_refused_in_put(
-    request: pytest.FixtureRequest, ns: str, provider_name: str
-) -> None:
-    provider: HBaseStateProvider = request.getfixturevalue(provider_name)
-    storage = provider.open(ns)
-    assert storage.limits.value > (9_900_000 if provider.transport == "buffered" else 1_900_000)
-    key, value = b"k" * storage.limits.key, b"v" * storage.limits.value
-    committed(storage, [(key, value), (b"", b"")])
-    assert storage.get_many([key, b""]) == [value, b""]
-    with closing(storage), pytest.raises(UnsupportedValue, match="largestValue"):
-        storage.stage(FIRST, 1, new_attempt(), 0, 0, [(b"k", value + b"v")], CODEC)
-
-    with closing(provider.open(new_namespace())) as storage:
-        state: KeyValueState[Any, Any] = KeyValueState(storage)
-        state.begin(AttemptScope(storage.claim(), 0, new_attempt()))
-        for refused in (value, value.decode(), [value]):
-            with pytest.raises(UnsupportedValue, match=r"maxsize.*largestValue"):
-                state.put("k", refused)
-        with pytest.raises(UnsupportedValue, match="Use a shorter one"):
-            state.put("k" * 40_000, 1)
-        state.put("k", value[:-10])
-        state.prepare_commit(0)
-        state.commit(0)
-        assert len(storage.get_many([b"\xa1k"])[0] or b"") == len(value) - 5
-
-
-def test_large_values_are_read_a_few_at_a_time(
-    hbase_provider: HBaseStateProvider, ns: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By a handle that has seen none of them: a reply as large as all of them would take the Thrift server down."""
-    values = {b"%02d" % number: bytes([number]) * 1_500_000 for number in range(24)}
-    with closing(hbase_provider.open(ns)) as storage:
-        committed(storage, *([item] for item in values.items()))
-    replies, get_rows = [], hbase_table._get_rows
-
-    def measured(*arguments: Any) -> Any:
-        found = get_rows(*arguments)
-        replies.append(sum(len(cell.value) for row in found for cell in row.columns.values()))
-        return found
-
-    monkeypatch.setattr(hbase_table, "_get_rows", measured)
-    with closing(hbase_provider.open(ns)) as storage:
-        assert storage.get_many(list(values)) == list(values.values())
-    assert max(replies) < 5 << 20
-
-
-def test_a_reply_that_is_too_large_to_come_is_asked_for_in_parts(
-    hbase_server: HBaseServer, ns: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    values = {b"%02d" % number: b"%d" % number for number in range(40)}
-    with closing(provider_of(hbase_server).open(ns)) as storage:
-        committed(storage, list(values.items()))
-    asked, get_rows = [], hbase_table._get_rows
-
-    def overwhelmed(table: bytes, rows: list[bytes], *more: Any) -> Any:
-        asked.append(len(rows))
-        if min(asked) > 2:
-            raise TimeoutError("the server is out of memory")
-        return get_rows(table, rows, *more)
-
-    with closing(provider_of(hbase_server, timeout_ms=2_000).open(ns)) as storage:
-        storage.get_many(list(values))  # they are small, so many are asked for at once from now on
-        table = vars(storage)["_table"]
-        monkeypatch.setattr(hbase_table, "_get_rows", overwhelmed)
-        data = NamespaceRows(ns).data
-        found = table.read(b"s", [data + key for key in values])
-    assert {row[len(data) :]: cell.value for row, cell in found.items()} == {
-        key: b"+" + value for key, value in values.items()
-    }
-    assert asked[0] > 2
-
-
-def test_keys_that_are_too_long_for_a_row_are_just_not_there(storage: StateStorage) -> None:
-    assert storage.get_many([b"k" * 40_000]) == [None]
-
-
-STEPS: dict[str, Callable[[StateStorage, str], object]] = {
-    "head": lambda storage, _: storage.head(),
-    "claim": lambda storage, _: storage.claim(),
-    "raise_fence": lambda storage, _: storage.raise_fence(Fence(5, 0)),
-    "get_many": lambda storage, _: storage.get_many([b"a"]),
-    "stage": lambda storage, _: stage(storage, [(b"a", b"3")], fence=Fence(5, 0), txid=1, base=0),
-    "seal": lambda storage, attempt: storage.seal(Fence(5, 0), attempt, (1, 0)),  # type: ignore[arg-type]
-    "commit": lambda storage, attempt: storage.commit(Fence(5, 0), 1, attempt),
-    "rollback": lambda storage, _: storage.rollback(Fence(5, 0)),
-}
-
-
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("damage", [b"x", b"\xc1", b"\x90", b"\x9c" + b"\xc0" * 12, b"\x9d" + b"\x01" * 13])
-def test_damaged_bookkeeping_is_reported_and_nothing_changes(
-    storage: StateStorage, table: happybase.Table, ns: str, step: str, damage: bytes
-) -> None:
-    committed(storage, [(b"a", b"1")])
-    attempt = staged(storage, [(b"a", b"2")], txid=1, base=0)
-    table.put(f"{ns}$txid".encode(), {BOOKS: damage})
-    before = rows(table, ns)
-    with pytest.raises(StateCorrupted, match=ns):
-        STEPS[step](storage, attempt)
-    assert rows(table, ns) == before
-
-
-@pytest.mark.parametrize("damage", [b"", b"garbage of some length", None])
-def test_a_damaged_slice_stops_the_commit_before_its_data_is_written(
-    storage: StateStorage, table: happybase.Table, ns: str, damage: bytes | None
-) -> None:
-    committed(storage, [(b"a", b"1")])
-    attempt = staged(storage, [(b"a", b"2")], txid=1, base=0)
-    [name] = [name for name in rows(table, ns) if name.startswith("$prepare")]
-    if damage is None:
-        table.delete((ns + name).encode())
-    else:
-        table.put((ns + name).encode(), {DATA: damage})
-    with pytest.raises(StateCorrupted, match=ns):
-        storage.commit(FIRST, 1, attempt)
-    assert entries(storage) == {b"a": b"1"}
-    assert storage.head().committed == 0
-
-
-@pytest.mark.parametrize("cell", [b"", b"1", b"-x"])
-def test_a_data_cell_that_somebody_else_wrote_is_reported(
-    storage: StateStorage, table: happybase.Table, ns: str, cell: bytes
-) -> None:
-    table.put(f"{ns}$key:a".encode(), {DATA: cell})
-    for read in (lambda: storage.get_many([b"a"]), lambda: entries(storage)):
-        with pytest.raises(StateCorrupted, match=ns):
-            read()
-
-
-def test_threads_do_not_get_each_others_answers(hbase_provider: HBaseStateProvider, ns: str) -> None:
-    barrier = threading.Barrier(4)
-
-    def work(number: int) -> dict[bytes, bytes]:
-        with closing(hbase_provider.open(f"{ns}{number}")) as storage:
-            barrier.wait()
-            for txid in range(10):
-                committed(storage, [(b"%d" % txid, b"%d" % number)], txid=txid, base=txid - 1)
-            return entries(storage)
-
-    with ThreadPoolExecutor(4) as threads:
-        for number, found in enumerate(threads.map(work, range(4))):
-            assert found == {b"%d" % txid: b"%d" % number for txid in range(10)}
-
-
-def test_storages_of_a_process_share_connections_and_the_last_one_closes_them(
-    hbase_provider: HBaseStateProvider, ns: str
-) -> None:
-    storages = [hbase_provider.open(f"{ns}{number}") for number in range(20)]
-    for storage in storages:
-        storage.claim()
-    client = vars(storages[0])["_table"]._client
-    [connection] = client._idle
-    for storage in storages[:-1]:
-        storage.close()
-    assert storages[-1].claim() == Fence(2, 0)
-    assert client._idle == [connection]
-    storages[-1].close()
-    assert client._idle == []
-    assert not connection.socket.is_open()
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({"table": ""}, "tableName"),
-        ({"table": "a b"}, "tableName"),
-        ({"column_family": "a:b"}, "columnFamily"),
-        ({"port": 0}, "port"),
-        ({"port": 65536}, "port"),
-        ({"timeout_ms": 0}, "timeout"),
-        ({"transport": "http"}, "transport"),
-        ({"protocol": "json"}, "protocol"),
-        ({"largest_value": 0}, "largestValue"),
-    ],
-)
-def test_impossible_settings_are_refused(options: dict[str, Any], named: str) -> None:
-    with pytest.raises(ConfigError, match=named):
-        HBaseStateProvider(**{"table": "t", "column_family": "f", **options})
-
-
-def test_a_provider_crosses_to_another_process_and_says_where_it_keeps_its_data() -> None:
-    provider = HBaseStateProvider("space:words", "state", host="example.org", port=9091)
-    assert pickle.loads(pickle.dumps(provider)) == provider  # noqa: S301
-    assert "example.org:9091" in provider.describe()
-    assert "space:words" in provider.describe()
-
-
-def test_where_the_driver_is_not_installed_that_is_said_with_the_command_that_does_it() -> None:
-    code = "import sys; sys.modules['happybase'] = None; import anchorbolt.state_backends.hbase"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert "ConfigError" in ended.stderr
-    assert "pip install 'anchorbolt[hbase]'" in ended.stderr

@@ -30,7 +30,7 @@ from anchorbolt.testing.conformance_base import (
 )
 from tests.conftest import StartHBase
 from tests.state_backends.fake_server import answering
-from tests.state_backends.hbase_providers import provider_of
+from tests.state_backends.hbase.providers import provider_of
 from tests.support.certificates import Certificates
 from tests.support.hbase_server import LOW_RETRY, MASTER, REGION_SERVER, THRIFT, HBaseProgram, HBaseServer
 from tests.support.redis_server import free_port

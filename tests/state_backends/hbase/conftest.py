@@ -1,0 +1,34 @@
+"""A namespace of its own for each test, opened, and the table that it lies in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import happybase
+import pytest
+
+from anchorbolt.state_backends.base import StateStorage
+from anchorbolt.state_backends.hbase import HBaseStateProvider
+from anchorbolt.testing.conformance_base import new_namespace
+from tests.state_backends.hbase.providers import TABLE
+from tests.support.hbase_server import HBaseServer
+
+
+@pytest.fixture
+def ns() -> str:
+    return new_namespace()
+
+
+@pytest.fixture
+def storage(hbase_provider: HBaseStateProvider, ns: str) -> Iterator[StateStorage]:
+    with closing(hbase_provider.open(ns)) as storage:
+        yield storage
+
+
+@pytest.fixture
+def table(hbase_server: HBaseServer, hbase_provider: HBaseStateProvider) -> Iterator[happybase.Table]:
+    list(hbase_provider.namespaces())  # makes the table
+    connection = hbase_server.connection()
+    yield connection.table(TABLE)
+    connection.close()
