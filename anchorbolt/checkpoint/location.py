@@ -21,8 +21,14 @@ class FolderCopy:
 
     def read(self) -> bytes | None:
         """Return the copy of the highest generation."""
-        generations = self._generations()
-        return self._folder.read(_name(generations[-1])) if generations else None
+        gone: set[int] = set()
+        # A newer driver may remove a copy between the two calls: then there is its own, which is looked for again.
+        while generations := [each for each in self._generations() if each not in gone]:
+            data = self._folder.read(_name(generations[-1]))
+            if data is not None:
+                return data
+            gone.add(generations[-1])
+        return None
 
     def write(self, generation: int, data: bytes) -> None:
         """Replace the copy of a generation."""

@@ -253,6 +253,12 @@ MUTANTS = (
         '    if stored is None:\n        return DecisionRecord()\n        raise _regressed(None, f"a decision record',
     ),
     Mutant(
+        "a copy that a newer driver removes while it is looked for is missed",
+        "checkpoint/location.py",
+        "            gone.add(generations[-1])\n",
+        "            break\n",
+    ),
+    Mutant(
         "an older record than the copy is accepted",
         _RECOVERY,
         "    if stored.txid < copied.txid:",
