@@ -36,11 +36,13 @@ class Outbox:
 
         Args:
             record: The decision.
-            check_claim: Raises `Fenced` where a newer driver has taken over; asked before each sink.
+            check_claim: Raises `Fenced` where a newer driver has taken over; asked before each sink, and where one
+                fails.
 
         Raises:
             ConfigError: The topology no longer has a sink that rows were decided for.
             BoltError: A sink's function raised.
+            Fenced: A newer driver has taken over, and publishes the wave.
         """
         by_component: dict[str, list[SinkFile]] = {}
         for file in record.outbox:
@@ -56,9 +58,10 @@ class Outbox:
             reach(FaultPoint.SINK_PUBLISHING, component, txid=record.txid)
             try:
                 sink.publish(record.txid, files, self._read_files)
-            except AnchorboltError:
-                raise
             except Exception as error:
+                check_claim()  # a newer driver has published these rows, and removed their files
+                if isinstance(error, AnchorboltError):
+                    raise
                 text = "".join(traceback.format_exception(error)).rstrip()
                 raise BoltError(
                     f"{text}\n\nraised while sink {component!r} published txid {record.txid}. The wave is decided and "

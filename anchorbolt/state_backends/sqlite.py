@@ -15,7 +15,7 @@ from zlib import crc32
 
 import msgpack
 
-from anchorbolt.errors import ConfigError, StateCorrupted
+from anchorbolt.errors import ConfigError, StateCorrupted, StateRegressed
 from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.state_backends import transitions
 from anchorbolt.state_backends.base import (
@@ -82,7 +82,7 @@ class SqliteStateProvider(StateProvider):
                 try:
                     with file.reading() as connection:
                         holds_anything = connection is not None
-                except StateCorrupted:
+                except (StateCorrupted, StateRegressed):
                     holds_anything = True
                 finally:
                     file.close()
@@ -251,10 +251,13 @@ class SqliteStateStorage(StateStorage):
 
     def _books(self, connection: sqlite3.Connection) -> Bookkeeping:
         rows = connection.execute(
-            "SELECT generation, seq, committed, winner, codec FROM bookkeeping"
+            "SELECT generation, seq, committed, winner, codec, log, started FROM bookkeeping, logs"
         ).fetchall()
         match rows:
-            case [(int(generation), int(seq), int(committed), str(winner), str(codec))]:
+            case [
+                (int(generation), int(seq), int(committed), str(winner), str(codec), int(log), int(started))
+            ]:
+                self._file.check_log(log, started)
                 return Bookkeeping(Fence(generation, seq), committed, winner, codec)
         raise self._file.corrupted("its bookkeeping is not what Anchorbolt writes")
 
@@ -262,7 +265,8 @@ class SqliteStateStorage(StateStorage):
         self, connection: sqlite3.Connection, books: Bookkeeping, fence: Fence, codec: str = ""
     ) -> None:
         connection.execute(
-            "UPDATE bookkeeping SET generation = ?, seq = ?, codec = ?", (*fence, books.codec or codec)
+            "UPDATE bookkeeping SET generation = ?, seq = ?, codec = ?, log = (SELECT started FROM logs)",
+            (*fence, books.codec or codec),
         )
 
     def _record(self, connection: sqlite3.Connection, attempt: str) -> AttemptRecord | None:

@@ -14,16 +14,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from anchorbolt.errors import AnchorboltError, StateCorrupted, StateUnavailable, UnsupportedValue
+from anchorbolt.errors import (
+    AnchorboltError,
+    StateCorrupted,
+    StateRegressed,
+    StateUnavailable,
+    UnsupportedValue,
+)
 from anchorbolt.state_backends.base import START_OVER
+from anchorbolt.state_backends.sqlite_log import LOG_TABLE, WriteAheadLog
 
 __all__ = ["SqliteFile"]
 
-_LAYOUT = 1  # version of the tables, kept as the file's user_version
+_LAYOUT = 2  # version of the tables, kept as the file's user_version
 _TABLES = (
     "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE bookkeeping (namespace TEXT NOT NULL, generation INTEGER NOT NULL, seq INTEGER NOT NULL, "
-    "committed INTEGER NOT NULL, winner TEXT NOT NULL, codec TEXT NOT NULL)",
+    "committed INTEGER NOT NULL, winner TEXT NOT NULL, codec TEXT NOT NULL, log INTEGER NOT NULL)",
+    LOG_TABLE,
     "CREATE TABLE attempts (attempt TEXT PRIMARY KEY, txid INTEGER NOT NULL, base INTEGER NOT NULL, "
     "generation INTEGER NOT NULL, seq INTEGER NOT NULL, slices INTEGER NOT NULL, checksum INTEGER NOT NULL, "
     "checksum_before INTEGER NOT NULL, sealed INTEGER NOT NULL) WITHOUT ROWID",
@@ -43,8 +51,10 @@ class SqliteFile:
         self._path = path
         self._namespace = namespace
         self._timeout_ms = timeout_ms
+        self._log = WriteAheadLog(path, timeout_ms)
         self._connection: sqlite3.Connection | None = None
         self._pid = 0
+        self._may_write = False
         self._has_tables = False
         self._durable: bool | None = None
 
@@ -55,7 +65,7 @@ class SqliteFile:
             if not self._is_open() and not self._path.exists():
                 yield None
                 return
-            connection = self._connect(create=False)
+            connection = self._connection_to_read()
             connection.execute("BEGIN")
             try:
                 yield connection if self._look_for_tables(connection) else None
@@ -72,10 +82,12 @@ class SqliteFile:
         Where it is not durable, it is atomic as ever, but survives the loss of power only from the next durable one on.
         """
         with self._errors_translated():
-            connection = self._connect(create=True)
+            connection = self._connection_to_write()
             if durable != self._durable:
                 connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
                 self._durable = durable
+            if self._log.is_due() and self._look_for_tables(connection):
+                self._log.start(connection)
             connection.execute("BEGIN IMMEDIATE")
             try:
                 if made := not self._look_for_tables(connection):
@@ -97,12 +109,28 @@ class SqliteFile:
             namespace=self._namespace,
         )
 
+    def check_log(self, log: int, started: int) -> None:
+        """Raise `StateRegressed` if the bookkeeping was written to a later log than the file has seen."""
+        if log > started:
+            raise StateRegressed(
+                f"{self._path} went back in time: expected log {log}, found log {started}. It is an older file beside "
+                "the write-ahead log (-wal) of a newer one, and the two do not go together. Nothing was written. Put "
+                "the newer file back; or restore the whole state directory, without -wal and -shm files of another "
+                "moment, and the checkpoint location from backups of one moment; then start again.",
+                namespace=self._namespace,
+                expected=f"log {log}",
+                found=f"log {started}",
+            )
+
     def close(self) -> None:
-        """Close the file; it is opened again when it is needed."""
+        """Close the file; it is opened again when it is needed. What was written is then in the file, not in a log."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
         if self._pid == os.getpid():
+            if self._may_write:
+                with suppress(sqlite3.Error):
+                    self._log.empty(connection)
             connection.close()
         else:
             _inherited.append(connection)
@@ -112,25 +140,42 @@ class SqliteFile:
             self.close()
         return self._connection is not None
 
-    def _connect(self, *, create: bool) -> sqlite3.Connection:
+    def _connection_to_read(self) -> sqlite3.Connection:
         if not self._is_open():
-            if create:
-                _make_directory(self._path.parent)
-            self._connection = sqlite3.connect(
-                f"file:{quote(str(self._path))}?mode={'rwc' if create else 'rw'}",
-                uri=True,
-                timeout=self._timeout_ms / 1000,
-                isolation_level=None,
-                check_same_thread=False,
-            )
-            self._pid = os.getpid()
-            self._has_tables, self._durable = False, None
-            self._connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
-        connection = self._connection
-        assert connection is not None
-        if create and self._durable is None:
+            # One that may not write leaves a log beside the file alone when it is closed, whosever that is.
+            connection = self._open("ro")
+            try:
+                connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")
+            except sqlite3.OperationalError as error:
+                if "readonly" not in str(error):
+                    raise
+                connection = self._open("rw")  # a file whose first write was cut off has to be mended
+        assert self._connection is not None
+        return self._connection
+
+    def _connection_to_write(self) -> sqlite3.Connection:
+        if not self._is_open() or not self._may_write:
+            self.close()
+            _make_directory(self._path.parent)
+            connection = self._open("rwc")
             self._enter_write_ahead_log(connection)
-        return connection
+            connection.execute("PRAGMA wal_autocheckpoint=0")
+        assert self._connection is not None
+        return self._connection
+
+    def _open(self, mode: str) -> sqlite3.Connection:
+        self._connection = sqlite3.connect(
+            f"file:{quote(str(self._path))}?mode={mode}",
+            uri=True,
+            timeout=self._timeout_ms / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        self._pid = os.getpid()
+        self._may_write = mode == "rwc"
+        self._has_tables, self._durable = False, None
+        self._connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+        return self._connection
 
     def _enter_write_ahead_log(self, connection: sqlite3.Connection) -> None:
         # Two processes that do it at the same moment get "locked" at once: SQLite's own waiting does not cover it.
@@ -154,16 +199,19 @@ class SqliteFile:
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 raise self.corrupted("it is an SQLite database, but not one of Anchorbolt's")
             return False
-        (written_for,) = connection.execute("SELECT namespace FROM bookkeeping").fetchone() or (None,)
+        books = connection.execute("SELECT namespace, log, started FROM bookkeeping, logs").fetchone()
+        written_for, *logs = books or (None,)
         if written_for != self._namespace:
             raise self.corrupted(f"it holds the state of {written_for!r}, not of {self._namespace!r}")
+        self.check_log(*logs)
         self._has_tables = True
         return True
 
     def _make_tables(self, connection: sqlite3.Connection) -> None:
         for table in _TABLES:
             connection.execute(table)
-        connection.execute("INSERT INTO bookkeeping VALUES (?, 0, 0, -1, '', '')", (self._namespace,))
+        connection.execute("INSERT INTO bookkeeping VALUES (?, 0, 0, -1, '', '', 0)", (self._namespace,))
+        connection.execute("INSERT INTO logs VALUES (0)")
         connection.execute(f"PRAGMA user_version={_LAYOUT}")
 
     @contextmanager

@@ -195,6 +195,19 @@ class StepConformance(ConformanceBase):
         head = storage.head()
         assert (head.fence, head.committed, head.winner) == (FIRST, 4, winner)
 
+    def test_a_commit_of_what_is_not_here_takes_no_other_attempt_in_its_place(
+        self, storage: StateStorage
+    ) -> None:
+        other = staged(storage, [(b"a", b"1")])
+        with pytest.raises(StateRegressed):
+            storage.commit(FIRST, 0, new_attempt())
+        head = storage.head()
+        assert head.committed == NOTHING_COMMITTED
+        assert head.attempts.keys() == {other}
+        assert entries(storage) == {}
+        storage.commit(FIRST, 0, other)
+        assert entries(storage) == {b"a": b"1"}
+
     def test_an_attempt_without_updates_moves_the_txid(self, storage: StateStorage) -> None:
         committed(storage, [(b"a", b"1")])
         winner = committed(storage, [], txid=7, base=0)

@@ -24,9 +24,9 @@ def test_a_batch_whose_files_are_gone_is_refused_until_they_are_back(
     away = file.rename(tmp_path / "0001.txt")
     run.faults.release()
     assert driver.end() == 1, repr(driver)
-    assert "consists of 1 files, 1 of which are gone" in driver.err
+    assert "of the source are gone (1 of 1): " in driver.err
     assert str(file) in driver.err
-    assert "\tat " not in driver.err.partition("consists of")[2], "no stack of Spark's"
+    assert "\tat " not in driver.err.partition("are gone")[2], "no stack of Spark's"
 
     again = run.start(faulty=False)
     assert again.end() == 1, "Spark itself would go on without its rows"

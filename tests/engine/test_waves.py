@@ -21,7 +21,15 @@ from anchorbolt.engine.local import _LocalRunner
 from anchorbolt.engine.namespaces import Namespaces
 from anchorbolt.engine.outbox import Outbox
 from anchorbolt.engine.wave import Wave
-from anchorbolt.errors import BoltError, FaultInjected, Fenced, QueryChanged, StateRegressed, WaveFailed
+from anchorbolt.errors import (
+    BoltError,
+    FaultInjected,
+    Fenced,
+    QueryChanged,
+    StateCorrupted,
+    StateRegressed,
+    WaveFailed,
+)
 from anchorbolt.faults import FaultPoint, Place, observe
 from anchorbolt.files import open_folder
 from anchorbolt.groupings import CustomStreamGrouping, GlobalStreamId
@@ -264,6 +272,25 @@ def test_a_function_of_a_sink_that_raises_is_named_and_the_next_start_is_announc
     with pytest.raises(BoltError, match=r"no database(.|\n)*publishes the same rows again") as caught:
         outbox.publish(record, lambda: None)
     assert caught.value.message.startswith("Traceback")
+
+
+@pytest.mark.parametrize("failure", [ConnectionError("no such file"), StateCorrupted("no such file")])
+def test_a_sink_whose_files_a_newer_driver_has_published_and_removed_is_not_blamed(
+    tmp_path: Path, failure: Exception
+) -> None:
+    overtaken: list[Fenced] = []
+
+    def fails(frame: Any, txid: int) -> None:
+        overtaken.append(Fenced("another driver runs this topology"))
+        raise failure
+
+    def check_claim() -> None:
+        if overtaken:
+            raise overtaken[0]
+
+    outbox = Outbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
+    with pytest.raises(Fenced):
+        outbox.publish(DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),)), check_claim)
 
 
 def test_the_outbox_keeps_only_the_last_decided_round(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_every_file_since_the_batch_before_is_looked_for_in_each_source(
     check.check(6, offsets("rate", 9), txid=6)
     log(tmp_path, 1, "10", (10, there))
     log(tmp_path, 1, "11", (11, gone))
-    with pytest.raises(WaveFailed, match=r"2 files, 1 of which are gone: .*gone\.txt") as error:
+    with pytest.raises(WaveFailed, match=r"are gone \(1 of 2\): .*gone\.txt") as error:
         check.check(7, offsets("rate", 11), txid=7)
     assert error.value.txid == 7
 

@@ -157,11 +157,16 @@ def test_damaged_bookkeeping_stops_the_commit_before_anything_changes(
     with closing(sqlite3.connect(file)) as connection:
         connection.execute(damage)
         connection.commit()
-        kept = list(connection.iterdump())
+        kept = dump(connection)
     with closing(sqlite_provider.open(NAMESPACE)) as storage, pytest.raises(StateCorrupted, match=complaint):
         storage.commit(FIRST, 1, attempt)
     with closing(sqlite3.connect(file)) as connection:
-        assert list(connection.iterdump()) == kept
+        assert dump(connection) == kept
+
+
+def dump(connection: sqlite3.Connection) -> list[str]:
+    """Everything in the file but the number of its logs, which counts up before a write begins."""
+    return [line for line in connection.iterdump() if not line.startswith('INSERT INTO "logs"')]
 
 
 def test_a_writer_that_holds_the_file_for_too_long_is_named_as_the_cause(

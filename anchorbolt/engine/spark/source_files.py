@@ -65,7 +65,7 @@ class SourceFiles:
         if gone and self._session.conf.get("spark.sql.files.ignoreMissingFiles", "false") != "true":
             more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
             raise WaveFailed(
-                f"batch {batch_id} of the source consists of {len(files)} files, {len(gone)} of which are gone: "
+                f"files of batch {batch_id} of the source are gone ({len(gone)} of {len(files)}): "
                 f"{', '.join(gone[:_SHOWN])}{more}. Nothing of the batch is committed. Put them back and start again; "
                 "to go on without their rows, put empty files in their place.",
                 txid=txid,
