@@ -159,7 +159,7 @@ class SqliteFile:
             _make_directory(self._path.parent)
             connection = self._open("rwc")
             self._enter_write_ahead_log(connection)
-            connection.execute("PRAGMA wal_autocheckpoint=0")
+            self._log.configure(connection)
         assert self._connection is not None
         return self._connection
 

@@ -26,6 +26,11 @@ class WriteAheadLog:
         self._path = Path(f"{path}-wal")
         self._timeout_ms = timeout_ms
 
+    def configure(self, connection: sqlite3.Connection) -> None:
+        """Leave moving the log to this class; have a moved one overwritten, which costs less than a new one."""
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        connection.execute(f"PRAGMA journal_size_limit={_LONGEST}")
+
     def is_due(self) -> bool:
         """Say whether the next write needs a new log: there is none, or it has become long."""
         try:
@@ -40,17 +45,21 @@ class WriteAheadLog:
         Outside of a transaction, with tables made.
         """
         behind = connection.execute("SELECT started < log FROM logs, bookkeeping").fetchone()
-        if behind is None or behind[0] or not self.empty(connection):
+        if behind is None or behind[0] or not self._move(connection, "RESTART"):
             return
         connection.execute("UPDATE logs SET started = started + 1")
         # Only what is not in the log is read from the file.
-        self.empty(connection)
+        self._move(connection, "RESTART")
 
-    def empty(self, connection: sqlite3.Connection) -> bool:
+    def empty(self, connection: sqlite3.Connection) -> None:
+        """Move the log into the file, and leave it empty, unless somebody else reads or writes."""
+        self._move(connection, "TRUNCATE")
+
+    def _move(self, connection: sqlite3.Connection, mode: str) -> bool:
         """Move the log into the file; False where somebody reads or writes, without waiting for them."""
         connection.execute("PRAGMA busy_timeout=0")
         try:
-            busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            busy, *_ = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         finally:
             connection.execute(f"PRAGMA busy_timeout={self._timeout_ms}")
         return not busy
