@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorbolt.errors import ConfigError, FaultInjected
+from anchorbolt.fault_checks import checked_member, refuse_bad_numbers, refuse_unreachable
 from anchorbolt.faults import FaultPoint, Place, observe
 
 __all__ = ["FAULTS_VARIABLE", "Fault", "FaultAction", "FaultFolder", "Victim", "arm"]
@@ -62,16 +63,21 @@ class Victim(str, Enum):
 class Fault:
     """One fault, which strikes once.
 
+    The members of the enumerations may be given by their values, such as `"state.sealed"`.
+
     Attributes:
         point: Where.
         action: What.
         nth: The how-manieth time that the point is reached, counted from 1 over all processes and restarts, those times
             only that fit `component`, `task_index` and `txid`.
-        component: Only for this component; None for any.
-        task_index: Only for this task; None for any.
-        txid: Only in this transaction; None for any.
+        component: Only for this component, at a point that `has_component`; None for any.
+        task_index: Only for this task, at a point that `has_task`; None for any.
+        txid: Only in this transaction, from the point's `first_txid` on; None for any.
         victim: Who is killed or stopped.
         seconds: How long for DELAY and STOP.
+
+    Raises:
+        ConfigError: A value is unknown or out of range, or the point is never reached with it.
     """
 
     point: FaultPoint
@@ -82,6 +88,13 @@ class Fault:
     txid: int | None = None
     victim: Victim = Victim.HERE
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "point", checked_member("point", self.point, FaultPoint))
+        object.__setattr__(self, "action", checked_member("action", self.action, FaultAction))
+        object.__setattr__(self, "victim", checked_member("victim", self.victim, Victim))
+        refuse_bad_numbers(self.nth, self.task_index, self.txid, self.seconds)
+        refuse_unreachable(self.point, self.component, self.task_index, self.txid)
 
     def fits(self, place: Place) -> bool:
         """Say whether a place is one of those that this fault counts."""
@@ -148,7 +161,9 @@ class FaultFolder:
         if self._faults is None:
             try:
                 content = json.loads((self.path / "faults.json").read_text())
-                self._faults = [_fault_from(item) for item in content]
+                self._faults = [Fault(**item) for item in content]
+            except ConfigError as error:
+                raise ConfigError(f"{self.path}/faults.json, named by {FAULTS_VARIABLE}: {error}") from error
             except (OSError, ValueError, TypeError) as error:
                 raise ConfigError(
                     f"{FAULTS_VARIABLE} is set for a test of crashes, but {self.path}/faults.json cannot be read: "
@@ -215,17 +230,6 @@ def _stop(pid: int, seconds: float) -> None:
     waker = f"import os, time; time.sleep({seconds}); os.kill({pid}, {int(signal.SIGCONT)})"
     subprocess.Popen([sys.executable, "-c", waker], start_new_session=True)
     os.kill(pid, signal.SIGSTOP)
-
-
-def _fault_from(content: dict[str, Any]) -> Fault:
-    return Fault(
-        **{
-            **content,
-            "point": FaultPoint(content["point"]),
-            "action": FaultAction(content["action"]),
-            "victim": Victim(content["victim"]),
-        }
-    )
 
 
 def arm() -> None:
