@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -21,7 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from anchorbolt.errors import ConfigError, FaultInjected
-from anchorbolt.fault_checks import checked_member, refuse_bad_numbers, refuse_unreachable
+from anchorbolt.fault_checks import (
+    checked_member,
+    refuse_bad_numbers,
+    refuse_unknown_task,
+    refuse_unreachable,
+)
 from anchorbolt.faults import FaultPoint, Place, observe
 
 __all__ = ["FAULTS_VARIABLE", "Fault", "FaultAction", "FaultFolder", "Victim", "arm"]
@@ -121,6 +126,12 @@ class FaultFolder:
         for old in self.path.iterdir():
             old.unlink()
         (self.path / "faults.json").write_text(json.dumps([asdict(fault) for fault in faults]))
+
+    def refuse_unknown(self, tasks: Mapping[str, int | None]) -> None:
+        """Raise `ConfigError` where a fault is for what a topology does not have; see `refuse_unknown_task`."""
+        for fault in self._read():
+            if fault.component is not None:
+                refuse_unknown_task(fault.component, fault.task_index, tasks)
 
     def strike(self, place: Place) -> None:
         """An observer, see `anchorbolt.faults.observe`: do what the folder says about a place."""
@@ -232,8 +243,18 @@ def _stop(pid: int, seconds: float) -> None:
     os.kill(pid, signal.SIGSTOP)
 
 
-def arm() -> None:
-    """Obey the folder that the environment names, if it does; called once by every driver and worker."""
+def arm(tasks: Mapping[str, int | None] | None = None) -> None:
+    """Obey the folder that the environment names, if it does; called by every driver and worker that starts.
+
+    Args:
+        tasks: On a driver, how many tasks each component of its topology has; None where that is not known.
+
+    Raises:
+        ConfigError: On a driver, the folder cannot be used, or has a fault for a component or task that is not there.
+    """
     path = os.environ.get(FAULTS_VARIABLE)
     if path:
-        observe(FaultFolder(path).strike)
+        folder = FaultFolder(path)
+        if tasks is not None:
+            folder.refuse_unknown(tasks)
+        observe(folder.strike)

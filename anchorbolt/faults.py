@@ -90,7 +90,7 @@ class FaultPoint(str, Enum):
     @property
     def has_task(self) -> bool:
         """Whether one task of a component is concerned, so that a fault can be for one."""
-        return self in _OF_TASKS or self is FaultPoint.SINK_FILE_MOVED
+        return self in _AT_TASK or self is FaultPoint.SINK_FILE_MOVED
 
     @property
     def first_txid(self) -> int | None:
@@ -111,6 +111,8 @@ _OF_TASKS = {
     FaultPoint.SINK_FILE_WRITTEN,
     FaultPoint.TASK_PREPARED,
 }
+_AT_TASK = _OF_TASKS | {FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED}
+"""Where `at_task` has said which task is concerned: in a worker, and on the driver before each namespace."""
 _OF_SINKS = {FaultPoint.SINK_PUBLISHING, FaultPoint.SINK_PUBLISHED}
 _BEFORE_ANY = {FaultPoint.RECOVERED, FaultPoint.DECIDED, FaultPoint.DECISION_COPIED}
 
@@ -146,7 +148,7 @@ def at_task(component: str, task_index: int, txid: int) -> None:
 def reach(point: FaultPoint, component: str = "", task_index: int = -1, txid: int | None = None) -> None:
     """Say that a point is reached; may raise, kill or stop this process where a test asked for it."""
     if _observer is not None:
-        at_component, at_index, at_txid = _task.get() if not point.on_driver else ("", -1, -1)
+        at_component, at_index, at_txid = _task.get() if point in _AT_TASK else ("", -1, -1)
         _observer(
             Place(
                 point, component or at_component, max(task_index, at_index), at_txid if txid is None else txid
