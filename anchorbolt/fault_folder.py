@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import Enum
@@ -21,6 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from anchorbolt.errors import ConfigError, FaultInjected
+from anchorbolt.fault_checks import (
+    checked_member,
+    refuse_bad_numbers,
+    refuse_unknown_task,
+    refuse_unreachable,
+)
 from anchorbolt.faults import FaultPoint, Place, observe
 
 __all__ = ["FAULTS_VARIABLE", "Fault", "FaultAction", "FaultFolder", "Victim", "arm"]
@@ -62,16 +68,21 @@ class Victim(str, Enum):
 class Fault:
     """One fault, which strikes once.
 
+    The members of the enumerations may be given by their values, such as `"state.sealed"`.
+
     Attributes:
         point: Where.
         action: What.
         nth: The how-manieth time that the point is reached, counted from 1 over all processes and restarts, those times
             only that fit `component`, `task_index` and `txid`.
-        component: Only for this component; None for any.
-        task_index: Only for this task; None for any.
-        txid: Only in this transaction; None for any.
+        component: Only for this component, at a point that `has_component`; None for any.
+        task_index: Only for this task, at a point that `has_task`; None for any.
+        txid: Only in this transaction, from the point's `first_txid` on; None for any.
         victim: Who is killed or stopped.
         seconds: How long for DELAY and STOP.
+
+    Raises:
+        ConfigError: A value is unknown or out of range, or the point is never reached with it.
     """
 
     point: FaultPoint
@@ -82,6 +93,13 @@ class Fault:
     txid: int | None = None
     victim: Victim = Victim.HERE
     seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "point", checked_member("point", self.point, FaultPoint))
+        object.__setattr__(self, "action", checked_member("action", self.action, FaultAction))
+        object.__setattr__(self, "victim", checked_member("victim", self.victim, Victim))
+        refuse_bad_numbers(self.nth, self.task_index, self.txid, self.seconds)
+        refuse_unreachable(self.point, self.component, self.task_index, self.txid)
 
     def fits(self, place: Place) -> bool:
         """Say whether a place is one of those that this fault counts."""
@@ -108,6 +126,12 @@ class FaultFolder:
         for old in self.path.iterdir():
             old.unlink()
         (self.path / "faults.json").write_text(json.dumps([asdict(fault) for fault in faults]))
+
+    def refuse_unknown(self, tasks: Mapping[str, int | None]) -> None:
+        """Raise `ConfigError` where a fault is for what a topology does not have; see `refuse_unknown_task`."""
+        for fault in self._read():
+            if fault.component is not None:
+                refuse_unknown_task(fault.component, fault.task_index, tasks)
 
     def strike(self, place: Place) -> None:
         """An observer, see `anchorbolt.faults.observe`: do what the folder says about a place."""
@@ -148,7 +172,9 @@ class FaultFolder:
         if self._faults is None:
             try:
                 content = json.loads((self.path / "faults.json").read_text())
-                self._faults = [_fault_from(item) for item in content]
+                self._faults = [Fault(**item) for item in content]
+            except ConfigError as error:
+                raise ConfigError(f"{self.path}/faults.json, named by {FAULTS_VARIABLE}: {error}") from error
             except (OSError, ValueError, TypeError) as error:
                 raise ConfigError(
                     f"{FAULTS_VARIABLE} is set for a test of crashes, but {self.path}/faults.json cannot be read: "
@@ -217,19 +243,18 @@ def _stop(pid: int, seconds: float) -> None:
     os.kill(pid, signal.SIGSTOP)
 
 
-def _fault_from(content: dict[str, Any]) -> Fault:
-    return Fault(
-        **{
-            **content,
-            "point": FaultPoint(content["point"]),
-            "action": FaultAction(content["action"]),
-            "victim": Victim(content["victim"]),
-        }
-    )
+def arm(tasks: Mapping[str, int | None] | None = None) -> None:
+    """Obey the folder that the environment names, if it does; called by every driver and worker that starts.
 
+    Args:
+        tasks: On a driver, how many tasks each component of its topology has; None where that is not known.
 
-def arm() -> None:
-    """Obey the folder that the environment names, if it does; called once by every driver and worker."""
+    Raises:
+        ConfigError: On a driver, the folder cannot be used, or has a fault for a component or task that is not there.
+    """
     path = os.environ.get(FAULTS_VARIABLE)
     if path:
-        observe(FaultFolder(path).strike)
+        folder = FaultFolder(path)
+        if tasks is not None:
+            folder.refuse_unknown(tasks)
+        observe(folder.strike)

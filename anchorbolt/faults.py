@@ -16,7 +16,10 @@ __all__ = ["FaultPoint", "Place", "at_task", "observe", "reach"]
 
 
 class FaultPoint(str, Enum):
-    """Where a fault can strike, in the order of a run. `on_driver` says in which process."""
+    """Where a fault can strike, in the order of a run.
+
+    `on_driver` says in which process, and `has_component`, `has_task` and `first_txid` what is known there.
+    """
 
     CLAIMED = "driver.claimed"
     """A starting driver has taken a new generation; no other namespace knows of it."""
@@ -51,7 +54,7 @@ class FaultPoint(str, Enum):
     ROLLED_BACK = "rollback.namespaces"
     """All namespaces are rolled back; the round's outbox files are still there."""
     DECIDED = "decision.stored"
-    """The decision is durable in the store; its copy is not."""
+    """The decision is durable in the store; its copy is not. A topology's first start decides once before any wave."""
     DECISION_COPIED = "decision.copied"
     """The decision's copy is durable, too; no namespace has committed."""
     HOOKS_CALLED = "commit.hooks_called"
@@ -79,6 +82,23 @@ class FaultPoint(str, Enum):
         """Whether the driver reaches it; else a task does, in a worker."""
         return self not in _OF_TASKS
 
+    @property
+    def has_component(self) -> bool:
+        """Whether a component is concerned, so that a fault can be for one."""
+        return self.has_task or self in _OF_SINKS
+
+    @property
+    def has_task(self) -> bool:
+        """Whether one task of a component is concerned, so that a fault can be for one."""
+        return self in _AT_TASK or self is FaultPoint.SINK_FILE_MOVED
+
+    @property
+    def first_txid(self) -> int | None:
+        """The first transaction in which it is reached, -1 before any; None where no transaction is concerned."""
+        if self in (FaultPoint.CLAIMED, FaultPoint.FENCES_RAISED):
+            return None
+        return -1 if self in _BEFORE_ANY else 0
+
 
 _OF_TASKS = {
     FaultPoint.TASK_BEGUN,
@@ -91,6 +111,10 @@ _OF_TASKS = {
     FaultPoint.SINK_FILE_WRITTEN,
     FaultPoint.TASK_PREPARED,
 }
+_AT_TASK = _OF_TASKS | {FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED}
+"""Where `at_task` has said which task is concerned: in a worker, and on the driver before each namespace."""
+_OF_SINKS = {FaultPoint.SINK_PUBLISHING, FaultPoint.SINK_PUBLISHED}
+_BEFORE_ANY = {FaultPoint.RECOVERED, FaultPoint.DECIDED, FaultPoint.DECISION_COPIED}
 
 
 class Place(NamedTuple):
@@ -124,7 +148,7 @@ def at_task(component: str, task_index: int, txid: int) -> None:
 def reach(point: FaultPoint, component: str = "", task_index: int = -1, txid: int | None = None) -> None:
     """Say that a point is reached; may raise, kill or stop this process where a test asked for it."""
     if _observer is not None:
-        at_component, at_index, at_txid = _task.get() if not point.on_driver else ("", -1, -1)
+        at_component, at_index, at_txid = _task.get() if point in _AT_TASK else ("", -1, -1)
         _observer(
             Place(
                 point, component or at_component, max(task_index, at_index), at_txid if txid is None else txid

@@ -10,7 +10,8 @@ from typing import TypeVar
 from anchorbolt.checkpoint.custom import commit_custom, roll_back_custom
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.engine.patience import Patience
-from anchorbolt.faults import FaultPoint, reach
+from anchorbolt.engine.wave import TaskKey
+from anchorbolt.faults import FaultPoint, at_task, reach
 from anchorbolt.state_backends.base import Fence, NamespaceHead, StateProvider, StateStorage
 from anchorbolt.state_backends.state import State
 
@@ -31,11 +32,20 @@ class Namespaces:
         provider: StateProvider,
         patience: Patience,
         new_state: Callable[[str], State | None] = lambda _: None,
+        tasks: Mapping[str, TaskKey] | None = None,
     ) -> None:
-        """Open namespaces of `provider`; `new_state` returns the custom state beside one, if there is one."""
+        """Open namespaces of a provider.
+
+        Args:
+            provider: The provider.
+            patience: How long each operation waits for a store that does not answer.
+            new_state: Returns the custom state beside a namespace, if there is one.
+            tasks: Whose the namespaces are, for the points of `anchorbolt.faults`.
+        """
         self._provider = provider
         self._patience = patience
         self._new_state = new_state
+        self._tasks = tasks or {}
         self._custom: dict[str, State] = {}
         self._storages: dict[str, StateStorage] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="anchorbolt-commit")
@@ -103,6 +113,7 @@ class Namespaces:
         self, storages: Mapping[str, StateStorage], act: Callable[[str, StateStorage], T]
     ) -> dict[str, T]:
         def patiently(name: str, storage: StateStorage) -> tuple[str, T]:
+            at_task(*self._tasks.get(name, ("", -1)), txid=-1)  # the points within say the txid themselves
             return name, self._patience.until_available(lambda: act(name, storage))
 
         if len(storages) <= 1:

@@ -67,14 +67,14 @@ def prepare_submission(
         location: The checkpoint location where none is configured.
 
     Raises:
-        ConfigError: The configuration cannot be used.
+        ConfigError: The configuration cannot be used, or a fault of a crash test is for a component that is not there.
         TopologyError: `topology` is no topology.
     """
     if not isinstance(topology, Topology):
         raise TopologyError(
             f"{topology!r} is no topology. Pass what TopologyBuilder.create_topology(name) returned."
         )
-    arm()
+    arm(dict.fromkeys(topology.spouts) | {name: spec.parallelism for name, spec in topology.bolts.items()})
     checked = load_conf(conf)
     settings = checked.settings
     if memory is not None and (settings.provider.name == "memory" or not settings.provider.is_set):

@@ -99,7 +99,7 @@ class WaveCoordinator:
         self._runner = runner
         self._max_retries = submission.max_batch_retries
         self._patience = Patience(submission.patience_ms)
-        self._namespaces = Namespaces(plan.provider, self._patience, _custom_states(plan))
+        self._namespaces = Namespaces(plan.provider, self._patience, _custom_states(plan), plan.namespaces())
         self._copy = FolderCopy(folder)
         self._spout = CheckpointSpout(plan.provider.open(plan.namespace(CHECKPOINT_SPOUT_ID, 0)), self._copy)
         self._outbox = Outbox(folder, submission.sinks, runner.read_files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from anchorbolt.errors import TopologyError
@@ -22,14 +22,18 @@ class FeederSpout(Spout):
     """
 
     def __init__(self, fields: Sequence[str], batches: Iterable[Iterable[Sequence[Any]]] = ()) -> None:
-        """Make a spout with these fields, fed with these batches."""
+        """Make a spout with these fields, fed with these batches, each as for `feed`.
+
+        Raises:
+            TopologyError: The fields are no list of names, or the batches no batches of rows.
+        """
         if isinstance(fields, str) or not fields:
             raise TopologyError(f"FeederSpout: fields is {fields!r}. Pass a list of names.")
         self.fields = tuple(fields)
         self.arrived = threading.Condition()
         self._batches: deque[list[tuple[Any, ...]]] = deque()
         self._taken: tuple[int, list[tuple[Any, ...]]] | None = None
-        for batch in batches:
+        for batch in self._each("the batches are", batches):
             self.feed(batch)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
@@ -37,18 +41,12 @@ class FeederSpout(Spout):
         declarer.declare(*self.fields)
 
     def feed(self, rows: Iterable[Sequence[Any]]) -> None:
-        """Add a batch of tuples, each with one value per field.
+        """Add a batch of rows, each a tuple or list with one value per field.
 
         Raises:
-            TopologyError: A row has another number of values.
+            TopologyError: A row is neither, or has another number of values. Nothing of the batch was added.
         """
-        batch = [tuple(row) for row in rows]
-        for row in batch:
-            if len(row) != len(self.fields):
-                raise TopologyError(
-                    f"FeederSpout: {row!r} has {len(row)} values for the fields "
-                    f"{', '.join(self.fields)}. Pass one value per field."
-                )
+        batch = [self._row(row) for row in self._each("a batch is", rows)]
         with self.arrived:
             self._batches.append(batch)
             self.arrived.notify_all()
@@ -70,3 +68,30 @@ class FeederSpout(Spout):
             if self._taken is not None and self._taken[0] > committed and self._taken[1]:
                 self._batches.appendleft(self._taken[1])
             self._taken = None
+
+    def _each(self, what: str, given: Iterable[Any]) -> Iterable[Any]:
+        if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+            raise self._refusal(f"{what} {_shown(given)}")
+        return given
+
+    def _row(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        if not isinstance(row, tuple | list):
+            raise self._refusal(f"a row is {_shown(row)}")
+        if len(row) != len(self.fields):
+            raise TopologyError(
+                f"FeederSpout: {_shown(row)} has {len(row)} values for the fields "
+                f"{', '.join(self.fields)}. Pass one value per field."
+            )
+        return tuple(row)
+
+    def _refusal(self, given: str) -> TopologyError:
+        row = f"({', '.join(self.fields)},)" if len(self.fields) == 1 else f"({', '.join(self.fields)})"
+        return TopologyError(
+            f"FeederSpout: {given}. Pass batches of rows, each row a tuple or list with one value per field: "
+            f"FeederSpout({list(self.fields)}, [[{row}, …], …]), or feed([{row}, …])."
+        )
+
+
+def _shown(given: object) -> str:
+    text = repr(given)
+    return text if len(text) <= 100 else f"{text[:100]}…"

@@ -22,14 +22,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anchorbolt.errors import AnchorboltError
-from anchorbolt.fault_folder import FAULTS_VARIABLE, Fault, FaultFolder
+from anchorbolt.errors import AnchorboltError, ConfigError
+from anchorbolt.fault_folder import FAULTS_VARIABLE, Fault, FaultAction, FaultFolder
 from anchorbolt.faults import FaultPoint
 
 __all__ = ["CrashReport", "CrashRunner", "CrashTestError", "JobStart"]
 
 _STARTS_TO_SPARE = 3
 _TAIL = 4000
+_WRONG_USAGE = 2
+"""Exit code of `anchorbolt run` for a job, configuration or fault that it refuses; see `anchorbolt.cli.exit_codes`."""
 
 
 class CrashTestError(AnchorboltError):
@@ -111,8 +113,16 @@ class CrashRunner:
         Faults strike once each, all starts together; after the last one the job has a few starts to finish in.
 
         Raises:
-            CrashTestError: It did not finish within those, or one start took too long.
+            ConfigError: What was passed is no fault. Nothing was started.
+            CrashTestError: It did not finish within those, one start took too long, or one was refused as wrong usage:
+                then there is no further one.
         """
+        for fault in faults:
+            if not isinstance(fault, Fault):
+                raise ConfigError(
+                    f"CrashRunner.run: {fault!r} is no Fault. Pass each as an argument of its own, such as "
+                    "run(Fault(FaultPoint.DECIDED), Fault(FaultPoint.SEALED)); those of a list as run(*faults)."
+                )
         self._directory.mkdir(parents=True, exist_ok=True)
         folder = FaultFolder(self._directory / "faults")
         folder.write(faults)
@@ -125,10 +135,16 @@ class CrashRunner:
             while not starts or starts[-1].exit_code != 0:
                 if len(starts) >= len(faults) + _STARTS_TO_SPARE:
                     raise CrashTestError(
-                        f"{self._job} was started {len(starts)} times and did not finish; its last output:\n"
+                        f"{self._job} was started {len(starts)} times and did not finish; {_struck(folder, faults)}. "
+                        f"Its last output:\n{starts[-1].output[-_TAIL:]}"
+                    )
+                starts.append(self._start(conf, folder, len(starts), groups, faults))
+                if starts[-1].exit_code == _WRONG_USAGE:
+                    raise CrashTestError(
+                        f"{self._job} ended with exit code {_WRONG_USAGE}, wrong usage, in start {len(starts)}; "
+                        "further starts would end alike. Mend what it says:\n"
                         f"{starts[-1].output[-_TAIL:]}"
                     )
-                starts.append(self._start(conf, folder, len(starts), groups))
         finally:
             for group in groups:  # what a killed driver left behind: its JVM and its workers
                 with suppress(ProcessLookupError):
@@ -136,7 +152,9 @@ class CrashRunner:
         struck = tuple(fault for number, fault in enumerate(faults) if folder.has_struck(number))
         return CrashReport(tuple(faults), struck, tuple(starts), time.monotonic() - begun)
 
-    def _start(self, conf: Path, folder: FaultFolder, number: int, groups: list[int]) -> JobStart:
+    def _start(
+        self, conf: Path, folder: FaultFolder, number: int, groups: list[int], faults: Sequence[Fault]
+    ) -> JobStart:
         command = [sys.executable, "-m", "anchorbolt", "run", self._job, "--until-empty", "--conf", str(conf)]
         environment = {**self._environment, FAULTS_VARIABLE: str(folder.path.absolute())}
         told = len(folder.events())
@@ -159,8 +177,8 @@ class CrashRunner:
             process.kill()
             process.wait()
             raise CrashTestError(
-                f"{self._job} took more than {self._start_timeout_s:g} s, in start {number + 1}; its output:\n"
-                f"{_text(log)[-_TAIL:]}"
+                f"{self._job} took more than {self._start_timeout_s:g} s, in start {number + 1}; "
+                f"{_struck(folder, faults)}. Its output:\n{_text(log)[-_TAIL:]}"
             ) from error
         seconds = time.monotonic() - begun
         commits = [
@@ -175,6 +193,19 @@ class CrashRunner:
 
 def _text(log: Path) -> str:
     return log.read_text(errors="backslashreplace")
+
+
+def _struck(folder: FaultFolder, faults: Sequence[Fault]) -> str:
+    """Say which faults have struck, for messages."""
+    struck = [_named(fault, number) for number, fault in enumerate(faults) if folder.has_struck(number)]
+    return f"{len(struck)} of {len(faults)} faults had struck{': ' if struck else ''}{', '.join(struck)}"
+
+
+def _named(fault: Fault, number: int) -> str:
+    asked = {"component": fault.component, "task_index": fault.task_index, "txid": fault.txid}
+    given = "".join(f" {name}={value!r}" for name, value in asked.items() if value is not None)
+    hint = f" (until faults/released-{number} appears)" if fault.action is FaultAction.HANG else ""
+    return f"{fault.action.name} at {fault.point.name}{given}{hint}"
 
 
 def _recovery(output: str) -> str:

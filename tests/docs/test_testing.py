@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,23 @@ def test_the_examples_run_as_printed(page: Page, directory: Path, type_commands:
     assert [line.pattern for line in page.shown() if not line.search(seen)] == [], seen
 
 
-def test_every_fault_point_is_in_the_table() -> None:
+def test_the_table_says_of_every_fault_point_who_is_there_and_what_a_fault_can_be_for() -> None:
     text = (Path(__file__).resolve().parents[2] / "docs" / "testing.md").read_text()
-    assert [point.name for point in FaultPoint if f"`{point.name}`" not in text] == []
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if "| `" in line]
+    said = {
+        name: (who, can_be_for)
+        for names, who, can_be_for, _ in (row for row in rows if len(row) == 4)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    assert said == {
+        point.name: ("driver" if point.on_driver else "worker", can_be_for(point)) for point in FaultPoint
+    }
+
+
+def can_be_for(point: FaultPoint) -> str:
+    named = {
+        "component": point.has_component,
+        "task": point.has_task,
+        "txid": point.first_txid is not None,
+    }
+    return ", ".join(name for name, there in named.items() if there) or "nothing but `nth`"
