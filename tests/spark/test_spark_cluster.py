@@ -262,6 +262,26 @@ def test_a_restored_state_directory_is_refused_and_nothing_is_written(
     assert not list((tmp_path / "state").glob("*count-1*"))
 
 
+def test_after_a_clean_end_the_files_are_whole_and_an_older_one_in_the_place_of_one_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The Python workers live on, with the files open, and are killed later."""
+    state = tmp_path / "state"
+    text = write_lines(tmp_path / "in", LINES[:1])
+    topology = word_count(text_spout(text))
+    run(spark, topology, conf_in(tmp_path))
+    assert [path.stat().st_size for path in state.glob("*-wal") if path.stat().st_size] == []
+    older = {path: path.read_bytes() for path in state.glob("*count-?.sqlite")}
+    write_lines(text, LINES)
+    handle = run(spark, topology, conf_in(tmp_path))
+    assert handle.state("count") == WORDS
+    for path, content in older.items():
+        path.write_bytes(content)
+    with pytest.raises(StateRegressed, match="word-count:count-"):
+        SparkCluster(spark).submit(topology, conf_in(tmp_path))
+    assert {path: path.read_bytes() for path in older} == older
+
+
 def test_state_in_memory_is_refused_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     topology = word_count(text_spout(write_lines(tmp_path / "in", LINES)))
     with pytest.raises(ConfigError, match="memory"):
