@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -22,6 +21,7 @@ from anchorbolt.config_sources import is_password
 from anchorbolt.config_storm import STORM_KEYS
 from anchorbolt.errors import ConfigError
 from anchorbolt.settings import PROVIDER_CONFIG
+from anchorbolt.wording import did_you_mean, shortened
 
 __all__ = ["canonical_provider", "check_keys", "checked"]
 
@@ -57,7 +57,7 @@ def check_keys(keys: Iterable[str]) -> None:
         if key in _OURS or key in STORM_KEYS:
             continue
         if prefix not in _PREFIXES:
-            if dot and (nearest := _nearest(key.lower(), [*_OURS, *STORM_KEYS], _MISSPELT)):
+            if dot and (nearest := did_you_mean(key.lower(), [*_OURS, *STORM_KEYS], _MISSPELT)):
                 raise ConfigError(
                     f"the key {key!r} is not known, and too near to one that is.{nearest} If it is a key of your own, "
                     "name it otherwise.",
@@ -93,8 +93,8 @@ def canonical_provider(name: str) -> str:
     if len(parts) < 2 or parts[:2] == ["org", "apache"] or not all(part.isidentifier() for part in parts):
         known = [*PROVIDERS, *STORM_PROVIDERS]
         raise ConfigError(
-            f"{key} is {name!r}, which is unknown.{_nearest(name, known)} It must be one of {', '.join(PROVIDERS)}, or "
-            "the dotted name of a StateProvider class of yours.",
+            f"{key} is {name!r}, which is unknown.{did_you_mean(name, known)} It must be one of "
+            f"{', '.join(PROVIDERS)}, or the dotted name of a StateProvider class of yours.",
             key=key,
         )
     return canonical
@@ -148,14 +148,8 @@ def _shown(key: str, value: Any) -> str:
     hidden = is_password(key) or could_hold
     if hidden or not (value is None or isinstance(value, (bool, int, float, str))):
         return f"of type {type(value).__name__}"
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:100]}…"
+    return shortened(value, 100)
 
 
 def _unknown(key: str, known: Iterable[str], advice: str) -> ConfigError:
-    return ConfigError(f"unknown configuration key {key!r}.{_nearest(key, known)} {advice}", key=key)
-
-
-def _nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    matches = get_close_matches(name, list(known), n=1, cutoff=cutoff)
-    return f" Did you mean {matches[0]!r}?" if matches else ""
+    return ConfigError(f"unknown configuration key {key!r}.{did_you_mean(key, known)} {advice}", key=key)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from enum import Enum
 from typing import TypeVar
 
 from anchorbolt.errors import ConfigError
 from anchorbolt.faults import FaultPoint
+from anchorbolt.wording import did_you_mean, shortened
 
 __all__ = ["checked_member", "refuse_bad_numbers", "refuse_unknown_task", "refuse_unreachable"]
 
@@ -33,7 +34,9 @@ def checked_member(name: str, given: object, kind: type[M]) -> M:
         member = spellings[nearest[0]]
         hint = f" Did you mean {kind.__name__}.{member.name} ({member.value!r})?"
     names = ", ".join(member.name for member in kind)
-    raise ConfigError(f"Fault: {name} is {_shown(given)}.{hint} Pass a {kind.__name__}, one of {names}.")
+    raise ConfigError(
+        f"Fault: {name} is {shortened(given, 100)}.{hint} Pass a {kind.__name__}, one of {names}."
+    )
 
 
 def refuse_bad_numbers(nth: object, task_index: object, txid: object, seconds: object) -> None:
@@ -44,7 +47,9 @@ def refuse_bad_numbers(nth: object, task_index: object, txid: object, seconds: o
     if txid is not None:
         _refuse_unless_whole("txid", txid, -1, "counted from 0, -1 before the first, or None for any")
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise ConfigError(f"Fault: seconds is {_shown(seconds)}. Pass a number of seconds, such as 0.5.")
+        raise ConfigError(
+            f"Fault: seconds is {shortened(seconds, 100)}. Pass a number of seconds, such as 0.5."
+        )
     if not (math.isfinite(seconds) and seconds >= 0):
         raise ConfigError(f"Fault: seconds is {seconds!r}. Pass a number of seconds from 0 on, such as 0.5.")
 
@@ -54,7 +59,7 @@ def refuse_unreachable(point: FaultPoint, component: object, task_index: object,
     if component is not None:
         if not isinstance(component, str) or not component:
             raise ConfigError(
-                f"Fault: component is {_shown(component)}. Pass a component's id, or None for any."
+                f"Fault: component is {shortened(component, 100)}. Pass a component's id, or None for any."
             )
         if not point.has_component:
             raise _never(point, f"component={component!r}", "no component", "Leave it out.")
@@ -81,7 +86,7 @@ def refuse_unknown_task(component: str, task_index: int | None, tasks: Mapping[s
     if component not in tasks:
         raise ConfigError(
             f"Fault: component is {component!r}, which the topology does not have."
-            f"{_nearest(component, tasks)} It has {', '.join(tasks)}. Nothing was started."
+            f"{did_you_mean(component, tasks)} It has {', '.join(tasks)}. Nothing was started."
         )
     count = tasks[component]
     if task_index is not None and count is not None and task_index >= count:
@@ -93,20 +98,10 @@ def refuse_unknown_task(component: str, task_index: int | None, tasks: Mapping[s
 
 def _refuse_unless_whole(name: str, given: object, least: int, advice: str) -> None:
     if isinstance(given, bool) or not isinstance(given, int) or given < least:
-        raise ConfigError(f"Fault: {name} is {_shown(given)}. Pass a whole number, {advice}.")
+        raise ConfigError(f"Fault: {name} is {shortened(given, 100)}. Pass a whole number, {advice}.")
 
 
 def _never(point: FaultPoint, given: str, lacks: str, advice: str) -> ConfigError:
     return ConfigError(
         f"Fault: {given} never fits FaultPoint.{point.name} ({point.value!r}), which is reached with {lacks}. {advice}"
     )
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    matches = get_close_matches(name, list(known), n=1)
-    return f" Did you mean {matches[0]!r}?" if matches else ""
-
-
-def _shown(given: object) -> str:
-    text = repr(given)
-    return text if len(text) <= 100 else f"{text[:100]}…"

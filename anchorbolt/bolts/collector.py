@@ -9,6 +9,7 @@ from typing import Any
 from anchorbolt.errors import TopologyError
 from anchorbolt.streams import DEFAULT_STREAM, StreamDeclaration
 from anchorbolt.tuples import Tuple
+from anchorbolt.wording import shortened
 
 __all__ = ["BasicOutputCollector", "OutputCollector"]
 
@@ -142,8 +143,8 @@ class OutputCollector:
             wrong = next(row for row in values if len(row) != width)
             raise TopologyError(
                 f"component {self._component!r} emitted {len(wrong)} values to stream {stream!r}, which declares "
-                f"{width}: {', '.join(self._streams[stream].fields)}. Got {_shortened(wrong)}. Emit one value per "
-                "field; a single value is written (value,).",
+                f"{width}: {', '.join(self._streams[stream].fields)}. Got {shortened(wrong, 120)}. Emit one value "
+                "per field; a single value is written (value,).",
                 component=self._component,
             )
         self.emitted += len(rows)
@@ -153,7 +154,7 @@ class OutputCollector:
         if isinstance(values, list | tuple):
             return tuple(values)
         raise TopologyError(
-            f"component {self._component!r} emitted {_shortened(values)}, a {type(values).__name__}, to stream "
+            f"component {self._component!r} emitted {shortened(values, 120)}, a {type(values).__name__}, to stream "
             f"{stream!r}. Emit a tuple or list with one value per field; a single value is written (value,).",
             component=self._component,
         )
@@ -206,8 +207,3 @@ class BasicOutputCollector:
     def report_error(self, error: BaseException) -> None:
         """Log an error that does not fail the tuple; it is counted in the wave's report."""
         self._collector.report_error(error)
-
-
-def _shortened(value: object, limit: int = 120) -> str:
-    text = repr(value)
-    return text if len(text) <= limit else text[:limit] + "…"

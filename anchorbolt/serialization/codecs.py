@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from anchorbolt.errors import SerializationError, UnsupportedValue
-from anchorbolt.serialization.msgpack_values import pack, pack_many, shortened, unpack
+from anchorbolt.serialization.msgpack_values import pack, pack_many, unpack
+from anchorbolt.wording import shortened
 
 __all__ = ["MAX_DEPTH", "Codec", "JsonCodec", "MsgpackCodec"]
 

@@ -14,8 +14,9 @@ from typing import Any
 import msgpack
 
 from anchorbolt.errors import SerializationError, UnsupportedValue
+from anchorbolt.wording import shortened
 
-__all__ = ["pack", "pack_many", "shortened", "unpack"]
+__all__ = ["pack", "pack_many", "unpack"]
 
 _TUPLE, _BIG_INT, _SET, _FROZENSET, _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL, _UUID, _COMPLEX = range(
     1, 12
@@ -76,15 +77,6 @@ def unpack(data: bytes) -> Any:
         raise SerializationError(
             f"cannot decode {len(data)} bytes as msgpack: {str(error) or type(error).__name__}"
         ) from error
-
-
-def shortened(value: object, limit: int = 80) -> str:
-    """Return a value's `repr` for a message, at most `limit` characters of it; never raises."""
-    try:
-        text = repr(value)
-    except Exception:  # a user's __repr__ may raise anything
-        return "(its repr raises)"
-    return text if len(text) <= limit else text[:limit] + "…"
 
 
 def _packer() -> msgpack.Packer:

@@ -10,6 +10,7 @@ from typing import Any
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.base import Spout
 from anchorbolt.streams import OutputFieldsDeclarer
+from anchorbolt.wording import shortened
 
 __all__ = ["FeederSpout"]
 
@@ -71,15 +72,15 @@ class FeederSpout(Spout):
 
     def _each(self, what: str, given: Iterable[Any]) -> Iterable[Any]:
         if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-            raise self._refusal(f"{what} {_shown(given)}")
+            raise self._refusal(f"{what} {shortened(given, 100)}")
         return given
 
     def _row(self, row: Sequence[Any]) -> tuple[Any, ...]:
         if not isinstance(row, tuple | list):
-            raise self._refusal(f"a row is {_shown(row)}")
+            raise self._refusal(f"a row is {shortened(row, 100)}")
         if len(row) != len(self.fields):
             raise TopologyError(
-                f"FeederSpout: {_shown(row)} has {len(row)} values for the fields "
+                f"FeederSpout: {shortened(row, 100)} has {len(row)} values for the fields "
                 f"{', '.join(self.fields)}. Pass one value per field."
             )
         return tuple(row)
@@ -90,8 +91,3 @@ class FeederSpout(Spout):
             f"FeederSpout: {given}. Pass batches of rows, each row a tuple or list with one value per field: "
             f"FeederSpout({list(self.fields)}, [[{row}, …], …]), or feed([{row}, …])."
         )
-
-
-def _shown(given: object) -> str:
-    text = repr(given)
-    return text if len(text) <= 100 else f"{text[:100]}…"

@@ -16,6 +16,7 @@ from anchorbolt.serialization import Codec
 from anchorbolt.state_backends.base import START_OVER, SizeLimits
 from anchorbolt.state_backends.schema import FIRST_VERSION, SINGLE_SCHEMA, Schema, tagged, untagged
 from anchorbolt.state_backends.serializers import SerializerCodec
+from anchorbolt.wording import shortened
 
 __all__ = ["ABSENT", "EncodedValue", "EntryEncoding", "HeldKey"]
 
@@ -111,15 +112,15 @@ class EntryEncoding:
         except TypeError:
             raise UnsupportedValue(
                 f"state {self._namespace!r}: a key must not be mutable, but this one is, or holds, a "
-                f"{kind.__name__}: {_shown(key)}. Use a tuple of plain values instead."
+                f"{kind.__name__}: {shortened(key)}. Use a tuple of plain values instead."
             ) from None
         try:
             encoded = self._key_codec.encode(key)
         except SerializationError as error:
-            raise UnsupportedValue(f"state {self._namespace!r}, key {_shown(key)}: {error}") from error
+            raise UnsupportedValue(f"state {self._namespace!r}, key {shortened(key)}: {error}") from error
         if self._limits is not None and len(encoded) > self._limits.key:
             raise UnsupportedValue(
-                f"state {self._namespace!r}: the key {_shown(key)} has {len(encoded)} bytes, and the store takes "
+                f"state {self._namespace!r}: the key {shortened(key)} has {len(encoded)} bytes, and the store takes "
                 f"{self._limits.key} at most. Use a shorter one, such as a digest of it."
             )
         return key if kind is str and ours else (encoded,)
@@ -143,12 +144,12 @@ class EntryEncoding:
             encoded = self._encode(value)
         except SerializationError as error:
             raise UnsupportedValue(
-                f"state {self._namespace!r}, value for key {_shown(key)}: {error}"
+                f"state {self._namespace!r}, value for key {shortened(key)}: {error}"
             ) from error
         if self._limits is not None and len(encoded) > self._limits.value:
             raise UnsupportedValue(
-                f"state {self._namespace!r}: the value for key {_shown(key)} has {len(encoded)} bytes, and the store "
-                f"takes {self._limits.value} at most. {self._limits.advice}, or keep less under one key."
+                f"state {self._namespace!r}: the value for key {shortened(key)} has {len(encoded)} bytes, and the "
+                f"store takes {self._limits.value} at most. {self._limits.advice}, or keep less under one key."
             )
         return value if is_plain and kind in _SIZED else EncodedValue(encoded)
 
@@ -178,7 +179,7 @@ class EntryEncoding:
             return self._key_codec.decode(data)
         except SerializationError as error:
             raise StateCorrupted(
-                f"state {self._namespace!r}: the key {_shown(data)} cannot be decoded: "
+                f"state {self._namespace!r}: the key {shortened(data)} cannot be decoded: "
                 f"{str(error).rstrip('. ')}. {START_OVER}.",
                 namespace=self._namespace,
             ) from error
@@ -239,7 +240,7 @@ class EntryEncoding:
             raise self._corrupted(key, error) from error
         if version > self._schema.version:
             raise CodecMismatch(
-                f"state {self._namespace!r}: the value of key {_shown(key)} was written under schema version "
+                f"state {self._namespace!r}: the value of key {shortened(key)} was written under schema version "
                 f"{version}, but this job has state_schema_version {self._schema.version}. Run the job that wrote "
                 "it, or a later one.",
                 namespace=self._namespace,
@@ -253,7 +254,7 @@ class EntryEncoding:
         except Exception as error:
             at = traceback.extract_tb(error.__traceback__)[-1]
             raise SerializationError(
-                f"state {self._namespace!r}: the value of key {_shown(key)} was written under schema version "
+                f"state {self._namespace!r}: the value of key {shortened(key)} was written under schema version "
                 f"{version}, and upcast(key, value, {version}) raised {type(error).__name__}: {error}, in "
                 f"{at.filename}, line {at.lineno}. Mend upcast: it has to turn such a value into one of version "
                 f"{version + 1}."
@@ -261,12 +262,7 @@ class EntryEncoding:
 
     def _corrupted(self, key: Any, error: SerializationError) -> StateCorrupted:
         return StateCorrupted(
-            f"state {self._namespace!r}: the value of key {_shown(key)} cannot be decoded: "
+            f"state {self._namespace!r}: the value of key {shortened(key)} cannot be decoded: "
             f"{str(error).rstrip('. ')}. {START_OVER}.",
             namespace=self._namespace,
         )
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:80] + "…"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
 from anchorbolt.errors import ConfigError
+from anchorbolt.wording import did_you_mean
 
 __all__ = ["load_class"]
 
@@ -33,8 +33,7 @@ def load_class(dotted: str, base: type, key: str) -> type[Any]:
         ) from error
     kind = getattr(module, class_name, None)
     if kind is None:
-        matches = get_close_matches(class_name, dir(module), n=1)
-        hint = f" Did you mean {matches[0]!r}?" if matches else ""
+        hint = did_you_mean(class_name, dir(module))
         raise ConfigError(f"{key} is {dotted}, but {module_name} has no {class_name!r}.{hint}", key=key)
     if not isinstance(kind, type) or not issubclass(kind, base):
         raise ConfigError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.errors import TopologyError
@@ -13,6 +12,7 @@ from anchorbolt.state_backends.schema import FIRST_VERSION, LAST_VERSION
 from anchorbolt.streams import StreamDeclaration
 from anchorbolt.topology.graph import BoltSpec, Input, SpoutSpec
 from anchorbolt.topology.pickling import find_unpicklable
+from anchorbolt.wording import did_you_mean
 
 __all__ = ["check_graph", "check_instance", "check_parallelism", "check_picklable"]
 
@@ -119,14 +119,14 @@ def _checked_stream(bolt: BoltSpec, each: Input, specs: Specs) -> StreamDeclarat
         raise _refusal(
             bolt,
             f"takes stream {stream!r} of {component!r}, but there is no such component."
-            f"{_nearest(component, specs)} Set are: {', '.join(specs)}.",
+            f"{did_you_mean(component, specs)} Set are: {', '.join(specs)}.",
         )
     streams = specs[component].streams
     if stream not in streams:
         declared = f"It declares: {', '.join(streams)}." if streams else "It declares none."
         raise _refusal(
             bolt,
-            f"takes stream {stream!r} of {component!r}, which does not declare it.{_nearest(stream, streams)} "
+            f"takes stream {stream!r} of {component!r}, which does not declare it.{did_you_mean(stream, streams)} "
             f"{declared} Streams are declared in declare_output_fields.",
         )
     return streams[stream]
@@ -152,13 +152,9 @@ def _check_fields(bolt: BoltSpec, each: Input, declaration: StreamDeclaration) -
                 raise _refusal(
                     bolt,
                     f"groups stream {stream!r} of {component!r} by field {field!r}, which it does not declare."
-                    f"{_nearest(field, declaration.fields)} Its fields are: {', '.join(declaration.fields) or 'none'}.",
+                    f"{did_you_mean(field, declaration.fields)} Its fields are: "
+                    f"{', '.join(declaration.fields) or 'none'}.",
                 )
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    matches = get_close_matches(name, list(known), n=1)
-    return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
 def _refusal(bolt: BoltSpec, message: str) -> TopologyError:
