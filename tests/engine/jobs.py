@@ -15,13 +15,23 @@ from anchorbolt.bolts import (
 )
 from anchorbolt.context import TopologyContext
 from anchorbolt.spouts import Spout
+from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams import OutputFieldsDeclarer
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
 from anchorbolt.tuples import Tuple
 
-__all__ = ["CountWords", "Scale", "SplitSentence", "Total", "diamond", "diamond_result", "word_count"]
+__all__ = [
+    "CountWords",
+    "Scale",
+    "SplitSentence",
+    "Total",
+    "diamond",
+    "diamond_result",
+    "feeder",
+    "word_count",
+]
 
 
 class SplitSentence(BaseBasicBolt):
@@ -153,3 +163,8 @@ def diamond_result(sentences: Iterable[str]) -> tuple[dict[str, int], dict[str, 
             if len(word) > 3:
                 add(word[0], 1000 * len(word))
     return dict(counts), dict(totals)
+
+
+def feeder(*batches: Sequence[str]) -> FeederSpout:
+    """Return a spout of batches of sentences."""
+    return FeederSpout(["sentence"], [[(sentence,) for sentence in batch] for batch in batches])

@@ -11,22 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt, OutputCollector, ParquetSink
-from anchorbolt.bolts.sink import DataFrameSink, SinkFile
-from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.outbox import OUTBOX
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.context import TopologyContext
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.local import _LocalRunner
 from anchorbolt.engine.namespaces import Namespaces
-from anchorbolt.engine.outbox import Outbox
 from anchorbolt.engine.wave import Wave
 from anchorbolt.errors import (
     BoltError,
     FaultInjected,
     Fenced,
     QueryChanged,
-    StateCorrupted,
     StateRegressed,
     WaveFailed,
 )
@@ -40,11 +35,7 @@ from anchorbolt.state_backends.memory import MemoryStateStorage
 from anchorbolt.streams import OutputFieldsDeclarer
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.tuples import Tuple
-from tests.engine.jobs import word_count
-
-
-def feeder(*batches: Sequence[str]) -> FeederSpout:
-    return FeederSpout(["sentence"], [[(sentence,) for sentence in batch] for batch in batches])
+from tests.engine.jobs import feeder, word_count
 
 
 class SecondDriver(BaseBasicBolt):
@@ -103,7 +94,6 @@ def test_a_location_whose_query_the_store_never_saw_is_refused(tmp_path: Path) -
     (tmp_path / "metadata").write_text('{"id":"11111111-2222-3333-4444-555555555555"}')
     from anchorbolt.engine.submission import prepare_submission
     from anchorbolt.engine.waves import WaveCoordinator
-    from anchorbolt.files import open_folder
     from anchorbolt.state_backends.memory import MemoryStateProvider
 
     memory = MemoryStateProvider()
@@ -251,53 +241,6 @@ def test_each_emitting_task_has_a_custom_grouping_of_its_own() -> None:
     builder.set_bolt("meets", Meets(), 2).custom_grouping("pass", ByContext())
     assert LocalCluster().submit(builder.create_topology("custom")).await_termination(30)
     assert Meets.pairs == {(1, 3), (2, 4)}
-
-
-def test_sinks_refuse_values_that_do_not_fit_what_they_wrote_before(tmp_path: Path) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("words", FeederSpout(["word"], [[(1,)], [(1.5,)]]))
-    builder.set_bolt("out", ParquetSink(str(tmp_path))).global_grouping("words")
-    handle = LocalCluster().submit(builder.create_topology("types"))
-    with pytest.raises(BoltError, match=r"word double.*word int64.*schema=pyarrow\.schema"):
-        handle.await_termination(30)
-    assert pq.read_table(tmp_path).to_pylist() == [{"word": 1}]
-
-
-def test_a_function_of_a_sink_that_raises_is_named_and_the_next_start_is_announced(tmp_path: Path) -> None:
-    def fails(frame: Any, txid: int) -> None:
-        raise ConnectionError("no database")
-
-    outbox = Outbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
-    record = DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),))
-    with pytest.raises(BoltError, match=r"no database(.|\n)*publishes the same rows again") as caught:
-        outbox.publish(record, lambda: None)
-    assert caught.value.message.startswith("Traceback")
-
-
-@pytest.mark.parametrize("failure", [ConnectionError("no such file"), StateCorrupted("no such file")])
-def test_a_sink_whose_files_a_newer_driver_has_published_and_removed_is_not_blamed(
-    tmp_path: Path, failure: Exception
-) -> None:
-    overtaken: list[Fenced] = []
-
-    def fails(frame: Any, txid: int) -> None:
-        overtaken.append(Fenced("another driver runs this topology"))
-        raise failure
-
-    def check_claim() -> None:
-        if overtaken:
-            raise overtaken[0]
-
-    outbox = Outbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
-    with pytest.raises(Fenced):
-        outbox.publish(DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),)), check_claim)
-
-
-def test_the_outbox_keeps_only_the_last_decided_round(tmp_path: Path) -> None:
-    conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
-    topology = word_count(feeder(["a"], ["b"], ["c"]), ParquetSink(str(tmp_path / "out")))
-    assert LocalCluster().submit(topology, conf).await_termination(30)
-    assert len(list((tmp_path / "checkpoint" / OUTBOX).iterdir())) == 1
 
 
 def test_a_wave_that_fails_for_good_leaves_nothing_staged() -> None:

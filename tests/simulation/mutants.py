@@ -28,6 +28,7 @@ _MODEL_TESTS = (
     "tests/state_backends/test_key_value.py",
     "tests/engine/test_stage.py",
     "tests/engine/test_waves.py",
+    "tests/engine/test_sinks.py",
     "tests/engine/test_older_driver.py",
 )
 
