@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any
 
 import pytest
 import redis
 
-from anchorbolt.errors import ConfigError, StaleAttempt, StateCorrupted, StateUnavailable
+from anchorbolt.errors import ConfigError, StateCorrupted, StateUnavailable
 from anchorbolt.secret import Secret
 from anchorbolt.state_backends import redis_scripts
 from anchorbolt.state_backends.base import Fence, StateStorage
@@ -19,6 +17,7 @@ from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.testing.conformance_base import CODEC, FIRST, Items, committed, entries, stage, staged
 from tests.cli.command import wait_until
 from tests.conftest import StartRedis
+from tests.state_backends.same_everywhere import finish_half_applied, work_in_threads
 from tests.support.redis_server import DURABLE, RedisServer
 
 NS = "words:count-0"
@@ -118,24 +117,7 @@ def test_a_large_commit_that_was_cut_off_is_finished_by_another_driver(
 
     assert names(client) == {NS, f"{NS}$txid", f"{NS}$fence", f"{NS}$attempts", f"{NS}$prepare"}
     assert client.hgetall(f"{NS}$txid") == {b"prepare": b"1", b"commit": b"0"}
-    with closing(redis_provider.open(NS)) as storage:
-        fence = storage.claim()
-        head = storage.head()
-        assert head.committed == 0
-        assert head.attempts.keys() == {attempt}
-        assert entries(storage, attempt) == NEW
-        for step in (
-            lambda: storage.rollback(fence),
-            lambda: stage(storage, [(b"a", b"1")], fence=fence, txid=1, base=0),
-            lambda: storage.commit(fence, 1, "0" * 32),
-        ):
-            with pytest.raises(StaleAttempt, match="half applied"):
-                step()
-        assert storage.head() == head
-        storage.commit(fence, 1, attempt)
-        storage.commit(fence, 1, attempt)
-        assert entries(storage) == NEW
-        assert storage.head().committed == 1
+    finish_half_applied(redis_provider, NS, attempt, NEW)
     assert names(client) == {NS, f"{NS}$txid", f"{NS}$fence"}
 
 
@@ -189,18 +171,7 @@ def test_storages_of_a_process_share_connections_and_the_last_one_closes_them(
 
 
 def test_threads_do_not_get_each_others_answers(redis_provider: RedisStateProvider) -> None:
-    barrier = threading.Barrier(4)
-
-    def work(number: int) -> dict[bytes, bytes]:
-        with closing(redis_provider.open(f"{NS}{number}")) as storage:
-            barrier.wait()
-            for txid in range(20):
-                committed(storage, [(b"%d" % txid, b"%d" % number)], txid=txid, base=txid - 1)
-            return entries(storage)
-
-    with ThreadPoolExecutor(4) as threads:
-        for number, found in enumerate(threads.map(work, range(4))):
-            assert found == {b"%d" % txid: b"%d" % number for txid in range(20)}
+    work_in_threads(redis_provider, NS, 20)
 
 
 def test_namespaces_are_found_among_many_other_keys(

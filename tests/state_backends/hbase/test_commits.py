@@ -12,12 +12,13 @@ from typing import Any
 import happybase
 import pytest
 
-from anchorbolt.errors import Fenced, StaleAttempt, StateUnavailable
+from anchorbolt.errors import Fenced, StateUnavailable
 from anchorbolt.state_backends.base import Fence, StateStorage
 from anchorbolt.state_backends.hbase import HBaseStateProvider
 from anchorbolt.testing.conformance_base import CODEC, FIRST, Items, committed, entries, stage, staged
 from tests.state_backends.hbase.data import DATA, NEW, OLD, UPDATES, rows, sliced
 from tests.state_backends.hbase.providers import FAMILY, provider_of
+from tests.state_backends.same_everywhere import finish_half_applied
 from tests.support.hbase_server import HBaseServer
 from tests.support.tcp_proxy import TcpProxy
 
@@ -105,24 +106,7 @@ def test_a_commit_that_was_cut_off_is_finished_by_another_driver(
         attempt = staged(storage, *sliced(UPDATES), txid=1, base=0)
     with closing(hbase_provider.open(ns)) as storage, broken(storage, "put", puts):
         storage.commit(FIRST, 1, attempt)
-    with closing(hbase_provider.open(ns)) as storage:
-        fence = storage.claim()
-        head = storage.raise_fence(fence)
-        assert head.committed == 0
-        assert head.attempts.keys() == {attempt}
-        assert entries(storage, attempt) == NEW
-        for step in (
-            lambda: storage.rollback(fence),
-            lambda: stage(storage, [(b"a", b"1")], fence=fence, txid=1, base=0),
-            lambda: storage.commit(fence, 1, "0" * 32),
-        ):
-            with pytest.raises(StaleAttempt, match="half applied"):
-                step()
-        assert storage.head() == head
-        storage.commit(fence, 1, attempt)
-        storage.commit(fence, 1, attempt)
-        assert entries(storage) == NEW
-        assert storage.head().committed == 1
+    finish_half_applied(hbase_provider, ns, attempt, NEW)
 
 
 @pytest.mark.parametrize("moves", range(6))

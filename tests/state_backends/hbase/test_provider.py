@@ -5,9 +5,6 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -15,23 +12,12 @@ import pytest
 from anchorbolt.errors import ConfigError
 from anchorbolt.state_backends.base import Fence
 from anchorbolt.state_backends.hbase import HBaseStateProvider
-from anchorbolt.testing.conformance_base import committed, entries
+from tests.state_backends.same_everywhere import work_in_threads
 
 
 @pytest.mark.slow
 def test_threads_do_not_get_each_others_answers(hbase_provider: HBaseStateProvider, ns: str) -> None:
-    barrier = threading.Barrier(4)
-
-    def work(number: int) -> dict[bytes, bytes]:
-        with closing(hbase_provider.open(f"{ns}{number}")) as storage:
-            barrier.wait()
-            for txid in range(10):
-                committed(storage, [(b"%d" % txid, b"%d" % number)], txid=txid, base=txid - 1)
-            return entries(storage)
-
-    with ThreadPoolExecutor(4) as threads:
-        for number, found in enumerate(threads.map(work, range(4))):
-            assert found == {b"%d" % txid: b"%d" % number for txid in range(10)}
+    work_in_threads(hbase_provider, ns, 10)
 
 
 @pytest.mark.slow
