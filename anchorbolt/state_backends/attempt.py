@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 from anchorbolt.errors import CodecMismatch, Fenced, StaleAttempt, StateError, StateRegressed
 from anchorbolt.faults import FaultPoint, reach
-from anchorbolt.state_backends.base import NOTHING_COMMITTED, Fence, NamespaceHead, Seal, StateStorage
+from anchorbolt.state_backends.base import (
+    NOTHING_COMMITTED,
+    Fence,
+    NamespaceHead,
+    Seal,
+    Standing,
+    StateStorage,
+)
 
 __all__ = ["AttemptScope", "NamespaceAttempt", "StateCounters"]
 
@@ -62,6 +69,7 @@ class NamespaceAttempt:
         self._codec = codec
         self._scope: AttemptScope | None = None
         self._is_checked = False
+        self._committed: Standing | None = None  # where it stands since this attempt committed it
         self._slices = 0
         self._running: Seal | None = None
         self._sealed: Seal | None = None
@@ -92,6 +100,7 @@ class NamespaceAttempt:
         """Start a wave. Reads and writes nothing."""
         self._scope = scope
         self._is_checked = False
+        self._committed = None
         self.forget()
         self.counters = StateCounters()
 
@@ -108,8 +117,11 @@ class NamespaceAttempt:
             StateRegressed: It is elsewhere.
             CodecMismatch: It was written with another codec.
         """
-        if self._is_checked:
-            return
+        if not self._is_checked:
+            self._look_at_head(None)
+            self._is_checked = True
+
+    def _look_at_head(self, cause: Exception | None) -> None:
         scope, namespace = self.scope, self._storage.namespace
         head = self._storage.head()
         if head.fence > scope.fence:
@@ -117,29 +129,42 @@ class NamespaceAttempt:
                 f"state {namespace!r} is fenced at {tuple(head.fence)}; this attempt has "
                 f"{tuple(scope.fence)}: a newer driver or round has taken over.",
                 namespace=namespace,
-            )
-        self._refuse_regressed(head, None)
+            ) from cause
+        self._refuse_regressed(head, cause)
         if head.codec and head.codec != self._codec:
             raise CodecMismatch(
                 f"state {namespace!r} was written as {head.codec!r}, but the configuration says "
                 f"{self._codec!r}. Set keySerializerClass and valueSerializerClass back to what wrote it.",
                 namespace=namespace,
-            )
-        self._is_checked = True
+            ) from cause
 
     def read(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of `keys`, in their order, with what this attempt staged over what is committed."""
+        """Return the values of `keys`, in their order, with what this attempt staged over what is committed.
+
+        Raises:
+            Fenced: A newer driver or round has taken over.
+            StateRegressed: The namespace is not where the driver knows it to be.
+            StaleAttempt: It was elsewhere for a moment: the values may be older ones.
+        """
         self.check_head()
         started = time.perf_counter()
-        stored = self._storage.get_many(keys, self._overlay())
+        try:
+            stored = self._storage.get_many(keys, self._overlay(), self._standing())
+        except StaleAttempt as error:
+            self._look_at_head(error)
+            raise
         self.counters.keys_read += len(keys)
         self.counters.read_ms += (time.perf_counter() - started) * 1000
         return stored
 
     def scan(self) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield all entries in pages, with what this attempt staged over what is committed."""
+        """Yield all entries in pages, with what this attempt staged over what is committed. Raises as `read`."""
         self.check_head()
-        yield from self._storage.scan(self._overlay())
+        try:
+            yield from self._storage.scan(self._overlay(), at=self._standing())
+        except StaleAttempt as error:
+            self._look_at_head(error)
+            raise
 
     def stage(self, items: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Stage updates, in slices of some MiB; a later one of a key replaces an earlier one.
@@ -177,6 +202,7 @@ class NamespaceAttempt:
         """Commit what was sealed; without it nothing is written."""
         if self._sealed is not None:
             self._storage.commit(self.scope.fence, txid, self.scope.attempt)
+            self._committed = Standing(txid, self.scope.attempt)
 
     def roll_back(self) -> None:
         """Drop what was staged, in the store too."""
@@ -190,6 +216,10 @@ class NamespaceAttempt:
 
     def _overlay(self) -> str | None:
         return self.scope.attempt if self._slices else None
+
+    def _standing(self) -> Standing:
+        """Where the namespace stands as far as this attempt knows."""
+        return self._committed or Standing(self.scope.committed, self.scope.winner, self._running)
 
     def _stage_slice(self, items: Items) -> None:
         scope = self.scope

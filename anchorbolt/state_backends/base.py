@@ -35,6 +35,7 @@ __all__ = [
     "Seal",
     "SizeLimits",
     "StagedAttempt",
+    "Standing",
     "StateProvider",
     "StateStorage",
     "slice_checksum",
@@ -91,6 +92,21 @@ class SizeLimits:
     key: int
     value: int
     advice: str
+
+
+class Standing(NamedTuple):
+    """Where a reader knows a namespace to stand, so that it is given nothing that belongs elsewhere.
+
+    Attributes:
+        committed: The committed txid; -1 where nothing is committed.
+        winner: The attempt that `committed` came from; empty where nothing is.
+        staged: What `stage` returned last for the attempt that is read under: that, or more, must be staged. None
+            without an attempt.
+    """
+
+    committed: int = NOTHING_COMMITTED
+    winner: str = ""
+    staged: Seal | None = None
 
 
 @dataclass(frozen=True)
@@ -160,18 +176,32 @@ class StateStorage(ABC):
         """
 
     @abstractmethod
-    def get_many(self, keys: Sequence[bytes], attempt: str | None = None) -> list[bytes | None]:
+    def get_many(
+        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+    ) -> list[bytes | None]:
         """Read the values of `keys`, in their order, None for an absent one; a few round trips at most.
 
         With `attempt`, what that attempt staged lies over the committed data (a staged delete gives None).
+
+        With `at`, the values are those of a namespace that stands there, or they are refused. Where the namespace
+        stands is read in the same step as the values, with each part of them: a store that is put back from the past
+        and then mended, between two looks at the bookkeeping, must not pass its old values off as the newest.
+
+        Raises:
+            StaleAttempt: The namespace does not stand at `at`, or a commit is half applied to it.
         """
 
     @abstractmethod
-    def scan(self, attempt: str | None = None, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
+    def scan(
+        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield all entries in pages of about `page_size`, in any order, each entry once.
 
         With `attempt`, what that attempt staged lies over the committed data. Entries are exact as long as nobody
-        commits meanwhile.
+        commits meanwhile. With `at`, as in `get_many`, each page is of a namespace that stands there, as is the end.
+
+        Raises:
+            StaleAttempt: When a page is taken: the namespace does not stand at `at`, or a commit is half applied.
         """
 
     @abstractmethod

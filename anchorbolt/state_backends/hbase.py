@@ -132,7 +132,7 @@ class HBaseStateProvider(StateProvider):
             names = table.columns(NAMESPACES_ROW, prefix.encode())
             # It is listed before its bookkeeping is made, which may have failed, or been deleted by hand.
             books = {name: NamespaceRows(name.decode("ascii", "replace")).books for name in names}
-            found = table.read(BOOKS, list(books.values()))
+            found = {row for cells, _ in table.read_many(BOOKS, list(books.values())) for row in cells}
         finally:
             table.close()
         for name, row in books.items():

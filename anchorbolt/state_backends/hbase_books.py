@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from anchorbolt.errors import StateError, StateUnavailable
 from anchorbolt.state_backends import hbase_layout as layout
-from anchorbolt.state_backends.hbase_layout import BOOKS, NAMESPACES_ROW, Books, NamespaceRows
-from anchorbolt.state_backends.hbase_table import HBaseTable
+from anchorbolt.state_backends.hbase_layout import BOOKS, DATA, NAMESPACES_ROW, Books, NamespaceRows
+from anchorbolt.state_backends.hbase_table import Cell, HBaseTable
 
 __all__ = ["TRIES", "BooksCell", "Seen", "with_rules"]
 
@@ -31,10 +31,22 @@ class BooksCell:
     def __init__(self, table: HBaseTable, rows: NamespaceRows) -> None:
         self._table = table
         self._rows = rows
+        self._has_looked = False
 
     def look(self) -> Seen:
         """Read the bookkeeping."""
-        cell = self._table.read(BOOKS, [self._rows.books]).get(self._rows.books)
+        seen = self._seen(self._table.read(BOOKS, self._rows.books))
+        self._has_looked = True
+        return seen
+
+    def look_beside(self, rows: Sequence[bytes]) -> Iterator[tuple[Books, dict[bytes, Cell]]]:
+        """Read rows of data, and with each message of them, at least one, the bookkeeping."""
+        if not self._has_looked:
+            self.look()  # HBase says that a table is missing only where a single row is asked for
+        for cells, books in self._table.read_many(DATA, rows, (BOOKS, self._rows.books)):
+            yield self._seen(books).books, cells
+
+    def _seen(self, cell: Cell | None) -> Seen:
         if cell is None:
             return Seen(Books(), None, 0)
         return Seen(layout.unpacked_books(self._rows.name.decode(), cell.value), cell.value, cell.timestamp)

@@ -10,7 +10,7 @@ from anchorbolt.errors import StateCorrupted, UnsupportedValue
 from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.state_backends import hbase_layout as layout
 from anchorbolt.state_backends import transitions
-from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, SizeLimits, StateStorage
+from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, SizeLimits, Standing, StateStorage
 from anchorbolt.state_backends.hbase_books import TRIES, BooksCell, Seen, with_rules
 from anchorbolt.state_backends.hbase_client import HBaseClient
 from anchorbolt.state_backends.hbase_layout import DATA, Books, NamespaceRows, Staged
@@ -64,29 +64,47 @@ class HBaseStateStorage(StateStorage):
         self._staged.sweep(self._cell)
         return head
 
-    def get_many(self, keys: Sequence[bytes], attempt: str | None = None) -> list[bytes | None]:
-        """See `StateStorage.get_many`."""
-        books = self._cell.look().books
-        found = self._staged.updates(books, attempt, set(keys)) if attempt is not None else {}
-        found.update((key, books.written[key]) for key in keys if key in books.written and key not in found)
+    def get_many(
+        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+    ) -> list[bytes | None]:
+        """See `StateStorage.get_many`. Not atomic, but `at` is compared in the message that brings the values."""
+        staged: dict[bytes, bytes | None] = {}
+        if attempt is not None:
+            books = self._cell.look().books
+            self._check_reading(books, attempt, at)
+            staged = self._staged.updates(books, attempt, set(keys))
         data = self._rows.data
-        missing = [key for key in dict.fromkeys(keys) if key not in found and len(key) <= self.limits.key]
-        for row, cell in self._table.read(DATA, [data + key for key in missing]).items():
-            found[row[len(data) :]] = layout.value_of(self.namespace, cell.value)
+        missing = [key for key in dict.fromkeys(keys) if key not in staged and len(key) <= self.limits.key]
+        found: dict[bytes, bytes | None] = {}
+        for books, cells in self._cell.look_beside([data + key for key in missing]):
+            self._check_reading(books, attempt, at)
+            found.update(
+                (row[len(data) :], layout.value_of(self.namespace, cells[row].value)) for row in cells
+            )
+            found.update(books.written)
+        found.update(staged)
         return [found.get(key) for key in keys]
 
-    def scan(self, attempt: str | None = None, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
-        """See `StateStorage.scan`. With `attempt`, the keys of its updates, though not their values, are in memory."""
+    def scan(
+        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        """See `StateStorage.scan`. With `attempt`, the keys of its updates, though not their values, are in memory.
+
+        With `at`, the bookkeeping is read again after each page, and compared before the page is given.
+        """
         books = self._cell.look().books
+        self._check_reading(books, attempt, at)
         over: dict[bytes, int] = dict.fromkeys(books.written, -1)  # the slice that has the last word on a key
         if attempt is not None:
             for number, items in enumerate(self._staged.slices(books, attempt)):
                 over.update((key, number) for key, _ in items)
         prefix = len(self._rows.data)
         for page in self._table.scan(DATA, self._rows.data, self._rows.data_end, page_size=page_size):
+            self._look_again(attempt, at)
             entries = ((row[prefix:], layout.value_of(self.namespace, cell)) for row, cell in page)
             if shown := [(key, value) for key, value in entries if value is not None and key not in over]:
                 yield shown
+        self._look_again(attempt, at)
         if shown := [(key, value) for key, value in books.written.items() if over[key] == -1]:
             yield shown
         if attempt is not None:
@@ -284,6 +302,14 @@ class HBaseStateStorage(StateStorage):
         seen = self._cell.move(registered, seen)
         self._staged.remove(dropped, seen.books.epoch)
         return seen
+
+    def _look_again(self, attempt: str | None, at: Standing | None) -> None:
+        if at is not None:
+            self._check_reading(self._cell.look().books, attempt, at)
+
+    def _check_reading(self, books: Books, attempt: str | None, at: Standing | None) -> None:
+        record = books.visible().get(attempt) if attempt is not None else None
+        transitions.check_reading(self.namespace, books.rules, record, attempt, at)
 
     def _refuse_large(self, items: Sequence[tuple[bytes, bytes | None]]) -> None:
         for key, value in items:

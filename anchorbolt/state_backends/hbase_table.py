@@ -73,32 +73,49 @@ class HBaseTable:
                 key="columnFamily",
             )
 
-    def read(self, column: bytes, rows: Sequence[bytes]) -> dict[bytes, Cell]:
-        """Return the newest cell of each of those `rows` that has one in `column`."""
+    def read(self, column: bytes, row: bytes) -> Cell | None:
+        """Return the newest cell of `row` in `column`."""
+        for found, _ in self.read_many(column, [row]):
+            return found.get(row)
+        return None
+
+    def read_many(
+        self, column: bytes, rows: Sequence[bytes], beside: tuple[bytes, bytes] | None = None
+    ) -> Iterator[tuple[dict[bytes, Cell], Cell | None]]:
+        """Yield the newest cells of those `rows` that have one in `column`, as many as fit into a message at a time.
+
+        With each comes the newest cell of another column and row, `beside`, that is read in the same message; the
+        first comes even where there are no rows to read.
+        """
         name = self._name(column)
-        found: dict[bytes, Cell] = {}
+        also = ([beside[1]], [self._name(beside[0])]) if beside else ([], [])
         first = 0
-        while first < len(rows):
+        while first < len(rows) or (beside and not rows and first == 0):
             asked = self._rows_read
-            some = next(_messages(((row, len(row)) for row in rows[first : first + asked]), asked))
+            parts = ((row, len(row)) for row in rows[first : first + asked])
+            some: list[bytes] = next(_messages(parts, asked), [])
             size = 0
+            found: dict[bytes, Cell] = {}
+            besides: Cell | None = None
             try:
-                results = self._run(partial(_get_rows, self._table, some, name))
+                results = self._run(partial(_get_rows, self._table, [*also[0], *some], [*also[1], name]))
             except StateUnavailable:
                 if len(some) <= _FIRST_ROWS:
                     raise
                 self._rows_read = _FIRST_ROWS  # these may be larger than those before them
                 continue
             for result in results:
-                cell = result.columns.get(name)
-                if cell is not None:
+                if beside and result.row == beside[1]:
+                    cell = result.columns.get(also[1][0])
+                    besides = Cell(cell.value, cell.timestamp) if cell is not None else None
+                elif (cell := result.columns.get(name)) is not None:
                     found[result.row] = Cell(cell.value, cell.timestamp)
                     size += len(cell.value)
-            first += len(some)
+            first += len(some) or 1
             fitting = min(_ROWS_READ, _fitting(len(some), size))
             if len(some) == asked or fitting < asked:
                 self._rows_read = fitting
-        return found
+            yield found, besides
 
     def put(self, column: bytes, cells: Iterable[tuple[bytes, bytes]], timestamp: int | None) -> None:
         """Write one cell in each of the rows, all at one timestamp; None is the server's. Atomic for each row only."""
@@ -212,8 +229,8 @@ def _fitting(count: int, size: int) -> int:
     return max(1, min(_GROWTH * count, _PAGE_BYTES * count // max(size, 1)))
 
 
-def _get_rows(table: bytes, rows: list[bytes], name: bytes, client: Any) -> Any:
-    return client.getRowsWithColumns(table, rows, [name], {})
+def _get_rows(table: bytes, rows: list[bytes], names: list[bytes], client: Any) -> Any:
+    return client.getRowsWithColumns(table, rows, names, {})
 
 
 def _mutate_rows(table: bytes, mutations: list[Any], timestamp: int | None, client: Any) -> None:

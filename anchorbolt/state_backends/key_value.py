@@ -218,7 +218,14 @@ class KeyValueState(State, Generic[K, V]):
 
     def items(self) -> Iterator[tuple[K, V]]:
         """Yield all entries, in any order, as they are at the first step; a scan of the store, page by page."""
-        self._attempt.check_head()
+        try:
+            self._attempt.check_head()
+            yield from self._items()
+        except StateError as error:
+            self._trouble = self._trouble or error
+            raise
+
+    def _items(self) -> Iterator[tuple[K, V]]:
         keys = list(self._updated)
         updated = dict(
             zip(self._encoding.key_bytes(keys), [(key, self._known[key]) for key in keys], strict=True)

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from anchorbolt.errors import ConfigError
 from anchorbolt.state_backends import transitions
-from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StateProvider, StateStorage
+from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, Standing, StateProvider, StateStorage
 from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
 
 __all__ = ["MemoryStateProvider", "MemoryStateStorage"]
@@ -88,22 +88,28 @@ class MemoryStateStorage(StateStorage):
             self._write(fence)
             return self.head()
 
-    def get_many(self, keys: Sequence[bytes], attempt: str | None = None) -> list[bytes | None]:
+    def get_many(
+        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+    ) -> list[bytes | None]:
         """See `StateStorage.get_many`."""
         with self._lock:
-            store = self._read()
+            store = self._read_at(attempt, at)
             values = [store.entries.get(key) for key in keys]
             if updates := store.updates.get(attempt or ""):
                 values = [updates.get(key, value) for key, value in zip(keys, values, strict=True)]
             return values
 
-    def scan(self, attempt: str | None = None, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
+    def scan(
+        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
         """See `StateStorage.scan`."""
         with self._lock:
-            store = self._read()
+            store = self._read_at(attempt, at)
             merged = {**store.entries, **store.updates.get(attempt or "", {})}
         entries = [(key, value) for key, value in merged.items() if value is not None]
         for start in range(0, len(entries), page_size):
+            with self._lock:
+                self._read_at(attempt, at)
             yield entries[start : start + page_size]
 
     def stage(
@@ -186,6 +192,11 @@ class MemoryStateStorage(StateStorage):
 
     def _read(self) -> _Namespace:
         return self._namespaces.get(self.namespace) or _Namespace()
+
+    def _read_at(self, attempt: str | None, at: Standing | None) -> _Namespace:
+        store = self._read()
+        transitions.check_reading(self.namespace, store.books, store.records.get(attempt or ""), attempt, at)
+        return store
 
     def _write(self, fence: Fence, codec: str = "") -> _Namespace:
         store = self._namespaces.setdefault(self.namespace, _Namespace())

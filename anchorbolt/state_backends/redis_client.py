@@ -83,17 +83,6 @@ class RedisClient(SharedClient[RedisAddress]):
         """Run one command that may be repeated."""
         return self._retried(namespace, lambda client: client.execute_command(*command))
 
-    def commands(self, namespace: str, commands: Sequence[Sequence[Any]]) -> list[Any]:
-        """Run several commands that may be repeated, in one round trip."""
-
-        def run(client: Any) -> list[Any]:
-            with client.pipeline(transaction=False) as pipeline:
-                for command in commands:
-                    pipeline.execute_command(*command)
-                return list(pipeline.execute())
-
-        return self._retried(namespace, run)
-
     def refuse_eviction(self) -> None:
         """Raise `ConfigError` if a server may drop any key when it is full; one that may not be asked passes."""
         for master in self._retried(None, self.address.masters):

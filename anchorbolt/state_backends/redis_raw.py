@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.settings import PROVIDER_CONFIG
@@ -10,7 +11,7 @@ from anchorbolt.state_backends.base import StateProvider
 from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.redis_client import RedisClient
 from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
-from anchorbolt.state_backends.redis_storage import hash_pages
+from anchorbolt.state_backends.redis_pages import hash_pages
 
 __all__ = ["RawHashes"]
 
@@ -61,5 +62,9 @@ class RawHashes:
 
     def pages(self, key: str, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield the fields and values of a hash in pages; nothing where there is none."""
-        for page in hash_pages(self._client, key, key, page_size, b"*"):
+
+        def command(cursor: int) -> tuple[Any, ...]:
+            return ("HSCAN", key, cursor, "COUNT", page_size)
+
+        for page in hash_pages(self._client, key, key, page_size, command, lambda reply: reply):
             yield list(page.items())

@@ -12,6 +12,7 @@ __all__ = [
     "CLAIM",
     "COMMIT",
     "HEAD",
+    "PAGE",
     "RAISE_FENCE",
     "READ",
     "ROLLBACK",
@@ -141,8 +142,8 @@ if known then
   if unfolded < chunks then return {'more'} end
 end
 local found, updates = {}, {}
-for i = 2, #ARGV, 2000 do
-  local last = math.min(i + 1999, #ARGV)
+for i = 2, #ARGV, 500 do
+  local last = math.min(i + 499, #ARGV)
   local values = redis.call('HMGET', data, unpack(ARGV, i, last))
   local fields, staged = {}, {}
   if known then
@@ -150,15 +151,36 @@ for i = 2, #ARGV, 2000 do
     staged = redis.call('HMGET', source, unpack(fields))
   end
   for j = 1, last - i + 1 do
-    found[#found + 1], updates[#updates + 1] = values[j], staged[j] or false
+    found[i + j - 2] = values[j]
+    if known then updates[i + j - 2] = staged[j] end
   end
 end
-return {'ok', found, updates, source}
+return {'ok', books, committed, known, found, updates}
 """
 )
-"""Read keys under an attempt: {'ok', committed values, updates of the attempt, key of its hash}.
+"""Read keys, under an attempt where one is named: the bookkeeping, committed values, updates of the attempt.
 
-An update is `-` for a delete or `+` and the value. {'more'} where the attempt has to be unfolded further first.
+{'ok', the five fields of the fence, committed, record of the attempt, values, updates}. An update is `-` for a delete
+or `+` and the value. {'more'} where the attempt has to be unfolded further first.
+"""
+
+# ARGV: 1 attempt, 2 `committed` or `staged`, 3 size of the page, 4 cursor
+PAGE = (
+    _KEYS
+    + """
+local known = redis.call('HGET', attempts, ARGV[1])
+local page
+if ARGV[2] == 'staged' then
+  local source = books[5] == ARGV[1] and prepare or prepare .. '$' .. ARGV[1]
+  page = redis.call('HSCAN', source, ARGV[4], 'MATCH', 'k*', 'COUNT', ARGV[3])
+else
+  page = redis.call('HSCAN', data, ARGV[4], 'COUNT', ARGV[3])
+end
+return {'ok', books, committed, known, page[1], page[2]}
+"""
+)
+"""Read a page of the committed data, or of what `READ` has unfolded of an attempt: the same as `READ`, but for the
+last two, which are the next cursor, and fields and values in turn.
 """
 
 # ARGV: 3 txid, 4 attempt, 5 base, 6 slice, 7 checksum before it, 8 checksum after it, 9 codec, 10... chunks

@@ -23,7 +23,7 @@ So a script runs as a whole or not at all, and a namespace is out of reach (`Sta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgpack
@@ -38,16 +38,19 @@ from anchorbolt.state_backends.base import (
     NamespaceHead,
     Seal,
     SizeLimits,
+    Standing,
     StateStorage,
     slice_checksum,
 )
 from anchorbolt.state_backends.redis_addresses import RedisAddress
 from anchorbolt.state_backends.redis_client import RedisClient
 from anchorbolt.state_backends.redis_errors import refuse_eviction
+from anchorbolt.state_backends.redis_pages import hash_pages
 from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
 
-__all__ = ["RedisStateStorage", "hash_pages", "namespaces_of", "open_storage"]
+__all__ = ["RedisStateStorage", "namespaces_of", "open_storage"]
 
+_KEYS_PER_SCRIPT = 4096
 _KEYS_PER_COMMAND = 2000
 _UPDATES_PER_CHUNK = 1000
 _CHUNK_BYTES = 1024 * 1024
@@ -123,36 +126,37 @@ class RedisStateStorage(StateStorage):
             raise self._disagreement()
         return self._head(reply)
 
-    def get_many(self, keys: Sequence[bytes], attempt: str | None = None) -> list[bytes | None]:
+    def get_many(
+        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+    ) -> list[bytes | None]:
         """See `StateStorage.get_many`."""
-        parts = [keys[start : start + _KEYS_PER_COMMAND] for start in range(0, len(keys), _KEYS_PER_COMMAND)]
         values: list[bytes | None] = []
-        if attempt is not None:
-            for part in parts:
-                values += self._read_under(attempt, part)[0]
-        elif len(parts) == 1:
-            values = self._connected.command(self.namespace, "HMGET", self._root, *keys)
-        elif parts:
-            commands = [("HMGET", self._root, *part) for part in parts]
-            for found in self._connected.commands(self.namespace, commands):
-                values += found
+        if attempt is None and at is None:
+            # A command on one key is answered even while a cluster moves the others to another server.
+            for start in range(0, len(keys), _KEYS_PER_COMMAND):
+                part = keys[start : start + _KEYS_PER_COMMAND]
+                values += self._connected.command(self.namespace, "HMGET", self._root, *part)
+            return values
+        for start in range(0, max(1, len(keys)), _KEYS_PER_SCRIPT):
+            values += self._values(keys[start : start + _KEYS_PER_SCRIPT], attempt, at)
         return values
 
-    def scan(self, attempt: str | None = None, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
+    def scan(
+        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
         """See `StateStorage.scan`."""
-        if attempt is None:
-            for entries in hash_pages(self._connected, self.namespace, self._root, page_size, b"*"):
-                yield list(entries.items())
-            return
-        for entries in hash_pages(self._connected, self.namespace, self._root, page_size, b"*"):
+        for entries in self._pages("committed", page_size, attempt, at):
             keys = list(entries)
-            if page := _present(keys, self._read_under(attempt, keys)[0]):
+            values = entries.values() if attempt is None else self._values(keys, attempt, at)
+            if page := _present(keys, values):
                 yield page
-        for fields in hash_pages(
-            self._connected, self.namespace, self._read_under(attempt, ())[1], page_size, b"k*"
-        ):
+        if attempt is None:
+            return
+        without_attempt = at and at._replace(staged=None)
+        self._values((), attempt, at)  # so that all that is staged is unfolded
+        for fields in self._pages("staged", page_size, attempt, at):
             staged = {field[1:]: _update(update) for field, update in fields.items()}
-            committed = dict(zip(staged, self.get_many(list(staged)), strict=True))
+            committed = dict(zip(staged, self._values(list(staged), None, without_attempt), strict=True))
             added = [key for key in staged if committed[key] is None]
             if page := _present(added, [staged[key] for key in added]):
                 yield page
@@ -250,17 +254,37 @@ class RedisStateStorage(StateStorage):
     def _run(self, script: str, *arguments: Any) -> Any:
         return self._connected.run(self.namespace, script, self._keys, arguments)
 
-    def _read_under(self, attempt: str, keys: Sequence[bytes]) -> tuple[list[bytes | None], str]:
-        """Read `keys` under what `attempt` staged, and return the values and the name of its hash."""
+    def _values(self, keys: Sequence[bytes], attempt: str | None, at: Standing | None) -> list[bytes | None]:
+        """Read keys as `get_many` does, in one step of Redis."""
         while True:
-            reply = self._run(scripts.READ, attempt, *keys)
+            reply = self._run(scripts.READ, attempt or "", *keys)
             if reply[0] == b"ok":
                 break
-        values = [
-            value if update is None else _update(update)
-            for value, update in zip(reply[1], reply[2], strict=True)
-        ]
-        return values, reply[3].decode()
+        self._check_reading(reply, attempt, at)
+        values: list[bytes | None] = reply[4]
+        for place, update in enumerate(reply[5]):
+            if update is not None:
+                values[place] = _update(update)
+        return values
+
+    def _pages(
+        self, which: str, page_size: int, attempt: str | None, at: Standing | None
+    ) -> Iterator[dict[bytes, bytes]]:
+        """Yield the fields and values of the hash of data, or of that of what is staged, in pages."""
+        keys = (len(self._keys), *self._keys)
+
+        def command(cursor: int) -> tuple[Any, ...]:
+            return ("EVAL", scripts.PAGE, *keys, attempt or "", which, page_size, cursor)
+
+        def answer(reply: Sequence[Any]) -> tuple[int, dict[bytes, bytes]]:
+            self._check_reading(reply, attempt, at)
+            return int(reply[4]), dict(zip(reply[5][::2], reply[5][1::2], strict=True))
+
+        return hash_pages(self._connected, self.namespace, self._root, page_size, command, answer)
+
+    def _check_reading(self, reply: Sequence[Any], attempt: str | None, at: Standing | None) -> None:
+        if at is not None:
+            transitions.check_reading(self.namespace, self._books(reply), self._record(reply[3]), attempt, at)
 
     def _checksum_before(self, attempt: str, slice_number: int, remembered: bool) -> int:
         if slice_number == 0:
@@ -314,38 +338,11 @@ class RedisStateStorage(StateStorage):
         return self._corrupted("$fence, $txid or $attempts")
 
 
-def hash_pages(
-    client: RedisClient, namespace: str, key: str, page_size: int, fields: bytes
-) -> Iterator[dict[bytes, bytes]]:
-    """Yield the fields and values of a hash whose fields match a glob, in pages of `page_size` at most."""
-
-    def command(cursor: int) -> tuple[Any, ...]:
-        return ("HSCAN", key, cursor, "MATCH", fields, "COUNT", page_size)
-
-    cursor, found = client.command(namespace, *command(0))
-    if cursor == 0:  # a small hash comes as a whole, whatever the count
-        yield from _paged(found, page_size)
-        return
-    # A cursor means nothing to a server that has been started since, or to a replica that took over: entries would
-    # be left out. So all pages come over one connection, and a scan that loses it fails.
-    with client.connection(namespace, key) as run:
-        cursor = None
-        while cursor != 0:
-            cursor, found = run(*command(cursor or 0))
-            yield from _paged(found, page_size)
-
-
-def _paged(found: Mapping[bytes, bytes], page_size: int) -> Iterator[dict[bytes, bytes]]:
-    entries = list(found.items())
-    for start in range(0, len(entries), page_size):
-        yield dict(entries[start : start + page_size])
-
-
 def _update(unfolded: bytes) -> bytes | None:
     return unfolded[1:] if unfolded.startswith(b"+") else None
 
 
-def _present(keys: Sequence[bytes], values: Sequence[bytes | None]) -> list[tuple[bytes, bytes]]:
+def _present(keys: Sequence[bytes], values: Iterable[bytes | None]) -> list[tuple[bytes, bytes]]:
     return [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
 
 

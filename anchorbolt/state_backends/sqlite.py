@@ -23,6 +23,7 @@ from anchorbolt.state_backends.base import (
     NamespaceHead,
     Seal,
     SizeLimits,
+    Standing,
     StateProvider,
     StateStorage,
 )
@@ -132,23 +133,29 @@ class SqliteStateStorage(StateStorage):
             self._raise_fence(connection, books, fence)
             return transitions.head_of(self._books(connection), self._records(connection))
 
-    def get_many(self, keys: Sequence[bytes], attempt: str | None = None) -> list[bytes | None]:
+    def get_many(
+        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+    ) -> list[bytes | None]:
         """See `StateStorage.get_many`."""
         values: list[bytes | None] = [None] * len(keys)
         with self._file.reading() as connection:
+            self._check_reading(connection, attempt, at)
             if connection is not None and keys:
                 _look_up(connection, "entries", keys, values)
                 if attempt is not None and self._overlay(connection, attempt):
                     _look_up(connection, "overlay", keys, values)
         return values
 
-    def scan(self, attempt: str | None = None, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
+    def scan(
+        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
         """See `StateStorage.scan`. Entries come in the order of their keys."""
         # Each page is a transaction of its own: one that stays open would keep the write-ahead log from being emptied.
         above, last = ">=", b""
         while True:
             page: list[tuple[bytes, bytes]] = []
             with self._file.reading() as connection:
+                self._check_reading(connection, attempt, at)
                 if connection is not None:
                     source = f"SELECT key, value FROM entries WHERE key {above} ?1"
                     if attempt is not None and self._overlay(connection, attempt):
@@ -248,6 +255,17 @@ class SqliteStateStorage(StateStorage):
         """See `StateStorage.close`."""
         self._overlaid = None
         self._file.close()
+
+    def _check_reading(
+        self, connection: sqlite3.Connection | None, attempt: str | None, at: Standing | None
+    ) -> None:
+        if at is None:
+            return
+        books, record = Bookkeeping(), None
+        if connection is not None:
+            books = self._books(connection)
+            record = self._record(connection, attempt) if attempt is not None else None
+        transitions.check_reading(self.namespace, books, record, attempt, at)
 
     def _books(self, connection: sqlite3.Connection) -> Bookkeeping:
         rows = connection.execute(

@@ -20,6 +20,7 @@ from anchorbolt.state_backends.base import (
     NamespaceHead,
     Seal,
     StagedAttempt,
+    Standing,
     slice_checksum,
 )
 
@@ -30,6 +31,7 @@ __all__ = [
     "check_commit",
     "check_fence",
     "check_namespace",
+    "check_reading",
     "check_rollback",
     "check_write",
     "head_of",
@@ -145,6 +147,21 @@ def check_fence(namespace: str, books: Bookkeeping, fence: Fence) -> None:
             "a newer driver or a newer round has taken over, stop the older one",
             namespace=namespace,
         )
+
+
+def check_reading(
+    namespace: str, books: Bookkeeping, record: AttemptRecord | None, attempt: str | None, at: Standing | None
+) -> None:
+    """Raise what `StateStorage.get_many` says it raises; `record` is that of `attempt`."""
+    if at is None:
+        return
+    _check_not_promoted(namespace, books, attempt or "")
+    found = Standing(books.committed, books.winner, Seal(record.slices, record.checksum) if record else None)
+    # A scan may find more slices than it began with: its caller updates what the pages bring.
+    has_more = found.staged is not None and at.staged is not None and found.staged.slices > at.staged.slices
+    is_staged = at.staged is None or at.staged == found.staged or has_more
+    if found[:2] != at[:2] or not is_staged:
+        raise _stale(namespace, attempt or "(none)", f"it read at {_shown(found)}, and expected {_shown(at)}")
 
 
 def check_write(namespace: str, books: Bookkeeping, fence: Fence, codec: str) -> None:
@@ -279,6 +296,11 @@ def _check_not_promoted(namespace: str, books: Bookkeeping, attempt: str) -> Non
             attempt or books.promoted,
             f"the commit of attempt {books.promoted} is half applied here: finish it first",
         )
+
+
+def _shown(standing: Standing) -> str:
+    staged = f"{standing.staged.slices} slices of its own" if standing.staged else "nothing of its own"
+    return f"txid {standing.committed} of attempt {standing.winner or '(none)'} with {staged}"
 
 
 def _stale(namespace: str, attempt: str, reason: str) -> StaleAttempt:

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from anchorbolt.errors import StateError
-from anchorbolt.state_backends.base import Fence, Seal, StateProvider, StateStorage
+from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, Standing, StateProvider, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider
 
 try:
@@ -50,6 +50,9 @@ _items = st.dictionaries(st.sampled_from(_KEYS), _values, max_size=4).map(
 )
 _entries = st.dictionaries(st.sampled_from(_KEYS), st.binary(max_size=3), max_size=3)
 _codecs = st.sampled_from(["one", "one", "one", "two"])
+_standings = st.none() | st.just(True) | st.builds(Standing, _txids, st.sampled_from(["", *_ATTEMPTS]))
+"""Where a reader expects the namespace to stand: nowhere in particular, where it does, or anywhere."""
+
 _Outcome = tuple[str, object]
 
 
@@ -194,16 +197,34 @@ class StateStorageAgreement(RuleBasedStateMachine):
     def write(self, handle: int, fence: Fence, written: dict[bytes, bytes], codec: str) -> None:
         self._both(handle, lambda storage: storage.write(fence, written, codec))
 
-    @rule(handle=_handles, keys=st.lists(st.sampled_from(_KEYS), max_size=5), attempt=st.none() | _attempts)
-    def get_many(self, handle: int, keys: list[bytes], attempt: str | None) -> None:
-        self._both(handle, lambda storage: storage.get_many(keys, attempt))
+    @rule(
+        handle=_handles,
+        keys=st.lists(st.sampled_from(_KEYS), max_size=5),
+        attempt=st.none() | _attempts,
+        at=_standings,
+    )
+    def get_many(
+        self, handle: int, keys: list[bytes], attempt: str | None, at: Standing | bool | None
+    ) -> None:
+        standing = self._standing(attempt, at)
+        self._both(handle, lambda storage: storage.get_many(keys, attempt, standing))
 
-    @rule(handle=_handles, attempt=st.none() | _attempts, page_size=st.integers(1, 4))
-    def scan(self, handle: int, attempt: str | None, page_size: int) -> None:
+    @rule(handle=_handles, attempt=st.none() | _attempts, page_size=st.integers(1, 4), at=_standings)
+    def scan(self, handle: int, attempt: str | None, page_size: int, at: Standing | bool | None) -> None:
+        standing = self._standing(attempt, at)
         self._both(
             handle,
-            lambda storage: sorted(entry for page in storage.scan(attempt, page_size) for entry in page),
+            lambda storage: sorted(
+                entry for page in storage.scan(attempt, page_size, standing) for entry in page
+            ),
         )
+
+    def _standing(self, attempt: str | None, at: Standing | bool | None) -> Standing | None:
+        if not isinstance(at, bool):
+            return at
+        head: NamespaceHead = self._storages[0][0].head()
+        staged = head.attempts.get(attempt or "")
+        return Standing(head.committed, head.winner, staged.seal if staged else None)
 
     @rule()
     def repeat_the_last_call(self) -> None:

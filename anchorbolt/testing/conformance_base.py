@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from anchorbolt.state_backends.base import Fence, Seal, StateProvider, StateStorage
+from anchorbolt.state_backends.base import Fence, Seal, Standing, StateProvider, StateStorage
 
 __all__ = [
     "CODEC",
@@ -98,8 +98,10 @@ def committed(
     return attempt
 
 
-def entries(storage: StateStorage, attempt: str | None = None, page_size: int = 1000) -> dict[bytes, bytes]:
+def entries(
+    storage: StateStorage, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+) -> dict[bytes, bytes]:
     """Return all that `scan` yields, and fail where an entry comes twice."""
-    found = [entry for page in storage.scan(attempt, page_size) for entry in page]
+    found = [entry for page in storage.scan(attempt, page_size, at) for entry in page]
     assert len(found) == len({key for key, _ in found}), "scan yielded a key twice"
     return dict(found)

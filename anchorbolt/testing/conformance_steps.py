@@ -14,6 +14,7 @@ from anchorbolt.state_backends.base import (
     Fence,
     Seal,
     StagedAttempt,
+    Standing,
     StateProvider,
     StateStorage,
     slice_checksum,
@@ -46,6 +47,52 @@ class StepConformance(ConformanceBase):
         assert storage.get_many(keys, new_attempt()) == [b"1", b"2", None]
         assert entries(storage) == {b"a": b"1", b"b": b"2"}
         assert entries(storage, attempt) == {b"a": b"9", b"c": b""}
+
+    def test_a_read_is_refused_where_the_namespace_stands_elsewhere(self, storage: StateStorage) -> None:
+        keys = [b"a", b"b"]
+        nothing = Standing()
+        assert storage.get_many(keys, None, nothing) == [None, None]
+        assert entries(storage, at=nothing) == {}
+        winner = committed(storage, [(b"a", b"1")])
+        here = Standing(0, winner)
+        assert storage.get_many(keys, None, here) == [b"1", None]
+        assert entries(storage, at=here) == {b"a": b"1"}
+        for elsewhere in (nothing, Standing(1, winner), Standing(0, new_attempt())):
+            for wanted in (keys, []):
+                with pytest.raises(StaleAttempt):
+                    storage.get_many(wanted, None, elsewhere)
+            with pytest.raises(StaleAttempt):
+                entries(storage, at=elsewhere)
+        assert entries(storage) == {b"a": b"1"}
+
+    def test_a_read_under_an_attempt_is_refused_where_less_is_staged(self, storage: StateStorage) -> None:
+        winner = committed(storage, [(b"a", b"1")])
+        attempt, first = stage(storage, [(b"b", b"2")], txid=1, base=0)
+        second = storage.stage(FIRST, 1, attempt, 0, 1, [(b"b", b"3")], CODEC)
+        other = Seal(2, second.checksum ^ 1)
+        for staged_so_far, is_fine in ((None, True), (first, True), (second, True), (other, False)):
+            at = Standing(0, winner, staged_so_far)
+            if is_fine:
+                assert storage.get_many([b"a", b"b"], attempt, at) == [b"1", b"3"]
+                assert entries(storage, attempt, at=at) == {b"a": b"1", b"b": b"3"}
+                continue
+            with pytest.raises(StaleAttempt):
+                storage.get_many([b"a", b"b"], attempt, at)
+            with pytest.raises(StaleAttempt):
+                entries(storage, attempt, at=at)
+        storage.rollback(FIRST)
+        with pytest.raises(StaleAttempt):
+            storage.get_many([b"a", b"b"], attempt, Standing(0, winner, second))
+        with pytest.raises(StaleAttempt):
+            entries(storage, attempt, at=Standing(0, winner, second))
+
+    def test_a_scan_that_the_namespace_moves_away_from_is_refused(self, storage: StateStorage) -> None:
+        winner = committed(storage, [(b"%d" % number, b"v") for number in range(3_000)])
+        pages = storage.scan(page_size=500, at=Standing(0, winner))
+        next(pages)
+        committed(storage, [(b"%d" % number, None) for number in range(3_000)], txid=1, base=0)
+        with pytest.raises(StaleAttempt):
+            list(pages)
 
     def test_a_slice_that_is_added_is_seen_by_the_next_read(self, storage: StateStorage) -> None:
         attempt, _ = stage(storage, [(b"a", b"1"), (b"b", b"1")])

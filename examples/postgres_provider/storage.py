@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from anchorbolt.state_backends import transitions
-from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StateStorage
+from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, Standing, StateStorage
 from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
 from postgres_provider.sessions import Server, Session, Sessions, sessions_of
 
@@ -129,9 +129,11 @@ class PostgresStateStorage(StateStorage):
             found.raise_fence(fence)
             return found.head()
 
-    def get_many(self, keys: Sequence[bytes], attempt: str | None = None) -> list[bytes | None]:
+    def get_many(
+        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+    ) -> list[bytes | None]:
         """See `StateStorage.get_many`."""
-        with self._reading() as found:
+        with self._reading(attempt, at) as found:
             if found is None:
                 return [None] * len(keys)
             values: list[bytes | None] = []
@@ -145,11 +147,13 @@ class PostgresStateStorage(StateStorage):
                 values += [value for (value,) in rows]
             return values
 
-    def scan(self, attempt: str | None = None, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
+    def scan(
+        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
         """See `StateStorage.scan`. Each page is a transaction of its own, so none is open between them."""
         after = b""
         while True:
-            with self._reading() as found:
+            with self._reading(attempt, at) as found:
                 rows = (
                     found.session.run(
                         _PAGE if attempt is None else _PAGE_UNDER_ATTEMPT,
@@ -233,13 +237,17 @@ class PostgresStateStorage(StateStorage):
             sessions.release()
 
     @contextmanager
-    def _reading(self) -> Iterator[_Namespace | None]:
-        """Give the namespace as it is at one moment; None where nobody has written to it."""
+    def _reading(self, attempt: str | None = None, at: Standing | None = None) -> Iterator[_Namespace | None]:
+        """Give the namespace as it is at one moment, which `at` has to fit; None where nobody has written to it."""
         with self._process_sessions().reading(self.namespace) as session:
-            if session is None:
-                yield None
-            else:
-                yield _found(session, session.run(_BOOKKEEPING, namespace=self.namespace).fetchall())
+            found = None
+            if session is not None:
+                found = _found(session, session.run(_BOOKKEEPING, namespace=self.namespace).fetchall())
+            if at is not None:
+                books = found.books if found else Bookkeeping()
+                records = found.records(attempt) if found and attempt is not None else {}
+                transitions.check_reading(self.namespace, books, records.get(attempt or ""), attempt, at)
+            yield found
 
     @contextmanager
     def _locked(self) -> Iterator[_Namespace]:

@@ -384,8 +384,26 @@ MUTANTS = (
     Mutant(
         "a task does not look where its namespace stands",
         _ATTEMPT,
-        "        self._refuse_regressed(head, None)\n",
+        "        self._refuse_regressed(head, cause)\n",
         "",
+    ),
+    Mutant(
+        "values are read wherever the namespace stands",
+        _ATTEMPT,
+        "self._storage.get_many(keys, self._overlay(), self._standing())",
+        "self._storage.get_many(keys, self._overlay())",
+    ),
+    Mutant(
+        "pages are scanned wherever the namespace stands",
+        _ATTEMPT,
+        "self._storage.scan(self._overlay(), at=self._standing())",
+        "self._storage.scan(self._overlay())",
+    ),
+    Mutant(
+        "values are read wherever an attempt stands with its own updates",
+        _TRANSITIONS,
+        "    if found[:2] != at[:2] or not is_staged:",
+        "    if found[:2] != at[:2]:",
     ),
     Mutant(
         "reads do not see what the attempt has staged",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StateProvider, StateStorage
+from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, Standing, StateProvider, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider, _Namespace
 
 if TYPE_CHECKING:
@@ -80,11 +80,15 @@ class _SimulatedStorage(StateStorage):
     def raise_fence(self, fence: Fence) -> NamespaceHead:
         return self._call("raise_fence", lambda: self._storage.raise_fence(fence), fence)
 
-    def get_many(self, keys: Sequence[bytes], attempt: str | None = None) -> list[bytes | None]:
-        return self._call("get_many", lambda: self._storage.get_many(keys, attempt))
+    def get_many(
+        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+    ) -> list[bytes | None]:
+        return self._call("get_many", lambda: self._storage.get_many(keys, attempt, at))
 
-    def scan(self, attempt: str | None = None, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
-        return iter(self._call("scan", lambda: list(self._storage.scan(attempt, page_size))))
+    def scan(
+        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        return iter(self._call("scan", lambda: list(self._storage.scan(attempt, page_size, at))))
 
     def stage(
         self,
