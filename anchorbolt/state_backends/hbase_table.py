@@ -113,7 +113,7 @@ class HBaseTable:
                     size += len(cell.value)
             first += len(some) or 1
             fitting = min(_ROWS_READ, _fitting(len(some), size))
-            if len(some) == asked or fitting < asked:
+            if some and (len(some) == asked or fitting < asked):
                 self._rows_read = fitting
             yield found, besides
 

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import redis
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import (
+    AskError,
     ClusterError,
     DataError,
+    MovedError,
     NoPermissionError,
     NoScriptError,
     RedisClusterException,
@@ -46,6 +48,9 @@ _MAY_PASS = (
     ClusterError,
     RedisClusterException,
 )
+# By which a server says that it cannot be asked so, or nothing at all. A cluster's client knows what to do then, where
+# it runs a command by itself: it follows redirections, and looks for a master that took over.
+_NOT_DIRECTLY = (AskError, MovedError, NoPermissionError, *_MAY_PASS)
 
 
 class RedisClient(SharedClient[RedisAddress]):
@@ -64,13 +69,27 @@ class RedisClient(SharedClient[RedisAddress]):
         self._lock = threading.Lock()
         self._redis: Any = None
 
-    def run(self, namespace: str, script: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """Run a script on the keys of a namespace."""
+    def run(
+        self,
+        namespace: str,
+        script: str,
+        keys: Sequence[str],
+        arguments: Sequence[Any],
+        directly: Callable[[Any], Any] | None = None,
+    ) -> Any:
+        """Run a script on the keys of a namespace.
+
+        `directly` does the same without the script, by a client of the one server that should hold the keys; the script
+        is run where that server does not, or does not answer.
+        """
         digest = self._digests.get(script)
         if digest is None:
             digest = self._digests[script] = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
 
         def run(client: Any) -> Any:
+            if directly is not None:
+                with suppress(*_NOT_DIRECTLY):
+                    return directly(self.address.holder(client, keys[0]))
             try:
                 return client.execute_command("EVALSHA", digest, len(keys), *keys, *arguments)
             except NoScriptError:

@@ -11,6 +11,7 @@ from __future__ import annotations
 __all__ = [
     "CLAIM",
     "COMMIT",
+    "FENCE_FIELDS",
     "HEAD",
     "PAGE",
     "RAISE_FENCE",
@@ -21,9 +22,12 @@ __all__ = [
     "WRITE",
 ]
 
-_KEYS = """
+FENCE_FIELDS = ("generation", "seq", "winner", "codec", "promoted")
+"""What a script reads of the fence's key, in this order."""
+
+_KEYS = f"""
 local data, prepare, txids, fence, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local books = redis.call('HMGET', fence, 'generation', 'seq', 'winner', 'codec', 'promoted')
+local books = redis.call('HMGET', fence, {str(FENCE_FIELDS)[1:-1]})
 local committed = redis.call('HGET', txids, 'commit') or '-1'
 """
 
@@ -144,15 +148,11 @@ end
 local found, updates = {}, {}
 for i = 2, #ARGV, 500 do
   local last = math.min(i + 499, #ARGV)
-  local values = redis.call('HMGET', data, unpack(ARGV, i, last))
-  local fields, staged = {}, {}
+  found[#found + 1] = redis.call('HMGET', data, unpack(ARGV, i, last))
   if known then
+    local fields = {}
     for j = i, last do fields[#fields + 1] = 'k' .. ARGV[j] end
-    staged = redis.call('HMGET', source, unpack(fields))
-  end
-  for j = 1, last - i + 1 do
-    found[i + j - 2] = values[j]
-    if known then updates[i + j - 2] = staged[j] end
+    updates[#updates + 1] = redis.call('HMGET', source, unpack(fields))
   end
 end
 return {'ok', books, committed, known, found, updates}
@@ -160,8 +160,9 @@ return {'ok', books, committed, known, found, updates}
 )
 """Read keys, under an attempt where one is named: the bookkeeping, committed values, updates of the attempt.
 
-{'ok', the five fields of the fence, committed, record of the attempt, values, updates}. An update is `-` for a delete
-or `+` and the value. {'more'} where the attempt has to be unfolded further first.
+{'ok', the five fields of the fence, committed, record of the attempt, lists of values, lists of updates}; the last is
+empty without an attempt. An update is `-` for a delete or `+` and the value. {'more'} where the attempt has to be
+unfolded further first.
 """
 
 # ARGV: 1 attempt, 2 `committed` or `staged`, 3 size of the page, 4 cursor

@@ -24,6 +24,7 @@ So a script runs as a whole or not at all, and a namespace is out of reach (`Sta
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgpack
@@ -256,13 +257,27 @@ class RedisStateStorage(StateStorage):
 
     def _values(self, keys: Sequence[bytes], attempt: str | None, at: Standing | None) -> list[bytes | None]:
         """Read keys as `get_many` does, in one step of Redis."""
+
+        def directly(server: Any) -> list[Any]:
+            # A transaction: half as long as a script for thousands of keys. Without an attempt it does the same.
+            with server.pipeline(transaction=True) as pipeline:
+                pipeline.execute_command("HMGET", self._keys[3], *scripts.FENCE_FIELDS)
+                pipeline.execute_command("HGET", self._keys[2], "commit")
+                for start in range(0, len(keys), _KEYS_PER_COMMAND):
+                    pipeline.execute_command("HMGET", self._root, *keys[start : start + _KEYS_PER_COMMAND])
+                books, committed, *found = pipeline.execute()
+            return [b"ok", books, committed or b"-1", None, found, ()]
+
+        arguments = (attempt or "", *keys)
         while True:
-            reply = self._run(scripts.READ, attempt or "", *keys)
+            reply = self._connected.run(
+                self.namespace, scripts.READ, self._keys, arguments, directly if attempt is None else None
+            )
             if reply[0] == b"ok":
                 break
         self._check_reading(reply, attempt, at)
-        values: list[bytes | None] = reply[4]
-        for place, update in enumerate(reply[5]):
+        values: list[bytes | None] = list(chain.from_iterable(reply[4]))
+        for place, update in enumerate(chain.from_iterable(reply[5])):
             if update is not None:
                 values[place] = _update(update)
         return values

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager
 import pytest
 
 from anchorbolt.errors import StateUnavailable
-from anchorbolt.state_backends.base import Fence, StagedAttempt, StateProvider, StateStorage
+from anchorbolt.state_backends.base import Fence, StagedAttempt, Standing, StateProvider, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
@@ -80,8 +80,10 @@ def steps() -> dict[str, Step]:
         "seal": _sealed,
         "commit": lambda storage: storage.commit(SECOND, 1, WINNER),
         "read": lambda storage: storage.get_many([b"0", b"1000", b"1001"]),
+        "read where it stands": lambda storage: storage.get_many([b"0", b"1000"], None, Standing(1, WINNER)),
         "write": lambda storage: storage.write(SECOND, {b"written": b"1"}, CODEC),
         "scan": lambda storage: entries(storage),
+        "scan where it stands": lambda storage: entries(storage, at=Standing(1, WINNER)),
     }
 
 

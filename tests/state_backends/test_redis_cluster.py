@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.errors import ConfigError, StateRegressed, StateUnavailable
+from anchorbolt.errors import ConfigError, StaleAttempt, StateRegressed, StateUnavailable
 from anchorbolt.secret import Secret
 from anchorbolt.settings import TlsSettings
-from anchorbolt.state_backends.base import Fence, StateStorage
+from anchorbolt.state_backends.base import Fence, Standing, StateStorage
 from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
 from anchorbolt.testing.conformance_base import CODEC, FIRST, committed, entries, stage, staged
@@ -180,6 +180,35 @@ def test_committed_data_is_read_while_its_slot_is_moved(
         redis_cluster.move_keys(slot, source, target, 1)
     redis_cluster.end_move(slot, target)
     assert entries(storage) == dict(MANY)
+
+
+def test_a_read_that_says_where_it_stands_follows_its_slot(
+    redis_cluster_provider: RedisClusterStateProvider,
+    redis_cluster: RedisCluster,
+    moving: tuple[int, RedisServer, RedisServer],
+) -> None:
+    slot, source, target = moving
+    provider = RedisClusterStateProvider(redis_cluster.nodes, timeout_ms=200)
+    with closing(provider.open(NS)) as storage:
+        at = Standing(0, committed(storage, MANY))
+        redis_cluster.begin_move(slot, source, target)
+        assert storage.get_many([b"7", b"none"], None, at) == [b"v" * 50, None]
+        redis_cluster.move_keys(slot, source, target, 1)
+        with pytest.raises(StateUnavailable, match="moving the slot"):
+            storage.get_many([b"7", b"none"], None, at)
+        redis_cluster.move_keys(slot, source, target)
+        redis_cluster.end_move(slot, target)
+        assert storage.get_many([b"7", b"none"], None, at) == [b"v" * 50, None]  # MOVED
+        with pytest.raises(StaleAttempt):
+            storage.get_many([b"7"], None, Standing())
+
+
+def test_a_read_that_says_where_it_stands_finds_the_replica_that_took_over(own_cluster: RedisCluster) -> None:
+    with closing(RedisClusterStateProvider(own_cluster.nodes).open(NS)) as storage:
+        at = Standing(0, committed(storage, MANY))
+        own_cluster.wait_until_in_step()
+        own_cluster.master_of(ROOT).kill()
+        assert _when_available(lambda: storage.get_many([b"7"], None, at)) == [b"v" * 50]
 
 
 def test_a_scan_that_its_slot_is_moved_away_from_fails_and_leaves_nothing_out(

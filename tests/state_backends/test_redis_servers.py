@@ -15,7 +15,7 @@ from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUna
 from anchorbolt.secret import Secret
 from anchorbolt.settings import TlsSettings
 from anchorbolt.state_backends.attempt import AttemptScope
-from anchorbolt.state_backends.base import StateStorage
+from anchorbolt.state_backends.base import Standing, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.redis_client import RedisClient
@@ -29,8 +29,8 @@ NS = "words:count-0"
 PASSWORD = "correct-horse-battery-staple"
 # What the documentation tells an administrator to allow.
 RULES = (
-    "~words:* -@all +evalsha +eval +scan +hmget +hget +hgetall +hkeys +hlen +hscan +hset +hdel +hincrby +unlink "
-    "+rename +select"
+    "~words:* -@all +evalsha +eval +multi +exec +scan +hmget +hget +hgetall +hkeys +hlen +hscan +hset +hdel +hincrby "
+    "+unlink +rename +select"
 )
 
 
@@ -55,8 +55,9 @@ def work(storage: StateStorage) -> None:
     attempt = staged(storage, *([(b"%d-%d" % (part, n), b"1") for n in range(2_000)] for part in range(4)))
     assert len(entries(storage, attempt)) == 8_001
     storage.commit(FIRST, 0, attempt)
-    committed(storage, [(b"w", None)], txid=1, base=0)
+    winner = committed(storage, [(b"w", None)], txid=1, base=0)
     assert len(entries(storage)) == 8_000
+    assert storage.get_many([b"0-0", b"w"], None, Standing(1, winner)) == [b"1", None]
 
 
 def test_a_password_opens_the_server(start_redis: StartRedis) -> None:
@@ -83,6 +84,13 @@ def test_a_user_with_the_documented_rights_can_do_everything(start_redis: StartR
     with closing(provider.open(NS)) as storage:
         work(storage)
     assert list(provider.namespaces("words:")) == [NS]
+
+
+def test_a_user_who_may_run_no_transaction_reads_by_a_script(start_redis: StartRedis) -> None:
+    server = start_redis(users={"anchor": RedisUser("pw", f"{RULES} -multi -exec")})
+    provider = RedisStateProvider(server.host, server.port, username="anchor", password=Secret("pw"))
+    with closing(provider.open(NS)) as storage:
+        work(storage)
 
 
 @pytest.mark.parametrize("rules", [RULES.replace("words", "other"), RULES + " -hincrby", RULES + " -evalsha"])

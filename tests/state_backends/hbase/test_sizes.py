@@ -102,8 +102,8 @@ def test_a_reply_that_is_too_large_to_come_is_asked_for_in_parts(
         table = vars(storage)["_table"]
         monkeypatch.setattr(hbase_table, "_get_rows", overwhelmed)
         data = NamespaceRows(ns).data
-        found = table.read(b"s", [data + key for key in values])
-    assert {row[len(data) :]: cell.value for row, cell in found.items()} == {
+        parts = list(table.read_many(b"s", [data + key for key in values]))
+    assert {row[len(data) :]: cell.value for found, _ in parts for row, cell in found.items()} == {
         key: b"+" + value for key, value in values.items()
     }
     assert asked[0] > 2
