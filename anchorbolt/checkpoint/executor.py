@@ -151,10 +151,12 @@ class StatefulBoltExecutor:
         if checkpoint.action is Action.COMMIT:
             self._hook("pre_commit", checkpoint.txid)
         else:
+            self._release()
             self._hook("pre_rollback")
 
     def close(self) -> None:
         """Call the bolt's `cleanup` and close its state; raises `BoltError`."""
+        self._release()
         try:
             close_bolt(self._bolt, self._context)
         finally:
@@ -173,6 +175,11 @@ class StatefulBoltExecutor:
         for batch in queued:
             self.prefetch(batch)
             self.execute(batch)
+
+    def _release(self) -> None:
+        # The store may have lost what was staged, or be further on: `pre_rollback` and `cleanup` read what is there.
+        if isinstance(self._state, KeyValueState):
+            self._state.release()
 
     def _hook(self, name: str, *arguments: int) -> None:
         try:

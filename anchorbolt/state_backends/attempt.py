@@ -69,7 +69,8 @@ class NamespaceAttempt:
         self._codec = codec
         self._scope: AttemptScope | None = None
         self._is_checked = False
-        self._committed: Standing | None = None  # where it stands since this attempt committed it
+        self._is_released = False
+        self._committed: Standing | None = None  # where it stands since this attempt was committed
         self._slices = 0
         self._running: Seal | None = None
         self._sealed: Seal | None = None
@@ -99,10 +100,14 @@ class NamespaceAttempt:
     def begin(self, scope: AttemptScope) -> None:
         """Start a wave. Reads and writes nothing."""
         self._scope = scope
-        self._is_checked = False
+        self._is_checked = self._is_released = False
         self._committed = None
         self.forget()
         self.counters = StateCounters()
+
+    def release(self) -> None:
+        """Compare reads no more: the wave is over for this attempt, and what is read now changes no state."""
+        self._is_released = True
 
     def forget(self) -> None:
         """Know no longer of what was staged."""
@@ -117,13 +122,16 @@ class NamespaceAttempt:
             StateRegressed: It is elsewhere.
             CodecMismatch: It was written with another codec.
         """
-        if not self._is_checked:
+        if not self._is_checked and not self._is_released:
             self._look_at_head(None)
             self._is_checked = True
 
     def _look_at_head(self, cause: Exception | None) -> None:
         scope, namespace = self.scope, self._storage.namespace
         head = self._storage.head()
+        if self._sealed is not None and (head.committed, head.winner) == (scope.txid, scope.attempt):
+            self._committed = Standing(scope.txid, scope.attempt)  # by the driver: a hook may still read
+            return
         if head.fence > scope.fence:
             raise Fenced(
                 f"state {namespace!r} is fenced at {tuple(head.fence)}; this attempt has "
@@ -152,19 +160,43 @@ class NamespaceAttempt:
             stored = self._storage.get_many(keys, self._overlay(), self._standing())
         except StaleAttempt as error:
             self._look_at_head(error)
-            raise
+            if self._committed is None:
+                raise
+            stored = self._storage.get_many(keys, None, self._committed)
         self.counters.keys_read += len(keys)
         self.counters.read_ms += (time.perf_counter() - started) * 1000
         return stored
 
     def scan(self) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield all entries in pages, with what this attempt staged over what is committed. Raises as `read`."""
+        """Yield all entries in pages, with what this attempt staged over what is committed. Raises as `read`.
+
+        Raises:
+            StateError: Another wave has begun meanwhile.
+        """
         self.check_head()
+        scope = self.scope
         try:
-            yield from self._storage.scan(self._overlay(), at=self._standing())
+            pages = self._storage.scan(self._overlay(), at=self._standing())
+            page = next(pages, None)
         except StaleAttempt as error:
             self._look_at_head(error)
-            raise
+            if self._committed is None:
+                raise
+            pages = self._storage.scan(at=self._committed)
+            page = next(pages, None)
+        while page is not None:
+            yield page
+            if self._scope is not scope:
+                raise StateError(
+                    f"state {self._storage.namespace!r}: iterating over it began in another wave. Begin anew in each "
+                    "wave: a wave that is tried again would go on where the failed one was.",
+                    namespace=self._storage.namespace,
+                )
+            try:
+                page = next(pages, None)
+            except StaleAttempt as error:
+                self._look_at_head(error)
+                raise
 
     def stage(self, items: Iterable[tuple[bytes, bytes | None]]) -> None:
         """Stage updates, in slices of some MiB; a later one of a key replaces an earlier one.
@@ -215,10 +247,12 @@ class NamespaceAttempt:
         self._storage.close()
 
     def _overlay(self) -> str | None:
-        return self.scope.attempt if self._slices else None
+        return self.scope.attempt if self._slices and self._committed is None else None
 
-    def _standing(self) -> Standing:
-        """Where the namespace stands as far as this attempt knows."""
+    def _standing(self) -> Standing | None:
+        """Where the namespace must stand; None where that no longer matters."""
+        if self._is_released:
+            return None
         return self._committed or Standing(self.scope.committed, self.scope.winner, self._running)
 
     def _stage_slice(self, items: Items) -> None:
@@ -234,9 +268,9 @@ class NamespaceAttempt:
         reach(FaultPoint.SLICE_STAGED)
 
     def _refuse_regressed(self, head: NamespaceHead, cause: Exception | None) -> None:
-        scope = self.scope
-        if (head.committed, head.winner) != (scope.committed, scope.winner) and head.fence <= scope.fence:
-            expected = f"txid {scope.committed} from attempt {scope.winner or '(none)'}"
+        standing = self._committed or Standing(self.scope.committed, self.scope.winner)
+        if (head.committed, head.winner) != standing[:2] and head.fence <= self.scope.fence:
+            expected = f"txid {standing.committed} from attempt {standing.winner or '(none)'}"
             found = f"txid {head.committed} from attempt {head.winner or '(none)'}"
             raise StateRegressed(
                 f"state {self._storage.namespace!r} must be at {expected}, but the store has {found}. It was restored "

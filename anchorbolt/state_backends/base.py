@@ -188,7 +188,8 @@ class StateStorage(ABC):
         and then mended, between two looks at the bookkeeping, must not pass its old values off as the newest.
 
         Raises:
-            StaleAttempt: The namespace does not stand at `at`, or a commit is half applied to it.
+            StaleAttempt: The namespace does not stand at `at`. One to which a commit is half applied still stands where
+                it did before: the driver finishes it, and a hook may read meanwhile.
         """
 
     @abstractmethod
@@ -201,7 +202,8 @@ class StateStorage(ABC):
         commits meanwhile. With `at`, as in `get_many`, each page is of a namespace that stands there, as is the end.
 
         Raises:
-            StaleAttempt: When a page is taken: the namespace does not stand at `at`, or a commit is half applied.
+            StaleAttempt: When a page is taken: the namespace does not stand at `at`. A scan of one snapshot looks again
+                for each page, too.
         """
 
     @abstractmethod

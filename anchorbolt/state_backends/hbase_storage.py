@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 from anchorbolt.errors import StateCorrupted, UnsupportedValue
@@ -72,7 +73,8 @@ class HBaseStateStorage(StateStorage):
         if attempt is not None:
             books = self._cell.look().books
             self._check_reading(books, attempt, at)
-            staged = self._staged.updates(books, attempt, set(keys))
+            with self._still_there(attempt, at):
+                staged = self._staged.updates(books, attempt, set(keys))
         data = self._rows.data
         missing = [key for key in dict.fromkeys(keys) if key not in staged and len(key) <= self.limits.key]
         found: dict[bytes, bytes | None] = {}
@@ -96,8 +98,9 @@ class HBaseStateStorage(StateStorage):
         self._check_reading(books, attempt, at)
         over: dict[bytes, int] = dict.fromkeys(books.written, -1)  # the slice that has the last word on a key
         if attempt is not None:
-            for number, items in enumerate(self._staged.slices(books, attempt)):
-                over.update((key, number) for key, _ in items)
+            with self._still_there(attempt, at):
+                for number, items in enumerate(self._staged.slices(books, attempt)):
+                    over.update((key, number) for key, _ in items)
         prefix = len(self._rows.data)
         for page in self._table.scan(DATA, self._rows.data, self._rows.data_end, page_size=page_size):
             self._look_again(attempt, at)
@@ -108,10 +111,13 @@ class HBaseStateStorage(StateStorage):
         if shown := [(key, value) for key, value in books.written.items() if over[key] == -1]:
             yield shown
         if attempt is not None:
-            for number, items in enumerate(self._staged.slices(books, attempt)):
-                shown = [(key, value) for key, value in items if value is not None and over[key] == number]
-                for start in range(0, len(shown), page_size):
-                    yield shown[start : start + page_size]
+            with self._still_there(attempt, at):
+                for number, items in enumerate(self._staged.slices(books, attempt)):
+                    shown = [
+                        (key, value) for key, value in items if value is not None and over[key] == number
+                    ]
+                    for start in range(0, len(shown), page_size):
+                        yield shown[start : start + page_size]
 
     def stage(
         self,
@@ -302,6 +308,15 @@ class HBaseStateStorage(StateStorage):
         seen = self._cell.move(registered, seen)
         self._staged.remove(dropped, seen.books.epoch)
         return seen
+
+    @contextmanager
+    def _still_there(self, attempt: str | None, at: Standing | None) -> Iterator[None]:
+        """Where what was staged is damaged or gone, say first if the namespace stands elsewhere by now."""
+        try:
+            yield
+        except StateCorrupted:
+            self._look_again(attempt, at)
+            raise
 
     def _look_again(self, attempt: str | None, at: Standing | None) -> None:
         if at is not None:

@@ -217,7 +217,10 @@ class KeyValueState(State, Generic[K, V]):
             return _NO_KEY
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Yield all entries, in any order, as they are at the first step; a scan of the store, page by page."""
+        """Yield all entries, in any order, as they are at the first step; a scan of the store, page by page.
+
+        It ends with the wave in which it began: an iterator that is kept raises `StateError` in the next one.
+        """
         try:
             self._attempt.check_head()
             yield from self._items()
@@ -299,6 +302,10 @@ class KeyValueState(State, Generic[K, V]):
             txid = self._attempt.scope.txid
             self.prepare_commit(txid)
         self._attempt.commit(txid)
+
+    def release(self) -> None:
+        """Compare reads no more with where the wave began: it failed or is over. Job authors never call this."""
+        self._attempt.release()
 
     def rollback(self) -> None:
         """Forget this wave's updates; what was staged of them is dropped in the store too."""

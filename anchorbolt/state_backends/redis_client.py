@@ -17,17 +17,19 @@ import redis
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import (
     AskError,
+    AuthenticationError,
     ClusterError,
     DataError,
     MovedError,
     NoPermissionError,
     NoScriptError,
     RedisClusterException,
+    ResponseError,
     TryAgainError,
 )
 from redis.retry import Retry
 
-from anchorbolt.state_backends.redis_addresses import RedisAddress
+from anchorbolt.state_backends.redis_addresses import RedisAddress, RedisCluster
 from anchorbolt.state_backends.redis_answers import bounded_call
 from anchorbolt.state_backends.redis_errors import REDIS_ERRORS, Advice, is_final, refuse_eviction, translated
 from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files
@@ -48,9 +50,9 @@ _MAY_PASS = (
     ClusterError,
     RedisClusterException,
 )
-# By which a server says that it cannot be asked so, or nothing at all. A cluster's client knows what to do then, where
-# it runs a command by itself: it follows redirections, and looks for a master that took over.
-_NOT_DIRECTLY = (AskError, MovedError, NoPermissionError, *_MAY_PASS)
+# What a cluster's client can deal with where it runs a command by itself: it follows redirections, and looks for a
+# master that took over.
+_ELSEWHERE = (AskError, MovedError, *_MAY_PASS)
 
 
 class RedisClient(SharedClient[RedisAddress]):
@@ -68,6 +70,7 @@ class RedisClient(SharedClient[RedisAddress]):
         self._digests: dict[str, str] = {}
         self._lock = threading.Lock()
         self._redis: Any = None
+        self._allows_transactions = True
 
     def run(
         self,
@@ -79,17 +82,18 @@ class RedisClient(SharedClient[RedisAddress]):
     ) -> Any:
         """Run a script on the keys of a namespace.
 
-        `directly` does the same without the script, by a client of the one server that should hold the keys; the script
-        is run where that server does not, or does not answer.
+        `directly` does the same by a transaction, with a client of the one server that should hold the keys; the script
+        is run where a cluster has them elsewhere, or the user may run no transaction.
         """
         digest = self._digests.get(script)
         if digest is None:
             digest = self._digests[script] = hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
 
         def run(client: Any) -> Any:
-            if directly is not None:
-                with suppress(*_NOT_DIRECTLY):
-                    return directly(self.address.holder(client, keys[0]))
+            if directly is not None and self._allows_transactions:
+                reply = self._directly(client, keys[0], directly)
+                if reply is not None:
+                    return reply
             try:
                 return client.execute_command("EVALSHA", digest, len(keys), *keys, *arguments)
             except NoScriptError:
@@ -97,6 +101,23 @@ class RedisClient(SharedClient[RedisAddress]):
                 return client.execute_command("EVAL", script, len(keys), *keys, *arguments)
 
         return self._retried(namespace, run)
+
+    def _directly(self, client: Any, key: str, transaction: Callable[[Any], Any]) -> Any | None:
+        server = None
+        try:
+            server = self.address.holder(client, key)
+            return transaction(server)
+        except _ELSEWHERE:
+            if not isinstance(self.address, RedisCluster):
+                raise
+        except (AuthenticationError, DataError):
+            raise
+        except ResponseError:
+            # A user without the right to MULTI or EXEC, for one: not asked again. The script says what else is wrong.
+            self._allows_transactions = False
+            if server is not None:
+                server.connection_pool.disconnect(inuse_connections=False)  # one may still be within MULTI
+        return None
 
     def command(self, namespace: str | None, *command: Any) -> Any:
         """Run one command that may be repeated."""

@@ -51,7 +51,8 @@ class Advice:
     use_server: str = "set topology.state.provider to redis"
     use_cluster: str = "set topology.state.provider to redis-cluster"
     commands: str = (
-        "EVALSHA, EVAL, SCAN, HMGET, HGET, HGETALL, HKEYS, HLEN, HSCAN, HSET, HDEL, HINCRBY, UNLINK, RENAME"
+        "EVALSHA, EVAL, MULTI, EXEC, SCAN, HMGET, HGET, HGETALL, HKEYS, HLEN, HSCAN, HSET, HDEL, HINCRBY, UNLINK, "
+        "RENAME"
     )
     not_ours: str = f"{START_OVER}; where it is somebody else's, use another database or prefix"
     too_long: str = (

@@ -286,6 +286,16 @@ class RedisStateStorage(StateStorage):
         self, which: str, page_size: int, attempt: str | None, at: Standing | None
     ) -> Iterator[dict[bytes, bytes]]:
         """Yield the fields and values of the hash of data, or of that of what is staged, in pages."""
+        if attempt is None and at is None:  # as in `get_many`
+            yield from hash_pages(
+                self._connected,
+                self.namespace,
+                self._root,
+                page_size,
+                lambda cursor: ("HSCAN", self._root, cursor, "COUNT", page_size),
+                lambda reply: reply,
+            )
+            return
         keys = (len(self._keys), *self._keys)
 
         def command(cursor: int) -> tuple[Any, ...]:
@@ -295,7 +305,7 @@ class RedisStateStorage(StateStorage):
             self._check_reading(reply, attempt, at)
             return int(reply[4]), dict(zip(reply[5][::2], reply[5][1::2], strict=True))
 
-        return hash_pages(self._connected, self.namespace, self._root, page_size, command, answer)
+        yield from hash_pages(self._connected, self.namespace, self._root, page_size, command, answer)
 
     def _check_reading(self, reply: Sequence[Any], attempt: str | None, at: Standing | None) -> None:
         if at is not None:

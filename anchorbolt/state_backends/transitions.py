@@ -155,7 +155,6 @@ def check_reading(
     """Raise what `StateStorage.get_many` says it raises; `record` is that of `attempt`."""
     if at is None:
         return
-    _check_not_promoted(namespace, books, attempt or "")
     found = Standing(books.committed, books.winner, Seal(record.slices, record.checksum) if record else None)
     # A scan may find more slices than it began with: its caller updates what the pages bring.
     has_more = found.staged is not None and at.staged is not None and found.staged.slices > at.staged.slices

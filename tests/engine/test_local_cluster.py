@@ -251,12 +251,14 @@ class Recorder(BaseStatefulBolt[KeyValueState[str, int]]):
         self.state.put("at prepare", txid)
 
     def pre_commit(self, txid: int) -> None:
+        assert self.state.get(f"not in memory before {txid}") is None
         self.calls.append(("pre_commit", txid))
 
     def pre_rollback(self) -> None:
         self.calls.append("pre_rollback")
 
     def cleanup(self) -> None:
+        assert self.state.get("not in memory") is None
         self.calls.append("cleanup")
 
 

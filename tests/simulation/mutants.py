@@ -408,7 +408,7 @@ MUTANTS = (
     Mutant(
         "reads do not see what the attempt has staged",
         _ATTEMPT,
-        "        return self.scope.attempt if self._slices else None",
+        "        return self.scope.attempt if self._slices and self._committed is None else None",
         "        return None",
     ),
 )

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from anchorbolt.errors import StaleAttempt
-from anchorbolt.state_backends.base import StateProvider
+from anchorbolt.state_backends.base import Standing, StateProvider
 from anchorbolt.testing.conformance_base import committed, entries, stage
 
 __all__ = ["finish_half_applied", "work_in_threads"]
@@ -34,6 +34,8 @@ def finish_half_applied(
             with pytest.raises(StaleAttempt, match="half applied"):
                 step()
         assert storage.head() == head
+        # A hook that is called before the commit is finished may read.
+        assert storage.get_many([b"no such key"], None, Standing(0, head.winner)) == [None]
         storage.commit(fence, 1, attempt)
         storage.commit(fence, 1, attempt)
         assert entries(storage) == expected

@@ -278,6 +278,55 @@ def test_a_read_that_a_newer_driver_was_faster_than_is_fenced(read: Any) -> None
         read(state)
 
 
+def test_an_instance_reads_on_after_the_driver_has_committed_its_attempt() -> None:
+    provider = committed_store()
+    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"), cache_entries=0)
+    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    state["b"] = state.get("a", 0) + 1
+    state.prepare_commit(1)
+    provider.open("n").commit(Fence(1, 3), 1, "b" * 32)
+    assert dict(state.items()) == {"a": 1, "b": 2}
+    state.begin(AttemptScope(Fence(1, 4), 2, "c" * 32, 1, "b" * 32))
+    state["c"] = 3
+    state.prepare_commit(2)
+    provider.open("n").commit(Fence(1, 5), 2, "c" * 32)
+    assert state.get("c") == 3
+    assert state.get("nothing") is None
+    provider._namespaces.clear()
+    with pytest.raises(StateRegressed, match="must be at txid 2"):
+        state.get("nothing else")
+
+
+def test_a_bolt_that_is_told_of_a_rollback_reads_though_its_updates_are_lost() -> None:
+    provider = committed_store()
+    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"), cache_entries=0, pending_entries=1)
+    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    state["b"] = 2
+    state["c"] = 3
+    state["d"] = 4
+    provider._namespaces["n"].drop("b" * 32)
+    with pytest.raises(StaleAttempt):
+        state.get("a")
+    state.release()
+    assert state.get("a") == 1
+
+
+def test_an_iterator_ends_with_its_wave() -> None:
+    provider = MemoryStateProvider()
+    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
+    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    state.put_many({number: number for number in range(3_000)})
+    state.commit()
+    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    items = state.items()
+    next(items)
+    state.begin(AttemptScope(Fence(1, 3), 1, "c" * 32, 0, "a" * 32))
+    with pytest.raises(StateError, match="Begin anew in each wave"):
+        list(items)
+    with pytest.raises(StateError, match="Begin anew in each wave"):
+        state.prepare_commit(1)
+
+
 def test_entries_may_be_updated_while_they_are_scanned() -> None:
     provider = MemoryStateProvider()
     state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"), cache_entries=2, pending_entries=4)

@@ -175,6 +175,7 @@ def test_committed_data_is_read_while_its_slot_is_moved(
     slot, source, target = moving
     committed(storage, MANY)
     redis_cluster.begin_move(slot, source, target)
+    assert entries(storage) == dict(MANY)
     for _ in range(4):
         assert storage.get_many([b"7", b"none"]) == [b"v" * 50, None]
         redis_cluster.move_keys(slot, source, target, 1)

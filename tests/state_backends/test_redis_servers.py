@@ -86,11 +86,16 @@ def test_a_user_with_the_documented_rights_can_do_everything(start_redis: StartR
     assert list(provider.namespaces("words:")) == [NS]
 
 
-def test_a_user_who_may_run_no_transaction_reads_by_a_script(start_redis: StartRedis) -> None:
-    server = start_redis(users={"anchor": RedisUser("pw", f"{RULES} -multi -exec")})
+@pytest.mark.parametrize("missing", ["-multi -exec", "-multi", "-exec"])
+def test_a_user_who_may_run_no_transaction_reads_by_a_script(start_redis: StartRedis, missing: str) -> None:
+    server = start_redis(users={"anchor": RedisUser("pw", f"{RULES} {missing}")})
     provider = RedisStateProvider(server.host, server.port, username="anchor", password=Secret("pw"))
     with closing(provider.open(NS)) as storage:
         work(storage)
+        with server.client() as client:
+            client.config_resetstat()
+            assert storage.get_many([b"0-0"], None, Standing(1, storage.head().winner)) == [b"1"]
+            assert {"cmdstat_multi", "cmdstat_exec"}.isdisjoint(client.info("commandstats"))
 
 
 @pytest.mark.parametrize("rules", [RULES.replace("words", "other"), RULES + " -hincrby", RULES + " -evalsha"])
