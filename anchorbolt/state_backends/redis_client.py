@@ -55,6 +55,11 @@ _MAY_PASS = (
 _ELSEWHERE = (AskError, MovedError, *_MAY_PASS)
 
 
+def _without_numbers(command: Sequence[Any]) -> list[Any]:
+    """Write numbers as text: where Ctrl-C comes while hiredis 3.5.0 formats one, the process dies of it."""
+    return [b"%d" % part if isinstance(part, int) else part for part in command]
+
+
 class RedisClient(SharedClient[RedisAddress]):
     """Runs commands and scripts at one address; thread-safe."""
 
@@ -94,11 +99,12 @@ class RedisClient(SharedClient[RedisAddress]):
                 reply = self._directly(client, keys[0], directly)
                 if reply is not None:
                     return reply
+            given = _without_numbers((len(keys), *keys, *arguments))
             try:
-                return client.execute_command("EVALSHA", digest, len(keys), *keys, *arguments)
+                return client.execute_command("EVALSHA", digest, *given)
             except NoScriptError:
                 # A server that has been started, or has become a master, since. It keeps the text from now on.
-                return client.execute_command("EVAL", script, len(keys), *keys, *arguments)
+                return client.execute_command("EVAL", script, *given)
 
         return self._retried(namespace, run)
 
@@ -121,7 +127,7 @@ class RedisClient(SharedClient[RedisAddress]):
 
     def command(self, namespace: str | None, *command: Any) -> Any:
         """Run one command that may be repeated."""
-        return self._retried(namespace, lambda client: client.execute_command(*command))
+        return self._retried(namespace, lambda client: client.execute_command(*_without_numbers(command)))
 
     def refuse_eviction(self) -> None:
         """Raise `ConfigError` if a server may drop any key when it is full; one that may not be asked passes."""
@@ -135,7 +141,8 @@ class RedisClient(SharedClient[RedisAddress]):
             cursor = 0
             while True:
                 with self._translating(None):
-                    cursor, keys = master.execute_command("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
+                    command = _without_numbers(("SCAN", cursor, "MATCH", pattern, "COUNT", 1000))
+                    cursor, keys = master.execute_command(*command)
                 yield from keys
                 if cursor == 0:
                     break
@@ -152,7 +159,7 @@ class RedisClient(SharedClient[RedisAddress]):
 
         def run(*command: Any) -> Any:
             with self._translating(namespace):
-                return single.execute_command(*command)
+                return single.execute_command(*_without_numbers(command))
 
         try:
             yield run

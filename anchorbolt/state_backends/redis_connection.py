@@ -24,11 +24,14 @@ class RedisConnection:
         self._advice = advice
         self._connection: Any = connection
 
-    def send(self, *commands: Sequence[Any]) -> None:
-        """Send commands; each has a reply, and they come in the same order."""
+    def send(self, *commands: Sequence[bytes | str]) -> None:
+        """Send commands; each has a reply, and they come in the same order.
+
+        No numbers: where an interrupt (Ctrl-C) comes while hiredis 3.5.0 formats one, the process dies of it.
+        """
         open_one = self._opened
         # By hiredis itself: redis-py looks at the type of each argument first, which takes as long as the packing.
-        packed = [hiredis.pack_command(tuple(command)) for command in commands]
+        packed = [hiredis.pack_command(tuple(command)) for command in commands]  # type: ignore[arg-type]
         try:
             open_one.send_packed_command(packed, check_health=False)
         except REDIS_ERRORS as error:

@@ -121,7 +121,7 @@ class HashConnection:
         self._connection = connection
         self._sent: list[list[bytes]] = []
 
-    def run(self, *command: Any) -> Any:
+    def run(self, *command: bytes | str) -> Any:
         """Run a command and return its reply."""
         self._connection.send(command)
         return self._connection.receive()
@@ -150,7 +150,7 @@ class HashConnection:
         closed.
         """
         count = _FIRST_PAGE_ENTRIES
-        self._connection.send(("HSCAN", key, b"0", "COUNT", count))
+        self._connection.send(("HSCAN", key, b"0", "COUNT", b"%d" % count))
         asked = True
         try:
             while asked:
@@ -160,7 +160,7 @@ class HashConnection:
                 fitting = _PAGE_BYTES * (len(page) // 2) // size
                 count = max(1, min(fitting, 2 * count, _PAGE_ENTRIES)) if page else count
                 if cursor != b"0":
-                    self._connection.send(("HSCAN", key, cursor, "COUNT", count))
+                    self._connection.send(("HSCAN", key, cursor, "COUNT", b"%d" % count))
                     asked = True
                 if page:
                     yield page

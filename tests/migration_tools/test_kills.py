@@ -48,7 +48,7 @@ def test_a_second_run_finishes_from_each_step_that_changes_something(
         left[0] -= name == command
         return name == command and left[0] == 0
 
-    def sent(connection: RedisConnection, *commands: list[object]) -> None:
+    def sent(connection: RedisConnection, *commands: list[bytes | str]) -> None:
         if left[0] <= 0:  # a killed process says nothing any more
             raise Killed
         struck = any(list(map(strike, (each[0] for each in commands))))

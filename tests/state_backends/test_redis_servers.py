@@ -8,7 +8,9 @@ import sys
 import time
 import traceback
 from contextlib import closing
+from typing import Any
 
+import hiredis
 import pytest
 
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable, UnsupportedValue
@@ -19,6 +21,7 @@ from anchorbolt.state_backends.base import Standing, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.redis import RedisStateProvider
 from anchorbolt.state_backends.redis_client import RedisClient
+from anchorbolt.state_backends.redis_hashes import RedisHashes
 from anchorbolt.testing.conformance_base import FIRST, committed, entries, new_attempt, stage, staged
 from tests.conftest import StartRedis
 from tests.state_backends.fake_server import answering
@@ -84,6 +87,24 @@ def test_a_user_with_the_documented_rights_can_do_everything(start_redis: StartR
     with closing(provider.open(NS)) as storage:
         work(storage)
     assert list(provider.namespaces("words:")) == [NS]
+
+
+def test_no_number_is_sent(start_redis: StartRedis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while hiredis formats a number kills the process: a migration died of it, with its copy left behind."""
+    server, kinds, pack = start_redis(), set(), hiredis.pack_command
+
+    def seen(command: Any) -> Any:
+        kinds.update(type(part) for part in command)
+        return pack(command)
+
+    monkeypatch.setattr(hiredis, "pack_command", seen)
+    provider = RedisStateProvider(server.host, server.port)
+    with closing(provider.open(NS)) as storage:
+        work(storage)
+    assert list(provider.namespaces()) == [NS]
+    with RedisHashes(provider.address) as hashes, hashes.connection(NS.encode()) as connection:
+        assert sum(len(page) for page in connection.pages(NS.encode())) == 16_000
+    assert kinds <= {bytes, str}
 
 
 @pytest.mark.parametrize("missing", ["-multi -exec", "-multi", "-exec"])
