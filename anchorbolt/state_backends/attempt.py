@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from anchorbolt.errors import CodecMismatch, Fenced, StaleAttempt, StateError, StateRegressed
 from anchorbolt.faults import FaultPoint, reach
@@ -22,6 +23,8 @@ __all__ = ["AttemptScope", "NamespaceAttempt", "StateCounters"]
 _SLICE_BYTES = 4 << 20
 
 Items = list[tuple[bytes, bytes | None]]
+Page = list[tuple[bytes, bytes]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -156,13 +159,7 @@ class NamespaceAttempt:
         """
         self.check_head()
         started = time.perf_counter()
-        try:
-            stored = self._storage.get_many(keys, self._overlay(), self._standing())
-        except StaleAttempt as error:
-            self._look_at_head(error)
-            if self._committed is None:
-                raise
-            stored = self._storage.get_many(keys, None, self._committed)
+        stored = self._read(lambda attempt, at: self._storage.get_many(keys, attempt, at))
         self.counters.keys_read += len(keys)
         self.counters.read_ms += (time.perf_counter() - started) * 1000
         return stored
@@ -175,15 +172,12 @@ class NamespaceAttempt:
         """
         self.check_head()
         scope = self.scope
-        try:
-            pages = self._storage.scan(self._overlay(), at=self._standing())
-            page = next(pages, None)
-        except StaleAttempt as error:
-            self._look_at_head(error)
-            if self._committed is None:
-                raise
-            pages = self._storage.scan(at=self._committed)
-            page = next(pages, None)
+
+        def begun(attempt: str | None, at: Standing | None) -> tuple[Page | None, Iterator[Page]]:
+            pages = self._storage.scan(attempt, at=at)
+            return next(pages, None), pages
+
+        page, pages = self._read(begun)
         while page is not None:
             yield page
             if self._scope is not scope:
@@ -248,6 +242,16 @@ class NamespaceAttempt:
 
     def _overlay(self) -> str | None:
         return self.scope.attempt if self._slices and self._committed is None else None
+
+    def _read(self, read: Callable[[str | None, Standing | None], T]) -> T:
+        """Read under this attempt, where the namespace stands; again where the driver has committed it meanwhile."""
+        try:
+            return read(self._overlay(), self._standing())
+        except StaleAttempt as error:
+            self._look_at_head(error)
+            if self._committed is None:
+                raise
+            return read(self._overlay(), self._standing())
 
     def _standing(self) -> Standing | None:
         """Where the namespace must stand; None where that no longer matters."""

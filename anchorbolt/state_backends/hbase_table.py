@@ -90,7 +90,7 @@ class HBaseTable:
         name = self._name(column)
         also = ([beside[1]], [self._name(beside[0])]) if beside else ([], [])
         first = 0
-        while first < len(rows) or (beside and not rows and first == 0):
+        while first < len(rows) or beside is not None:
             asked = self._rows_read
             parts = ((row, len(row)) for row in rows[first : first + asked])
             some: list[bytes] = next(_messages(parts, asked), [])
@@ -111,11 +111,13 @@ class HBaseTable:
                 elif (cell := result.columns.get(name)) is not None:
                     found[result.row] = Cell(cell.value, cell.timestamp)
                     size += len(cell.value)
-            first += len(some) or 1
+            first += len(some)
             fitting = min(_ROWS_READ, _fitting(len(some), size))
             if some and (len(some) == asked or fitting < asked):
                 self._rows_read = fitting
             yield found, besides
+            if first >= len(rows):
+                return
 
     def put(self, column: bytes, cells: Iterable[tuple[bytes, bytes]], timestamp: int | None) -> None:
         """Write one cell in each of the rows, all at one timestamp; None is the server's. Atomic for each row only."""

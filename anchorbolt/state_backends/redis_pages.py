@@ -7,10 +7,19 @@ from typing import Any
 
 from anchorbolt.state_backends.redis_client import RedisClient
 
-__all__ = ["hash_pages"]
+__all__ = ["hash_pages", "pages_by"]
 
 
-def hash_pages(
+def hash_pages(client: RedisClient, namespace: str, key: str, page_size: int) -> Iterator[dict[bytes, bytes]]:
+    """Yield the fields and values of the hash `key` in pages; errors name `namespace`."""
+
+    def command(cursor: int) -> tuple[Any, ...]:
+        return ("HSCAN", key, cursor, "COUNT", page_size)
+
+    return pages_by(client, namespace, key, page_size, command, lambda reply: reply)
+
+
+def pages_by(
     client: RedisClient,
     namespace: str,
     key: str,

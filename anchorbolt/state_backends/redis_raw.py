@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.settings import PROVIDER_CONFIG
@@ -62,9 +61,5 @@ class RawHashes:
 
     def pages(self, key: str, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield the fields and values of a hash in pages; nothing where there is none."""
-
-        def command(cursor: int) -> tuple[Any, ...]:
-            return ("HSCAN", key, cursor, "COUNT", page_size)
-
-        for page in hash_pages(self._client, key, key, page_size, command, lambda reply: reply):
+        for page in hash_pages(self._client, key, key, page_size):
             yield list(page.items())

@@ -46,7 +46,7 @@ from anchorbolt.state_backends.base import (
 from anchorbolt.state_backends.redis_addresses import RedisAddress
 from anchorbolt.state_backends.redis_client import RedisClient
 from anchorbolt.state_backends.redis_errors import refuse_eviction
-from anchorbolt.state_backends.redis_pages import hash_pages
+from anchorbolt.state_backends.redis_pages import hash_pages, pages_by
 from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
 
 __all__ = ["RedisStateStorage", "namespaces_of", "open_storage"]
@@ -287,15 +287,7 @@ class RedisStateStorage(StateStorage):
     ) -> Iterator[dict[bytes, bytes]]:
         """Yield the fields and values of the hash of data, or of that of what is staged, in pages."""
         if attempt is None and at is None:  # as in `get_many`
-            yield from hash_pages(
-                self._connected,
-                self.namespace,
-                self._root,
-                page_size,
-                lambda cursor: ("HSCAN", self._root, cursor, "COUNT", page_size),
-                lambda reply: reply,
-            )
-            return
+            return hash_pages(self._connected, self.namespace, self._root, page_size)
         keys = (len(self._keys), *self._keys)
 
         def command(cursor: int) -> tuple[Any, ...]:
@@ -305,7 +297,7 @@ class RedisStateStorage(StateStorage):
             self._check_reading(reply, attempt, at)
             return int(reply[4]), dict(zip(reply[5][::2], reply[5][1::2], strict=True))
 
-        yield from hash_pages(self._connected, self.namespace, self._root, page_size, command, answer)
+        return pages_by(self._connected, self.namespace, self._root, page_size, command, answer)
 
     def _check_reading(self, reply: Sequence[Any], attempt: str | None, at: Standing | None) -> None:
         if at is not None:

@@ -390,14 +390,14 @@ MUTANTS = (
     Mutant(
         "values are read wherever the namespace stands",
         _ATTEMPT,
-        "self._storage.get_many(keys, self._overlay(), self._standing())",
-        "self._storage.get_many(keys, self._overlay())",
+        "self._storage.get_many(keys, attempt, at)",
+        "self._storage.get_many(keys, attempt)",
     ),
     Mutant(
         "pages are scanned wherever the namespace stands",
         _ATTEMPT,
-        "self._storage.scan(self._overlay(), at=self._standing())",
-        "self._storage.scan(self._overlay())",
+        "self._storage.scan(attempt, at=at)",
+        "self._storage.scan(attempt)",
     ),
     Mutant(
         "values are read wherever an attempt stands with its own updates",
