@@ -29,6 +29,7 @@ __all__ = [
     "check_sequence",
     "check_state_schemas",
     "check_topology",
+    "check_unchanged",
     "judge_namespace",
     "later_versions",
     "plan_recovery",
@@ -147,6 +148,32 @@ def agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) 
             "another decision for the same txid",
         )
     return stored
+
+
+def check_unchanged(
+    record: DecisionRecord, stored: DecisionRecord | None, copied: DecisionRecord | None
+) -> None:
+    """Make sure that nobody else has decided anything since the driver that asks.
+
+    Args:
+        record: What it decided, or found, last.
+        stored: The decision record in the store.
+        copied: Its copy at the checkpoint location.
+
+    Raises:
+        StateRegressed: Somebody has under this driver's own fence, or its decision is lost: the store went back.
+    """
+    known = agreed_record(stored, copied)
+    if stored is not None and (known.state, known.winners) == (record.state, record.winners):
+        return
+    expected, found = _decision(record), "no decision" if stored is None else f"another, {_decision(known)}"
+    raise StateRegressed(
+        f"the store went back in time while the topology ran: expected the decision of this driver, {expected}, found "
+        f"{found}. A driver that started meanwhile may have been given the same generation. Nothing was written. End "
+        "all drivers of the topology, restore the whole store from a backup of one moment, then start again.",
+        expected=expected,
+        found=found,
+    )
 
 
 def check_query(record: DecisionRecord, query_id: str, *, accept_new: bool) -> DecisionRecord:
@@ -307,6 +334,10 @@ def later_versions(versions: Mapping[str, int]) -> dict[str, int]:
 
 def _position(txid: int, attempt: str) -> str:
     return f"txid {txid} from attempt {attempt}" if attempt else "nothing committed"
+
+
+def _decision(record: DecisionRecord) -> str:
+    return f"{record.state.phase.value} txid {record.txid}"
 
 
 def _regressed(namespace: str | None, expected: str, found: str) -> StateRegressed:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.recovery import check_generation
+from anchorbolt.checkpoint.recovery import check_generation, check_unchanged
 from anchorbolt.errors import Fenced, StateRegressed
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.base import Fence, NamespaceHead, StateStorage
@@ -108,6 +108,25 @@ class CheckpointSpout:
                 f"{tuple(fence)}: another driver runs this topology.",
                 namespace=self._storage.namespace,
             )
+
+    def check_unchanged(self, fence: Fence, record: DecisionRecord) -> None:
+        """Make sure that this driver is the last one to have claimed the topology, and to have decided anything.
+
+        A store that went back to before this driver's claim gives its generation to the next driver as well, and no
+        fence tells the two apart; the decisions do.
+
+        Args:
+            fence: This driver's.
+            record: What it decided, or found, last.
+
+        Raises:
+            Fenced: A newer driver has claimed the topology.
+            StateRegressed: The store does not know this driver's claim or decision any more.
+        """
+        self.check_claim(fence)
+        stored, copied = self.load()
+        self.check_claim(fence)  # again: what a newer driver has written meanwhile is no loss
+        check_unchanged(record, stored, copied)
 
     def let_go(self, fence: Fence) -> None:
         """Say that this driver writes no more: nothing else tells a run that waits for input from one that has ended.

@@ -181,7 +181,7 @@ class WaveCoordinator:
         try:
             check_sequence(record, batch.batch_id)
         except AnchorboltError:
-            self._check_claim(self._fence)  # nothing is lost where a newer driver has committed it
+            self._check_unchanged(self._fence)  # nothing is lost where a newer driver has committed it
             raise
         known, given = record.offsets_digest, batch.offsets_digest
         if batch.batch_id == record.batch_id and known and given and known != given:
@@ -309,7 +309,7 @@ class WaveCoordinator:
         """Roll a failed round back: its fence is raised everywhere, so that its tasks can do no more harm."""
         reach(FaultPoint.ROUND_FAILED, txid=wave.txid)
         # First of all: a driver that was overtaken must neither write nor blame what its successor did.
-        self._check_claim(wave.fence)
+        self._check_unchanged(wave.fence)
         self._run_hooks(Action.ROLLBACK, wave)
         self._namespaces.roll_back(self._next_fence())
         reach(FaultPoint.ROLLED_BACK, txid=wave.txid)
@@ -367,6 +367,13 @@ class WaveCoordinator:
 
     def _check_claim(self, fence: Fence) -> None:
         self._patience.until_available(lambda: self._spout.check_claim(fence))
+
+    def _check_unchanged(self, fence: Fence) -> None:
+        try:
+            self._patience.until_available(lambda: self._spout.check_unchanged(fence, self._record))
+        except _NOT_OURS_ANY_MORE:
+            self._fence = NO_FENCE  # another driver may hold it: this one has nothing to let go of
+            raise
 
     def _next_fence(self) -> Fence:
         self._fence = Fence(self._fence.generation, self._fence.seq + 1)

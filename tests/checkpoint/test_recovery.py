@@ -12,6 +12,7 @@ from anchorbolt.checkpoint.recovery import (
     check_query,
     check_sequence,
     check_topology,
+    check_unchanged,
     plan_recovery,
 )
 from anchorbolt.checkpoint.state import Action, CheckpointState, Phase
@@ -130,6 +131,32 @@ def test_a_record_that_decided_otherwise_than_its_copy_is_refused() -> None:
 def test_a_copy_that_lags_behind_its_record_is_no_reason_to_stop() -> None:
     plan = plan_recovery(record(Phase.COMMITTED), record(Phase.COMMITTING, 4), {"n": AFTER, "m": HEAD_M})
     assert plan.action is Action.INITSTATE
+
+
+@pytest.mark.parametrize(
+    ("stored", "copied", "found"),
+    [
+        (record(Phase.COMMITTED, 6), record(Phase.COMMITTING, 6), "found another, COMMITTED txid 6"),
+        (record(Phase.COMMITTING, 6), record(Phase.COMMITTING, 5), "found another, COMMITTING txid 6"),
+        (record(Phase.COMMITTING, 5), record(Phase.COMMITTING, 5), "found another, COMMITTING txid 5"),
+        (record(Phase.COMMITTED, 4), None, "found another, COMMITTED txid 4"),
+        (replace(record(Phase.COMMITTED), winners={}), None, "found another, COMMITTED txid 5"),
+        (record(Phase.COMMITTED), record(Phase.COMMITTING, 6), "txid 6 or later"),
+        (None, record(Phase.COMMITTING), "no decision record"),
+        (None, None, "found no decision"),
+    ],
+)
+def test_what_somebody_else_decided_under_the_same_fence_is_no_decision_of_this_driver(
+    stored: DecisionRecord | None, copied: DecisionRecord | None, found: str
+) -> None:
+    with pytest.raises(StateRegressed, match=found):
+        check_unchanged(record(Phase.COMMITTED), stored, copied)
+
+
+@pytest.mark.parametrize("copied", [record(Phase.COMMITTING), record(Phase.COMMITTING, 4), None])
+def test_a_driver_knows_its_own_decision_again(copied: DecisionRecord | None) -> None:
+    bound = replace(record(Phase.COMMITTED), query_id="another", batch_id=-1)  # by accept.new.query
+    check_unchanged(bound, record(Phase.COMMITTED), copied)
 
 
 def test_the_same_query_goes_on() -> None:

@@ -266,6 +266,18 @@ MUTANTS = (
         "    if False:",
     ),
     Mutant(
+        "what another driver decided under the same fence is not looked at",
+        _RECOVERY,
+        "(known.state, known.winners) == (record.state, record.winners)",
+        "True",
+    ),
+    Mutant(
+        "a driver lets go of a fence that another one holds as well",
+        _WAVES,
+        "            self._fence = NO_FENCE  # another",
+        "            pass  # another",
+    ),
+    Mutant(
         "a driver that has no wave to run does not look whether a newer one has come",
         _WAVES,
         "        try:\n            self._spout.check_claim(self._fence)",
@@ -274,7 +286,7 @@ MUTANTS = (
     Mutant(
         "a driver that misses a batch does not look whether a newer one committed it",
         _WAVES,
-        "            self._check_claim(self._fence)  # nothing is lost",
+        "            self._check_unchanged(self._fence)  # nothing is lost",
         "            pass  # nothing is lost",
     ),
     Mutant(
