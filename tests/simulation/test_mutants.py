@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, Mutant, judge, mutated
+from tests.simulation.judging import judge, mutated
+from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.simulate import run_choices, run_seed, shrink
 
 SEEDS = 150
