@@ -155,6 +155,8 @@ def check_unchanged(
 ) -> None:
     """Make sure that nobody else has decided anything since the driver that asks.
 
+    Its phase does not count: a store that lost only the mark that a decision was committed has lost nothing.
+
     Args:
         record: What it decided, or found, last.
         stored: The decision record in the store.
@@ -164,13 +166,14 @@ def check_unchanged(
         StateRegressed: Somebody has under this driver's own fence, or its decision is lost: the store went back.
     """
     known = agreed_record(stored, copied)
-    if stored is not None and (known.state, known.winners) == (record.state, record.winners):
+    if stored is not None and _decision(known) == _decision(record):
         return
-    expected, found = _decision(record), "no decision" if stored is None else f"another, {_decision(known)}"
+    expected = f"the decision of txid {record.txid} that this driver made or found last"
+    found = "none" if stored is None else f"another one, of txid {known.txid}"
     raise StateRegressed(
-        f"the store went back in time while the topology ran: expected the decision of this driver, {expected}, found "
-        f"{found}. A driver that started meanwhile may have been given the same generation. Nothing was written. End "
-        "all drivers of the topology, restore the whole store from a backup of one moment, then start again.",
+        f"the store went back in time while the topology ran: expected {expected}, found {found}. A driver that "
+        "started meanwhile may have been given the same generation. Nothing was rolled back. End every driver of the "
+        "topology and start one again: it goes on, or says what has to be restored.",
         expected=expected,
         found=found,
     )
@@ -336,8 +339,8 @@ def _position(txid: int, attempt: str) -> str:
     return f"txid {txid} from attempt {attempt}" if attempt else "nothing committed"
 
 
-def _decision(record: DecisionRecord) -> str:
-    return f"{record.state.phase.value} txid {record.txid}"
+def _decision(record: DecisionRecord) -> object:
+    return record.txid, record.winners, record.outbox
 
 
 def _regressed(namespace: str | None, expected: str, found: str) -> StateRegressed:

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.recovery import check_generation, check_unchanged
-from anchorbolt.errors import Fenced, StateRegressed
+from anchorbolt.errors import Fenced, StateRegressed, StateUnavailable
 from anchorbolt.serialization import MsgpackCodec
-from anchorbolt.state_backends.base import Fence, NamespaceHead, StateStorage
+from anchorbolt.state_backends.base import START_OVER, Fence, NamespaceHead, StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding
 
 __all__ = ["CHECKPOINT_SPOUT_ID", "LET_GO", "STATE_KEY", "CheckpointSpout", "DecisionCopy"]
@@ -65,8 +65,18 @@ class CheckpointSpout:
         check_generation(self._storage.namespace, self._storage.head().fence.generation, heads)
 
     def load(self) -> tuple[DecisionRecord | None, DecisionRecord | None]:
-        """Read the record in the store, and its copy; None where there is none."""
-        copied = self._copy.read()  # first, so that it cannot be newer than the record
+        """Read the record in the store, and its copy; None where there is none.
+
+        Raises:
+            StateCorrupted: One of them is no record.
+            StateUnavailable: The store cannot be asked, or the checkpoint location not be read.
+        """
+        try:
+            copied = self._copy.read()  # first, so that it cannot be newer than the record
+        except OSError as error:
+            raise StateUnavailable(
+                f"the copy of the last decision cannot be read from the checkpoint location: {error}. Make it readable."
+            ) from error
         [stored] = self._storage.get_many([self._key])
         return (
             None
@@ -96,8 +106,8 @@ class CheckpointSpout:
         if head.fence.generation < fence.generation:
             raise StateRegressed(
                 f"namespace {self._storage.namespace!r} went back in time while the topology ran: expected generation "
-                f"{fence.generation}, found {head.fence.generation}. Nothing was written. Restore the whole store "
-                "from a backup of one moment, then start again.",
+                f"{fence.generation}, found {head.fence.generation}. Nothing was written. {START_OVER}; then start "
+                "again.",
                 namespace=self._storage.namespace,
                 expected=f"generation {fence.generation}",
                 found=f"generation {head.fence.generation}",
@@ -123,9 +133,10 @@ class CheckpointSpout:
             Fenced: A newer driver has claimed the topology.
             StateRegressed: The store does not know this driver's claim or decision any more.
         """
-        self.check_claim(fence)
-        stored, copied = self.load()
-        self.check_claim(fence)  # again: what a newer driver has written meanwhile is no loss
+        try:
+            stored, copied = self.load()
+        finally:
+            self.check_claim(fence)  # whatever was read: what a newer driver has written is no loss
         check_unchanged(record, stored, copied)
 
     def let_go(self, fence: Fence) -> None:

@@ -212,7 +212,10 @@ class WaveCoordinator:
                 reach(FaultPoint.ROUND_ENDED, txid=wave.txid)
                 decision = self._decision(state.after(Action.PREPARE), batch, reports)
                 break
-            except _NOT_OURS_ANY_MORE:
+            except Fenced:
+                self._fence = NO_FENCE  # as in `_check_unchanged`
+                raise
+            except StateRegressed:
                 raise
             except AnchorboltError as error:
                 self._abandon_round(wave)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.recovery import (
     check_parallelism,
@@ -20,6 +21,7 @@ from anchorbolt.errors import QueryChanged, StateCorrupted, StateRegressed, Topo
 from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StagedAttempt
 
 SEAL = Seal(1, 42)
+FILE = SinkFile("out", 0, "checkpoint/anchorbolt/outbox/2-2/out-0-c.parquet", 1, "word string")
 A, B = "a" * 32, "b" * 32
 STAGED = StagedAttempt(txid=5, base=4, fence=Fence(1, 9), seal=SEAL)
 
@@ -136,14 +138,14 @@ def test_a_copy_that_lags_behind_its_record_is_no_reason_to_stop() -> None:
 @pytest.mark.parametrize(
     ("stored", "copied", "found"),
     [
-        (record(Phase.COMMITTED, 6), record(Phase.COMMITTING, 6), "found another, COMMITTED txid 6"),
-        (record(Phase.COMMITTING, 6), record(Phase.COMMITTING, 5), "found another, COMMITTING txid 6"),
-        (record(Phase.COMMITTING, 5), record(Phase.COMMITTING, 5), "found another, COMMITTING txid 5"),
-        (record(Phase.COMMITTED, 4), None, "found another, COMMITTED txid 4"),
-        (replace(record(Phase.COMMITTED), winners={}), None, "found another, COMMITTED txid 5"),
+        (record(Phase.COMMITTED, 6), record(Phase.COMMITTING, 6), "found another one, of txid 6"),
+        (record(Phase.COMMITTING, 6), record(Phase.COMMITTING, 5), "found another one, of txid 6"),
+        (record(Phase.COMMITTED, 4), None, "found another one, of txid 4"),
+        (replace(record(Phase.COMMITTED), winners={}), None, "found another one, of txid 5"),
+        (replace(record(Phase.COMMITTED), outbox=(FILE,)), None, "found another one, of txid 5"),
         (record(Phase.COMMITTED), record(Phase.COMMITTING, 6), "txid 6 or later"),
         (None, record(Phase.COMMITTING), "no decision record"),
-        (None, None, "found no decision"),
+        (None, None, "found none"),
     ],
 )
 def test_what_somebody_else_decided_under_the_same_fence_is_no_decision_of_this_driver(
@@ -157,6 +159,7 @@ def test_what_somebody_else_decided_under_the_same_fence_is_no_decision_of_this_
 def test_a_driver_knows_its_own_decision_again(copied: DecisionRecord | None) -> None:
     bound = replace(record(Phase.COMMITTED), query_id="another", batch_id=-1)  # by accept.new.query
     check_unchanged(bound, record(Phase.COMMITTED), copied)
+    check_unchanged(bound, record(Phase.COMMITTING), copied)  # the mark alone was lost: nothing is
 
 
 def test_the_same_query_goes_on() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from anchorbolt.engine.waves import Batch, WaveCoordinator
 from anchorbolt.errors import FaultInjected, Fenced, StateRegressed
 from anchorbolt.faults import FaultPoint, Place, observe
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.topology import Topology
 from tests.engine.jobs import word_count
 
 POINTS = [point for point in FaultPoint if point is not FaultPoint.SLICE_APPLIED]  # memory has no slices
@@ -149,51 +148,3 @@ def test_an_older_driver_that_misses_what_a_newer_one_committed_is_fenced_and_no
     coordinator_of("b")
     with pytest.raises(Fenced):
         older.is_committed(late)
-
-
-@pytest.mark.timeout(120)
-def test_a_driver_whose_generation_a_store_put_back_gave_to_another_one_as_well_blames_the_store(
-    tmp_path: Path,
-) -> None:
-    cluster = LocalCluster()
-    ended: list[BaseException] = []
-    has_published, goes_on = threading.Event(), threading.Event()
-
-    def run(batch: str) -> None:
-        builder = TopologyBuilder()
-        builder.set_spout("sentences", FeederSpout(["sentence"], [[(batch,)]]))
-        builder.set_bolt("out", ParquetSink(str(tmp_path))).shuffle_grouping("sentences")
-        assert cluster.submit(builder.create_topology("lines")).await_termination(DEADLINE_S)
-
-    def run_other() -> None:
-        try:
-            run("b")
-        except Exception as error:
-            ended.append(error)
-
-    run("a")
-    backup = copy.deepcopy(cluster._memory._namespaces)
-    other = threading.Thread(target=run_other)
-
-    def let_the_other_run(place: Place) -> None:
-        if place.point is FaultPoint.SINK_FILE_MOVED and not has_published.is_set():
-            has_published.set()
-            assert goes_on.wait(DEADLINE_S)
-        elif place.point is FaultPoint.RECOVERED and not other.ident:
-            # Behind this driver's claim: the one that comes now is given the same generation.
-            cluster._memory._namespaces.clear()
-            cluster._memory._namespaces.update(copy.deepcopy(backup))
-            other.start()
-            assert has_published.wait(DEADLINE_S)
-
-    before = observe(let_the_other_run)
-    try:
-        with pytest.raises(StateRegressed, match="the same generation"):
-            run("c")
-    finally:
-        goes_on.set()
-        observe(before)
-        if other.ident:
-            other.join(DEADLINE_S)
-    assert not ended
-    assert pq.read_table(tmp_path).column("sentence").to_pylist() == ["a", "b"]

@@ -29,6 +29,7 @@ _MODEL_TESTS = (
     "tests/engine/test_waves.py",
     "tests/engine/test_sinks.py",
     "tests/engine/test_older_driver.py",
+    "tests/engine/test_failed_rounds.py",
 )
 
 

@@ -189,8 +189,20 @@ MUTANTS = (
     Mutant(
         "what another driver decided under the same fence is not looked at",
         _RECOVERY,
-        "(known.state, known.winners) == (record.state, record.winners)",
+        "_decision(known) == _decision(record)",
         "True",
+    ),
+    Mutant(
+        "a driver that cannot read the decision does not look whether it was overtaken",
+        "checkpoint/spout.py",
+        "        finally:\n            self.check_claim(fence)",
+        "        except StateUnavailable:\n            raise\n        self.check_claim(fence)",
+    ),
+    Mutant(
+        "a fenced driver lets go of a fence that another one holds as well",
+        _WAVES,
+        "                self._fence = NO_FENCE  # as in",
+        "                pass  # as in",
     ),
     Mutant(
         "a driver lets go of a fence that another one holds as well",
