@@ -86,6 +86,17 @@ class DataFrameSink(Bolt):
         """
         self._function(read([file.path for file in files]), txid)
 
+    def is_published(self, txid: int, file: SinkFile) -> bool:
+        """Say whether a decided file is known to be published; only asked where the file itself is gone.
+
+        Called by a driver that goes on without the checkpoint location at which the file lay.
+
+        Args:
+            txid: The wave.
+            file: The file, as it was decided.
+        """
+        return False  # what the function has done, nobody but its author knows
+
 
 class ParquetSink(DataFrameSink):
     """Adds each wave's rows to a directory of Parquet files, exactly once whatever is killed and replayed.
@@ -129,6 +140,10 @@ class ParquetSink(DataFrameSink):
                     found="nothing",
                 ) from error
             reach(FaultPoint.SINK_FILE_MOVED, file.component, file.task_index, txid)
+
+    def is_published(self, txid: int, file: SinkFile) -> bool:
+        """Say whether the directory has the file."""
+        return open_folder(self.path).exists(self._file_name(txid, file.component, file.task_index))
 
     @staticmethod
     def _file_name(txid: int, component: str, task_index: int) -> str:

@@ -30,6 +30,7 @@ __all__ = [
     "check_state_schemas",
     "check_topology",
     "check_unchanged",
+    "is_of_query",
     "judge_namespace",
     "later_versions",
     "plan_recovery",
@@ -179,22 +180,34 @@ def check_unchanged(
     )
 
 
+def is_of_query(record: DecisionRecord, query_id: str) -> bool:
+    """Say whether a record is of the streaming query `query_id`, or of none yet."""
+    return record.query_id in ("", query_id)
+
+
 def check_query(record: DecisionRecord, query_id: str, *, accept_new: bool) -> DecisionRecord:
     """Return the record to go on from with the streaming query `query_id`.
 
     Raises:
         QueryChanged: The state was computed from another query, and `accept_new` is not set.
     """
-    if record.query_id in ("", query_id):
+    if is_of_query(record, query_id):
         return replace(record, query_id=query_id)
     if not accept_new:
         place = f"belongs to query {query_id}" if query_id else "is a new one"
+        sinks = sorted({repr(file.component) for file in record.outbox})
+        waiting = ""
+        if sinks and record.state.phase is Phase.COMMITTING:
+            waiting = (
+                f" Rows of txid {record.txid} for {', '.join(sinks)} wait there to be published; if they are gone, the "
+                "run goes on without them."
+            )
         raise QueryChanged(
             f"the state was computed from streaming query {record.query_id}, up to its batch {record.batch_id}, but "
             f"this run's checkpoint location {place}. The checkpoint location was deleted or "
             "changed, so the source would be read again from its start and counted twice. Set "
             "topology.checkpoint.location back to where it was. To go on all the same, with the state as it is, set "
-            "topology.checkpoint.accept.new.query to true for one run."
+            f"topology.checkpoint.accept.new.query to true for one run.{waiting}"
         )
     return replace(record, query_id=query_id, batch_id=-1, offsets_digest="")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
@@ -11,10 +13,12 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.outbox import OUTBOX, outbox_folder
 from anchorbolt.errors import AnchorboltError, BoltError, ConfigError
 from anchorbolt.faults import FaultPoint, reach
-from anchorbolt.files import Folder
+from anchorbolt.files import Folder, open_folder
 from anchorbolt.state_backends.base import Fence
 
 __all__ = ["Outbox"]
+
+_log = logging.getLogger("anchorbolt.engine")
 
 
 class Outbox:
@@ -72,6 +76,32 @@ class Outbox:
                     user_traceback=text,
                 ) from error
             reach(FaultPoint.SINK_PUBLISHED, component, txid=record.txid)
+
+    def without_lost(self, record: DecisionRecord) -> DecisionRecord:
+        """Return a decided wave without the files that are gone; a warning names the rows that nobody will see.
+
+        For a run that was told to go on although the checkpoint location of the decision is gone.
+        """
+        there: list[SinkFile] = []
+        lost: dict[str, list[SinkFile]] = {}
+        for file in record.outbox:
+            folder, _, name = file.path.rpartition("/")
+            if open_folder(folder).exists(name):
+                there.append(file)
+                continue
+            sink = self._sinks.get(file.component)
+            if sink is None or not sink.is_published(record.txid, file):
+                lost.setdefault(file.component, []).append(file)
+        for component, files in lost.items():
+            _log.warning(
+                "%d rows of txid %d for sink %r were decided, are not known to be published, and are gone with the "
+                "checkpoint location (%s): the run goes on without them. The state holds what they were computed with.",
+                sum(file.rows for file in files),
+                record.txid,
+                component,
+                ", ".join(file.path for file in files),
+            )
+        return replace(record, outbox=tuple(there))
 
     def drop_round(self, fence: Fence) -> None:
         """Remove what the tasks of a failed round wrote."""

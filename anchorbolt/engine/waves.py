@@ -13,7 +13,13 @@ from typing import Any, Protocol
 
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.location import FolderCopy
-from anchorbolt.checkpoint.recovery import check_query, check_schemas, check_sequence, later_versions
+from anchorbolt.checkpoint.recovery import (
+    check_query,
+    check_schemas,
+    check_sequence,
+    is_of_query,
+    later_versions,
+)
 from anchorbolt.checkpoint.spout import CHECKPOINT_SPOUT_ID, CheckpointSpout
 from anchorbolt.checkpoint.state import Action, CheckpointState
 from anchorbolt.engine.hooks import hooked_tasks
@@ -146,6 +152,10 @@ class WaveCoordinator:
             found = {name: Committed(head.committed, head.winner) for name, head in start.heads.items()}
             tasks = self._plan.namespaces()
             won = {tasks[name]: each.attempt for name, each in plan.record.winners.items() if name in tasks}
+            if not is_of_query(
+                plan.record, query_id
+            ):  # accepted, so its location may be gone, with rows in it
+                self._record = self._outbox.without_lost(plan.record)
             self._commit(plan.roll_forward, Wave(plan.record.txid, self._fence, found, won))
         dropped = [name for name in plan.leftovers if name not in plan.roll_forward]
         if dropped:

@@ -171,6 +171,15 @@ def test_another_query_is_refused_and_the_message_names_the_way_on() -> None:
         check_query(record(Phase.COMMITTED), "other", accept_new=False)
 
 
+def test_a_refused_query_says_which_rows_wait_at_the_location_that_is_gone() -> None:
+    waiting = (SinkFile("out", 0, "checkpoint/1-1/out.parquet", 3, "word string"),)
+    with pytest.raises(QueryChanged, match=r"Rows of txid 5 for 'out' wait there"):
+        check_query(replace(record(Phase.COMMITTING), outbox=waiting), "", accept_new=False)
+    with pytest.raises(QueryChanged) as published:
+        check_query(replace(record(Phase.COMMITTED), outbox=waiting), "", accept_new=False)
+    assert "wait there" not in published.value.message
+
+
 def test_another_query_that_is_accepted_counts_its_batches_anew() -> None:
     accepted = check_query(record(Phase.COMMITTED), "other", accept_new=True)
     assert (accepted.query_id, accepted.batch_id, accepted.txid) == ("other", -1, 5)

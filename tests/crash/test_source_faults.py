@@ -1,7 +1,9 @@
-"""A batch whose files are gone is refused, by a run that is going on and by the next start."""
+"""The source's files are gone, or the checkpoint location with the offsets and with rows that wait to be published."""
 
 from __future__ import annotations
 
+import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from anchorbolt.fault_folder import Fault, FaultAction
 from anchorbolt.faults import FaultPoint
 from tests.crash.conftest import AccompanyRun
+from tests.crash.job import expected_rows
+from tests.crash.outcome import lost_and_twice
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -37,3 +41,28 @@ def test_a_batch_whose_files_are_gone_is_refused_until_they_are_back(
     last = run.start(faulty=False)
     assert last.end() == 0, repr(last)
     assert run.differences() == []
+
+
+def test_a_checkpoint_location_that_is_lost_with_rows_that_wait_can_be_gone_on_without(
+    accompany: AccompanyRun, tmp_path: Path
+) -> None:
+    faults = [Fault(FaultPoint.NAMESPACES_COMMITTED, FaultAction.KILL, txid=2)]
+    run = accompany("sqlite", {"directory": str(tmp_path / "run" / "state")}, faults=faults)
+    assert run.start().end() == -signal.SIGKILL
+    shutil.rmtree(run.folder / "checkpoint")
+    for counted in ("0000.txt", "0001.txt", "0002.txt"):
+        (run.folder / "in" / counted).unlink()
+
+    refused = run.start(faulty=False)
+    assert refused.end() == 4, repr(refused)
+    assert "Rows of txid 2 for 'out' wait there to be published" in refused.err
+    assert "topology.checkpoint.accept.new.query" in refused.err
+
+    run.conf["topology.checkpoint.accept.new.query"] = True
+    accepted = run.start(faulty=False)
+    assert accepted.end() == 0, repr(accepted)
+    waiting = [row for row in expected_rows(run.waves) if row[0] == 2]
+    assert f"{len(waiting)} rows of txid 2 for sink 'out' were decided" in accepted.out + accepted.err
+    assert lost_and_twice(run.folder, run.conf, run.waves) == (len(waiting), 0), (
+        "those rows, and nothing of the state"
+    )

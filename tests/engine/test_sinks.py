@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from anchorbolt.bolts import ParquetSink
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.outbox import OUTBOX
+from anchorbolt.checkpoint.state import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.outbox import Outbox
 from anchorbolt.errors import (
@@ -63,6 +65,34 @@ def test_a_sink_whose_files_a_newer_driver_has_published_and_removed_is_not_blam
     outbox = Outbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
     with pytest.raises(Fenced):
         outbox.publish(DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),)), check_claim)
+
+
+def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def decided(component: str, task: int) -> SinkFile:
+        return SinkFile(
+            component, task, str(tmp_path / "1-1" / f"{component}-{task}.parquet"), 7, "word string"
+        )
+
+    record = DecisionRecord(
+        state=CheckpointState(3, Phase.COMMITTING),
+        outbox=tuple(decided(component, task) for component in ("out", "rows") for task in (0, 1, 2)),
+    )
+    there, moved, lost = record.outbox[:3]
+    (tmp_path / "1-1").mkdir()
+    Path(there.path).write_bytes(b"")
+    parquet = ParquetSink(str(tmp_path / "out"))
+    Path(moved.path).write_bytes(b"")
+    parquet.publish(3, [moved], lambda locations: None)
+    function = DataFrameSink(lambda frame, txid: None)
+    outbox = Outbox(open_folder(str(tmp_path)), {"out": parquet, "rows": function}, lambda locations: None)
+    assert outbox.without_lost(record) == replace(record, outbox=(there,))
+    of_parquet, of_function = (each.getMessage() for each in caplog.records)
+    assert "7 rows of txid 3 for sink 'out'" in of_parquet
+    assert lost.path in of_parquet
+    assert moved.path not in of_parquet
+    assert "21 rows of txid 3 for sink 'rows'" in of_function, "whether its function was called, nobody knows"
 
 
 def test_the_outbox_keeps_only_the_last_decided_round(tmp_path: Path) -> None:
