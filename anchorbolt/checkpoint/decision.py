@@ -13,7 +13,7 @@ from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.state import INITIAL_STATE, CheckpointState, Phase
 from anchorbolt.errors import SerializationError, StateCorrupted
 from anchorbolt.serialization import pack, unpack
-from anchorbolt.state_backends.base import Seal
+from anchorbolt.state_backends.base import START_OVER, Seal
 
 __all__ = ["Committed", "DecisionRecord", "Winner"]
 
@@ -161,6 +161,5 @@ class DecisionRecord:
             )
         except (SerializationError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateCorrupted(
-                f"the decision record in {where} cannot be read: {type(error).__name__}: {error}. "
-                "Restore the whole store from a backup of one moment."
+                f"the decision record in {where} cannot be read: {type(error).__name__}: {error}. {START_OVER}."
             ) from error

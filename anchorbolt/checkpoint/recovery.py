@@ -239,7 +239,8 @@ def check_sequence(record: DecisionRecord, batch_id: int) -> None:
             f"streaming query {record.query_id} is at batch {batch_id}, but its batches up to {record.batch_id} are "
             "part of the state: the checkpoint location was restored from an older copy, or edited. To skip the batch "
             "could lose input, to run it could count input twice. Restore the checkpoint location to where it was; or "
-            "restore it and the store from backups of one moment."
+            "restore the store and, once more since this run has written there, the checkpoint location from backups "
+            "of one moment."
         )
     if record.batch_id >= 0 and batch_id > record.batch_id + 1:
         raise _regressed(

@@ -11,6 +11,7 @@ from anchorbolt.errors import CodecMismatch, Fenced, StaleAttempt, StateError, S
 from anchorbolt.faults import FaultPoint, reach
 from anchorbolt.state_backends.base import (
     NOTHING_COMMITTED,
+    START_OVER,
     Fence,
     NamespaceHead,
     Seal,
@@ -278,8 +279,7 @@ class NamespaceAttempt:
             found = f"txid {head.committed} from attempt {head.winner or '(none)'}"
             raise StateRegressed(
                 f"state {self._storage.namespace!r} must be at {expected}, but the store has {found}. It was restored "
-                "from an older copy, or lost data. Nothing was written. Restore the whole store, all namespaces of "
-                "one moment, then start again.",
+                f"from an older copy, or lost data. Nothing was written. {START_OVER}; then start again.",
                 namespace=self._storage.namespace,
                 expected=expected,
                 found=found,

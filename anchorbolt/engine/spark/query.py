@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -96,9 +97,7 @@ class WaveQuery:
         try:
             self.query.awaitTermination()
         except Exception as error:  # StreamingQueryException, or py4j's own when the JVM is gone
-            # What follows is the whole plan of the query, which helps nobody.
-            reason = str(error).partition("=== Streaming Query ===")[0].rstrip()
-            failure = WaveFailed(f"the streaming query ended: {reason}", txid=-1)
+            failure = WaveFailed(f"the streaming query ended: {_reason(error)}", txid=-1)
             failure.__cause__ = error
         if self._wave_failure is not None:
             return self._wave_failure
@@ -153,3 +152,13 @@ class WaveQuery:
 
 class _StopRequested(Exception):
     """Raised in Spark's callback so that no further wave begins; never seen outside."""
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, (Py4JNetworkError, OSError)):
+        return (
+            f"Spark's Java process is gone ({error}). It was killed, by the kernel if memory ran out, or crashed: see "
+            "what it said last. Start again: the run goes on where it was."
+        )
+    # What follows is the whole plan of the query, which helps nobody.
+    return str(error).partition("=== Streaming Query ===")[0].rstrip()
