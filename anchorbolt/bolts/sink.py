@@ -120,8 +120,8 @@ class ParquetSink(DataFrameSink):
         if open_folder(self.path).exists(name):
             raise TopologyError(
                 f"ParquetSink {component!r}: {join(self.path, name)} is there already, written by another run or "
-                "another history of the state. Nothing was written. Use an empty directory, or go on with the state "
-                "that the files belong to.",
+                "another history of the state. No state and no rows were written. Use an empty directory, or go on "
+                "with the state that the files belong to.",
                 component=component,
             )
 

@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 _NEVER = Committed(NOTHING_COMMITTED, "")
-_RESTORE = f"Nothing was written. {START_OVER}."
 
 
 @dataclass(frozen=True)
@@ -247,6 +246,7 @@ def check_sequence(record: DecisionRecord, batch_id: int) -> None:
             None,
             f"batch {batch_id - 1} of streaming query {record.query_id} committed",
             f"batch {record.batch_id}",
+            untouched="No state was written.",  # the run has claimed the topology by now
         )
 
 
@@ -321,7 +321,8 @@ def check_generation(namespace: str, known: int, heads: Mapping[str, NamespaceHe
         if head.fence.generation > known:
             raise StateRegressed(
                 f"namespace {name!r} was written by driver generation {head.fence.generation}, but "
-                f"{namespace!r} knows only {known}: it went back in time or lost data. {_RESTORE}",
+                f"{namespace!r} knows only {known}: it went back in time or lost data. Nothing was written. "
+                f"{START_OVER}.",
                 namespace=namespace,
                 expected=f"generation {head.fence.generation}",
                 found=f"generation {known}",
@@ -357,10 +358,12 @@ def _decision(record: DecisionRecord) -> object:
     return record.txid, record.winners, record.outbox
 
 
-def _regressed(namespace: str | None, expected: str, found: str) -> StateRegressed:
+def _regressed(
+    namespace: str | None, expected: str, found: str, *, untouched: str = "Nothing was written."
+) -> StateRegressed:
     where = f"namespace {namespace!r}" if namespace else "the store"
     return StateRegressed(
-        f"{where} went back in time or lost data: expected {expected}, found {found}. {_RESTORE}",
+        f"{where} went back in time or lost data: expected {expected}, found {found}. {untouched} {START_OVER}.",
         namespace=namespace,
         expected=expected,
         found=found,

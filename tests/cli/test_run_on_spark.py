@@ -205,7 +205,10 @@ def test_a_second_sigint_leaves_at_once_and_nothing_stays_behind(
     command.send_to_group(signal.SIGINT)
     assert command.end() == 130, repr(command)
     assert "left at once" in command.err
-    assert "Traceback" not in command.err
+    assert "/anchorbolt/" not in command.err, (
+        "no traceback of ours; PySpark's daemon may print one of its own"
+    )
+    assert "KeyboardInterrupt" not in command.err
     wait_until(lambda: not command.session(), f"all processes gone: {command.session()}")
 
 
