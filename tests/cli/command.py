@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 280.0
+SAID_BY_SPARK = re.compile(r"\d\d/\d\d/\d\d |Traceback | |\t|BrokenPipeError|ConnectionResetError")
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE_S) -> None:
@@ -84,6 +86,14 @@ class Command:
     def err(self) -> str:
         """Standard error until now."""
         return self._texts["err"].decode(errors="replace")
+
+    @property
+    def said_last(self) -> str:
+        """The last line of standard error that is the command's own.
+
+        Java may still log as it ends, and PySpark's daemon complain of a pipe that Java has closed.
+        """
+        return [line for line in self.err.splitlines() if line and not SAID_BY_SPARK.match(line)][-1]
 
     @property
     def has_ended(self) -> bool:

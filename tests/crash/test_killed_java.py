@@ -27,7 +27,7 @@ def test_a_driver_whose_java_process_is_killed_says_so_and_the_next_one_goes_on(
     os.kill(java, signal.SIGKILL)
     run.faults.release()
     assert driver.end() == 1, repr(driver)
-    assert "Spark's Java process is gone" in driver.err.strip().splitlines()[-1], repr(driver)
+    assert "Spark's Java process is gone" in driver.said_last, repr(driver)
 
     again = run.start(faulty=False)
     assert again.end() == 0, repr(again)

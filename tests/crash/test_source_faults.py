@@ -34,7 +34,7 @@ def test_a_batch_whose_files_are_gone_is_refused_until_they_are_back(
 
     again = run.start(faulty=False)
     assert again.end() == 1, "Spark itself would go on without its rows"
-    assert str(file) in again.err.strip().splitlines()[-1], repr(again)
+    assert str(file) in again.said_last, repr(again)
     assert run.differences(1) == []
 
     away.rename(file)

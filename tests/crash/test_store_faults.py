@@ -105,7 +105,7 @@ def ends_and_goes_on(run: AccompaniedRun, harm: Harm) -> None:
     harm.do()
     run.faults.release()
     assert driver.end() == 4, repr(driver)
-    assert harm.says in driver.err.strip().splitlines()[-1], repr(driver)
+    assert harm.says in driver.said_last, repr(driver)
     harm.undo()
     # A store that takes no writes at all keeps what is staged, too, until the next start.
     assert run.differences(1, tidy=isinstance(harm, FullMemory)) == []
@@ -172,7 +172,7 @@ def test_a_redis_restarted_without_its_last_data_halts_the_run_and_nothing_is_wr
     before = contents_of(server)
     run.faults.release(1)
     assert driver.end() == 4, repr(driver)
-    said = driver.err.strip().splitlines()[-1]
+    said = driver.said_last
     assert "went back in time" in said or "restored from an older copy, or lost data" in said, repr(driver)
     assert contents_of(server) == before
 

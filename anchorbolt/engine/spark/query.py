@@ -24,6 +24,7 @@ __all__ = ["WaveQuery"]
 _log = logging.getLogger("anchorbolt.engine")
 
 _STOP_LOOK_S = 0.1
+_JAVA_IS_GONE = (Py4JNetworkError, OSError)  # what py4j raises then
 
 
 class WaveQuery:
@@ -99,7 +100,7 @@ class WaveQuery:
         except Exception as error:  # StreamingQueryException, or py4j's own when the JVM is gone
             failure = WaveFailed(f"the streaming query ended: {_reason(error)}", txid=-1)
             failure.__cause__ = error
-        if self._wave_failure is not None:
+        if self._wave_failure is not None and not self._failed_as_java_is_gone(failure):
             return self._wave_failure
         if self._stop_requested.is_set():
             return None
@@ -110,6 +111,13 @@ class WaveQuery:
             overtaken.__cause__ = failure
             return overtaken
         return failure
+
+    def _failed_as_java_is_gone(self, ended: AnchorboltError | None) -> bool:
+        """Return whether the wave, too, failed only because it could not reach the JVM, by how the query `ended`."""
+        if ended is None or not isinstance(ended.__cause__, _JAVA_IS_GONE):
+            return False
+        failure = self._wave_failure
+        return isinstance(failure, WaveFailed) or not isinstance(failure, AnchorboltError)
 
     def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Called by Spark for each micro-batch; an exception ends the query."""
@@ -155,7 +163,7 @@ class _StopRequested(Exception):
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, (Py4JNetworkError, OSError)):
+    if isinstance(error, _JAVA_IS_GONE):
         return (
             f"Spark's Java process is gone ({error}). It was killed, by the kernel if memory ran out, or crashed: see "
             "what it said last. Start again: the run goes on where it was."

@@ -1,0 +1,50 @@
+"""What a run is said to have ended by, where both its wave and Spark's streaming query tell of a failure."""
+
+from __future__ import annotations
+
+from unittest.mock import Mock
+
+import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.errors import StreamingQueryException
+
+from anchorbolt.engine.spark.query import WaveQuery
+from anchorbolt.errors import BoltError, Fenced, WaveFailed
+
+HOOKS = WaveFailed("the hooks of txid 1 could not be run: Connection refused", txid=1)
+REFUSED = ConnectionRefusedError(111, "Connection refused")
+NETWORK = Py4JNetworkError("Error while sending or receiving")
+FENCED = Fenced("another driver runs this topology")
+RAISED = BoltError("it raised", component="count", task_index=0, tuple_text=None, user_traceback="")
+WRAPPED = StreamingQueryException("An exception was raised by the Python Proxy")
+
+
+def ended_by(of_the_wave: BaseException, of_the_query: Exception) -> BaseException | None:
+    """Return what a run ended by whose wave raised one error and whose streaming query another one."""
+    coordinator = Mock()
+    coordinator.check_query.side_effect = of_the_wave
+    query = WaveQuery(Mock(), Mock(), Mock(), coordinator, Mock(), Mock())
+    query.query = Mock()
+    query.query.awaitTermination.side_effect = of_the_query
+    with pytest.raises(type(of_the_wave)):
+        query._on_batch(Mock(), 0)
+    return query.wait()
+
+
+@pytest.mark.parametrize("of_the_wave", [HOOKS, REFUSED, NETWORK], ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("of_the_query", [REFUSED, NETWORK], ids=lambda error: type(error).__name__)
+def test_a_wave_that_could_not_reach_java_is_not_blamed_where_java_is_gone(
+    of_the_wave: Exception, of_the_query: Exception
+) -> None:
+    failure = ended_by(of_the_wave, of_the_query)
+    assert isinstance(failure, WaveFailed)
+    assert "Spark's Java process is gone" in failure.message
+    assert failure.__cause__ is of_the_query
+
+
+@pytest.mark.parametrize(
+    ("of_the_wave", "of_the_query"),
+    [(FENCED, NETWORK), (RAISED, REFUSED), (HOOKS, WRAPPED), (FENCED, WRAPPED)],
+)
+def test_a_wave_that_knows_why_it_failed_is_believed(of_the_wave: Exception, of_the_query: Exception) -> None:
+    assert ended_by(of_the_wave, of_the_query) is of_the_wave
