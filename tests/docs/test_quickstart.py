@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-import socket
 from pathlib import Path
 
 import pytest
 
 from tests.docs.conftest import TypeCommands
 from tests.docs.pages import Page, read_page
+from tests.support.redis_server import free_port
 
 PORT = "6380"
 
@@ -20,12 +20,6 @@ def page() -> Page:
     return read_page("docs/quickstart.md")
 
 
-def free_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_quickstart_works_as_printed(
@@ -33,7 +27,7 @@ def test_the_quickstart_works_as_printed(
 ) -> None:
     assert page.save_files(directory) == ["totals.py", "test_totals.py", "make_orders.py", "check.py"]
     # The one thing that a test cannot take as printed: the port may be in use on this machine.
-    port = free_port()
+    port = str(free_port())
     scripts = [text.replace(PORT, port) for text in page.commands(without={"Install"})]
     seen = type_commands(scripts)
     assert [line.pattern for line in page.shown() if not line.search(seen)] == [], seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -12,8 +13,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import redis
 
 from tests.examples.conftest import DemoProcess
+from tests.support.redis_server import free_port
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the demo finds processes in /proc")
 
@@ -124,3 +127,22 @@ def test_the_text_is_cut_into_files_without_losing_a_verse(
     files = sorted((tmp_path / "in").iterdir())
     assert len(files) == 60
     assert "".join(file.read_text() for file in files).splitlines() == verses
+
+
+@pytest.mark.parametrize("above", [0, 10_000], ids=["its port", "its bus"])
+def test_a_server_takes_another_port_where_somebody_was_faster(
+    demo_part: Callable[[str], Any],
+    redis_program: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    above: int,
+) -> None:
+    servers = demo_part("redis_servers")
+    taken, free = free_port(), free_port()
+    with socket.create_server(("127.0.0.1", taken + above)):
+        drawn = iter([taken, free])
+        monkeypatch.setattr(servers, "_free_port", lambda: next(drawn))
+        with servers._server(tmp_path / "redis", "secret", ["cluster-enabled yes"]) as port:
+            assert port == free
+            with redis.Redis(port=port, password="secret") as client:
+                assert client.ping()

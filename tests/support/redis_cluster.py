@@ -14,7 +14,6 @@ from tests.support.certificates import Certificates
 from tests.support.redis_server import AT_ONCE, RedisServer, RedisUser
 
 _SLOTS = 16384
-_BUS = 10_000
 """A node's bus listens on its port and so much more."""
 _READY_SECONDS = 60.0
 
@@ -262,7 +261,6 @@ class RedisCluster:
             users=self._users,
             certificates=self._certificates,
             options=self._settings,
-            highest_port=65_535 - _BUS,
         )
 
     def _wait_until_all_have_met(self) -> None:

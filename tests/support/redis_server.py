@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,7 @@ DURABLE = {"appendonly": "yes", "appendfsync": "always"}
 AT_ONCE = Retry(NoBackoff(), 0)
 
 _READY_SECONDS = 30.0
+_LOWEST_PORT, _PORTS = 12_000, 10_000
 _PORT_ATTEMPTS = 5
 _IN_USE = "Address already in use"
 
@@ -64,7 +67,6 @@ class RedisServer:
         users: Mapping[str, RedisUser] | None = None,
         certificates: Certificates | None = None,
         options: Mapping[str, str | int] | None = None,
-        highest_port: int = 65_535,
     ) -> None:
         self.host = HOST
         self.port = 0
@@ -73,7 +75,6 @@ class RedisServer:
         self.users = dict(users or {})
         self.certificates = certificates
         self._program = program
-        self._highest_port = highest_port
         self._options = {"save": "", "appendonly": "no", **(options or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._log_path = directory / "redis.log"
@@ -103,7 +104,7 @@ class RedisServer:
         first = self.port == 0
         for attempt in range(_PORT_ATTEMPTS):
             if first:
-                self.port = free_port(self._highest_port)
+                self.port = free_port()
             log_before = len(self.log)
             self._launch()
             if self._wait_until_ready(deadline):
@@ -203,11 +204,14 @@ class RedisServer:
         self._process = None
 
 
-def free_port(highest: int = 65_535) -> int:
-    """Return a loopback port that is free now and not above `highest`; somebody else may still take it."""
+def free_port() -> int:
+    """Return a loopback port that is free now; somebody else may still take it.
+
+    Linux gives those from 32,768 on to connections, which would sooner or later have that of a server that is down, or
+    of a Redis Cluster's bus, 10,000 above its server's.
+    """
     while True:
-        with socket.socket() as listener:
-            listener.bind((HOST, 0))
-            port: int = listener.getsockname()[1]
-        if port <= highest:
+        port = _LOWEST_PORT + secrets.randbelow(_PORTS)
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind((HOST, port))
             return port

@@ -9,11 +9,13 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from crash_demo.job_process import DemoError
 
@@ -23,8 +25,10 @@ _HOST = "127.0.0.1"
 _READY_S = 30.0
 _LOOK_S = 0.02
 _SERVERS = 6
-_HIGHEST_PORT = 55_535
-"""A cluster's servers also listen 10,000 above their port."""
+_LOWEST_PORT, _PORTS = 12_000, 10_000
+"""A cluster's servers also listen 10,000 above their port; Linux gives those from 32,768 on to connections."""
+_ATTEMPTS = 5
+_IN_USE = "Address already in use"
 
 
 @contextmanager
@@ -65,20 +69,8 @@ def redis_cluster(work: Path) -> Iterator[Mapping[str, Any]]:
 
 @contextmanager
 def _server(folder: Path, password: str, options: Sequence[str] = ()) -> Iterator[int]:
-    program = _program("redis-server")
-    folder.mkdir(exist_ok=True)
-    port = _free_port()
-    lines = [f"bind {_HOST}", f"port {port}", f'requirepass "{password}"', f'dir "{folder}"']
-    configuration = _private_file(
-        folder / "redis.conf", "\n".join([*lines, "appendonly yes", 'save ""', *options]) + "\n"
-    )
-    log = folder / "redis.log"
-    with log.open("wb") as stream:
-        server = subprocess.Popen(
-            [program, str(configuration)], stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
-        )
+    server, port = _start(folder, password, options)
     try:
-        _wait_until_ready(server, port, password, log)
         yield port
     finally:
         server.terminate()
@@ -87,6 +79,36 @@ def _server(folder: Path, password: str, options: Sequence[str] = ()) -> Iterato
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
+
+
+def _start(folder: Path, password: str, options: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a server on a free port, on another one where somebody was faster to take it; return when it answers."""
+    program = _program("redis-server")
+    folder.mkdir(exist_ok=True)
+    log = folder / "redis.log"
+    for _ in range(_ATTEMPTS):
+        port = _free_port()
+        lines = [f"bind {_HOST}", f"port {port}", f'requirepass "{password}"', f'dir "{folder}"']
+        configuration = _private_file(
+            folder / "redis.conf", "\n".join([*lines, "appendonly yes", 'save ""', *options]) + "\n"
+        )
+        with log.open("wb") as stream:
+            server = subprocess.Popen(
+                [program, str(configuration)], stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
+            )
+        is_ready = False
+        try:
+            is_ready = _is_ready(server, port, password)
+        finally:
+            if not is_ready:
+                server.kill()
+                server.wait()
+        if is_ready:
+            return server, port
+        said = log.read_text(errors="replace")
+        if _IN_USE not in said:
+            break
+    raise DemoError(f"redis-server did not start; its log says:\n{said[-2000:]}")
 
 
 def _join(nodes: Sequence[str], password: str) -> None:
@@ -110,18 +132,20 @@ def _join(nodes: Sequence[str], password: str) -> None:
             time.sleep(_LOOK_S)
 
 
-def _wait_until_ready(server: subprocess.Popen[bytes], port: int, password: str, log: Path) -> None:
+def _is_ready(server: subprocess.Popen[bytes], port: int, password: str) -> bool:
+    """Wait until a server answers; return False where it has ended, or does not answer."""
     deadline = time.monotonic() + _READY_S
-    with redis.Redis(host=_HOST, port=port, password=password, socket_timeout=5) as client:
+    at_once = Retry(NoBackoff(), 0)
+    with redis.Redis(host=_HOST, port=port, password=password, socket_timeout=1, retry=at_once) as client:
         while server.poll() is None and time.monotonic() < deadline:
             try:
                 # Another server may have been faster to take the port.
                 if client.info("server")["process_id"] == server.pid:
-                    return
+                    return True
             except redis.RedisError:
                 pass
             time.sleep(_LOOK_S)
-    raise DemoError(f"redis-server did not start; its log says:\n{log.read_text(errors='replace')[-2000:]}")
+    return False
 
 
 def _program(name: str) -> str:
@@ -133,10 +157,9 @@ def _program(name: str) -> str:
 
 def _free_port() -> int:
     while True:
-        with socket.socket() as listener:
-            listener.bind((_HOST, 0))
-            port: int = listener.getsockname()[1]
-        if port <= _HIGHEST_PORT:
+        port = _LOWEST_PORT + secrets.randbelow(_PORTS)
+        with socket.socket() as listener, suppress(OSError):
+            listener.bind((_HOST, port))
             return port
 
 
