@@ -152,7 +152,8 @@ class WaveCoordinator:
             found = {name: Committed(head.committed, head.winner) for name, head in start.heads.items()}
             tasks = self._plan.namespaces()
             won = {tasks[name]: each.attempt for name, each in plan.record.winners.items() if name in tasks}
-            if not is_of_query(plan.record, query_id):  # accepted; its location may be gone, with rows in it
+            # Not for a driver that looked before an older one made the query: that one's location is this one's.
+            if accept_new and not is_of_query(plan.record, query_id):  # it may be gone, with rows in it
                 self._record = self._outbox.without_lost(plan.record)
             self._commit(plan.roll_forward, Wave(plan.record.txid, self._fence, found, won))
         dropped = [name for name in plan.leftovers if name not in plan.roll_forward]

@@ -30,6 +30,13 @@ def test_no_seed_breaks_an_invariant(first: int) -> None:
     )
 
 
+@pytest.mark.parametrize("seed", [14804, 19241, 23333, 46858, 52281])
+def test_a_driver_that_looked_before_an_older_one_made_the_query_misses_no_rows(seed: int) -> None:
+    """They failed: nobody had told it to go on without that query's location, and it looked for lost rows there."""
+    outcome = run_seed(seed)
+    assert not outcome.failure, report(outcome)
+
+
 @pytest.mark.slow
 def test_seeds_run_on_all_cores_at_once() -> None:
     assert run_seeds(FIRST, 40) == []
