@@ -14,7 +14,6 @@ from tests.support.certificates import Certificates
 from tests.support.redis_server import AT_ONCE, RedisServer, RedisUser
 
 _SLOTS = 16384
-"""A node's bus listens on its port and so much more."""
 _READY_SECONDS = 60.0
 
 
