@@ -10,7 +10,7 @@ from tests.conftest import StartRedisCluster
 from tests.crash.conftest import AccompanyRun
 from tests.crash.runs import AccompaniedRun
 from tests.crash.stores import config_of_cluster, contents_of, let_go_and_wait
-from tests.support.redis_cluster import RedisCluster
+from tests.support.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster
 from tests.support.redis_server import DURABLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -30,7 +30,7 @@ DECISION = "{crash:$checkpointspout-0}"
 
 @pytest.fixture
 def cluster(start_redis_cluster: StartRedisCluster) -> RedisCluster:
-    return start_redis_cluster(**DURABLE)
+    return start_redis_cluster(**DURABLE, **QUICK_TO_FAIL_OVER)
 
 
 def held_at(points: list[FaultPoint]) -> list[Fault]:

@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from tests.conftest import StartRedis
+from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import AT_ONCE, DURABLE, RedisServer, RedisUser
 
 
@@ -95,6 +96,29 @@ def test_a_tls_server_is_checked_against_its_authority(start_redis: StartRedis) 
         pytest.raises(redis.ConnectionError, match="certificate verify failed"),
     ):
         stranger.ping()
+
+
+@pytest.mark.parametrize("until", ["begun", "half of it", "all keys", "ended"])
+def test_a_slot_is_brought_back_however_far_its_move_has_come(
+    empty_redis_cluster: RedisCluster, until: str
+) -> None:
+    cluster = empty_redis_cluster
+    slot, owner = cluster.slot_of("{a}"), cluster.master_of("{a}")
+    other = next(server for server in cluster.current_masters() if server is not owner)
+    keys = [f"{{a}}{number}" for number in range(10)]
+    with owner.client() as client:
+        for key in keys:
+            client.set(key, key)
+        cluster.begin_move(slot, owner, other)
+        for _ in range({"begun": 0, "half of it": 5}.get(until, 10)):
+            assert cluster.move_keys(slot, owner, other, 1) == 1
+        if until == "ended":
+            cluster.end_move(slot, other)
+        cluster.bring_back(slot, owner, other)
+        assert cluster.master_of("{a}") is owner
+        assert [client.get(key) for key in keys] == [key.encode() for key in keys]
+    with other.client() as client:
+        assert client.execute_command("CLUSTER COUNTKEYSINSLOT", slot) == 0
 
 
 def test_a_server_that_cannot_start_says_why(start_redis: StartRedis) -> None:
