@@ -21,6 +21,7 @@ from tests.conftest import StartPostgres
 from tests.examples.conftest import PostgresProviderOf
 from tests.support.postgres_server import PostgresServer
 from tests.support.redis_server import free_port
+from tests.support.slow_servers import until_available
 
 NS = "words:count-0"
 ATTEMPT, OTHER = "a" * 32, "b" * 32
@@ -144,13 +145,15 @@ def test_a_server_that_stands_still_is_given_up_within_the_time_and_used_again_a
     start_postgres: StartPostgres, postgres_provider_of: PostgresProviderOf
 ) -> None:
     server = start_postgres()
+    with closing(postgres_provider_of(server).open(NS)) as patient:
+        committed(patient, [(b"a", b"1")])
     with closing(postgres_provider_of(server, timeout_ms=300).open(NS)) as storage:
-        committed(storage, [(b"a", b"1")])
+        until_available(storage.head)
         server.freeze()
         with pytest.raises(StateUnavailable):
             storage.get_many([b"a"])
         server.thaw()
-        assert storage.get_many([b"a"]) == [b"1"]
+        assert until_available(lambda: storage.get_many([b"a"])) == [b"1"]
 
 
 def test_a_lock_that_somebody_holds_is_waited_for_within_the_time(
@@ -158,14 +161,15 @@ def test_a_lock_that_somebody_holds_is_waited_for_within_the_time(
 ) -> None:
     namespace = new_namespace()
     with (
-        closing(postgres_provider_of(postgres_server, timeout_ms=300).open(namespace)) as storage,
+        closing(postgres_provider_of(postgres_server).open(namespace)) as storage,
+        closing(postgres_provider_of(postgres_server, timeout_ms=1_000).open(namespace)) as impatient,
         postgres_server.client() as client,
     ):
         storage.claim()
         with client.transaction():
             client.execute("SELECT FROM anchorbolt.namespaces WHERE namespace = %s FOR UPDATE", (namespace,))
-            with pytest.raises(StateUnavailable, match="300 ms"):
-                storage.claim()
+            with pytest.raises(StateUnavailable, match="1000 ms"):
+                impatient.claim()
             assert storage.head().fence == Fence(1, 0), "reading waits for nobody"
         assert storage.claim() == Fence(2, 0)
 
@@ -174,9 +178,9 @@ def test_a_client_that_stands_still_within_a_step_loses_its_lock_and_its_step(
     postgres_server: PostgresServer, postgres_provider_of: PostgresProviderOf
 ) -> None:
     namespace = new_namespace()
-    still = postgres_provider_of(postgres_server, timeout_ms=300).open(namespace)
+    still = postgres_provider_of(postgres_server, timeout_ms=1_000).open(namespace)
     with closing(still), closing(postgres_provider_of(postgres_server).open(namespace)) as other:
-        still.claim()
+        assert other.claim() == Fence(1, 0)
         step = still._locked()
         step.__enter__().raise_fence(Fence(9, 9))
         assert other.claim() == Fence(2, 0)

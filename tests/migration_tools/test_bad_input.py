@@ -190,7 +190,7 @@ def test_a_server_that_wants_replicas_says_so(start_redis: StartRedis) -> None:
 @pytest.mark.parametrize("page", [1, 3])
 def test_a_redis_that_goes_in_the_middle_leaves_nothing_half_done(start_redis: StartRedis, page: int) -> None:
     server = start_redis(**DURABLE)
-    store = server_store(server, timeout_ms=1_000)
+    store = server_store(server, timeout_ms=3_000)
     store.put("words-1", OLD)
     left = [page]
 

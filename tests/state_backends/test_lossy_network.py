@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import ExitStack, closing, contextmanager
+from typing import TypeVar
 
 import pytest
 
@@ -23,6 +24,7 @@ from tests.support.tcp_proxy import Loss, TcpProxy
 pytestmark = pytest.mark.slow
 
 Step = Callable[[StateStorage], object]
+_T = TypeVar("_T")
 # A round that follows a rollback has the next fence: a rollback that comes late must not reach it.
 FIRST, SECOND = Fence(1, 1), Fence(1, 2)
 WINNER, LOSER = new_attempt(), new_attempt()
@@ -112,7 +114,7 @@ def test_what_is_lost_on_the_way_is_repeated_and_has_one_effect(
     # Redis knows all scripts afterwards: what is lost is a step then, and not the reply that a script is unknown.
     with closing(provider.open(new_namespace())) as storage:
         for step in steps().values():
-            step(storage)
+            until_available(storage, step, longest)
     with reference() as expected, closing(provider.open(new_namespace())) as storage:
         for name, step in steps().items():
             struck = sum(proxy.struck for proxy in proxies)
@@ -123,7 +125,7 @@ def test_what_is_lost_on_the_way_is_repeated_and_has_one_effect(
             # Repeated, there is nothing left to roll back.
             assert answer == wanted_answer or (name == "roll back" and answer == 0), name
             assert sum(proxy.struck for proxy in proxies) > struck, name
-            head, wanted = storage.head(), expected.head()
+            head, wanted = until_available(storage, lambda store: store.head(), longest), expected.head()
             assert (head.committed, head.winner, head.fence) == (
                 wanted.committed,
                 wanted.winner,
@@ -132,7 +134,7 @@ def test_what_is_lost_on_the_way_is_repeated_and_has_one_effect(
             # A loser that was rolled back may be staged once more by a request that was on the way for long.
             late = {LOSER} if loss is Loss.LATE else set()
             assert without(head.attempts, late) == without(wanted.attempts, late), name
-        assert entries(storage) == entries(expected)
+        assert until_available(storage, entries, longest) == entries(expected)
 
 
 def without(attempts: Mapping[str, StagedAttempt], late: Set[str]) -> dict[str, StagedAttempt]:
@@ -145,7 +147,7 @@ def reference() -> Iterator[StateStorage]:
         yield storage
 
 
-def until_available(storage: StateStorage, step: Step, longest_s: float) -> object:
+def until_available(storage: StateStorage, step: Callable[[StateStorage], _T], longest_s: float) -> _T:
     """Repeat a step until it is answered, as the engine does; no call may last longer than it should."""
     for _ in range(10):
         started = time.monotonic()

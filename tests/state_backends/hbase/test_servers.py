@@ -34,6 +34,7 @@ from tests.state_backends.hbase.providers import provider_of
 from tests.support.certificates import Certificates
 from tests.support.hbase_server import LOW_RETRY, MASTER, REGION_SERVER, THRIFT, HBaseProgram, HBaseServer
 from tests.support.redis_server import free_port
+from tests.support.slow_servers import refusal_of, until_available
 from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -74,14 +75,8 @@ def impatient(server: HBaseServer) -> HBaseStateProvider:
 
 
 def persist(call: Callable[[], _T]) -> _T:
-    """Repeat a call, as the engine does, until HBase can do it; nothing but being unavailable is forgiven."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            return call()
-        except StateUnavailable:
-            if time.monotonic() > deadline:
-                raise
+    """Repeat a call until HBase, which takes its time to come back, can do it."""
+    return until_available(call, PATIENCE_SECONDS)
 
 
 def refusal(provider: HBaseStateProvider) -> AnchorboltError:
@@ -132,7 +127,7 @@ def test_no_call_lasts_longer_than_its_timeout_whatever_is_stopped(
     for part in (THRIFT, MASTER):
         for name, call in CALLS.items():
             with closing(impatient.open(new_namespace())) as storage:
-                storage.head()
+                persist(storage.head)
                 server.pause(part)
                 started = time.monotonic()
                 try:
@@ -161,11 +156,10 @@ def test_a_connection_is_dropped_after_a_time_out_so_that_no_reply_answers_anoth
 
 def test_a_thrift_server_that_was_killed_is_used_again_when_it_is_back(server: HBaseServer) -> None:
     with closing(provider_of(server, timeout_ms=TIMEOUT_MS).open(new_namespace())) as storage:
-        attempt = staged(storage, [(b"a", b"1")])
-        storage.commit(FIRST, 0, attempt)
+        attempt = persist(lambda: staged(storage, [(b"a", b"1")]))
+        persist(lambda: storage.commit(FIRST, 0, attempt))
         server.kill(THRIFT)
-        with pytest.raises(StateUnavailable, match="cannot be reached"):
-            storage.head()
+        assert "cannot be reached" in str(refusal_of(storage.head))
         server.start()
         assert persist(storage.head).winner == attempt
 
@@ -215,7 +209,7 @@ def test_either_process_killed_before_each_step_leaves_equal_state(server: HBase
 def test_a_commit_in_whose_middle_a_process_is_killed_is_finished_by_another_driver(
     server: HBaseServer, part: str
 ) -> None:
-    provider = provider_of(server, timeout_ms=TIMEOUT_MS)
+    provider = provider_of(server, timeout_ms=5_000)  # time enough for the commit to come as far as that
     namespace = new_namespace()
     items: Items = list(VALUES.items())
     with closing(provider.open(namespace)) as storage:
@@ -281,8 +275,7 @@ def test_a_disabled_table_is_named(server: HBaseServer) -> None:
     connection.disable_table("disabled")
     with closing(provider.open(new_namespace())) as storage:
         for call in CALLS.values():
-            with pytest.raises(StateUnavailable, match="enable 'disabled'"):
-                call(storage)
+            assert "enable 'disabled'" in str(refusal_of(lambda call=call: call(storage)))
     connection.enable_table("disabled")
     connection.close()
     with closing(provider.open(new_namespace())) as storage:

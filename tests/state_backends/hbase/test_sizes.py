@@ -97,7 +97,7 @@ def test_a_reply_that_is_too_large_to_come_is_asked_for_in_parts(
             raise TimeoutError("the server is out of memory")
         return get_rows(table, rows, *more)
 
-    with closing(provider_of(hbase_server, timeout_ms=2_000).open(ns)) as storage:
+    with closing(provider_of(hbase_server, timeout_ms=5_000).open(ns)) as storage:
         storage.get_many(list(values))  # they are small, so many are asked for at once from now on
         table = vars(storage)["_table"]
         monkeypatch.setattr(hbase_table, "_get_rows", overwhelmed)
