@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 import pytest
 
 from anchorbolt.errors import StateRegressed, StateUnavailable
-from anchorbolt.state_backends.base import Standing
+from anchorbolt.state_backends.base import Standing, StateStorage
 from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
 from anchorbolt.testing.conformance_base import FIRST, committed, entries, staged
 from tests.conftest import StartRedisCluster
 from tests.state_backends.test_redis_cluster import MANY, NS, ROOT
 from tests.support.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster, wait_until
 from tests.support.slow_servers import until_available
-
-SLACK_SECONDS = 7.0  # of a machine that has much else to do
 
 
 @pytest.fixture
@@ -74,16 +73,14 @@ def test_what_a_replica_never_got_is_missed_and_not_guessed(own_cluster: RedisCl
 
 
 def test_a_slot_without_a_server_is_waited_for_within_the_timeout(own_cluster: RedisCluster) -> None:
-    impatient = RedisClusterStateProvider(own_cluster.nodes, timeout_ms=500)
-    with closing(impatient.open(NS)) as storage:
-        until_available(storage.head)
+    with _impatient(own_cluster) as storage:
         master = own_cluster.master_of(ROOT)
         own_cluster.replica_of(master).kill()
         master.kill()
         started = time.monotonic()
         with pytest.raises(StateUnavailable) as error:
             storage.head()
-        assert time.monotonic() - started < 2 * 0.5 + SLACK_SECONDS
+        assert time.monotonic() - started < 5
         assert own_cluster.nodes[0] in str(error.value)
         wait_until(lambda: "fail" in _info(own_cluster), "the cluster to notice")
         with pytest.raises(StateUnavailable, match=rf"no server serves|{master.port}"):
@@ -91,15 +88,24 @@ def test_a_slot_without_a_server_is_waited_for_within_the_timeout(own_cluster: R
 
 
 def test_servers_that_hang_cost_a_bounded_time(own_cluster: RedisCluster) -> None:
-    with closing(RedisClusterStateProvider(own_cluster.nodes, timeout_ms=2_000).open(NS)) as storage:
-        committed(storage, MANY)
+    with _impatient(own_cluster) as storage:
         own_cluster.pause()
         started = time.monotonic()
         with pytest.raises(StateUnavailable):
             storage.head()
-        assert time.monotonic() - started < 2 * 2 + SLACK_SECONDS < 6 * 2  # whatever the number of servers
+        assert time.monotonic() - started < 2 * 0.5 + 1  # whatever the number of servers
         own_cluster.resume()
         assert until_available(storage.head).committed == 0
+
+
+@contextmanager
+def _impatient(cluster: RedisCluster) -> Iterator[StateStorage]:
+    """A namespace with entries, whose servers have half a second for an answer and have given the first."""
+    with closing(RedisClusterStateProvider(cluster.nodes).open(NS)) as patient:
+        committed(patient, MANY)
+    with closing(RedisClusterStateProvider(cluster.nodes, timeout_ms=500).open(NS)) as storage:
+        until_available(storage.head)
+        yield storage
 
 
 def _info(cluster: RedisCluster) -> str:

@@ -225,7 +225,7 @@ def test_an_answer_that_comes_byte_by_byte_lasts_no_longer_than_one_that_does_no
     started = time.monotonic()
     with answering(reply, at_once=1, pause_s=0.05) as port:
         error = refusal(RedisStateProvider("127.0.0.1", port, timeout_ms=200))
-        assert time.monotonic() - started < 2 * 0.2 + 10  # byte by byte it would be 50
+        assert time.monotonic() - started < 2 * 0.2 + 1
     assert isinstance(error, StateUnavailable)
 
 
@@ -237,7 +237,7 @@ def test_so_it_is_without_hiredis_which_executors_need_not_have() -> None:
         "storage = RedisStateProvider('127.0.0.1', int(sys.argv[1]), timeout_ms=200).open('words:count-0')\n"
         "started = time.monotonic()\n"
         "try: storage.claim()\n"
-        "except Exception as error: print(type(error).__name__, time.monotonic() - started < 2 * 0.2 + 10)\n"
+        "except Exception as error: print(type(error).__name__, time.monotonic() - started < 2 * 0.2 + 1)\n"
     )
     with answering(b"+" + b"a" * 1000, at_once=1, pause_s=0.05) as port:
         ended = subprocess.run(

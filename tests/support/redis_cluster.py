@@ -197,10 +197,6 @@ class RedisCluster:
             pass
         self._stay(slot, other)
 
-    def _stay(self, slot: int, server: RedisServer) -> None:
-        with server.client() as client:
-            client.execute_command("CLUSTER", "SETSLOT", slot, "STABLE")
-
     def cut_off(self, replica: RedisServer) -> None:
         """Stop a replica, and see to it that what its master takes from now on never reaches it."""
         master = self._at(int(self._ask(replica, "ROLE")[2]))
@@ -256,6 +252,10 @@ class RedisCluster:
             with replica.client() as client:
                 client.execute_command("CLUSTER", "REPLICATE", self._id(master))
         self.wait_until_in_step()
+
+    def _stay(self, slot: int, server: RedisServer) -> None:
+        with server.client() as client:
+            client.execute_command("CLUSTER", "SETSLOT", slot, "STABLE")
 
     def _new_server(self, number: int) -> RedisServer:
         return RedisServer(

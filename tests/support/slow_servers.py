@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
-from anchorbolt.errors import AnchorboltError, StateUnavailable
+from anchorbolt.errors import StateUnavailable
 
 _T = TypeVar("_T")
 _SECONDS = 60.0
@@ -29,11 +29,11 @@ def until_available(call: Callable[[], _T], seconds: float = _SECONDS) -> _T:
                 raise
 
 
-def refusal_of(call: Callable[[], Any], seconds: float = _SECONDS) -> AnchorboltError:
-    """Return the error that a server refuses a call by. That it did not answer in time is none: it is asked again."""
+def refusal_of(call: Callable[[], object], seconds: float = _SECONDS) -> StateUnavailable:
+    """Return why a server cannot serve a call now. That it did not answer in time is no reason: it is asked again."""
     deadline = time.monotonic() + seconds
     while True:
-        with pytest.raises(AnchorboltError) as caught:
+        with pytest.raises(StateUnavailable) as caught:
             call()
         if _SLOW not in str(caught.value) or time.monotonic() > deadline:
             return caught.value
