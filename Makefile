@@ -1,6 +1,6 @@
 # Every target does its own set-up: `make test` and `make demo` work on a machine that has Python, make and a package
 # index. Variables: PYTHON=python3.12 (another interpreter), SPARK=4.1.0 (another PySpark), each with an environment of its
-# own; OPTIONS="…" (for pytest, the demo or the benchmark); TESTS=tests/unit; PROVIDER=redis (the demo); ROUNDS=3 and
+# own; OPTIONS="…" (for pytest, the demo or the benchmark); TESTS=tests/streams; PROVIDER=redis (the demo); ROUNDS=3 and
 # SEEDS=10000 (crash-test).
 
 SHELL := /bin/sh
@@ -48,16 +48,13 @@ venv:
 set-up:  ## everything the other targets need: environment, Java, Redis, HBase, PostgreSQL
 	$(SET_UP) --java --redis --hbase --postgres
 
-.PHONY: test test-fast unit
+.PHONY: test test-fast
 test: lint types set-up  ## lint, types, layering and all tests
 	$(IN_VENV) python -m tests.support.spark_jvm
 	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) $(OPTIONS) $(TESTS)
 
 test-fast: lint types set-up  ## the same without the slow tests
 	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(OPTIONS) $(TESTS)
-
-unit: set-up  ## only tests/unit
-	$(IN_VENV) python -m pytest $(OPTIONS) tests/unit
 
 .PHONY: lint types format
 lint: venv  ## style and formatting
@@ -97,7 +94,7 @@ bench-migrate: set-up  ## benchmarks/migrate.py: Base64 to binary beside a plain
 crash-test: set-up  ## ROUNDS=n campaigns of real kills; SEEDS simulations and damaged inputs
 	$(IN_VENV) python -m tests.support.spark_jvm
 	$(IN_VENV) python -m tests.crash.campaign --rounds "$(ROUNDS)"
-	$(IN_VENV) python -m tests.migration_tools.kills
+	$(IN_VENV) python -m tests.migration_tools.base64_to_binary.kills
 	$(IN_VENV) python -m tests.fuzz.fuzzer --inputs "$(SEEDS)"
 	$(IN_VENV) python -m tests.simulation.simulate --seeds "$(SEEDS)"
 

@@ -2,7 +2,5 @@
 
 from anchorbolt.cli.main import main
 
-__all__: list[str] = []
-
 if __name__ == "__main__":
     main()

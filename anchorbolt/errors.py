@@ -11,7 +11,7 @@ AnchorboltError
 │   └── UnsupportedJavaClass   what Storm kept is of a Java class that only its own code can read
 ├── BoltError              a user's bolt raised, or called `fail`
 ├── WaveFailed             a wave could not be finished within its retries
-├── FaultInjected          a test asked for it, see `anchorbolt.faults`
+├── FaultInjected          a test asked for it, see `anchorbolt.faults.points`
 ├── QueryChanged           the streaming query is not the one that the state was computed from
 ├── MigrationRefused       a tool of `migration_tools` refused, or could not finish; its source is untouched
 └── StateError             a state provider refused or failed

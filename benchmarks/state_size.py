@@ -23,10 +23,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from anchorbolt.config import load_conf
-from anchorbolt.state_backends.attempt import AttemptScope, NamespaceAttempt
-from anchorbolt.state_backends.base import NOTHING_COMMITTED, Fence, StateStorage
-from anchorbolt.state_backends.providers import provider_from
+from anchorbolt.config.loading import load_conf
+from anchorbolt.state_backends.attempt import NamespaceAttempt
+from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, StateStorage
+from anchorbolt.state_backends.provider_factory import provider_from
+from anchorbolt.state_backends.scope import AttemptScope
 from tests.crash.campaign_stores import PROVIDERS, store_of
 
 _FILLED_BY = 100_000

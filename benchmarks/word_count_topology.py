@@ -11,13 +11,13 @@ from workloads import Output, Workload
 
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, ParquetSink
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
-from anchorbolt.context import TopologyContext
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.state_backends import KeyValueState
-from anchorbolt.streams import OutputFieldsDeclarer
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.declaration import OutputFieldsDeclarer
+from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
-from anchorbolt.tuples import Tuple
 
 __all__ = ["word_count"]
 

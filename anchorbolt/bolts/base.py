@@ -6,15 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from anchorbolt.context import TopologyContext
 from anchorbolt.state_backends.state import State
-from anchorbolt.streams import OutputFieldsDeclarer
-from anchorbolt.tuples import Tuple
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.declaration import OutputFieldsDeclarer
+from anchorbolt.streams.tuple import Tuple
 
 if TYPE_CHECKING:
     from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
-
-__all__ = ["BaseBasicBolt", "BaseRichBolt", "BaseStatefulBolt", "Bolt"]
 
 S = TypeVar("S", bound=State)
 

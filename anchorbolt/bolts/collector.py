@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from anchorbolt.errors import TopologyError
-from anchorbolt.streams import DEFAULT_STREAM, StreamDeclaration
-from anchorbolt.tuples import Tuple
-from anchorbolt.wording import shortened
-
-__all__ = ["BasicOutputCollector", "OutputCollector"]
+from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
+from anchorbolt.streams.tuple import Tuple
+from anchorbolt.util.messages import shortened
 
 _log = logging.getLogger("anchorbolt.bolts")
 

@@ -9,11 +9,9 @@ from typing import Any, NoReturn, Protocol
 
 from anchorbolt.bolts.base import BaseBasicBolt, BaseRichBolt
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
-from anchorbolt.context import TopologyContext
 from anchorbolt.errors import AnchorboltError, BoltError, StateError
-from anchorbolt.tuples import Tuple, TupleBatch
-
-__all__ = ["BoltExecutor", "PlainBoltExecutor", "close_bolt", "fail_if_failed", "raise_bolt_error"]
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.tuple import Tuple, TupleBatch
 
 
 class BoltExecutor(Protocol):

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.errors import StateRegressed, TopologyError
-from anchorbolt.faults import FaultPoint, reach
-from anchorbolt.files import join, local_path, open_folder
+from anchorbolt.faults.points import FaultPoint, reach
+from anchorbolt.util.locations import join, local_path, open_folder
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
-
-__all__ = ["DataFrameSink", "ParquetSink", "SinkFile"]
 
 
 @dataclass(frozen=True)

@@ -1,3 +1,1 @@
 """The three-phase checkpoint: the state machine, the decision record, recovery, and the bolts' side of it."""
-
-__all__: list[str] = []

@@ -10,12 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anchorbolt.bolts.sink import SinkFile
-from anchorbolt.checkpoint.state import INITIAL_STATE, CheckpointState, Phase
+from anchorbolt.checkpoint.state_machine import INITIAL_STATE, CheckpointState, Phase
 from anchorbolt.errors import SerializationError, StateCorrupted
 from anchorbolt.serialization import pack, unpack
-from anchorbolt.state_backends.base import START_OVER, Seal
-
-__all__ = ["Committed", "DecisionRecord", "Winner"]
+from anchorbolt.state_backends.contract import START_OVER, Seal
 
 _VERSION = 1
 _VERSION_WITH_STATE_SCHEMAS = 2

@@ -8,15 +8,13 @@ from typing import Any
 from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.bolts.executor import close_bolt, fail_if_failed, raise_bolt_error
-from anchorbolt.checkpoint.custom import CustomTaskState
-from anchorbolt.checkpoint.state import Action, CheckpointTuple
-from anchorbolt.context import TopologyContext
+from anchorbolt.checkpoint.custom_state import CustomTaskState
+from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.errors import StateError
-from anchorbolt.state_backends.attempt import AttemptScope
 from anchorbolt.state_backends.key_value import KeyValueState
-from anchorbolt.tuples import Tuple, TupleBatch
-
-__all__ = ["StatefulBoltExecutor", "TaskState"]
+from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.tuple import Tuple, TupleBatch
 
 TaskState = KeyValueState[Any, Any] | CustomTaskState
 

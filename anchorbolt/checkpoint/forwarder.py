@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.bolts.executor import BoltExecutor
-from anchorbolt.checkpoint.state import CheckpointTuple
-from anchorbolt.tuples import TupleBatch
-
-__all__ = ["CheckpointTupleForwarder"]
+from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.streams.tuple import TupleBatch
 
 
 class CheckpointTupleForwarder:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 
 from anchorbolt.errors import WaveFailed
-from anchorbolt.files import Folder
-
-__all__ = ["FolderCopy", "query_id_at"]
+from anchorbolt.util.locations import Folder
 
 _PLACE = "anchorbolt"
 _PREFIX = "decision-"
 
 
 class FolderCopy:
-    """See `anchorbolt.checkpoint.spout.DecisionCopy`: a file of each driver's own."""
+    """See `anchorbolt.checkpoint.decision_log.DecisionCopy`: a file of each driver's own."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder

@@ -10,31 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from anchorbolt.bolts.sink import SinkFile
-from anchorbolt.checkpoint.custom import CUSTOM_HEADER
+from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
-from anchorbolt.checkpoint.state import Action, CheckpointState, Phase
+from anchorbolt.checkpoint.state_machine import Action, CheckpointState, Phase
 from anchorbolt.errors import BoltError, CodecMismatch, QueryChanged, StateRegressed, TopologyError
-from anchorbolt.state_backends.base import NOTHING_COMMITTED, START_OVER, NamespaceHead
-from anchorbolt.state_backends.schema import FIRST_VERSION
-
-__all__ = [
-    "NamespaceVerdict",
-    "RecoveryPlan",
-    "agreed_record",
-    "check_codec",
-    "check_generation",
-    "check_parallelism",
-    "check_query",
-    "check_schemas",
-    "check_sequence",
-    "check_state_schemas",
-    "check_topology",
-    "check_unchanged",
-    "is_of_query",
-    "judge_namespace",
-    "later_versions",
-    "plan_recovery",
-]
+from anchorbolt.serialization.schema import FIRST_VERSION
+from anchorbolt.state_backends.contract import NOTHING_COMMITTED, START_OVER, NamespaceHead
 
 _NEVER = Committed(NOTHING_COMMITTED, "")
 

@@ -12,16 +12,6 @@ from anchorbolt.errors import (
     TopologyError,
 )
 
-__all__ = [
-    "DONE",
-    "JOB_FAILED",
-    "LEFT_AT_ONCE",
-    "PLATFORM_UNUSABLE",
-    "STATE_REFUSED",
-    "WRONG_USAGE",
-    "exit_code",
-]
-
 DONE = 0
 """The source was empty, or the run was stopped clean."""
 

@@ -6,8 +6,6 @@ import logging
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-__all__ = ["set_up_logging"]
-
 if TYPE_CHECKING:
     _Handler = logging.StreamHandler[TextIO]
 else:  # on Python 3.10 it cannot be subscripted

@@ -11,10 +11,8 @@ import typer
 
 import anchorbolt
 from anchorbolt.cli import exit_codes
-from anchorbolt.cli.migrate import app as migrate_app
-from anchorbolt.cli.state import app as state_app
-
-__all__ = ["app", "main"]
+from anchorbolt.cli.migrate.app import app as migrate_app
+from anchorbolt.cli.state.commands import app as state_app
 
 app = typer.Typer(
     help="Storm-style topologies on Apache Spark, with durable, exactly-once state.",
@@ -92,9 +90,9 @@ def run(
     Ctrl-C or SIGTERM finish the current wave and stop clean; a second Ctrl-C leaves at once.
     """
     # Not at the top, so that --help and --version do not wait for what only a run needs.
-    from anchorbolt.cli.display import choose_display
-    from anchorbolt.cli.run import RunOptions, run_job
-    from anchorbolt.cli.spark_engine import SparkEngine
+    from anchorbolt.cli.run.display import choose_display
+    from anchorbolt.cli.run.run_job import RunOptions, run_job
+    from anchorbolt.cli.run.spark_engine import SparkEngine
 
     options = RunOptions(job, conf, tuple(overrides or ()), until_empty, verbose)
     code = run_job(options, SparkEngine(master, verbose=verbose), choose_display())

@@ -13,15 +13,13 @@ import typer
 
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
 from anchorbolt.cli.logs import set_up_logging
-from anchorbolt.config import load_conf
+from anchorbolt.config.loading import load_conf
+from anchorbolt.config.settings import PROVIDER_CONFIG, Settings
 from anchorbolt.errors import AnchorboltError, ConfigError
-from anchorbolt.migration_tools.decoding import Codecs
-from anchorbolt.settings import PROVIDER_CONFIG, Settings
-from anchorbolt.state_backends.base import StateProvider
-from anchorbolt.state_backends.providers import provider_from
-from anchorbolt.state_backends.serializers import codec_named
-
-__all__ = ["Store", "ended", "open_store", "say"]
+from anchorbolt.migration_tools.inspect.decoding import Codecs
+from anchorbolt.serialization.serializers import codec_named
+from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.state_backends.provider_factory import provider_from
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,6 @@ from rich.text import Text
 
 from anchorbolt.migration_tools.progress import Progress, Silent
 
-__all__ = ["Lines", "shown_progress"]
-
 _BETWEEN_LINES_S = 10.0
 
 

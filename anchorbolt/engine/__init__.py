@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anchorbolt.lazy import lazy_names
+from anchorbolt.util.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
-    from anchorbolt.engine.handle import RunHandle
-    from anchorbolt.engine.local import LocalCluster
+    from anchorbolt.engine.local.cluster import LocalCluster
     from anchorbolt.engine.spark.cluster import SparkCluster
+    from anchorbolt.engine.submit.handle import RunHandle
 
 __all__ = ["LocalCluster", "RunHandle", "SparkCluster"]
 
 __getattr__ = lazy_names(
     __name__,
     {
-        "LocalCluster": "anchorbolt.engine.local",
-        "RunHandle": "anchorbolt.engine.handle",
+        "LocalCluster": "anchorbolt.engine.local.cluster",
+        "RunHandle": "anchorbolt.engine.submit.handle",
         "SparkCluster": "anchorbolt.engine.spark.cluster",
     },
 )

@@ -1,3 +1,1 @@
 """Moves state that another program, or another provider, wrote. Starts nothing, and never imports the engine."""
-
-__all__: list[str] = []

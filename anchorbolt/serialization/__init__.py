@@ -1,7 +1,7 @@
 """Values to bytes and back: the codecs of keys and values, and of the tuples between tasks.
 
 Bytes are untrusted: decoding yields plain values or `SerializationError`, never runs code, and is capped in depth.
-What Storm wrote is read by `storm_wrapper` and `storm_kryo`, which nothing here imports.
+What Storm wrote is read by `anchorbolt.storm`, which nothing here imports.
 """
 
 from anchorbolt.serialization.codecs import MAX_DEPTH, Codec, JsonCodec, MsgpackCodec

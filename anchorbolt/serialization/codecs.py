@@ -9,9 +9,7 @@ from typing import Any
 
 from anchorbolt.errors import SerializationError, UnsupportedValue
 from anchorbolt.serialization.msgpack_values import pack, pack_many, unpack
-from anchorbolt.wording import shortened
-
-__all__ = ["MAX_DEPTH", "Codec", "JsonCodec", "MsgpackCodec"]
+from anchorbolt.util.messages import shortened
 
 MAX_DEPTH = 64
 """How deep a JSON value may be nested; msgpack stops at its own limit of 511."""

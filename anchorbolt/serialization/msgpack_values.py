@@ -14,9 +14,7 @@ from typing import Any
 import msgpack
 
 from anchorbolt.errors import SerializationError, UnsupportedValue
-from anchorbolt.wording import shortened
-
-__all__ = ["pack", "pack_many", "unpack"]
+from anchorbolt.util.messages import shortened
 
 _TUPLE, _BIG_INT, _SET, _FROZENSET, _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL, _UUID, _COMPLEX = range(
     1, 12

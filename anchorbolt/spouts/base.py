@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from anchorbolt.streams import OutputFieldsDeclarer
-
-__all__ = ["Spout"]
+from anchorbolt.streams.declaration import OutputFieldsDeclarer
 
 
 class Spout(ABC):

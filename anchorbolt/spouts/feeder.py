@@ -9,10 +9,8 @@ from typing import Any
 
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.base import Spout
-from anchorbolt.streams import OutputFieldsDeclarer
-from anchorbolt.wording import shortened
-
-__all__ = ["FeederSpout"]
+from anchorbolt.streams.declaration import OutputFieldsDeclarer
+from anchorbolt.util.messages import shortened
 
 
 class FeederSpout(Spout):

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.base import Spout
-from anchorbolt.streams import OutputFieldsDeclarer
+from anchorbolt.streams.declaration import OutputFieldsDeclarer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["StreamSpout"]
 
 
 class StreamSpout(Spout):

@@ -8,43 +8,21 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from anchorbolt.errors import CodecMismatch, Fenced, StaleAttempt, StateError, StateRegressed
-from anchorbolt.faults import FaultPoint, reach
-from anchorbolt.state_backends.base import (
-    NOTHING_COMMITTED,
+from anchorbolt.faults.points import FaultPoint, reach
+from anchorbolt.state_backends.contract import (
     START_OVER,
-    Fence,
     NamespaceHead,
     Seal,
     Standing,
     StateStorage,
 )
-
-__all__ = ["AttemptScope", "NamespaceAttempt", "StateCounters"]
+from anchorbolt.state_backends.scope import AttemptScope
 
 _SLICE_BYTES = 4 << 20
 
 Items = list[tuple[bytes, bytes | None]]
 Page = list[tuple[bytes, bytes]]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class AttemptScope:
-    """On whose behalf a state is used during one wave.
-
-    Attributes:
-        fence: The wave's fence.
-        txid: The wave's transaction.
-        attempt: Id of this attempt of the task, 32 hexadecimal digits.
-        committed: The txid that the driver knows to be committed in this namespace.
-        winner: The attempt which that came from; empty if nothing is committed.
-    """
-
-    fence: Fence
-    txid: int
-    attempt: str
-    committed: int = NOTHING_COMMITTED
-    winner: str = ""
 
 
 @dataclass

@@ -13,12 +13,10 @@ from typing import Any, Final
 
 from anchorbolt.errors import CodecMismatch, SerializationError, StateCorrupted, UnsupportedValue
 from anchorbolt.serialization import Codec
-from anchorbolt.state_backends.base import START_OVER, SizeLimits
-from anchorbolt.state_backends.schema import FIRST_VERSION, SINGLE_SCHEMA, Schema, tagged, untagged
-from anchorbolt.state_backends.serializers import SerializerCodec
-from anchorbolt.wording import shortened
-
-__all__ = ["ABSENT", "EncodedValue", "EntryEncoding", "HeldKey"]
+from anchorbolt.serialization.schema import FIRST_VERSION, SINGLE_SCHEMA, Schema, tagged, untagged
+from anchorbolt.serialization.serializers import SerializerCodec
+from anchorbolt.state_backends.contract import START_OVER, SizeLimits
+from anchorbolt.util.messages import shortened
 
 _LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1  # what msgpack has a form of its own for
 

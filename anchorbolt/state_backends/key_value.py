@@ -15,13 +15,12 @@ from typing import Any, Generic, TypeVar, cast, overload
 
 from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
 from anchorbolt.serialization import Codec, MsgpackCodec
-from anchorbolt.state_backends.attempt import AttemptScope, NamespaceAttempt, StateCounters
-from anchorbolt.state_backends.base import NOTHING_COMMITTED, Seal, StateStorage
+from anchorbolt.serialization.schema import SINGLE_SCHEMA, Schema
+from anchorbolt.state_backends.attempt import NamespaceAttempt, StateCounters
+from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Seal, StateStorage
 from anchorbolt.state_backends.encoding import ABSENT, EncodedValue, EntryEncoding, HeldKey
-from anchorbolt.state_backends.schema import SINGLE_SCHEMA, Schema
+from anchorbolt.state_backends.scope import AttemptScope
 from anchorbolt.state_backends.state import State
-
-__all__ = ["KeyValueState"]
 
 K = TypeVar("K")
 V = TypeVar("V")

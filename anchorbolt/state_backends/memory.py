@@ -8,11 +8,16 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from anchorbolt.errors import ConfigError
-from anchorbolt.state_backends import transitions
-from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, Standing, StateProvider, StateStorage
-from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
-
-__all__ = ["MemoryStateProvider", "MemoryStateStorage"]
+from anchorbolt.state_backends import rules
+from anchorbolt.state_backends.contract import (
+    Fence,
+    NamespaceHead,
+    Seal,
+    Standing,
+    StateProvider,
+    StateStorage,
+)
+from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
 
 
 @dataclass
@@ -42,7 +47,7 @@ class MemoryStateProvider(StateProvider):
 
     def open(self, namespace: str) -> MemoryStateStorage:
         """See `StateProvider.open`."""
-        transitions.check_namespace(namespace)
+        rules.check_namespace(namespace)
         return MemoryStateStorage(self._lock, self._namespaces, namespace)
 
     def namespaces(self, prefix: str = "") -> list[str]:
@@ -74,7 +79,7 @@ class MemoryStateStorage(StateStorage):
         """See `StateStorage.head`."""
         with self._lock:
             store = self._read()
-            return transitions.head_of(store.books, store.records)
+            return rules.head_of(store.books, store.records)
 
     def claim(self) -> Fence:
         """See `StateStorage.claim`."""
@@ -84,7 +89,7 @@ class MemoryStateStorage(StateStorage):
     def raise_fence(self, fence: Fence) -> NamespaceHead:
         """See `StateStorage.raise_fence`."""
         with self._lock:
-            transitions.check_fence(self.namespace, self._read().books, fence)
+            rules.check_fence(self.namespace, self._read().books, fence)
             self._write(fence)
             return self.head()
 
@@ -126,7 +131,7 @@ class MemoryStateStorage(StateStorage):
         with self._lock:
             store = self._read()
             known = store.records.get(attempt)
-            record = transitions.next_record(
+            record = rules.next_record(
                 self.namespace, store.books, known, fence, txid, attempt, base, slice_number, items, codec
             )
             store = self._write(fence, codec)
@@ -142,7 +147,7 @@ class MemoryStateStorage(StateStorage):
         """See `StateStorage.seal`."""
         with self._lock:
             store = self._read()
-            record = transitions.sealed_record(
+            record = rules.sealed_record(
                 self.namespace, store.books, store.records.get(attempt), fence, attempt, seal
             )
             self._write(fence).records[attempt] = record
@@ -151,7 +156,7 @@ class MemoryStateStorage(StateStorage):
         """See `StateStorage.commit`."""
         with self._lock:
             store = self._read()
-            apply = transitions.check_commit(
+            apply = rules.check_commit(
                 self.namespace, store.books, store.records.get(attempt), fence, txid, attempt
             )
             store = self._write(fence)
@@ -169,7 +174,7 @@ class MemoryStateStorage(StateStorage):
     def rollback(self, fence: Fence) -> int:
         """See `StateStorage.rollback`."""
         with self._lock:
-            transitions.check_rollback(self.namespace, self._read().books, fence)
+            rules.check_rollback(self.namespace, self._read().books, fence)
             store = self._write(fence)
             dropped = list(store.records)
             for attempt in dropped:
@@ -179,7 +184,7 @@ class MemoryStateStorage(StateStorage):
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
         """See `StateStorage.write`."""
         with self._lock:
-            transitions.check_write(self.namespace, self._read().books, fence, codec)
+            rules.check_write(self.namespace, self._read().books, fence, codec)
             self._write(fence, codec).entries.update(items)
 
     def count(self) -> int:
@@ -195,7 +200,7 @@ class MemoryStateStorage(StateStorage):
 
     def _read_at(self, attempt: str | None, at: Standing | None) -> _Namespace:
         store = self._read()
-        transitions.check_reading(self.namespace, store.books, store.records.get(attempt or ""), attempt, at)
+        rules.check_reading(self.namespace, store.books, store.records.get(attempt or ""), attempt, at)
         return store
 
     def _write(self, fence: Fence, codec: str = "") -> _Namespace:

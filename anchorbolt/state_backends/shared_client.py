@@ -8,10 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
+from anchorbolt.config.settings import PROVIDER_CONFIG, TlsSettings
 from anchorbolt.errors import ConfigError
-from anchorbolt.settings import PROVIDER_CONFIG, TlsSettings
-
-__all__ = ["SharedClient", "check_tls_files", "tls_from"]
 
 _Address = TypeVar("_Address")
 _Client = TypeVar("_Client", bound="SharedClient[Any]")

@@ -7,8 +7,6 @@ from typing import Any
 
 import msgpack
 
-__all__ = ["Items", "unpacked_flat", "unpacked_pairs"]
-
 Items = list[tuple[bytes, "bytes | None"]]
 """Updates: keys and values; None deletes."""
 

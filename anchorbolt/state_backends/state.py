@@ -8,10 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from anchorbolt.errors import StateError
-from anchorbolt.state_backends.attempt import AttemptScope
-from anchorbolt.state_backends.base import Fence
-
-__all__ = ["AttemptState", "State"]
+from anchorbolt.state_backends.scope import AttemptScope, Fence
 
 
 class State(ABC):

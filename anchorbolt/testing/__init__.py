@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anchorbolt.lazy import lazy_names
+from anchorbolt.util.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
-    from anchorbolt.engine.local import LocalCluster
-    from anchorbolt.fault_folder import Fault, FaultAction, Victim
-    from anchorbolt.faults import FaultPoint
+    from anchorbolt.engine.local.cluster import LocalCluster
+    from anchorbolt.faults.injection import Fault, FaultAction, Victim
+    from anchorbolt.faults.points import FaultPoint
     from anchorbolt.spouts.feeder import FeederSpout
     from anchorbolt.testing.agreement import check_agreement
     from anchorbolt.testing.capture import TupleCapture
@@ -41,14 +41,14 @@ __getattr__ = lazy_names(
         "CrashReport": "anchorbolt.testing.crash",
         "CrashRunner": "anchorbolt.testing.crash",
         "CrashTestError": "anchorbolt.testing.crash",
-        "Fault": "anchorbolt.fault_folder",
-        "FaultAction": "anchorbolt.fault_folder",
-        "FaultPoint": "anchorbolt.faults",
+        "Fault": "anchorbolt.faults.injection",
+        "FaultAction": "anchorbolt.faults.injection",
+        "FaultPoint": "anchorbolt.faults.points",
         "FeederSpout": "anchorbolt.spouts.feeder",
-        "LocalCluster": "anchorbolt.engine.local",
+        "LocalCluster": "anchorbolt.engine.local.cluster",
         "StateStorageConformance": "anchorbolt.testing.conformance",
         "TupleCapture": "anchorbolt.testing.capture",
-        "Victim": "anchorbolt.fault_folder",
+        "Victim": "anchorbolt.faults.injection",
         "check_agreement": "anchorbolt.testing.agreement",
     },
 )

@@ -22,7 +22,14 @@ from collections.abc import Callable
 from typing import Any
 
 from anchorbolt.errors import StateError
-from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, Standing, StateProvider, StateStorage
+from anchorbolt.state_backends.contract import (
+    Fence,
+    NamespaceHead,
+    Seal,
+    Standing,
+    StateProvider,
+    StateStorage,
+)
 from anchorbolt.state_backends.memory import MemoryStateProvider
 
 try:
@@ -34,8 +41,6 @@ except ImportError as error:
         f"anchorbolt.testing.agreement needs Hypothesis, which cannot be imported ({error}): pip install hypothesis",
         name=error.name,
     ) from error
-
-__all__ = ["StateStorageAgreement", "check_agreement"]
 
 _ATTEMPTS = [letter * 32 for letter in "abc"]
 _KEYS = [b"", b"k", b"key", b"\xc1", b"\x00", b"applied", b"0"]
@@ -64,7 +69,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
     Attributes:
         provider: What is tested. The store may hold other namespaces.
         same_messages: Whether refusals must have the same text, too, as they have by the rules of
-            `anchorbolt.state_backends.transitions`; class and namespace must be the same anyway.
+            `anchorbolt.state_backends.rules`; class and namespace must be the same anyway.
     """
 
     provider: StateProvider

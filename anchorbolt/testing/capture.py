@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
-from anchorbolt.files import open_folder
+from anchorbolt.util.locations import open_folder
 
 if TYPE_CHECKING:
     import pyarrow
-
-__all__ = ["TupleCapture"]
 
 
 class TupleCapture(DataFrameSink):

@@ -23,10 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from anchorbolt.errors import AnchorboltError, ConfigError
-from anchorbolt.fault_folder import FAULTS_VARIABLE, Fault, FaultAction, FaultFolder
-from anchorbolt.faults import FaultPoint
-
-__all__ = ["CrashReport", "CrashRunner", "CrashTestError", "JobStart"]
+from anchorbolt.faults.injection import FAULTS_VARIABLE, Fault, FaultAction, FaultFolder
+from anchorbolt.faults.points import FaultPoint
 
 _STARTS_TO_SPARE = 3
 _TAIL = 4000

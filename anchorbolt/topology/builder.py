@@ -7,7 +7,7 @@ from dataclasses import replace
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.base import Spout
-from anchorbolt.streams import OutputFieldsDeclarer, StreamDeclaration, check_name
+from anchorbolt.streams.declaration import OutputFieldsDeclarer, StreamDeclaration, check_name
 from anchorbolt.topology.declarer import BoltDeclarer
 from anchorbolt.topology.graph import (
     BoltSpec,
@@ -19,8 +19,6 @@ from anchorbolt.topology.graph import (
 )
 from anchorbolt.topology.order import topological_order
 from anchorbolt.topology.validation import check_graph, check_instance, check_parallelism, check_picklable
-
-__all__ = ["TopologyBuilder"]
 
 
 class TopologyBuilder:

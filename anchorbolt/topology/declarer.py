@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from anchorbolt.errors import TopologyError
-from anchorbolt.groupings import (
+from anchorbolt.streams.declaration import DEFAULT_STREAM, check_name
+from anchorbolt.streams.groupings import (
     AllGrouping,
     CustomGrouping,
     CustomStreamGrouping,
@@ -17,10 +18,7 @@ from anchorbolt.groupings import (
     PartialKeyGrouping,
     ShuffleGrouping,
 )
-from anchorbolt.streams import DEFAULT_STREAM, check_name
 from anchorbolt.topology.graph import Input
-
-__all__ = ["BoltDeclarer"]
 
 
 class BoltDeclarer:
@@ -89,7 +87,7 @@ class BoltDeclarer:
         if not isinstance(grouping, CustomStreamGrouping):
             raise self._refusal(
                 f"custom_grouping got {grouping!r}, of type {type(grouping).__name__}. Pass an instance of a subclass "
-                "of anchorbolt.groupings.CustomStreamGrouping."
+                "of anchorbolt.streams.groupings.CustomStreamGrouping."
             )
         return self._take(component, stream, CustomGrouping(grouping))
 

@@ -10,20 +10,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
-from anchorbolt.checkpoint.spout import CHECKPOINT_SPOUT_ID
-from anchorbolt.groupings import GlobalStreamId, Grouping
+from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
 from anchorbolt.spouts.base import Spout
-from anchorbolt.streams import CHECKPOINT_STREAM, StreamDeclaration
-
-__all__ = [
-    "BoltSpec",
-    "BoltWrapper",
-    "CheckpointSpoutSpec",
-    "Component",
-    "Input",
-    "SpoutSpec",
-    "Topology",
-]
+from anchorbolt.streams.declaration import CHECKPOINT_STREAM, StreamDeclaration
+from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 
 
 class BoltWrapper(Enum):

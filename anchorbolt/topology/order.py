@@ -8,8 +8,6 @@ from graphlib import CycleError, TopologicalSorter
 
 from anchorbolt.errors import TopologyError
 
-__all__ = ["topological_order"]
-
 
 def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:
     """Return the ids so that each stands behind its sources and, as far as that allows, in the order of `sources`.

@@ -10,8 +10,6 @@ from typing import Any
 
 import cloudpickle
 
-__all__ = ["Unpicklable", "find_unpicklable"]
-
 
 @dataclass(frozen=True)
 class Unpicklable:

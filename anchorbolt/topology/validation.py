@@ -6,15 +6,13 @@ from collections.abc import Iterable, Mapping
 
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.errors import TopologyError
-from anchorbolt.groupings import CustomGrouping, DirectGrouping, FieldsGrouping, PartialKeyGrouping
+from anchorbolt.serialization.schema import FIRST_VERSION, LAST_VERSION
 from anchorbolt.spouts.base import Spout
-from anchorbolt.state_backends.schema import FIRST_VERSION, LAST_VERSION
-from anchorbolt.streams import StreamDeclaration
+from anchorbolt.streams.declaration import StreamDeclaration
+from anchorbolt.streams.groupings import CustomGrouping, DirectGrouping, FieldsGrouping, PartialKeyGrouping
 from anchorbolt.topology.graph import BoltSpec, Input, SpoutSpec
 from anchorbolt.topology.pickling import find_unpicklable
-from anchorbolt.wording import did_you_mean
-
-__all__ = ["check_graph", "check_instance", "check_parallelism", "check_picklable"]
+from anchorbolt.util.messages import did_you_mean
 
 Specs = Mapping[str, SpoutSpec | BoltSpec]
 

@@ -31,7 +31,7 @@ from redis.retry import Retry
 
 from anchorbolt.errors import StateRegressed, StateUnavailable
 from anchorbolt.state_backends import AttemptState
-from anchorbolt.state_backends.redis import RedisStateProvider
+from anchorbolt.state_backends.redis.provider import RedisStateProvider
 
 _BUFFERED_VISITS = 10_000
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from anchorbolt.config.secret import Secret
 from anchorbolt.errors import ConfigError
-from anchorbolt.secret import Secret
-from anchorbolt.state_backends.base import StateProvider
-from anchorbolt.state_backends.transitions import check_namespace
+from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.state_backends.rules import check_namespace
 from postgres_provider.sessions import Server, sessions_of
 from postgres_provider.storage import PostgresStateStorage
 

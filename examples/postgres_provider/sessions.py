@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import errors, sql
 
+from anchorbolt.config.secret import Secret
 from anchorbolt.errors import (
     AnchorboltError,
     ConfigError,
@@ -26,8 +27,7 @@ from anchorbolt.errors import (
     StateUnavailable,
     UnsupportedValue,
 )
-from anchorbolt.secret import Secret
-from anchorbolt.state_backends.base import START_OVER
+from anchorbolt.state_backends.contract import START_OVER
 from postgres_provider.tables import CREATE_TABLES
 
 if TYPE_CHECKING:

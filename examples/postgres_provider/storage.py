@@ -1,7 +1,7 @@
 """The steps of a transaction. Each is one transaction of the database, with the namespace's row locked.
 
 So two steps on a namespace never overlap, whoever takes them, and a step that was cut off has happened altogether or
-not at all. What a step is to do, and whether it is refused, `anchorbolt.state_backends.transitions` decides.
+not at all. What a step is to do, and whether it is refused, `anchorbolt.state_backends.rules` decides.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from anchorbolt.state_backends import transitions
-from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, Standing, StateStorage
-from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
+from anchorbolt.state_backends import rules
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, Standing, StateStorage
+from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
 from postgres_provider.sessions import Server, Session, Sessions, sessions_of
 
 __all__ = ["PostgresStateStorage"]
@@ -125,7 +125,7 @@ class PostgresStateStorage(StateStorage):
     def raise_fence(self, fence: Fence) -> NamespaceHead:
         """See `StateStorage.raise_fence`."""
         with self._locked() as found:
-            transitions.check_fence(self.namespace, found.books, fence)
+            rules.check_fence(self.namespace, found.books, fence)
             found.raise_fence(fence)
             return found.head()
 
@@ -181,10 +181,10 @@ class PostgresStateStorage(StateStorage):
         codec: str,
     ) -> Seal:
         """See `StateStorage.stage`."""
-        transitions.check_attempt(attempt)
+        rules.check_attempt(attempt)
         with self._locked() as found:
             known = found.records(attempt).get(attempt)
-            record = transitions.next_record(
+            record = rules.next_record(
                 self.namespace, found.books, known, fence, txid, attempt, base, slice_number, items, codec
             )
             found.raise_fence(fence, codec)
@@ -201,7 +201,7 @@ class PostgresStateStorage(StateStorage):
         """See `StateStorage.seal`."""
         with self._locked() as found:
             known = found.records(attempt).get(attempt)
-            record = transitions.sealed_record(self.namespace, found.books, known, fence, attempt, seal)
+            record = rules.sealed_record(self.namespace, found.books, known, fence, attempt, seal)
             found.raise_fence(fence)
             found.put_record(attempt, record)
 
@@ -209,7 +209,7 @@ class PostgresStateStorage(StateStorage):
         """See `StateStorage.commit`. The data never leaves the server."""
         with self._locked() as found:
             known = found.records(attempt).get(attempt)
-            apply = transitions.check_commit(self.namespace, found.books, known, fence, txid, attempt)
+            apply = rules.check_commit(self.namespace, found.books, known, fence, txid, attempt)
             found.raise_fence(fence)
             if apply:  # else it is done already
                 found.apply(attempt)
@@ -219,14 +219,14 @@ class PostgresStateStorage(StateStorage):
     def rollback(self, fence: Fence) -> int:
         """See `StateStorage.rollback`."""
         with self._locked() as found:
-            transitions.check_rollback(self.namespace, found.books, fence)
+            rules.check_rollback(self.namespace, found.books, fence)
             found.raise_fence(fence)
             return found.drop_attempts()
 
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
         """See `StateStorage.write`."""
         with self._locked() as found:
-            transitions.check_write(self.namespace, found.books, fence, codec)
+            rules.check_write(self.namespace, found.books, fence, codec)
             found.raise_fence(fence, codec)
             found.put_entries(items)
 
@@ -246,7 +246,7 @@ class PostgresStateStorage(StateStorage):
             if at is not None:
                 books = found.books if found else Bookkeeping()
                 records = found.records(attempt) if found and attempt is not None else {}
-                transitions.check_reading(self.namespace, books, records.get(attempt or ""), attempt, at)
+                rules.check_reading(self.namespace, books, records.get(attempt or ""), attempt, at)
             yield found
 
     @contextmanager
@@ -281,7 +281,7 @@ class _Namespace:
     books: Bookkeeping
 
     def head(self) -> NamespaceHead:
-        return transitions.head_of(self.books, self.records())
+        return rules.head_of(self.books, self.records())
 
     def records(self, attempt: str | None = None) -> dict[str, AttemptRecord]:
         """Return the records of all attempts, or of one."""

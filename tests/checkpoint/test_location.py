@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.checkpoint.location import FolderCopy
-from anchorbolt.files import open_folder
+from anchorbolt.util.locations import open_folder
 
 
 @pytest.fixture

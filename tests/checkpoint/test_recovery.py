@@ -16,9 +16,9 @@ from anchorbolt.checkpoint.recovery import (
     check_unchanged,
     plan_recovery,
 )
-from anchorbolt.checkpoint.state import Action, CheckpointState, Phase
+from anchorbolt.checkpoint.state_machine import Action, CheckpointState, Phase
 from anchorbolt.errors import QueryChanged, StateCorrupted, StateRegressed, TopologyError
-from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, StagedAttempt
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt
 
 SEAL = Seal(1, 42)
 FILE = SinkFile("out", 0, "checkpoint/anchorbolt/outbox/2-2/out-0-c.parquet", 1, "word string")

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from anchorbolt.checkpoint.state import INITIAL_STATE, Action, CheckpointState, Phase
+from anchorbolt.checkpoint.state_machine import INITIAL_STATE, Action, CheckpointState, Phase
 
 LEGAL = {
     (Phase.PREPARING, Action.PREPARE): (0, Phase.COMMITTING),

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.bolts import ParquetSink
 from anchorbolt.spouts import StreamSpout
+from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
-from anchorbolt.tuples import Tuple
 from tests.engine.jobs import CountWords, SplitSentence
 
 __all__ = ["NAME", "expected_counts", "expected_rows", "topology", "write_waves"]

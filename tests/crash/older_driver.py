@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from anchorbolt.cli.exit_codes import STATE_REFUSED
-from anchorbolt.fault_folder import Fault, FaultAction
-from anchorbolt.faults import FaultPoint
+from anchorbolt.faults.injection import Fault, FaultAction
+from anchorbolt.faults.points import FaultPoint
 from tests.cli.command import wait_until
 from tests.crash.plans import AFTER_A_FAILURE, IN_RECOVERY
 from tests.crash.runs import AccompaniedRun

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from anchorbolt.config import load_conf
+from anchorbolt.config.loading import load_conf
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.encoding import EntryEncoding
-from anchorbolt.state_backends.providers import provider_from
+from anchorbolt.state_backends.provider_factory import provider_from
 from tests.crash.job import NAME, expected_counts, expected_rows
 
 __all__ = ["differences", "lost_and_twice", "state_of"]

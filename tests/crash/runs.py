@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from anchorbolt.fault_folder import FAULTS_VARIABLE, Fault, FaultFolder
+from anchorbolt.faults.injection import FAULTS_VARIABLE, Fault, FaultFolder
 from tests.cli.command import Command, run_arguments, wait_until
 from tests.crash.job import write_waves
 from tests.crash.outcome import differences

@@ -10,13 +10,13 @@ import pytest
 
 from anchorbolt.cli.exit_codes import WRONG_USAGE
 from anchorbolt.errors import ConfigError
-from anchorbolt.fault_folder import FaultFolder
+from anchorbolt.faults.injection import FaultFolder
 from anchorbolt.testing import CrashRunner, CrashTestError, Fault, FaultAction, FaultPoint
 from tests.cli.command import wait_until
 
 HANGS = """
-from anchorbolt.fault_folder import arm
-from anchorbolt.faults import FaultPoint, reach
+from anchorbolt.faults.injection import arm
+from anchorbolt.faults.points import FaultPoint, reach
 
 arm()
 reach(FaultPoint.WAVE_BEGUN, txid=1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from anchorbolt.fault_folder import Fault, FaultAction
-from anchorbolt.faults import FaultPoint
+from anchorbolt.faults.injection import Fault, FaultAction
+from anchorbolt.faults.points import FaultPoint
 from tests.conftest import StartHBase
 from tests.crash.conftest import AccompanyRun
 from tests.crash.stores import config_of_hbase, let_go_and_wait

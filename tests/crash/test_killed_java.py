@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.fault_folder import Fault, FaultAction
-from anchorbolt.faults import FaultPoint
+from anchorbolt.faults.injection import Fault, FaultAction
+from anchorbolt.faults.points import FaultPoint
 from tests.crash.conftest import AccompanyRun
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

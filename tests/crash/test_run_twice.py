@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.fault_folder import Fault, FaultAction
-from anchorbolt.faults import FaultPoint
+from anchorbolt.faults.injection import Fault, FaultAction
+from anchorbolt.faults.points import FaultPoint
 from tests.cli.command import wait_until
 from tests.conftest import StartRedis
 from tests.crash.conftest import AccompanyRun

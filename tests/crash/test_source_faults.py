@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.fault_folder import Fault, FaultAction
-from anchorbolt.faults import FaultPoint
+from anchorbolt.faults.injection import Fault, FaultAction
+from anchorbolt.faults.points import FaultPoint
 from tests.crash.conftest import AccompanyRun
 from tests.crash.job import expected_rows
 from tests.crash.outcome import lost_and_twice

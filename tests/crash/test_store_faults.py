@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.fault_folder import Fault, FaultAction
-from anchorbolt.faults import FaultPoint
-from anchorbolt.state_backends.base import NamespaceHead
-from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from anchorbolt.faults.injection import Fault, FaultAction
+from anchorbolt.faults.points import FaultPoint
+from anchorbolt.state_backends.contract import NamespaceHead
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from tests.conftest import StartRedis
 from tests.crash.conftest import AccompanyRun
 from tests.crash.runs import AccompaniedRun

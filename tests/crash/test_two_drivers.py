@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.faults import FaultPoint
+from anchorbolt.faults.points import FaultPoint
 from tests.conftest import StartRedis
 from tests.crash.older_driver import wrong_once_it_wakes
 from tests.crash.stores import config_of

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.state_backends import transitions
-from anchorbolt.state_backends.base import StateStorage
+from anchorbolt.state_backends import rules
+from anchorbolt.state_backends.contract import StateStorage
 from tests.docs.conftest import TypeCommands
 from tests.docs.pages import ROOT, Page, read_page
 from tests.support.postgres_server import PostgresServer
@@ -54,5 +54,5 @@ def test_the_excerpts_are_the_examples_own_text(page: Page) -> None:
 
 def test_every_step_and_every_rule_is_named() -> None:
     steps = set(StateStorage.__abstractmethods__) - {"close"}
-    rules = {name for name in transitions.__all__ if name.startswith(("check_", "next_", "sealed_", "head_"))}
-    assert {name for name in steps | (rules - {"check_attempt"}) if f"`{name}`" not in TEXT} == set()
+    named = {name for name in rules.__all__ if name.startswith(("check_", "next_", "sealed_", "head_"))}
+    assert {name for name in steps | (named - {"check_attempt"}) if f"`{name}`" not in TEXT} == set()

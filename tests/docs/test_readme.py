@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from anchorbolt.config import load_conf
+from anchorbolt.config.loading import load_conf
 from tests.docs.conftest import TypeCommands
 from tests.docs.pages import ROOT, Page, read_page
 

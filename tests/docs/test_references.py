@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from anchorbolt import errors
-from anchorbolt.config_keys import TopologyConfig
+from anchorbolt.config.keys import TopologyConfig
 from tests.docs.pages import ROOT
 
 PAGES = [

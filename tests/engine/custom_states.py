@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from anchorbolt.bolts import BaseStatefulBolt, OutputCollector
-from anchorbolt.context import TopologyContext
 from anchorbolt.errors import FaultInjected, StateRegressed
 from anchorbolt.state_backends import AttemptState, State
-from anchorbolt.state_backends.attempt import AttemptScope
-from anchorbolt.state_backends.base import NOTHING_COMMITTED, Fence
-from anchorbolt.state_backends.sqlite import SqliteStateProvider
-from anchorbolt.tuples import Tuple
+from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence
+from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.tuple import Tuple
 
 __all__ = ["AttemptCounts", "CountInCustom", "CustomProvider", "StormCounts", "committed_counts"]
 

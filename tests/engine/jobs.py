@@ -13,14 +13,14 @@ from anchorbolt.bolts import (
     BasicOutputCollector,
     OutputCollector,
 )
-from anchorbolt.context import TopologyContext
 from anchorbolt.spouts import Spout
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
-from anchorbolt.streams import OutputFieldsDeclarer
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.declaration import OutputFieldsDeclarer
+from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
-from anchorbolt.tuples import Tuple
 
 __all__ = [
     "CountWords",

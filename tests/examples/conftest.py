@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import anchorbolt
-from anchorbolt.secret import Secret
+from anchorbolt.config.secret import Secret
 from tests.support.postgres_server import PostgresServer
 
 ROOT = Path(anchorbolt.__file__).resolve().parent.parent

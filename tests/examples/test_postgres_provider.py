@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from anchorbolt.errors import ConfigError
-from anchorbolt.state_backends.base import Fence, StateProvider
+from anchorbolt.state_backends.contract import Fence, StateProvider
 from anchorbolt.testing import StateStorageConformance, check_agreement
-from anchorbolt.testing.conformance_base import committed, entries, new_namespace, staged
+from anchorbolt.testing.conformance.base import committed, entries, new_namespace, staged
 from tests.examples.conftest import PostgresProviderOf
 from tests.state_backends.processes import claim_at_once, count_up, run, together, use_before_and_after_a_fork
 from tests.support.postgres_server import PostgresServer

@@ -12,11 +12,11 @@ from typing import Any
 import psycopg
 import pytest
 
+from anchorbolt.config.secret import Secret
 from anchorbolt.errors import AnchorboltError, ConfigError, Fenced, StateCorrupted, StateUnavailable
-from anchorbolt.secret import Secret
-from anchorbolt.state_backends.base import Fence, Seal, StateProvider, StateStorage, slice_checksum
+from anchorbolt.state_backends.contract import Fence, Seal, StateProvider, StateStorage, slice_checksum
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.testing.conformance_base import CODEC, FIRST, committed, entries, new_namespace, stage
+from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries, new_namespace, stage
 from tests.conftest import StartPostgres
 from tests.examples.conftest import PostgresProviderOf
 from tests.support.postgres_server import PostgresServer

@@ -11,14 +11,14 @@ import msgpack
 from anchorbolt.checkpoint.location import query_id_at
 from anchorbolt.engine.spark import source_files
 from anchorbolt.errors import StateCorrupted
-from anchorbolt.files import Folder
-from anchorbolt.state_backends import hbase_layout
-from anchorbolt.state_backends.base import Fence, SizeLimits
-from anchorbolt.state_backends.redis_addresses import RedisServer
-from anchorbolt.state_backends.redis_client import RedisClient
-from anchorbolt.state_backends.redis_storage import RedisStateStorage
+from anchorbolt.state_backends.contract import Fence, SizeLimits
+from anchorbolt.state_backends.hbase import layout as hbase_layout
+from anchorbolt.state_backends.redis.addresses import RedisServer
+from anchorbolt.state_backends.redis.client import RedisClient
+from anchorbolt.state_backends.redis.storage import RedisStateStorage
+from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
 from anchorbolt.state_backends.staged_items import unpacked_pairs
-from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
+from anchorbolt.util.locations import Folder
 from tests.fuzz.target import Target
 
 __all__ = ["STORE_TARGETS"]

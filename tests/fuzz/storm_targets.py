@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from anchorbolt.serialization import base64_text
-from anchorbolt.serialization.storm_kryo import StormDecoder, detect
-from anchorbolt.serialization.storm_wrapper import Generation, unwrap
+from anchorbolt.storm import base64_text
+from anchorbolt.storm.kryo import StormDecoder, detect
+from anchorbolt.storm.wrapper import Generation, unwrap
 from tests.fuzz.target import Target
 from tests.support.storm_fixtures import dump, forms
 

@@ -11,21 +11,21 @@ from typing import Any
 
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
-from anchorbolt.checkpoint.state import CheckpointState, Phase
-from anchorbolt.engine.messages import (
+from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
+from anchorbolt.engine.task.messages import (
     BarrierMessage,
     decode_message,
     encode_barrier,
     encode_batch,
     encode_report,
 )
-from anchorbolt.engine.wave import TaskReport
+from anchorbolt.engine.task.round import TaskReport
 from anchorbolt.errors import BoltError
 from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
-from anchorbolt.state_backends.base import Seal
+from anchorbolt.serialization.schema import Schema, tagged
+from anchorbolt.serialization.serializers import PickleCodec, codec_named
+from anchorbolt.state_backends.contract import Seal
 from anchorbolt.state_backends.encoding import EntryEncoding
-from anchorbolt.state_backends.schema import Schema, tagged
-from anchorbolt.state_backends.serializers import PickleCodec, codec_named
 from tests.fuzz.target import Target
 from tests.support.serializers import Money
 

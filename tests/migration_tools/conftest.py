@@ -1,119 +1,94 @@
-"""What the tests of the migration share: a Redis or a Redis Cluster to put hashes into, and the way there."""
+"""Stores of every kind, and topologies that ran on them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import uuid
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from anchorbolt.migration_tools import base64_to_binary as tool
-from anchorbolt.state_backends.redis_addresses import RedisAddress, RedisCluster, RedisServer
-from anchorbolt.state_backends.redis_hashes import RedisHashes
-from tests.support import redis_cluster as cluster_support
-from tests.support import redis_server as server_support
+from anchorbolt.engine import LocalCluster
+from anchorbolt.engine.submit.handle import RunHandle
+from anchorbolt.migration_tools.inspect.decoding import Codecs
+from anchorbolt.serialization import MsgpackCodec
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
+from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
+from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from tests.engine.jobs import word_count
+from tests.state_backends.conftest import (  # noqa: F401 - fixtures
+    hbase_provider,
+    memory_provider,
+    redis_cluster_provider,
+    redis_provider,
+    sqlite_provider,
+)
 
-Hash = Mapping[bytes, bytes]
+ALL = ["memory", "sqlite", "redis", "redis_cluster", pytest.param("hbase", marks=pytest.mark.slow)]
+MSGPACK = Codecs(MsgpackCodec(), MsgpackCodec())
+TIMEOUT_S = 60
 
-
-@dataclass
-class Store:
-    """A Redis, as the tests see it and as the migration does."""
-
-    address: RedisAddress
-    clients: list[Any]
-    router: Any
-    hashes: RedisHashes = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.hashes = RedisHashes(self.address)
-
-    def put(self, key: str, entries: Hash) -> None:
-        self.router.hset(key, mapping=dict(entries))
-
-    def get(self, key: str) -> dict[bytes, bytes]:
-        entries: dict[bytes, bytes] = self.router.hgetall(key)
-        return entries
-
-    def everything(self) -> dict[str, dict[bytes, bytes]]:
-        return {key.decode(): self.get(key.decode()) for client in self.clients for key in client.scan_iter()}
-
-    def migrate(self, *namespaces: str, **options: Any) -> tool.Report:
-        spouts = options.pop("include_checkpoint_spout", False)
-        progress = options.pop("progress", None)
-        return tool.migrate(
-            self.hashes,
-            [name.encode() for name in namespaces],
-            tool.MigrationOptions(**options),
-            include_checkpoint_spout=spouts,
-            progress=progress,
-        )
-
-    def verify(self, *namespaces: str, **options: Any) -> tool.Report:
-        return tool.verify(self.hashes, [name.encode() for name in namespaces], **options)
-
-    def undo(self, *namespaces: str, **options: Any) -> tool.Report:
-        return tool.undo(self.hashes, [name.encode() for name in namespaces], **options)
-
-    def discard(self, *namespaces: str, **options: Any) -> tool.Report:
-        return tool.discard_backup(self.hashes, [name.encode() for name in namespaces], **options)
-
-
-def server_store(server: server_support.RedisServer, **options: Any) -> Store:
-    """A store on one server; options are those of its address."""
-    login: dict[str, Any] = {"username": None, "password": None, "timeout_ms": 10_000, "tls": None, **options}
-    address = RedisServer(host=server.host, port=server.port, database=0, **login)
-    client = server.client()
-    return Store(address, [client], client)
-
-
-def cluster_store(cluster: cluster_support.RedisCluster) -> Store:
-    address = RedisCluster(
-        username=None,
-        password=None,
-        timeout_ms=10_000,
-        tls=None,
-        nodes=((cluster.masters[0].host, cluster.masters[0].port),),
-        max_redirections=5,
-    )
-    return Store(address, [server.client() for server in cluster.current_masters()], address.connect())
-
-
-def close(store: Store) -> None:
-    for client in [*store.clients, store.router, store.hashes]:
-        (client._client.release if isinstance(client, RedisHashes) else client.close)()
+RunWords = Callable[..., RunHandle]
 
 
 @pytest.fixture
-def redis(redis_database: server_support.RedisServer) -> Iterator[Store]:
-    """An empty Redis."""
-    store = server_store(redis_database)
-    yield store
-    close(store)
+def store(request: pytest.FixtureRequest) -> StateProvider:
+    """The provider that the test is parametrized with, indirectly."""
+    provider: StateProvider = request.getfixturevalue(f"{request.param}_provider")
+    return provider
 
 
 @pytest.fixture
-def cluster(empty_redis_cluster: cluster_support.RedisCluster) -> Iterator[Store]:
-    """An empty Redis Cluster."""
-    store = cluster_store(empty_redis_cluster)
-    yield store
-    close(store)
+def source(sqlite_provider: SqliteStateProvider) -> SqliteStateProvider:  # noqa: F811
+    return sqlite_provider
 
 
-@pytest.fixture(params=["redis", "cluster"])
-def store(request: pytest.FixtureRequest) -> Store:
-    """Both of them, one after the other."""
-    found: Store = request.getfixturevalue(request.param)
-    return found
+@pytest.fixture
+def target(tmp_path: Path) -> SqliteStateProvider:
+    return SqliteStateProvider(str(tmp_path / "target"))
 
 
-def actions(report: tool.Report) -> dict[str, str]:
-    """What was done with each hash."""
-    return {each.key: each.action.value for namespace in report.namespaces for each in namespace.hashes}
+@pytest.fixture
+def name() -> str:
+    """A topology's name that nobody has used."""
+    return f"words-{uuid.uuid4().hex[:8]}"
 
 
-def refusal(report: tool.Report) -> str:
-    """Why the only namespace was refused."""
-    assert report.error is not None
-    return report.error.message
+def conf_of(provider: StateProvider) -> dict[str, Any]:
+    """Return the configuration that names a provider."""
+    config: dict[str, Any]
+    if isinstance(provider, SqliteStateProvider):
+        kind, config = "sqlite", {"directory": provider.directory}
+    elif isinstance(provider, RedisStateProvider):
+        kind, config = "redis", {"jedisPoolConfig": {"host": provider.host, "port": provider.port}}
+    elif isinstance(provider, RedisClusterStateProvider):
+        kind, config = "redis-cluster", {"jedisClusterConfig": {"nodes": list(provider.nodes)}}
+    else:
+        assert isinstance(provider, HBaseStateProvider)
+        thrift = {"host": provider.host, "port": provider.port, "timeout": provider.timeout_ms}
+        kind = "hbase"
+        config = {
+            "tableName": provider.table,
+            "columnFamily": provider.column_family,
+            "createTable": True,
+            "thriftConfig": thrift,
+        }
+    return {"topology.state.provider": kind, "topology.state.provider.config": config}
+
+
+@pytest.fixture
+def run_words(tmp_path: Path, name: str) -> RunWords:
+    """Run the word count over a store until its sentences are counted; the checkpoint location stays the same."""
+
+    def run(provider: StateProvider, *sentences: str, **conf: Any) -> RunHandle:
+        spout = FeederSpout(["sentence"], [[(sentence,)] for sentence in sentences])
+        given = {"topology.checkpoint.location": str(tmp_path / "checkpoint"), **conf_of(provider), **conf}
+        handle = LocalCluster().submit(word_count(spout, name=name), given)
+        assert handle.await_termination(TIMEOUT_S)
+        return handle
+
+    return run

@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from anchorbolt.checkpoint.state import Action
-from anchorbolt.engine.instances import InstanceRegistry
-from anchorbolt.engine.messages import Row, reports_in
-from anchorbolt.engine.plan import EngineSettings, ExecutionPlan
-from anchorbolt.engine.stage import run_bolt_task, run_spout_task
-from anchorbolt.engine.submission import Submission
-from anchorbolt.engine.wave import TaskKey, TaskReport, Wave
-from anchorbolt.engine.waves import Batch, WaveCoordinator
+from anchorbolt.checkpoint.state_machine import Action
+from anchorbolt.engine.driver.coordinator import Batch, WaveCoordinator
+from anchorbolt.engine.submit.plan import EngineSettings, ExecutionPlan
+from anchorbolt.engine.submit.submission import Submission
+from anchorbolt.engine.task.bolt_task import run_bolt_task, run_spout_task
+from anchorbolt.engine.task.instances import InstanceRegistry
+from anchorbolt.engine.task.messages import Row, reports_in
+from anchorbolt.engine.task.round import TaskKey, TaskReport, Wave
 from tests.simulation.folder import SimulatedFolder
 from tests.simulation.topology import NAME, simulated_topology
 from tests.simulation.world import TaskLost, World
@@ -56,7 +56,7 @@ def drive(world: World, name: str) -> None:
 
 
 class _Runner:
-    """See `anchorbolt.engine.waves.Runner`."""
+    """See `anchorbolt.engine.driver.coordinator.Runner`."""
 
     def __init__(self, world: World, plan: ExecutionPlan) -> None:
         self._world = world

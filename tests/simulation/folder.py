@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
-from anchorbolt.files import join
+from anchorbolt.util.locations import join
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -15,7 +15,7 @@ __all__ = ["SimulatedFolder"]
 
 
 class SimulatedFolder:
-    """See `anchorbolt.files.Folder`."""
+    """See `anchorbolt.util.locations.Folder`."""
 
     def __init__(self, world: World, location: str) -> None:
         self._world = world

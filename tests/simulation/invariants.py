@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.spout import STATE_KEY
-from anchorbolt.checkpoint.state import Phase
+from anchorbolt.checkpoint.decision_log import STATE_KEY
+from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.serialization import MsgpackCodec
-from anchorbolt.state_backends.base import NOTHING_COMMITTED, Fence, Seal
+from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, Seal
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.memory import _Namespace
-from anchorbolt.state_backends.transitions import AttemptRecord, Bookkeeping
+from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
 from tests.simulation.topology import NAME, OUT, SIZE, Expected
 
 if TYPE_CHECKING:

@@ -22,14 +22,14 @@ _MODEL_TESTS = (
     "tests/state_backends/test_conformance.py::TestMemory",
     "tests/checkpoint",
     "tests/state_backends/test_memory.py",
-    "tests/state_backends/test_transitions.py",
+    "tests/state_backends/test_rules.py",
     "tests/state_backends/test_key_value.py",
     "tests/state_backends/test_reads_where_they_stand.py",
-    "tests/engine/test_stage.py",
-    "tests/engine/test_waves.py",
-    "tests/engine/test_sinks.py",
-    "tests/engine/test_older_driver.py",
-    "tests/engine/test_failed_rounds.py",
+    "tests/engine/task/test_bolt_task.py",
+    "tests/engine/driver/test_waves.py",
+    "tests/engine/driver/test_sinks.py",
+    "tests/engine/driver/test_older_driver.py",
+    "tests/engine/driver/test_failed_rounds.py",
 )
 
 

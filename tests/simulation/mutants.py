@@ -27,14 +27,14 @@ class Mutant:
     new: str
 
 
-_TRANSITIONS = "state_backends/transitions.py"
+_TRANSITIONS = "state_backends/rules.py"
 _MEMORY = "state_backends/memory.py"
 _RECOVERY = "checkpoint/recovery.py"
-_WAVES = "engine/waves.py"
-_STAGE = "engine/stage.py"
+_WAVES = "engine/driver/coordinator.py"
+_STAGE = "engine/task/bolt_task.py"
 _ATTEMPT = "state_backends/attempt.py"
 _KEY_VALUE = "state_backends/key_value.py"
-_REPORTS = "engine/reports.py"
+_REPORTS = "engine/driver/reports.py"
 
 MUTANTS = (
     Mutant("no fence is ever refused", _TRANSITIONS, "    if fence < books.fence:", "    if False:"),
@@ -71,7 +71,7 @@ MUTANTS = (
     Mutant(
         "raise_fence lowers a fence",
         _MEMORY,
-        "            transitions.check_fence(self.namespace, self._read().books, fence)\n"
+        "            rules.check_fence(self.namespace, self._read().books, fence)\n"
         "            self._write(fence)\n",
         "            self._write(fence)\n",
     ),
@@ -134,13 +134,13 @@ MUTANTS = (
     ),
     Mutant(
         "a new driver does not raise the fences before it reads",
-        "engine/startup.py",
+        "engine/driver/startup.py",
         "        heads = self._namespaces.raise_fence(fence)\n",
         "        heads = self._namespaces.heads()\n",
     ),
     Mutant(
         "a new driver reads before it raises the fences",
-        "engine/startup.py",
+        "engine/driver/startup.py",
         "        heads = self._namespaces.raise_fence(fence)\n",
         "        heads = self._namespaces.heads()\n        self._namespaces.raise_fence(fence)\n",
     ),
@@ -194,7 +194,7 @@ MUTANTS = (
     ),
     Mutant(
         "a driver that cannot read the decision does not look whether it was overtaken",
-        "checkpoint/spout.py",
+        "checkpoint/decision_log.py",
         "        finally:\n            self.check_claim(fence)",
         "        except StateUnavailable:\n            raise\n        self.check_claim(fence)",
     ),
@@ -310,7 +310,7 @@ MUTANTS = (
     ),
     Mutant(
         "an instance is used again whatever wave it saw last",
-        "engine/instances.py",
+        "engine/task/instances.py",
         "    return not isinstance(instance.executor, StatefulBoltExecutor) or instance.attempt == previous",
         "    return True",
     ),

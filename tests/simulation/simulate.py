@@ -28,8 +28,9 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from anchorbolt.engine import namespaces, stage, startup
-from anchorbolt.faults import observe
+from anchorbolt.engine.driver import namespaces, startup
+from anchorbolt.engine.task import bolt_task
+from anchorbolt.faults.points import observe
 from tests.simulation import topology
 from tests.simulation.choices import Choices
 from tests.simulation.drivers import drive
@@ -175,10 +176,10 @@ def _in_one_thread(world: World) -> Iterator[World]:
         with (
             mock.patch.object(namespaces, "ThreadPoolExecutor", Inline),
             mock.patch.object(
-                stage, "uuid", SimpleNamespace(uuid4=lambda: uuid.UUID(int=ids.getrandbits(128)))
+                bolt_task, "uuid", SimpleNamespace(uuid4=lambda: uuid.UUID(int=ids.getrandbits(128)))
             ),
             mock.patch.object(startup, "time", SimpleNamespace(sleep=lambda _: world.step("waits"))),
-            mock.patch("anchorbolt.checkpoint.outbox.open_folder", open_folder),
+            mock.patch("anchorbolt.checkpoint.sink_executor.open_folder", open_folder),
             mock.patch("anchorbolt.bolts.sink.open_folder", open_folder),
             # Files that only the invariants read: Parquet would be a quarter of a simulation's time.
             mock.patch("pyarrow.parquet.ParquetWriter", pa.ipc.new_stream),

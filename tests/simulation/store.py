@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from anchorbolt.state_backends.base import Fence, NamespaceHead, Seal, Standing, StateProvider, StateStorage
+from anchorbolt.state_backends.contract import (
+    Fence,
+    NamespaceHead,
+    Seal,
+    Standing,
+    StateProvider,
+    StateStorage,
+)
 from anchorbolt.state_backends.memory import MemoryStateProvider, _Namespace
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ def test_a_mutant_is_caught(mutant: Mutant) -> None:
 
 
 def test_a_failure_shrinks_to_a_short_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anchorbolt.state_backends.transitions.check_fence", lambda *_: None)
+    monkeypatch.setattr("anchorbolt.state_backends.rules.check_fence", lambda *_: None)
     failed = next(outcome for seed in range(2000) if (outcome := run_seed(seed)).failure)
     shrunk = run_choices(shrink(failed.choices), traced=True)
     assert shrunk.failure

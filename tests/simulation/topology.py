@@ -22,12 +22,12 @@ from anchorbolt.bolts import (
     OutputCollector,
     ParquetSink,
 )
-from anchorbolt.context import TopologyContext
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
-from anchorbolt.streams import OutputFieldsDeclarer
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.declaration import OutputFieldsDeclarer
+from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
-from anchorbolt.tuples import Tuple
 
 __all__ = ["NAME", "OUT", "SIZE", "Expected", "restart_marks", "simulated_topology"]
 

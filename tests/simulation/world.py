@@ -15,8 +15,8 @@ from anchorbolt.errors import (
     StateUnavailable,
     WaveFailed,
 )
-from anchorbolt.faults import FaultPoint, Place
-from anchorbolt.state_backends.base import Fence
+from anchorbolt.faults.points import FaultPoint, Place
+from anchorbolt.state_backends.contract import Fence
 from tests.simulation.actors import Actor, Crash, Stage
 from tests.simulation.choices import Choices
 from tests.simulation.invariants import CHECKPOINT_NAMESPACE, Invariants, Violation
@@ -171,7 +171,7 @@ class World:
         return result
 
     def at(self, place: Place) -> None:
-        """An observer, see `anchorbolt.faults`."""
+        """An observer, see `anchorbolt.faults.points`."""
         if place.point in _POINTS:
             self.step(f"{place.point.value} {place.component} {place.task_index if place.component else ''}")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.state_backends.base import StateProvider
-from anchorbolt.state_backends.hbase import HBaseStateProvider
+from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.redis import RedisStateProvider
-from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
-from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
+from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from tests.state_backends.hbase.providers import provider_of
 from tests.support.hbase_server import HBaseServer
 from tests.support.redis_cluster import RedisCluster

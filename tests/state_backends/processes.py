@@ -13,8 +13,8 @@ from multiprocessing.synchronize import Barrier
 from typing import Any, TypeVar
 
 from anchorbolt.errors import Fenced, StaleAttempt, StateError, StateRegressed
-from anchorbolt.state_backends.base import Fence, StateProvider
-from anchorbolt.testing.conformance_base import CODEC, committed, new_attempt, stage, staged
+from anchorbolt.state_backends.contract import Fence, StateProvider
+from anchorbolt.testing.conformance.base import CODEC, committed, new_attempt, stage, staged
 
 T = TypeVar("T")
 SPAWN = multiprocessing.get_context("spawn")

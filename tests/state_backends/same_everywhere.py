@@ -9,8 +9,8 @@ from contextlib import closing
 import pytest
 
 from anchorbolt.errors import StaleAttempt
-from anchorbolt.state_backends.base import Standing, StateProvider
-from anchorbolt.testing.conformance_base import committed, entries, stage
+from anchorbolt.state_backends.contract import Standing, StateProvider
+from anchorbolt.testing.conformance.base import committed, entries, stage
 
 __all__ = ["finish_half_applied", "work_in_threads"]
 

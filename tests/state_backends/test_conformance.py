@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from anchorbolt.state_backends.hbase import HBaseStateProvider
+from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.redis import RedisStateProvider
-from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
-from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
+from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance import StateStorageConformance
 
 

@@ -22,10 +22,10 @@ from anchorbolt.errors import (
 )
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec, pack
 from anchorbolt.state_backends import key_value
-from anchorbolt.state_backends.attempt import AttemptScope
-from anchorbolt.state_backends.base import Fence, SizeLimits, StateStorage
+from anchorbolt.state_backends.contract import Fence, SizeLimits, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.state_backends.scope import AttemptScope
 
 EVERY_KEY = ["a", "b", "é", "", 0, 1, True, False, None, 1.0, b"a", ("a", 1), ("a", True), 2**70]
 KEYS = st.sampled_from(EVERY_KEY)

@@ -10,11 +10,11 @@ from typing import TypeVar
 import pytest
 
 from anchorbolt.errors import StateUnavailable
-from anchorbolt.state_backends.base import Fence, StagedAttempt, Standing, StateProvider, StateStorage
+from anchorbolt.state_backends.contract import Fence, StagedAttempt, Standing, StateProvider, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.redis import RedisStateProvider
-from anchorbolt.state_backends.redis_cluster import RedisClusterStateProvider
-from anchorbolt.testing.conformance_base import CODEC, entries, new_attempt, new_namespace
+from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
+from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.testing.conformance.base import CODEC, entries, new_attempt, new_namespace
 from tests.conftest import StartRedisCluster
 from tests.state_backends.hbase.providers import provider_of
 from tests.support.hbase_server import HBaseServer

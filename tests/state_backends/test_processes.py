@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from anchorbolt.state_backends.base import Fence, StateProvider
-from anchorbolt.testing.conformance_base import entries
+from anchorbolt.state_backends.contract import Fence, StateProvider
+from anchorbolt.testing.conformance.base import entries
 from tests.state_backends.processes import claim_at_once, count_up, run, together, use_before_and_after_a_fork
 
 NAMESPACE = "processes:counter-0"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from anchorbolt.errors import Fenced, StaleAttempt, StateError, StateRegressed
-from anchorbolt.state_backends.attempt import AttemptScope
-from anchorbolt.state_backends.base import Fence
+from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.state_backends.scope import AttemptScope
 from tests.state_backends.test_key_value import committed_store
 
 READS = {"get": lambda state: state.get("a"), "items": lambda state: list(state.items())}

@@ -19,12 +19,12 @@ from anchorbolt.errors import (
     UnsupportedValue,
 )
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec, pack
-from anchorbolt.state_backends.attempt import AttemptScope
-from anchorbolt.state_backends.base import Fence, StateProvider
+from anchorbolt.serialization.schema import Schema, tagged, untagged
+from anchorbolt.serialization.serializers import PickleCodec, codec_named
+from anchorbolt.state_backends.contract import Fence, StateProvider
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.schema import Schema, tagged, untagged
-from anchorbolt.state_backends.serializers import PickleCodec, codec_named
+from anchorbolt.state_backends.scope import AttemptScope
 from tests.support.serializers import Cell, Money
 
 NAMESPACE = "t:count-0"
@@ -145,7 +145,7 @@ def test_pickle_is_refused_for_keys() -> None:
     [
         ("no_such_module.Serializer", "no_such_module cannot be imported: ModuleNotFoundError"),
         (f"{HERE}.MoneySerialiser", "Did you mean 'MoneySerializer'?"),
-        (f"{HERE}.Money", "no subclass of anchorbolt.state_backends.serializers.Serializer"),
+        (f"{HERE}.Money", "no subclass of anchorbolt.serialization.serializers.Serializer"),
         (f"{HERE}.NeedsMore", "could not be made without arguments: TypeError"),
         (f"{HERE}.TakenName", "whose name is 'msgpack'"),
         (f"{HERE}.BadVersion", "version 0"),

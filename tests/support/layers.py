@@ -14,50 +14,66 @@ from tests.support.import_graph import Import, When, parents
 
 PACKAGE = "anchorbolt"
 
-# From the top: a layer imports only what stands below it. Modules directly in the package are the vocabulary, and so
-# are the packages in VOCABULARY. Two packages in a line are one layer if SAME_LAYER has them, else strangers.
+# From the top: a layer imports only what is below it. Packages of one line do not import each other, except SAME_LAYER.
 LAYERS = (
     ("cli",),
     ("ui", "migration_tools"),
     ("testing",),
     ("engine",),
-    ("topology",),
     ("transactional",),
+    ("topology",),
     ("checkpoint",),
     ("acker",),
     ("spouts", "bolts"),
     ("state_backends",),
     ("metrics",),
 )
-VOCABULARY = {"serialization"}
+# The vocabulary is below all layers. Within it, each line imports only the lines after it.
+VOCABULARY = (
+    ("config", "storm"),
+    ("faults",),
+    ("streams", "serialization"),
+    ("util",),
+    ("errors",),
+)
 SAME_LAYER = {frozenset({"spouts", "bolts"})}
 FORBIDDEN_ANYWAY = {("migration_tools", "engine"): "migrates a store without running anything"}
+# What real Storm wrote concerns no one who runs a topology.
+ONLY_FOR = {"storm": {"storm", "migration_tools", "cli"}}
 
 # Third parties that stay in their rooms: module patterns relative to the package.
 ROOMS = {
     "pyspark": ("engine.spark", "engine.spark.*", "spouts.stream"),
-    "redis": ("state_backends.redis*",),
-    "hiredis": ("state_backends.redis*",),
-    "happybase": ("state_backends.hbase*",),
-    "Hbase_thrift": ("state_backends.hbase*",),
-    "thriftpy2": ("state_backends.hbase*",),
-    "sqlite3": ("state_backends.sqlite*",),
+    "redis": ("state_backends.redis.*",),
+    "hiredis": ("state_backends.redis.*",),
+    "happybase": ("state_backends.hbase.*",),
+    "Hbase_thrift": ("state_backends.hbase.*",),
+    "thriftpy2": ("state_backends.hbase.*",),
+    "sqlite3": ("state_backends.sqlite.*",),
     "hypothesis": ("testing.agreement",),
-    "pydantic": ("config*", "cli", "cli.*"),
-    "yaml": ("config*", "cli", "cli.*"),
-    "typer": ("config*", "cli", "cli.*"),
-    "rich": ("config*", "cli", "cli.*"),
+    "pydantic": ("config.*", "cli", "cli.*"),
+    "yaml": ("config.*", "cli", "cli.*"),
+    "typer": ("cli", "cli.*"),
+    "rich": ("cli", "cli.*"),
 }
 
-CONFIG = ("config", "config_*")
-READS_CONFIG = (*CONFIG, "engine", "engine.*", "cli", "cli.*", "testing", "testing.*")
+# The typed settings are plain data, which workers get; reading them from a configuration is the driver's.
+PLAIN_CONFIG = ("config", "config.settings", "config.secret")
+READS_CONFIG = ("config", "config.*", "engine", "engine.*", "cli", "cli.*", "testing", "testing.*")
 
 # What runs on a Spark executor: the workers' side of the engine, and every layer that a task is made of.
 ON_EXECUTORS = (
-    *("engine.spark.worker*", "engine.spark.task*"),
+    *("engine.spark.worker*", "engine.task.*"),
     *("checkpoint.*", "acker.*", "spouts.*", "bolts.*", "state_backends.*"),
 )
-NEVER_ON_EXECUTORS = ("pydantic", "typer", "rich", "yaml", *(f"{PACKAGE}.{name}" for name in CONFIG))
+NEVER_ON_EXECUTORS = (
+    "pydantic",
+    "typer",
+    "rich",
+    "yaml",
+    f"{PACKAGE}.config.loading",
+    f"{PACKAGE}.config.keys",
+)
 
 
 def violations(imports: list[Import]) -> list[str]:
@@ -67,7 +83,8 @@ def violations(imports: list[Import]) -> list[str]:
 
 
 def _order(imports: list[Import]) -> Iterable[str]:
-    ranks = {name: len(LAYERS) - index for index, layer in enumerate(LAYERS) for name in layer}
+    lines = LAYERS + VOCABULARY
+    ranks = {name: len(lines) - index for index, line in enumerate(lines) for name in line}
     for each in imports:
         if not _is_ours(each.imported):
             continue
@@ -77,10 +94,12 @@ def _order(imports: list[Import]) -> Iterable[str]:
             yield f"{each}: {', '.join(sorted(unknown))} has no place among the layers"
         elif (importer, imported) in FORBIDDEN_ANYWAY:
             yield f"{each}: {importer} {FORBIDDEN_ANYWAY[importer, imported]}"
-        elif importer == imported or frozenset({importer, imported}) in SAME_LAYER:
+        elif importer not in ONLY_FOR.get(imported, {importer}):
+            yield f"{each}: only {', '.join(sorted(ONLY_FOR[imported]))} read what {imported} reads"
+        elif importer == imported or not imported or frozenset({importer, imported}) in SAME_LAYER:
             continue
-        elif ranks.get(imported, 0) >= ranks.get(importer, 0):
-            yield f"{each}: {imported} is not below {importer or 'the vocabulary'}"
+        elif ranks[imported] >= ranks.get(importer, 0):
+            yield f"{each}: {imported} is not below {importer or 'the package itself'}"
 
 
 def _rooms(imports: list[Import]) -> Iterable[str]:
@@ -93,8 +112,11 @@ def _rooms(imports: list[Import]) -> Iterable[str]:
 
 def _config(imports: list[Import]) -> Iterable[str]:
     for each in imports:
-        is_config = _is_ours(each.imported) and _matches(_relative(each.imported), CONFIG)
-        if is_config and not _matches(_relative(each.importer), READS_CONFIG):
+        read = _relative(each.imported)
+        is_reading = (
+            _is_ours(each.imported) and _layer(each.imported) == "config" and read not in PLAIN_CONFIG
+        )
+        if is_reading and not _matches(_relative(each.importer), READS_CONFIG):
             yield f"{each}: only the engine, cli and testing read the configuration"
 
 
@@ -135,13 +157,10 @@ def _relative(module: str) -> str:
 
 
 def _layer(module: str) -> str:
-    """Return the layer's package, or "" for what belongs to the vocabulary."""
-    first = _relative(module).partition(".")[0]
+    """Return the layer that a module belongs to, or "" for the package itself."""
     if module.rpartition(".")[2] == "__main__":  # `python -m …` is the command by another name
         return "cli"
-    if first in VOCABULARY:
-        return ""
-    return first if any(first in layer for layer in LAYERS) or "." in _relative(module) else ""
+    return _relative(module).partition(".")[0]
 
 
 def _matches(module: str, patterns: Iterable[str]) -> bool:

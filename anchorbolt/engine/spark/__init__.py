@@ -1,3 +1,1 @@
 """The Spark engine. Imports nothing here: `remote` must be importable on a worker that lacks every dependency."""
-
-__all__: list[str] = []

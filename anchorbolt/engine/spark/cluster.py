@@ -11,17 +11,15 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.checkpoint.location import query_id_at
-from anchorbolt.engine.handle import RunHandle, WaveListener
+from anchorbolt.engine.driver.coordinator import WaveCoordinator
 from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import build_session, engine_session
 from anchorbolt.engine.spark.shipping import ship
-from anchorbolt.engine.submission import Submission, prepare_submission
-from anchorbolt.engine.waves import WaveCoordinator
-from anchorbolt.files import open_folder
+from anchorbolt.engine.submit.handle import RunHandle, WaveListener
+from anchorbolt.engine.submit.submission import Submission, prepare_submission
 from anchorbolt.topology.graph import Topology
-
-__all__ = ["SparkCluster", "SparkRunHandle"]
+from anchorbolt.util.locations import open_folder
 
 _log = logging.getLogger("anchorbolt.engine")
 

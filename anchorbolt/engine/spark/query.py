@@ -12,14 +12,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from anchorbolt.engine.handle import WaveListener
+from anchorbolt.engine.driver.coordinator import Batch, WaveCoordinator
 from anchorbolt.engine.spark.source_files import SourceFiles
-from anchorbolt.engine.submission import Submission
-from anchorbolt.engine.waves import Batch, WaveCoordinator
+from anchorbolt.engine.submit.handle import WaveListener
+from anchorbolt.engine.submit.submission import Submission
 from anchorbolt.errors import AnchorboltError, WaveFailed
-from anchorbolt.files import Folder
-
-__all__ = ["WaveQuery"]
+from anchorbolt.util.locations import Folder
 
 _log = logging.getLogger("anchorbolt.engine")
 

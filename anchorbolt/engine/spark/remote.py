@@ -12,8 +12,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["DEPENDENCIES", "DEPENDENCIES_FOLDER", "RemoteStage"]
-
 DEPENDENCIES = ("msgpack", "cloudpickle", "redis")
 DEPENDENCIES_FOLDER = "_anchorbolt_dependencies"
 

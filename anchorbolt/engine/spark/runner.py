@@ -11,17 +11,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.bolts.base import Bolt
-from anchorbolt.checkpoint.state import Action
-from anchorbolt.engine.messages import Row, reports_in
-from anchorbolt.engine.plan import ExecutionPlan
+from anchorbolt.checkpoint.state_machine import Action
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.worker import ROW_SCHEMA, WAVE_PROPERTY
-from anchorbolt.engine.wave import TaskKey, TaskReport, Wave
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.messages import Row, reports_in
+from anchorbolt.engine.task.round import TaskKey, TaskReport, Wave
 from anchorbolt.errors import TopologyError, WaveFailed
 from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.topology.graph import SpoutSpec, Topology
-
-__all__ = ["SparkRunner", "collect_rows", "source_rows"]
 
 _OF_A_STACK = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
 
@@ -92,7 +90,7 @@ def _without_frames(text: str) -> str:
 
 
 class SparkRunner:
-    """See `anchorbolt.engine.waves.Runner`. The chain of stages is declared once, for all waves."""
+    """See `anchorbolt.engine.driver.coordinator.Runner`. The chain of stages is declared once, for all waves."""
 
     def __init__(self, session: SparkSession, topology: Topology, plan: ExecutionPlan) -> None:
         """Declare the chain of stages; starts nothing. Raises as `source_rows`."""

@@ -14,9 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from anchorbolt.errors import ConfigError, PlatformError
-from anchorbolt.fault_folder import FAULTS_VARIABLE
-
-__all__ = ["MINIMUM_SPARK", "build_session", "check_platform", "engine_session"]
+from anchorbolt.faults.injection import FAULTS_VARIABLE
 
 _log = logging.getLogger("anchorbolt.engine")
 

@@ -20,8 +20,6 @@ from pyspark import SparkContext
 import anchorbolt
 from anchorbolt.engine.spark.remote import DEPENDENCIES, DEPENDENCIES_FOLDER
 
-__all__ = ["local_modules", "ship"]
-
 _SKIPPED_FOLDERS = {"__pycache__", ".git", ".venv", "node_modules"}
 _SKIPPED_SUFFIXES = {".pyc", ".pyo", ".so", ".pyd"}
 _LARGEST_FILE = 16 << 20

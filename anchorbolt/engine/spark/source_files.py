@@ -14,9 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from anchorbolt.errors import WaveFailed
-from anchorbolt.files import Folder, local_path
-
-__all__ = ["SourceFiles"]
+from anchorbolt.util.locations import Folder, local_path
 
 _VERSION = b"v1"
 _SHOWN = 3

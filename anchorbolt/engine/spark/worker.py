@@ -13,17 +13,15 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from anchorbolt.checkpoint.state import Action
-from anchorbolt.engine.hooks import hook_failure, run_hook
-from anchorbolt.engine.instances import InstanceRegistry
-from anchorbolt.engine.messages import Row, encode_report
-from anchorbolt.engine.plan import ExecutionPlan
-from anchorbolt.engine.stage import run_bolt_task, run_spout_task
-from anchorbolt.engine.wave import Wave
+from anchorbolt.checkpoint.state_machine import Action
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.bolt_task import run_bolt_task, run_spout_task
+from anchorbolt.engine.task.hooks import hook_failure, run_hook
+from anchorbolt.engine.task.instances import InstanceRegistry
+from anchorbolt.engine.task.messages import Row, encode_report
+from anchorbolt.engine.task.round import Wave
 from anchorbolt.errors import PlatformError
-from anchorbolt.fault_folder import arm
-
-__all__ = ["ROW_SCHEMA", "WAVE_PROPERTY", "run"]
+from anchorbolt.faults.injection import arm
 
 WAVE_PROPERTY = "anchorbolt.wave"
 """Local property by which the driver tells the tasks of a job their wave."""

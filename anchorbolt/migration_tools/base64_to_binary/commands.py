@@ -25,9 +25,7 @@ from anchorbolt.migration_tools.base64_to_binary.results import (
     Report,
 )
 from anchorbolt.migration_tools.progress import Progress, Silent
-from anchorbolt.state_backends.redis_hashes import RedisHashes, shown
-
-__all__ = ["discard_backup", "migrate", "undo", "verify"]
+from anchorbolt.state_backends.redis.hashes import RedisHashes, shown
 
 _NOT_MIGRATED = (
     "not asked for: unless it was migrated before, a topology forgets which transaction was open. Migrate it, too, "

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from anchorbolt.migration_tools.base64_to_binary.conversion import Conversion, Unfit, Wrapper
 from anchorbolt.migration_tools.base64_to_binary.recognition import Content, shown_field
 from anchorbolt.migration_tools.progress import Progress
-from anchorbolt.serialization.base64_text import with_any_line_breaks
-from anchorbolt.state_backends.redis_hashes import RedisHashes, shown
-
-__all__ = ["Comparison", "compare", "equal", "field_in_two_forms"]
+from anchorbolt.state_backends.redis.hashes import RedisHashes, shown
+from anchorbolt.storm.base64_text import with_any_line_breaks
 
 
 @dataclass

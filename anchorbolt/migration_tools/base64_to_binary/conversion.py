@@ -14,10 +14,8 @@ from enum import Enum
 
 from anchorbolt.migration_tools.base64_to_binary.kryo_look import looks_serialised
 from anchorbolt.migration_tools.base64_to_binary.recognition import Content, is_marked, shown_field
-from anchorbolt.serialization.base64_text import decode, problem
-from anchorbolt.serialization.storm_wrapper import rewrap_for_storm_1_2, wrap_for_storm_1_2
-
-__all__ = ["Conversion", "MigrationOptions", "Unfit", "Wrapper"]
+from anchorbolt.storm.base64_text import decode, problem
+from anchorbolt.storm.wrapper import rewrap_for_storm_1_2, wrap_for_storm_1_2
 
 _GUAVA = b"\x01\x00com.google.common.base."  # how a value in the wrapper of Storm 1.1 begins
 

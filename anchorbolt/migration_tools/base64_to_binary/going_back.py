@@ -21,9 +21,7 @@ from anchorbolt.migration_tools.base64_to_binary.recognition import Content
 from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult
 from anchorbolt.migration_tools.base64_to_binary.watching import Watches
 from anchorbolt.migration_tools.progress import Progress
-from anchorbolt.state_backends.redis_hashes import HashConnection, RedisHashes, shown
-
-__all__ = ["GoingBack"]
+from anchorbolt.state_backends.redis.hashes import HashConnection, RedisHashes, shown
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import string
 
-__all__ = ["looks_serialised"]
-
 _PRINTABLE = string.printable.encode()
 _LONG_TEXT = 6
 """From how many bytes on text is no accident."""

@@ -8,20 +8,6 @@ import secrets
 
 from anchorbolt.errors import ConfigError
 
-__all__ = [
-    "DROPPED",
-    "OURS",
-    "UNDONE_SUFFIX",
-    "backed_up",
-    "backup_of",
-    "checkpoint_spouts_among",
-    "hashes_of",
-    "new_suffix",
-    "refuse_parts",
-    "suffix_of",
-    "txid_of",
-]
-
 OURS = "*$*"
 """A glob that both a temporary key of a migration and a checkpoint spout's namespace match."""
 

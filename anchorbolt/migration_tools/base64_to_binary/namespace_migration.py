@@ -46,9 +46,7 @@ from anchorbolt.migration_tools.base64_to_binary.recognition import (
 from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult
 from anchorbolt.migration_tools.base64_to_binary.watching import Watches
 from anchorbolt.migration_tools.progress import Progress
-from anchorbolt.state_backends.redis_hashes import FieldsAndValues, HashConnection, RedisHashes, shown
-
-__all__ = ["migrate_namespace"]
+from anchorbolt.state_backends.redis.hashes import FieldsAndValues, HashConnection, RedisHashes, shown
 
 STOP_FIRST = (
     "Stop the topology whose state it is, and whatever else writes to it, and run the migration again"

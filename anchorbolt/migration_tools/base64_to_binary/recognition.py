@@ -21,10 +21,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from anchorbolt.migration_tools.base64_to_binary.kryo_look import looks_serialised
-from anchorbolt.serialization.base64_text import decode, looks_like_base64, problem
-from anchorbolt.serialization.storm_wrapper import Generation, unwrap
-
-__all__ = ["Content", "Recognition", "Verdict", "is_marked", "shown_field"]
+from anchorbolt.storm.base64_text import decode, looks_like_base64, problem
+from anchorbolt.storm.wrapper import Generation, unwrap
 
 _SHOWN = 60
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from anchorbolt.errors import AnchorboltError
 
-__all__ = ["Action", "HashResult", "Interrupted", "NamespaceResult", "Report"]
-
 
 class Action(Enum):
     """What was done with one hash."""

@@ -7,9 +7,7 @@ from contextlib import ExitStack
 from types import TracebackType
 
 from anchorbolt.migration_tools.base64_to_binary.names import backup_of, hashes_of, txid_of
-from anchorbolt.state_backends.redis_hashes import HashConnection, RedisHashes
-
-__all__ = ["Watches"]
+from anchorbolt.state_backends.redis.hashes import HashConnection, RedisHashes
 
 
 class Watches:

@@ -19,7 +19,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Recovered(Event):
-    """The driver has started; see `anchorbolt.engine.reports.RecoveryReport`."""
+    """The driver has started; see `anchorbolt.engine.driver.reports.RecoveryReport`."""
 
     action: str
     txid: int

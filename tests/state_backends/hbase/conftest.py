@@ -8,9 +8,9 @@ from contextlib import closing
 import happybase
 import pytest
 
-from anchorbolt.state_backends.base import StateStorage
-from anchorbolt.state_backends.hbase import HBaseStateProvider
-from anchorbolt.testing.conformance_base import new_namespace
+from anchorbolt.state_backends.contract import StateStorage
+from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
+from anchorbolt.testing.conformance.base import new_namespace
 from tests.state_backends.hbase.providers import TABLE
 from tests.support.hbase_server import HBaseServer
 

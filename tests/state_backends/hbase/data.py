@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import happybase
 
-from anchorbolt.testing.conformance_base import Items
+from anchorbolt.testing.conformance.base import Items
 from tests.state_backends.hbase.providers import FAMILY
 
 OLD = {b"%d" % number: b"old" for number in range(600)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anchorbolt.state_backends.hbase import HBaseStateProvider
+from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from tests.support.hbase_server import HBaseServer
 
 TABLE, FAMILY = "anchorbolt", "state"

@@ -8,8 +8,8 @@ import happybase
 import pytest
 
 from anchorbolt.errors import StateCorrupted
-from anchorbolt.state_backends.base import Fence, StateStorage
-from anchorbolt.testing.conformance_base import FIRST, committed, entries, stage, staged
+from anchorbolt.state_backends.contract import Fence, StateStorage
+from anchorbolt.testing.conformance.base import FIRST, committed, entries, stage, staged
 from tests.state_backends.hbase.data import BOOKS, DATA, rows
 
 pytestmark = pytest.mark.slow

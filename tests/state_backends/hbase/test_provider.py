@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from anchorbolt.errors import ConfigError
-from anchorbolt.state_backends.base import Fence
-from anchorbolt.state_backends.hbase import HBaseStateProvider
+from anchorbolt.state_backends.contract import Fence
+from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from tests.state_backends.same_everywhere import work_in_threads
 
 
@@ -65,7 +65,7 @@ def test_a_provider_crosses_to_another_process_and_says_where_it_keeps_its_data(
 
 
 def test_where_the_driver_is_not_installed_that_is_said_with_the_command_that_does_it() -> None:
-    code = "import sys; sys.modules['happybase'] = None; import anchorbolt.state_backends.hbase"
+    code = "import sys; sys.modules['happybase'] = None; import anchorbolt.state_backends.hbase.provider"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert "ConfigError" in ended.stderr
     assert "pip install 'anchorbolt[hbase]'" in ended.stderr

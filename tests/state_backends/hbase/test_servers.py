@@ -11,13 +11,13 @@ from typing import TypeVar
 
 import pytest
 
-from anchorbolt import faults
+from anchorbolt.config.settings import TlsSettings
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
-from anchorbolt.faults import FaultPoint, Place
-from anchorbolt.settings import TlsSettings
-from anchorbolt.state_backends.base import Fence, Seal, StateStorage
-from anchorbolt.state_backends.hbase import HBaseStateProvider
-from anchorbolt.testing.conformance_base import (
+from anchorbolt.faults import points as faults
+from anchorbolt.faults.points import FaultPoint, Place
+from anchorbolt.state_backends.contract import Fence, Seal, StateStorage
+from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
+from anchorbolt.testing.conformance.base import (
     CODEC,
     FIRST,
     Items,

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from anchorbolt.errors import UnsupportedValue
-from anchorbolt.state_backends import hbase_table
-from anchorbolt.state_backends.attempt import AttemptScope
-from anchorbolt.state_backends.base import StateStorage
-from anchorbolt.state_backends.hbase import HBaseStateProvider
-from anchorbolt.state_backends.hbase_layout import NamespaceRows
+from anchorbolt.state_backends.contract import StateStorage
+from anchorbolt.state_backends.hbase import table as hbase_table
+from anchorbolt.state_backends.hbase.layout import NamespaceRows
+from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.key_value import KeyValueState
-from anchorbolt.testing.conformance_base import CODEC, FIRST, committed, new_attempt, new_namespace, staged
+from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, new_attempt, new_namespace, staged
 from tests.state_backends.hbase.data import NEW, OLD, UPDATES, sliced
 from tests.state_backends.hbase.providers import provider_of
 from tests.support.hbase_server import HBaseServer
@@ -30,7 +30,7 @@ def test_reads_under_a_large_attempt_need_no_memory_for_it(
     keys = [*OLD, *UPDATES]
     expected = [NEW.get(key) for key in keys]
     assert storage.get_many(keys, attempt) == expected
-    monkeypatch.setattr("anchorbolt.state_backends.hbase_staged._OVERLAY_BYTES", 1000)
+    monkeypatch.setattr("anchorbolt.state_backends.hbase.staged._OVERLAY_BYTES", 1000)
     vars(storage)["_overlay"] = None
     for _ in range(2):
         assert storage.get_many(keys, attempt) == expected

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from anchorbolt.serialization.storm_wrapper import Generation
+from anchorbolt.storm.wrapper import Generation
 
 __all__ = ["Dump", "Form", "dump", "dumps", "forms"]
 

@@ -1,0 +1,119 @@
+"""The command `anchorbolt migrate copy`: from one provider to another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anchorbolt.cli.exit_codes import DONE
+from anchorbolt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from anchorbolt.migration_tools.copy.copying import CopyReport
+
+_SET = "Set one key of that configuration, as --set does for a run. May be repeated. Not for passwords."
+
+
+def copy(
+    from_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="FILE", show_default=False, help="Configuration that names the source."
+        ),
+    ] = None,
+    to_file: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="FILE", show_default=False, help="Configuration that names the target."),
+    ] = None,
+    from_overrides: Annotated[
+        list[str] | None, typer.Option("--from-set", metavar="KEY=VALUE", show_default=False, help=_SET)
+    ] = None,
+    to_overrides: Annotated[
+        list[str] | None, typer.Option("--to-set", metavar="KEY=VALUE", show_default=False, help=_SET)
+    ] = None,
+    topology: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", show_default=False, help="Copy this topology and its decision record."),
+    ] = None,
+    namespace: Annotated[
+        str | None, typer.Option(metavar="NAME", show_default=False, help="Copy this one namespace.")
+    ] = None,
+    take_fence: Annotated[
+        bool,
+        typer.Option(
+            "--take-fence",
+            help="Take the fence of a run that was killed; one that is alive ends with Fenced at its next wave.",
+        ),
+    ] = False,
+    with_custom_states: Annotated[
+        bool,
+        typer.Option("--with-custom-states", help="The custom states of the topology were copied by hand."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check, say what would be done, write nothing.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Copy state from one provider to another, and compare both by count and checksum.
+
+    The source is only read. Refused while a run holds the fence. Run again after it was cut off, it finishes.
+    """
+    from anchorbolt.cli.store import ended, open_store, say
+    from anchorbolt.cli.work_progress import shown_progress
+    from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
+
+    def copy_it() -> int:
+        if (topology is None) == (namespace is None):
+            raise ConfigError("give either --topology NAME or --namespace NAME")
+        source = open_store(from_file, from_overrides or ())
+        target = open_store(to_file, to_overrides or ())
+        with shown_progress() as progress:
+            if namespace is not None:
+                if take_fence or with_custom_states:
+                    raise ConfigError("--take-fence and --with-custom-states are for --topology only")
+                report = copy_namespace(
+                    source.provider, target.provider, namespace, dry_run=dry_run, progress=progress
+                )
+            else:
+                assert topology is not None
+                prefix = source.settings.namespace_prefix_of(topology)
+                if target.settings.namespace_prefix_of(topology) != prefix:
+                    raise ConfigError(
+                        "topology.state.namespace.prefix differs between source and target, and names are copied as "
+                        "they are. Set both to the same.",
+                        key="topology.state.namespace.prefix",
+                    )
+                report = copy_topology(
+                    source.provider,
+                    target.provider,
+                    topology,
+                    prefix,
+                    take_fence=take_fence,
+                    with_custom_states=with_custom_states,
+                    dry_run=dry_run,
+                    progress=progress,
+                )
+        say(json.dumps(report.to_content(), indent=2) if as_json else "\n".join(_lines(report)))
+        return DONE
+
+    raise ended(copy_it, as_json=as_json)
+
+
+def _lines(report: CopyReport) -> list[str]:
+    lines = [f"from {report.source} to {report.target}"]
+    for each in report.namespaces:
+        what = f"{each.namespace}: txid {each.committed}"
+        if each.entries is not None:
+            how = "was there" if each.was_there else "copied"
+            what += f", {each.entries:,} entries, {each.size:,} bytes, checksum {each.checksum}: {how}, equal"
+        lines.append(what)
+    if report.is_dry_run:
+        lines.append("dry run: nothing was written")
+    elif report.txid is not None:
+        lines.append(
+            f"decision record: txid {report.txid}. Go on with the same checkpoint location at the target only"
+        )
+    return lines

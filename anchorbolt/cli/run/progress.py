@@ -1,0 +1,64 @@
+"""The figures of a run's progress, added up from its wave reports. Pure: knows neither clock nor terminal."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+
+from anchorbolt.engine.driver.reports import WaveReport
+
+_WINDOW_S = 10.0
+
+
+class Progress:
+    """How far a run is. Not thread-safe.
+
+    Attributes:
+        waves: Committed waves of this run.
+        tuples: Tuples that its spouts emitted in them.
+        txid: The latest committed transaction; None before the first wave.
+        checkpoint_ms: How long the latest wave took to prepare, decide and commit, in ms.
+        lag_ms: By how much the latest wave took longer than the checkpoint interval, in ms; 0 where it kept up.
+        retried: Rounds that failed and were run again.
+    """
+
+    def __init__(self, spouts: Collection[str], interval_ms: float) -> None:
+        """Begin at zero.
+
+        Args:
+            spouts: Ids of the topology's spouts.
+            interval_ms: The checkpoint interval, in ms.
+        """
+        self.waves = 0
+        self.tuples = 0
+        self.txid: int | None = None
+        self.checkpoint_ms = 0.0
+        self.lag_ms = 0.0
+        self.retried = 0
+        self._spouts = spouts
+        self._interval_ms = interval_ms
+        self._latest: deque[tuple[float, float, int]] = deque()
+
+    def add(self, report: WaveReport, now: float) -> None:
+        """Add a wave that was committed at `now`, in seconds of any clock that does not go back."""
+        tuples = sum(report.tuples_out.get(spout, 0) for spout in self._spouts)
+        self.waves += 1
+        self.tuples += tuples
+        self.txid = report.txid
+        self.checkpoint_ms = report.checkpoint_ms
+        self.lag_ms = max(0.0, report.total_ms - self._interval_ms)
+        self.retried += report.rounds - 1
+        self._latest.append((now - report.total_ms / 1000, now, tuples))
+        self._forget_before(now - _WINDOW_S)
+
+    def rate(self, now: float) -> float:
+        """Return tuples per second over the waves that ended in the last ten seconds."""
+        self._forget_before(now - _WINDOW_S)
+        if not self._latest:
+            return 0.0
+        began = self._latest[0][0]
+        return sum(tuples for _, _, tuples in self._latest) / max(now - began, 0.001)
+
+    def _forget_before(self, moment: float) -> None:
+        while self._latest and self._latest[0][1] < moment:
+            self._latest.popleft()

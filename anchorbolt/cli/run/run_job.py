@@ -1,0 +1,193 @@
+"""`anchorbolt run` as a plain function: loads, starts, shows, stops, and says by its exit code how it went."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import anchorbolt
+from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
+from anchorbolt.cli.logs import set_up_logging
+from anchorbolt.cli.run.display import Display
+from anchorbolt.cli.run.job_loading import load_job
+from anchorbolt.cli.run.progress import Progress
+from anchorbolt.cli.run.signals import StopSignals
+from anchorbolt.config.loading import Configuration, load_conf
+from anchorbolt.engine.driver.reports import RecoveryReport, WaveReport
+from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
+from anchorbolt.errors import AnchorboltError
+from anchorbolt.state_backends.provider_factory import provider_from
+from anchorbolt.topology.graph import Topology
+
+_log = logging.getLogger("anchorbolt.cli")
+
+_LOOK_S = 0.1
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What was asked for.
+
+    Attributes:
+        job: MODULE:NAME.
+        conf_file: File with the configuration, or None.
+        overrides: `key=value` texts, set over the file's.
+        until_empty: Whether to end when the source holds no more.
+        verbose: Whether to show the engine's log and whole tracebacks.
+    """
+
+    job: str
+    conf_file: Path | None = None
+    overrides: tuple[str, ...] = ()
+    until_empty: bool = False
+    verbose: bool = False
+
+
+class Engine(Protocol):
+    """What runs the topology."""
+
+    def connect(self, app_name: str) -> str:
+        """Start the engine, before anything of the topology runs; return its name and place. Called once.
+
+        Raises:
+            PlatformError: It cannot be started on this machine.
+        """
+
+    def submit(
+        self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
+    ) -> RunHandle:
+        """Start the topology; see `SparkCluster.submit`."""
+
+    def close(self) -> None:
+        """Stop the engine, if it was started. Never raises."""
+
+
+def run_job(options: RunOptions, engine: Engine, display: Display) -> int:
+    """Run a job until its end; return the exit code. For the main thread, whose signals it takes meanwhile.
+
+    Errors go to standard error, as their message; those of a bolt start with the user's own traceback.
+    """
+    set_up_logging(verbose=options.verbose)
+    run = _Run(options, engine, display)
+    try:
+        with StopSignals() as signals:
+            return run.to_its_end(signals)
+    except KeyboardInterrupt:
+        display.end()
+        _complain("left at once: the wave that was running is rolled back or forward by the next start")
+        return LEFT_AT_ONCE
+    except Exception as error:
+        display.end()
+        if options.verbose or not isinstance(error, AnchorboltError):
+            traceback.print_exception(error)
+        _complain(str(error))
+        return exit_code(error, running=run.running)
+
+
+class _Run:
+    """One run of the command; `running` turns true when the topology has started."""
+
+    def __init__(self, options: RunOptions, engine: Engine, display: Display) -> None:
+        self.running = False
+        self._options = options
+        self._engine = engine
+        self._display = display
+
+    def to_its_end(self, signals: StopSignals) -> int:
+        conf = load_conf(file=self._options.conf_file, overrides=self._options.overrides)
+        topology = load_job(self._options.job).topology(dict(conf))
+        waves: deque[WaveReport] = deque()
+        try:
+            handle = self._start(topology, conf, signals, waves)
+            if handle is not None:
+                progress = Progress(topology.spouts, conf.settings.checkpoint_interval_ms)
+                self._watch(handle, waves, progress, signals)
+        except Exception:  # not KeyboardInterrupt: to stop the engine would be to wait for the wave
+            self._engine.close()
+            raise
+        self._engine.close()
+        return DONE
+
+    def _start(
+        self, topology: Topology, conf: Configuration, signals: StopSignals, waves: deque[WaveReport]
+    ) -> RunHandle | None:
+        """Start the topology; return None where a signal came first."""
+        say = self._display.say
+        # Before Spark is started, which takes seconds, so that a provider it cannot use is refused at once.
+        provider = provider_from(conf.settings, shared_by_processes=True, shared_by_machines=False)
+        place = self._engine.connect(topology.name)
+        signals.take()
+        say(f"anchorbolt {anchorbolt.__version__}: {topology.name} on {place}")
+        say(f"state: {provider.describe()}")
+        say(f"checkpoint: {conf.settings.checkpoint_location_of(topology.name)}")
+        if signals.stop_requested:
+            say("stopped before the first wave")
+            return None
+        handle = self._engine.submit(
+            topology, conf, until_empty=self._options.until_empty, on_wave=waves.append
+        )
+        self.running = True
+        if handle.recovery is not None:
+            say(_recovery_line(handle.recovery))
+        return handle
+
+    def _watch(
+        self, handle: RunHandle, waves: deque[WaveReport], progress: Progress, signals: StopSignals
+    ) -> None:
+        """Show a run until its end; raises what it failed by."""
+        display, began = self._display, time.monotonic()
+        stopping = False
+        display.begin(progress)
+        try:
+            while not _ended(handle, waves, progress):
+                display.refresh()
+                if signals.stop_requested and not stopping:
+                    stopping = True
+                    display.say("stopping after the current wave; another Ctrl-C leaves at once")
+                    # It waits for the wave, and this thread has a display to refresh and a signal to listen for.
+                    threading.Thread(target=_stop, args=(handle,), daemon=True).start()
+        finally:
+            display.refresh()
+            display.end()
+            if handle.status is not RunStatus.RUNNING:
+                display.say(_summary(handle.status, progress, time.monotonic() - began))
+
+
+def _stop(handle: RunHandle) -> None:
+    try:
+        handle.stop()
+    except Exception as error:  # of a Spark that has died; the handle knows the cause
+        _log.info("the run could not be stopped in good order: %s", error)
+
+
+def _ended(handle: RunHandle, waves: deque[WaveReport], progress: Progress) -> bool:
+    """Wait a moment for a run's end, and add the waves that have come; raises what the run failed by."""
+    try:
+        return handle.await_termination(_LOOK_S)
+    finally:
+        while waves:
+            progress.add(waves.popleft(), time.monotonic())
+
+
+def _recovery_line(report: RecoveryReport) -> str:
+    where = "" if report.action == "started" else f"; the state is at txid {report.txid}"
+    return f"recovery: {report.action}{where} (generation {report.generation}, {report.ms:,.0f} ms)"
+
+
+def _summary(status: RunStatus, progress: Progress, seconds: float) -> str:
+    where = "" if progress.txid is None else f"; the state is at txid {progress.txid}"
+    waves = "1 wave" if progress.waves == 1 else f"{progress.waves:,} waves"
+    return f"{status.value.lower()}: {waves}, {progress.tuples:,} tuples in {seconds:,.1f} s{where}"
+
+
+def _complain(message: str) -> None:
+    sys.stderr.write(f"{message}\n")
+    sys.stderr.flush()

@@ -1,0 +1,43 @@
+"""What SIGINT and SIGTERM ask of a run: to end after its wave, or, by SIGINT again, at once."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class StopSignals:
+    """Takes both signals while it is entered. For the main thread only.
+
+    The first signal only sets `stop_requested`. A SIGINT after it raises `KeyboardInterrupt` in the main thread; a
+    SIGTERM after it changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self.stop_requested = False
+        self._before: list[Callable[[int, FrameType | None], Any] | int | None] = []
+
+    def __enter__(self) -> StopSignals:
+        self._before = [signal.getsignal(number) for number in _SIGNALS]
+        self.take()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in zip(_SIGNALS, self._before, strict=True):
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def take(self) -> None:
+        """Take the signals (again): PySpark puts a handler of its own in place whenever it makes a SparkContext."""
+        for number in _SIGNALS:
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.stop_requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.stop_requested = True

@@ -1,0 +1,91 @@
+"""`anchorbolt state scan --codec storm-kryo`: entries that Storm wrote to Redis, as lines or as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from base64 import b64encode
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from anchorbolt.cli.exit_codes import DONE
+from anchorbolt.cli.store import say
+from anchorbolt.cli.work_progress import shown_progress
+from anchorbolt.errors import ConfigError
+from anchorbolt.migration_tools.inspect.json_format import as_text, printable
+from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.state_backends.redis.raw_hashes import RawHashes
+from anchorbolt.storm.state_reader import StormEntry, StormOptions, StormPart, StormState
+from anchorbolt.storm.wrapper import Generation
+
+_SHOWN_CHARACTERS = 500
+
+
+def scan_storm(
+    provider: StateProvider,
+    name: str,
+    *,
+    limit: int | None,
+    as_json: bool,
+    key_classes: Sequence[str],
+    value_classes: Sequence[str],
+    enums: Sequence[str],
+    in_topology: bool | None,
+    storm: str | None,
+) -> int:
+    """Print the entries of a namespace of Storm's; return the exit code."""
+    options = StormOptions(
+        key_classes,
+        value_classes,
+        dict(map(_enum, enums)),
+        in_topology,
+        None if storm is None else Generation(storm),
+    )
+    with RawHashes(provider) as hashes, shown_progress(wanted=not sys.stdout.isatty()) as progress:
+        state = StormState(hashes, name, options)
+        if state.form is not None:
+            text = ", as Base64 text" if state.form.base64 else ""
+            sys.stderr.write(f"note: written by {state.form.generation.label}{text}\n")
+        if state.txids:
+            txids = ", ".join(f"{each} {txid!r}" for each, txid in sorted(state.txids.items()))
+            sys.stderr.write(f"note: {name}$txid: {txids}\n")
+        progress.begin(f"scanning {name}", state.count if limit is None else min(limit, state.count))
+        entries = (entry for page in state.pages() for entry in page)
+        for entry in islice(entries, limit):
+            say(json.dumps(_content(entry)) if as_json else _line(entry))
+            progress.advance(1)
+    return DONE
+
+
+def _enum(text: str) -> tuple[str, list[str]]:
+    name, equals, constants = text.partition("=")
+    if not (name and equals and constants):
+        raise ConfigError(
+            f"{text!r} is not of the form CLASS=A,B,C: the constants of an enum in their order."
+        )
+    return name, constants.split(",")
+
+
+def _line(entry: StormEntry) -> str:
+    remarks = ["prepared"] if entry.prepared else []
+    remarks += [part.problem for part in (entry.key, entry.value) if part.problem]
+    remark = f"  # {'; '.join(remarks)}" if remarks else ""
+    return f"{_text(entry.key)}: {_text(entry.value)}{remark}"
+
+
+def _text(part: StormPart) -> str:
+    if part.value is None:
+        return as_text(part.data, _SHOWN_CHARACTERS)
+    return printable(part.value.describe(_SHOWN_CHARACTERS))
+
+
+def _content(entry: StormEntry) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    for name, part in (("key", entry.key), ("value", entry.value)):
+        if part.value is None:
+            content[name] = {"$bytes": b64encode(part.data).decode()}
+            content[f"{name}_problem"] = part.problem
+        else:
+            content[name] = part.value.to_json()
+    return {**content, "prepared": True} if entry.prepared else content

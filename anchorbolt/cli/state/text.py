@@ -1,0 +1,172 @@
+"""What the commands on state print: lines for people, plain values for JSON. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
+from anchorbolt.migration_tools.inspect.decoding import Decoded, Entry
+from anchorbolt.migration_tools.inspect.explanation import NamespaceStanding, Standing
+from anchorbolt.migration_tools.inspect.inspection import NamespaceSummary
+from anchorbolt.migration_tools.inspect.json_format import as_text, decoded_json
+from anchorbolt.serialization.schema import FIRST_VERSION
+from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead
+
+
+def entry_line(entry: Entry, limit: int | None = None) -> str:
+    """Return `key: value` as literals of Python's, each of `limit` characters at most, and remarks behind a `#`."""
+    key = _shown(entry.key, limit)
+    if entry.value is None:
+        return f"{key}: absent"
+    remarks = [each.problem for each in (entry.key, entry.value) if each.problem]
+    if entry.value.version > FIRST_VERSION:
+        remarks.append(f"schema version {entry.value.version}")
+    remark = f"  # {'; '.join(dict.fromkeys(remarks))}" if remarks else ""
+    return f"{key}: {_shown(entry.value, limit)}{remark}"
+
+
+def entry_content(entry: Entry) -> dict[str, Any]:
+    """Return an entry for JSON."""
+    content: dict[str, Any] = {"key": decoded_json(entry.key), "stored_key": entry.key.data.hex()}
+    if entry.key.problem:
+        content["key_problem"] = entry.key.problem
+    if entry.value is None:
+        return {**content, "absent": True}
+    content["value"] = decoded_json(entry.value)
+    if entry.value.problem:
+        content["value_problem"] = entry.value.problem
+    if entry.value.version > FIRST_VERSION:
+        content["schema_version"] = entry.value.version
+    return content
+
+
+def summary_line(summary: NamespaceSummary, width: int) -> str:
+    """Return one line about a namespace, its name padded to `width`."""
+    if summary.problem:
+        return f"{summary.namespace:<{width}}  {summary.problem}"
+    is_record = summary.namespace.endswith(f"{CHECKPOINT_SPOUT_ID}-0")
+    position = "decision record" if is_record else _position(summary.committed)
+    parts = [position, summary.codec or "no codec yet"]
+    if summary.keys is not None:
+        parts.append(f"{summary.keys:,} key{'' if summary.keys == 1 else 's'}")
+    if summary.attempts:
+        parts.append(f"{summary.attempts} staged")
+    return f"{summary.namespace:<{width}}  {', '.join(parts)}"
+
+
+def standing_lines(standing: Standing, place: str) -> list[str]:
+    """Return what an operator reads about a topology in the store `place`."""
+    reading, record = standing.reading, standing.reading.stored
+    lines = [f"topology {reading.topology} in {place}"]
+    if record is None:
+        lines.append(f"decision record: none ({reading.record_namespace})")
+    else:
+        source = f"; batch {record.batch_id} of query {record.query_id}" if record.query_id else ""
+        lines.append(f"decision record: txid {record.txid}, {record.state.phase.value}{source}")
+    if reading.copied is not None:
+        copied = reading.copied
+        lines.append(f"its copy at {reading.location}: txid {copied.txid}, {copied.state.phase.value}")
+    lines += [f"fence: {tuple(reading.record_head.fence)}", ""]
+    for each in standing.namespaces:
+        lines += _namespace_lines(each)
+    for title, sentences in (
+        ("blocks the checkpoint", standing.blocking),
+        ("refuses the next start", standing.refusals),
+        ("next start", standing.next_start),
+        ("note", standing.notes),
+    ):
+        lines += ["", *(f"{title}: {sentence}" for sentence in sentences)] if sentences else []
+    return lines
+
+
+def standing_content(standing: Standing, place: str) -> dict[str, Any]:
+    """Return the same for JSON."""
+    reading = standing.reading
+    return {
+        "topology": reading.topology,
+        "store": place,
+        "record_namespace": reading.record_namespace,
+        "fence": list(reading.record_head.fence),
+        "holds_fence": reading.holds_fence,
+        "record": _record_content(reading.stored),
+        "copy": _record_content(reading.copied),
+        "checkpoint_location": reading.location or None,
+        "query_id_at_location": reading.query_id,
+        "has_moved": reading.has_moved,
+        "namespaces": [_namespace_content(each) for each in standing.namespaces],
+        "blocking": list(standing.blocking),
+        "refusals": list(standing.refusals),
+        "action": standing.action,
+        "next_start": list(standing.next_start),
+        "notes": list(standing.notes),
+    }
+
+
+def _record_content(record: Any) -> dict[str, Any] | None:
+    if record is None:
+        return None
+    return {
+        "txid": record.txid,
+        "phase": record.state.phase.value,
+        "query_id": record.query_id,
+        "batch_id": record.batch_id,
+        "winners": {name: winner.attempt for name, winner in record.winners.items()},
+        "parallelism": dict(record.parallelism),
+    }
+
+
+def _namespace_lines(each: NamespaceStanding) -> list[str]:
+    head = each.head
+    parts = [f"{_position(head.committed)}{f' from attempt {head.winner}' if head.winner else ''}"]
+    parts.append(f"fence {tuple(head.fence)}")
+    if each.keys is not None:
+        parts.append(f"{each.keys:,} keys, {each.size:,} bytes")
+    parts.append(head.codec or "no codec yet")
+    return [f"{each.namespace}: {'; '.join(parts)}", *_attempt_lines(head)]
+
+
+def _attempt_lines(head: NamespaceHead) -> list[str]:
+    lines = []
+    for attempt, staged in head.attempts.items():
+        if staged.seal is None:
+            how = "not sealed"
+        else:
+            how = f"sealed with {staged.seal.slices} slice{'' if staged.seal.slices == 1 else 's'}"
+        lines.append(
+            f"    staged: attempt {attempt} for txid {staged.txid} over {staged.base}, "
+            f"fence {tuple(staged.fence)}, {how}"
+        )
+    return lines
+
+
+def _namespace_content(each: NamespaceStanding) -> dict[str, Any]:
+    head = each.head
+    return {
+        "namespace": each.namespace,
+        "fence": list(head.fence),
+        "committed": head.committed,
+        "winner": head.winner,
+        "codec": head.codec,
+        "keys": each.keys,
+        "bytes": each.size,
+        "attempts": {
+            attempt: {
+                "txid": staged.txid,
+                "base": staged.base,
+                "fence": list(staged.fence),
+                "sealed": staged.seal is not None,
+            }
+            for attempt, staged in head.attempts.items()
+        },
+        "next_start": each.next_start,
+        "refusal": each.refusal,
+        "is_known": each.is_known,
+    }
+
+
+def _shown(decoded: Decoded, limit: int | None) -> str:
+    return as_text(decoded.data if decoded.problem else decoded.value, limit)
+
+
+def _position(txid: int) -> str:
+    return "nothing committed" if txid == NOTHING_COMMITTED else f"committed txid {txid}"

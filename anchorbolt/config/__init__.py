@@ -1,0 +1,25 @@
+"""A run's configuration: its keys, where the values come from, the checks, and the typed settings that result.
+
+`load_conf` is imported when it is first named: executors import `settings` and `secret`, and must not load pydantic.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anchorbolt.util.lazy_imports import lazy_names
+
+if TYPE_CHECKING:
+    from anchorbolt.config.loading import Configuration, load_conf
+    from anchorbolt.config.secret import Secret
+
+__all__ = ["Configuration", "Secret", "load_conf"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Configuration": "anchorbolt.config.loading",
+        "Secret": "anchorbolt.config.secret",
+        "load_conf": "anchorbolt.config.loading",
+    },
+)

@@ -1,0 +1,119 @@
+"""The driver's hold on all namespaces of a topology: each operation on many of them at once, patiently."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from anchorbolt.checkpoint.custom_state import commit_custom, roll_back_custom
+from anchorbolt.checkpoint.decision import Winner
+from anchorbolt.engine.driver.retry import Patience
+from anchorbolt.engine.task.round import TaskKey
+from anchorbolt.faults.points import FaultPoint, at_task, reach
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, StateProvider, StateStorage
+from anchorbolt.state_backends.state import State
+
+T = TypeVar("T")
+
+_log = logging.getLogger("anchorbolt.engine")
+
+_THREADS = 8
+
+
+class Namespaces:
+    """Opens namespaces once and keeps them. Each of them is used by one thread at a time."""
+
+    def __init__(
+        self,
+        provider: StateProvider,
+        patience: Patience,
+        new_state: Callable[[str], State | None] = lambda _: None,
+        tasks: Mapping[str, TaskKey] | None = None,
+    ) -> None:
+        """Open namespaces of a provider.
+
+        Args:
+            provider: The provider.
+            patience: How long each operation waits for a store that does not answer.
+            new_state: Returns the custom state beside a namespace, if there is one.
+            tasks: Whose the namespaces are, for the points of `anchorbolt.faults.points`.
+        """
+        self._provider = provider
+        self._patience = patience
+        self._new_state = new_state
+        self._tasks = tasks or {}
+        self._custom: dict[str, State] = {}
+        self._storages: dict[str, StateStorage] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="anchorbolt-commit")
+
+    def open(self, names: Iterable[str]) -> None:
+        """Open those that are not open yet."""
+        for name in names:
+            if name not in self._storages:
+                state = self._new_state(name)
+                if state is not None:
+                    self._custom[name] = state
+                self._storages[name] = self._provider.open(name)
+
+    def is_custom(self, name: str) -> bool:
+        """Say whether a namespace stands beside a state of a user's own class."""
+        return name in self._custom
+
+    def heads(self) -> dict[str, NamespaceHead]:
+        """Read where all of them stand."""
+        return self._on_each(self._storages, lambda _, storage: storage.head())
+
+    def raise_fence(self, fence: Fence) -> dict[str, NamespaceHead]:
+        """Raise the fence of all of them, and read where they stand."""
+        return self._on_each(self._storages, lambda _, storage: storage.raise_fence(fence))
+
+    def roll_back(self, fence: Fence, names: Iterable[str] | None = None) -> None:
+        """Drop what is staged in some of them, or in all, and raise their fence."""
+        chosen = self._storages if names is None else {name: self._storages[name] for name in names}
+
+        def roll_back(name: str, storage: StateStorage) -> None:
+            custom = self._custom.get(name)
+            if custom is None:
+                storage.rollback(fence)
+            else:
+                roll_back_custom(custom, storage, fence)
+
+        self._on_each(chosen, roll_back)
+
+    def commit(self, fence: Fence, txid: int, winners: Mapping[str, Winner]) -> None:
+        """Commit the winning attempts."""
+        chosen = {name: self._storages[name] for name in winners}
+
+        def commit(name: str, storage: StateStorage) -> None:
+            custom = self._custom.get(name)
+            if custom is None:
+                storage.commit(fence, txid, winners[name].attempt)
+            else:
+                commit_custom(custom, storage, fence, txid, winners[name].attempt)
+            reach(FaultPoint.NAMESPACE_COMMITTED, txid=txid)
+
+        self._on_each(chosen, commit)
+
+    def close(self) -> None:
+        """Close them all."""
+        self._threads.shutdown(wait=True)
+        for name, custom in self._custom.items():
+            try:
+                custom.close()
+            except Exception as error:
+                _log.warning("closing the custom state %s: %s", name, error)
+        for storage in self._storages.values():
+            storage.close()
+
+    def _on_each(
+        self, storages: Mapping[str, StateStorage], act: Callable[[str, StateStorage], T]
+    ) -> dict[str, T]:
+        def patiently(name: str, storage: StateStorage) -> tuple[str, T]:
+            at_task(*self._tasks.get(name, ("", -1)), txid=-1)  # the points within say the txid themselves
+            return name, self._patience.until_available(lambda: act(name, storage))
+
+        if len(storages) <= 1:
+            return dict(patiently(name, storage) for name, storage in storages.items())
+        return dict(self._threads.map(patiently, storages, storages.values()))

@@ -1,0 +1,157 @@
+"""Checks a round's task reports against each other, and adds them up into a `WaveReport`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from anchorbolt.checkpoint.decision import Winner
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.round import TaskKey, TaskReport
+from anchorbolt.errors import AnchorboltError, BoltError, WaveFailed
+
+
+@dataclass(frozen=True)
+class WaveReport:
+    """One committed wave.
+
+    Attributes:
+        txid: The transaction.
+        batch_id: The streaming query's batch; the wave's number on an engine without one.
+        rounds: How many rounds it took; 1 if nothing failed.
+        tuples_in: By component, tuples executed; for a spout, rows read.
+        tuples_out: By component, tuples emitted.
+        bytes_shuffled: Bytes of the blobs sent between tasks.
+        keys_read: Keys asked of the store, all tasks together.
+        keys_staged: Updates staged.
+        errors_reported: Calls of `report_error`.
+        source_ms: Longest time a spout's task waited for its source, in ms.
+        compute_ms: The rest of the data's way through the topology, in ms.
+        prepare_ms: Longest time a task took to stage its state or write its outbox file, in ms.
+        decide_ms: Writing the decision record and its copy, in ms.
+        commit_ms: Committing all namespaces, publishing sinks and marking the wave COMMITTED, in ms.
+    """
+
+    txid: int
+    batch_id: int
+    rounds: int = 1
+    tuples_in: Mapping[str, int] = field(default_factory=dict)
+    tuples_out: Mapping[str, int] = field(default_factory=dict)
+    bytes_shuffled: int = 0
+    keys_read: int = 0
+    keys_staged: int = 0
+    errors_reported: int = 0
+    source_ms: float = 0.0
+    compute_ms: float = 0.0
+    prepare_ms: float = 0.0
+    decide_ms: float = 0.0
+    commit_ms: float = 0.0
+
+    @property
+    def total_ms(self) -> float:
+        """All phases together, in ms."""
+        return self.source_ms + self.compute_ms + self.prepare_ms + self.decide_ms + self.commit_ms
+
+    @property
+    def checkpoint_ms(self) -> float:
+        """Prepare, decide and commit, in ms."""
+        return self.prepare_ms + self.decide_ms + self.commit_ms
+
+
+@dataclass(frozen=True)
+class RecoveryReport:
+    """What a starting driver found and did.
+
+    Attributes:
+        generation: The generation that it claimed, from 1.
+        txid: The last committed transaction after recovery; -1 where there is none.
+        action: `rolled forward`, `rolled back`, `resumed` where nothing had to be mended, or `started` for a new
+            topology.
+        ms: Time taken, in ms.
+    """
+
+    generation: int
+    txid: int
+    action: str
+    ms: float
+
+
+def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -> None:
+    """Check that every task prepared, and that all tasks saw the same attempts of each other.
+
+    Raises:
+        AnchorboltError: The failure that a task reported, a user's first.
+        WaveFailed: A task is missing, or two tasks saw different attempts of one upstream task.
+    """
+    failures = [report.failure for report in reports if report.failure is not None]
+    if failures:
+        raise min(failures, key=_severity)
+    attempts: dict[TaskKey, str] = {}
+    for report in reports:
+        if attempts.setdefault(report.task, report.attempt) != report.attempt:
+            raise WaveFailed(f"task {report.task} reported twice in txid {txid}", txid=txid)
+    missing = [task for level in plan.levels for task in level if task not in attempts]
+    if missing:
+        raise WaveFailed(f"no report from {missing} in txid {txid}", txid=txid)
+    for report in reports:
+        if report.component in plan.spouts:
+            continue
+        sources = plan.sources(report.component)
+        expected = {task: attempt for task, attempt in attempts.items() if task[0] in sources}
+        if report.seen != expected:
+            raise WaveFailed(
+                f"task {report.task} saw other attempts of its upstream tasks than won in txid {txid}: "
+                "Spark ran a task twice",
+                txid=txid,
+            )
+
+
+def _severity(error: AnchorboltError) -> int:
+    if isinstance(error, BoltError):
+        return 0
+    return 2 if isinstance(error, WaveFailed) else 1
+
+
+def winners_of(plan: ExecutionPlan, reports: Sequence[TaskReport]) -> dict[str, Winner]:
+    """Return by namespace the attempts that changed state."""
+    return {
+        plan.namespace(*report.task): Winner(report.attempt, report.base, report.seal)
+        for report in reports
+        if report.seal is not None
+    }
+
+
+def summarise(
+    reports: Sequence[TaskReport],
+    *,
+    txid: int,
+    batch_id: int,
+    rounds: int,
+    round_ms: float,
+    decide_ms: float,
+    commit_ms: float,
+) -> WaveReport:
+    """Add up a committed wave; `round_ms` is the time that its last round took on the driver."""
+    tuples_in: dict[str, int] = {}
+    tuples_out: dict[str, int] = {}
+    for report in reports:
+        tuples_in[report.component] = tuples_in.get(report.component, 0) + report.tuples_in
+        tuples_out[report.component] = tuples_out.get(report.component, 0) + report.tuples_out
+    source_ms = max((report.source_ms for report in reports), default=0.0)
+    prepare_ms = max((report.prepare_ms for report in reports), default=0.0)
+    return WaveReport(
+        txid=txid,
+        batch_id=batch_id,
+        rounds=rounds,
+        tuples_in=tuples_in,
+        tuples_out=tuples_out,
+        bytes_shuffled=sum(report.bytes_out for report in reports),
+        keys_read=sum(report.keys_read for report in reports),
+        keys_staged=sum(report.keys_staged for report in reports),
+        errors_reported=sum(report.errors_reported for report in reports),
+        source_ms=source_ms,
+        compute_ms=max(0.0, round_ms - source_ms - prepare_ms),
+        prepare_ms=prepare_ms,
+        decide_ms=decide_ms,
+        commit_ms=commit_ms,
+    )

@@ -1,0 +1,1 @@
+"""The local engine: runs a topology in this process, deterministically, for tests."""

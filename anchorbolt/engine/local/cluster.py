@@ -1,0 +1,182 @@
+"""`LocalCluster`: runs topologies in this process, one task at a time, in an order that a seed decides.
+
+Storm's `LocalCluster` for a job's unit tests. The tasks run through the same code as on Spark, and their tuples are
+encoded between tasks, so that what works here works there.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import threading
+import weakref
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from anchorbolt.checkpoint.state_machine import Action
+from anchorbolt.engine.driver.coordinator import WaveCoordinator
+from anchorbolt.engine.local.sources import LocalSource, open_source
+from anchorbolt.engine.submit.handle import RunHandle, WaveListener
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.submission import Submission, prepare_submission
+from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.hooks import run_hook
+from anchorbolt.engine.task.instances import InstanceRegistry
+from anchorbolt.engine.task.messages import Row, decode_message, reports_in
+from anchorbolt.engine.task.round import TaskKey, TaskReport, Wave
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.topology.graph import Topology
+from anchorbolt.util.locations import join, open_folder
+
+
+class LocalCluster:
+    """Runs topologies in this process, deterministically.
+
+    Where the configuration names no state provider, state is kept in memory, by this object: a topology submitted
+    again to the same cluster goes on with its state. Where it names no checkpoint location, that is a temporary
+    directory, which lives as long as this object.
+    """
+
+    def __init__(self, *, seed: int = 0) -> None:
+        """Make a cluster; `seed` decides the order in which tasks run and messages arrive."""
+        self._seed = seed
+        self._memory = MemoryStateProvider()
+        self._places = _Places()
+
+    def submit(
+        self,
+        topology: Topology,
+        conf: Mapping[str, Any] | None = None,
+        *,
+        until_empty: bool = True,
+        on_wave: WaveListener | None = None,
+    ) -> RunHandle:
+        """Start a topology on a thread of its own, and return its handle.
+
+        Args:
+            topology: The topology.
+            conf: Configuration; see `docs/configuration.md`.
+            until_empty: Process what the sources hold now, and end; else go on until `stop`.
+            on_wave: Called after each committed wave.
+
+        Raises:
+            AnchorboltError: The topology or configuration cannot be used, or recovery was refused.
+        """
+        submission = prepare_submission(
+            topology,
+            conf,
+            shared_by_processes=False,
+            shared_by_machines=False,
+            memory=self._memory,
+            location=join(self._places.folder, topology.name),
+        )
+        handle = _LocalRunHandle(topology, submission, on_wave, random.Random(self._seed), self._places)
+        handle.start(until_empty=until_empty)
+        return handle
+
+
+class _Places:
+    """A temporary directory that goes when the last object that holds this goes."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="anchorbolt-local-")
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+
+
+class _LocalRunHandle(RunHandle):
+    """The handle of a topology that runs in this process."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        submission: Submission,
+        listener: WaveListener | None,
+        order: random.Random,
+        places: _Places,
+    ) -> None:
+        super().__init__(submission.plan, listener)
+        self._places = places
+        self._submission = submission
+        plan = submission.plan
+        folder = open_folder(plan.settings.checkpoint_location)
+        self._source = open_source(topology, submission, folder)
+        self._runner = _LocalRunner(plan, self._source, order)
+        self._coordinator = WaveCoordinator(submission, self._runner, folder)
+
+    def start(self, *, until_empty: bool) -> None:
+        """Recover, then run the waves on a thread of their own."""
+        try:
+            self._recovery = self._coordinator.recover(
+                self._source.query_id(), accept_new=self._submission.accept_new_query
+            )
+        except BaseException:
+            self._coordinator.close()
+            raise
+        threading.Thread(target=self._run, args=(until_empty,), name="anchorbolt-local", daemon=True).start()
+
+    def _run(self, until_empty: bool) -> None:
+        failure: BaseException | None = None
+        try:
+            self._source.run(self._coordinator, self._add, self._stop_requested, until_empty=until_empty)
+            if not self._stop_requested.is_set():
+                self._coordinator.check_not_overtaken()
+        except BaseException as error:
+            failure = error
+        self._end(failure, self._runner.let_go, self._coordinator.close)
+
+
+class _LocalRunner:
+    """See `anchorbolt.engine.driver.coordinator.Runner`."""
+
+    def __init__(self, plan: ExecutionPlan, source: LocalSource, order: random.Random) -> None:
+        self._plan = plan
+        self._source = source
+        self._order = order
+        self._registry = InstanceRegistry()
+
+    def run_round(self, wave: Wave) -> Sequence[TaskReport]:
+        """Run level by level; the tasks of a level in any order, each source's messages in theirs."""
+        plan = self._plan
+        rows: list[Row] = list(self._source.rows(wave))
+        for level in plan.levels:
+            inputs: defaultdict[int, list[Row]] = defaultdict(list)
+            for row in rows:
+                inputs[row.partition].append(row)
+            rows = []
+            partitions = list(range(len(level)))
+            self._order.shuffle(partitions)
+            for partition in partitions:
+                arriving = _interleaved(inputs[partition], self._order)
+                rows.extend(run_bolt_task(plan, level[partition], wave, self._registry, arriving))
+        return reports_in(rows, wave)
+
+    def run_hooks(self, action: Action, wave: Wave, tasks: Sequence[TaskKey]) -> None:
+        """See `Runner.run_hooks`."""
+        for task in tasks:
+            run_hook(self._plan, action, task, wave, self._registry)
+
+    def read_files(self, locations: Sequence[str]) -> Any:
+        """See `Runner.read_files`; the one thing here, beside stream spouts, that needs Spark."""
+        return self._source.spark_session().read.parquet(*locations)
+
+    def let_go(self) -> None:
+        """Close all instances."""
+        self._registry.let_go_run(self._plan.run_id)
+
+
+def _interleaved(rows: list[Row], order: random.Random) -> Iterator[Row]:
+    """Yield rows in an order that mixes their senders, but keeps each sender's own."""
+    senders: dict[object, list[Row]] = defaultdict(list)
+    for row in rows:
+        message = decode_message(row.payload)
+        sender = message.task if isinstance(message, TaskReport) else message.source
+        senders[row.level, row.destination, sender].append(row)
+    queues = [iter(queue) for queue in senders.values()]
+    while queues:
+        position = order.randrange(len(queues))
+        try:
+            yield next(queues[position])
+        except StopIteration:
+            queues.pop(position)

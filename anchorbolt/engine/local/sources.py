@@ -1,0 +1,161 @@
+"""Where the local engine's waves come from: feeder spouts in this process, or stream spouts read by a local Spark."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from anchorbolt.checkpoint.location import query_id_at
+from anchorbolt.engine.driver.coordinator import Batch, WaveCoordinator
+from anchorbolt.engine.submit.handle import WaveListener
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.submission import Submission
+from anchorbolt.engine.task.bolt_task import run_spout_task
+from anchorbolt.engine.task.messages import Row
+from anchorbolt.engine.task.round import Wave
+from anchorbolt.errors import TopologyError
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.spouts.stream import StreamSpout
+from anchorbolt.topology.graph import Topology
+from anchorbolt.util.locations import Folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOK_S = 0.05
+
+
+class LocalSource(Protocol):
+    """A source of waves."""
+
+    def run(
+        self, coordinator: WaveCoordinator, add: WaveListener, stop: threading.Event, *, until_empty: bool
+    ) -> None:
+        """Run waves until the source is empty, or `stop` is set; raises what ended it otherwise."""
+
+    def query_id(self) -> str:
+        """Return the id of the streaming query at the checkpoint location; empty for none."""
+
+    def rows(self, wave: Wave) -> Iterable[Row]:
+        """Return what the spouts send in the current wave; again for each of its rounds."""
+
+    def spark_session(self) -> SparkSession:
+        """Return a Spark session, for sinks that want DataFrames."""
+
+
+def open_source(topology: Topology, submission: Submission, folder: Folder) -> LocalSource:
+    """Return the source of a topology's spouts.
+
+    Raises:
+        TopologyError: A spout's kind does not run here, or two kinds are mixed.
+    """
+    spouts: dict[str, Any] = {component: spec.spout for component, spec in topology.spouts.items()}
+    if all(isinstance(spout, FeederSpout) for spout in spouts.values()):
+        return _FeederSource(submission.plan, spouts)
+    if all(isinstance(spout, StreamSpout) for spout in spouts.values()):
+        return _SparkSource(topology, submission, folder)
+    raise TopologyError(
+        f"the spouts {', '.join(spouts)} are of several kinds, or of one that LocalCluster does not "
+        "run. Use FeederSpout for all of them, or StreamSpout for all of them."
+    )
+
+
+class _FeederSource:
+    def __init__(self, plan: ExecutionPlan, spouts: dict[str, FeederSpout]) -> None:
+        self._plan = plan
+        self._spouts = spouts
+        self._batches: dict[str, list[tuple[Any, ...]]] = {}
+
+    def run(
+        self, coordinator: WaveCoordinator, add: WaveListener, stop: threading.Event, *, until_empty: bool
+    ) -> None:
+        spouts = self._spouts.values()
+        self._settle(coordinator)
+        while not stop.is_set():
+            if any(spout.is_waiting() for spout in spouts):
+                number = coordinator.record.batch_id + 1
+                self._batches = {component: spout.take(number) for component, spout in self._spouts.items()}
+                try:
+                    report = coordinator.run_wave(Batch("", number))
+                finally:
+                    self._settle(coordinator)
+                add(report)
+            elif until_empty:
+                return
+            else:
+                spout = next(iter(spouts))
+                with spout.arrived:
+                    spout.arrived.wait(_LOOK_S)
+
+    def query_id(self) -> str:
+        return ""
+
+    def _settle(self, coordinator: WaveCoordinator) -> None:
+        for spout in self._spouts.values():
+            spout.settle(coordinator.record.batch_id)
+
+    def rows(self, wave: Wave) -> Iterator[Row]:
+        for component, spout in self._spouts.items():
+            batch = self._batches[component]
+            columns = list(map(list, zip(*batch, strict=True))) or [[] for _ in spout.fields]
+            yield from run_spout_task(self._plan, component, 0, wave, [(len(batch), columns)])
+
+    def spark_session(self) -> SparkSession:
+        from anchorbolt.engine.spark.session import build_session
+
+        return build_session(self._plan.topology)
+
+
+class _SparkSource:
+    """Reads stream spouts with a local Spark, which runs nothing but their stage."""
+
+    def __init__(self, topology: Topology, submission: Submission, folder: Folder) -> None:
+        from anchorbolt.engine.spark.session import build_session, engine_session
+        from anchorbolt.engine.spark.shipping import ship
+
+        self._topology = topology
+        self._submission = submission
+        self._folder = folder
+        spark = build_session(topology.name)
+        ship(spark.sparkContext)
+        self._session = engine_session(spark)
+        self._frame: Any = None
+
+    def run(
+        self, coordinator: WaveCoordinator, add: WaveListener, stop: threading.Event, *, until_empty: bool
+    ) -> None:
+        from anchorbolt.engine.spark.query import WaveQuery
+        from anchorbolt.engine.spark.runner import source_rows
+
+        plan = self._submission.plan
+        frame = source_rows(self._session, self._topology, plan, plan.pickled_without_provider())
+        waves = WaveQuery(self._submission, self._folder, self._session, coordinator, self._begin_batch, add)
+        waves.start(frame, until_empty=until_empty)
+        ended = threading.Event()
+
+        def stop_when_asked() -> None:
+            while not ended.is_set():
+                if stop.wait(_LOOK_S):
+                    waves.stop()
+                    return
+
+        threading.Thread(target=stop_when_asked, name="anchorbolt-stop", daemon=True).start()
+        failure = waves.wait()
+        ended.set()
+        if failure is not None:
+            raise failure
+
+    def query_id(self) -> str:
+        return query_id_at(self._folder)
+
+    def rows(self, wave: Wave) -> Iterator[Row]:
+        from anchorbolt.engine.spark.runner import collect_rows
+
+        return collect_rows(self._session, self._frame, wave)
+
+    def spark_session(self) -> SparkSession:
+        return self._session
+
+    def _begin_batch(self, frame: Any) -> None:
+        self._frame = frame

@@ -1,0 +1,295 @@
+"""How a topology is laid out over stages and tasks: fixed for a run, pickled to every worker. Pure."""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+
+from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
+from anchorbolt.engine.task.round import TaskKey
+from anchorbolt.errors import AnchorboltError, ConfigError
+from anchorbolt.serialization import Codec, MsgpackCodec
+from anchorbolt.serialization.schema import Schema
+from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.key_value import KeyValueState
+from anchorbolt.state_backends.rules import task_namespace
+from anchorbolt.state_backends.state import State
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.declaration import StreamDeclaration
+from anchorbolt.streams.groupings import (
+    DirectGrouping,
+    FieldsGrouping,
+    GlobalStreamId,
+    Grouping,
+    PartialKeyGrouping,
+)
+from anchorbolt.topology.graph import Topology
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """What the tasks of a run need to know of its configuration.
+
+    Attributes:
+        checkpoint_location: The streaming checkpoint location.
+        blob_bytes: Size that an encoded blob should not exceed by much.
+        buffer_tuples: Most tuples that a stream of a task buffers before it sends them.
+        first_buffer_tuples: How many it starts with.
+        cache_entries: Committed entries of state kept by a task between waves.
+        pending_entries: Updated entries held by a task before it stages a slice of them.
+        key_codec: The keys' codec.
+        value_codec: The values' codec.
+        namespace_prefix: What stands before the colon in a namespace; empty for none.
+    """
+
+    checkpoint_location: str
+    blob_bytes: int = 1 << 20
+    buffer_tuples: int = 16_384
+    first_buffer_tuples: int = 512
+    cache_entries: int = 200_000
+    pending_entries: int = 100_000
+    key_codec: Codec = field(default_factory=MsgpackCodec)
+    value_codec: Codec = field(default_factory=MsgpackCodec)
+    namespace_prefix: str = ""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A bolt that takes a stream.
+
+    Attributes:
+        component: Id of the bolt.
+        stream_id: The stream.
+        grouping: How it is shared out.
+    """
+
+    component: str
+    stream_id: GlobalStreamId
+    grouping: Grouping
+
+    @property
+    def direct(self) -> bool:
+        """Whether the emitter names the receiving task."""
+        return isinstance(self.grouping, DirectGrouping)
+
+
+class ExecutionPlan:
+    """Levels, partitions, task ids and edges of a topology.
+
+    Level 0 are the spouts; the bolts of level n run in one stage, a partition each; the driver is one level above the
+    last. Task ids count from 1 over the bolts, in the topology's order of components.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        run_id: str,
+        conf: Mapping[str, Any],
+        settings: EngineSettings,
+        provider: StateProvider,
+    ) -> None:
+        """Lay out a topology for the run `run_id`; bolts get `conf`, tasks `settings` and `provider`."""
+        self.topology = topology.name
+        self.run_id = run_id
+        self.conf = dict(conf)
+        self.settings = settings
+        self.provider = provider
+        self.is_stateful = topology.is_stateful
+        bolts = list(topology.bolts.values())
+        self.spouts = tuple(topology.spouts)
+        self.bolts = tuple(topology.bolts)
+        self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
+        self.state_schema_versions = {
+            spec.id: spec.bolt.state_schema_version
+            for spec in bolts
+            if isinstance(spec.bolt, BaseStatefulBolt)
+        }
+        self._pickled = {spec.id: cloudpickle.dumps(spec.bolt) for spec in bolts}
+        self._streams = {name: dict(spec.streams) for name, spec in topology.spouts.items()}
+        self._streams |= {name: dict(spec.streams) for name, spec in topology.bolts.items()}
+        self._task_ids: dict[str, tuple[int, ...]] = {}
+        next_id = 1
+        for spec in bolts:
+            self._task_ids[spec.id] = tuple(range(next_id, next_id + spec.parallelism))
+            next_id += spec.parallelism
+        self._edges: dict[str, dict[str, list[Edge]]] = {
+            component: defaultdict(list) for component in self._streams
+        }
+        self._upstream: dict[str, tuple[TaskKey, ...]] = {}
+        self._key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {}
+        for spec in bolts:
+            sources: dict[str, None] = {}
+            keys: dict[tuple[str, str], tuple[str, ...]] = {}
+            for stream_id, grouping in spec.inputs:
+                self._edges[stream_id.component][stream_id.stream].append(Edge(spec.id, stream_id, grouping))
+                sources[stream_id.component] = None
+                if isinstance(grouping, FieldsGrouping | PartialKeyGrouping):
+                    keys[stream_id.component, stream_id.stream] = grouping.fields
+            self._key_fields[spec.id] = keys
+            self._upstream[spec.id] = tuple(
+                (source, index) for source in sources for index in range(len(self._task_ids.get(source, ())))
+            )
+        self._edges = {component: dict(streams) for component, streams in self._edges.items()}
+        self.levels: tuple[tuple[TaskKey, ...], ...] = tuple(
+            tuple(
+                (component, index) for component in level for index in range(len(self._task_ids[component]))
+            )
+            for level in topology.levels[1:]
+        )
+        self._places = {
+            task: (number, partition)
+            for number, level in enumerate(self.levels, start=1)
+            for partition, task in enumerate(level)
+        }
+
+    @property
+    def driver_level(self) -> int:
+        """The level of the driver, one above the last bolts'."""
+        return len(self.levels) + 1
+
+    def width(self, level: int) -> int:
+        """Return the number of partitions of a level of bolts."""
+        return len(self.levels[level - 1])
+
+    def place(self, component: str, index: int) -> tuple[int, int]:
+        """Return the level and partition of a bolt's task."""
+        return self._places[component, index]
+
+    def next_partition(self, level: int, target_level: int, destination: int) -> int:
+        """Return the partition, of the stage after `level`, that a row for a place further on goes to."""
+        if level + 1 == target_level or level + 1 > len(self.levels):
+            return destination
+        return destination % self.width(level + 1)
+
+    def task_ids(self, component: str) -> tuple[int, ...]:
+        """Return the task ids of a bolt, in the order of their indexes."""
+        return self._task_ids[component]
+
+    def parallelism(self, component: str) -> int:
+        """Return how many tasks a bolt has."""
+        return len(self._task_ids[component])
+
+    def edges(self, component: str) -> Mapping[str, list[Edge]]:
+        """Return by stream the bolts that take what a component emits."""
+        return self._edges[component]
+
+    def streams(self, component: str) -> Mapping[str, StreamDeclaration]:
+        """Return a component's declared streams."""
+        return self._streams[component]
+
+    def fields(self, component: str, stream: str) -> tuple[str, ...]:
+        """Return a stream's fields."""
+        return self._streams[component][stream].fields
+
+    def spout_stream(self, component: str) -> tuple[str, tuple[str, ...]]:
+        """Return the one stream of a stream spout, and its fields."""
+        [(stream, declaration)] = self._streams[component].items()
+        return stream, declaration.fields
+
+    def upstream_tasks(self, component: str) -> tuple[TaskKey, ...]:
+        """Return the bolt tasks that send to a bolt. Those of spouts are known only to the source."""
+        return self._upstream[component]
+
+    def sources(self, component: str) -> set[str]:
+        """Return the components that a bolt takes streams from."""
+        return {
+            source
+            for source, streams in self._edges.items()
+            for edges in streams.values()
+            if any(edge.component == component for edge in edges)
+        }
+
+    def key_fields(self, component: str) -> Mapping[tuple[str, str], tuple[str, ...]]:
+        """Return, by source component and stream, the fields that a bolt's input is grouped by."""
+        return self._key_fields[component]
+
+    def namespace(self, component: str, index: int) -> str:
+        """Return the namespace of a task's state."""
+        return task_namespace(self.settings.namespace_prefix, component, index)
+
+    def namespaces(self) -> dict[str, TaskKey]:
+        """Return all namespaces of stateful tasks."""
+        return {
+            self.namespace(component, index): (component, index)
+            for component in self.stateful_bolts
+            for index in range(self.parallelism(component))
+        }
+
+    def stateful_parallelism(self) -> dict[str, int]:
+        """Return how many tasks each stateful bolt has."""
+        return {component: self.parallelism(component) for component in self.stateful_bolts}
+
+    def codec_header(self, namespace: str) -> str:
+        """Return the format header that a namespace has with the configured codecs."""
+        return EntryEncoding(namespace, self.settings.key_codec, self.settings.value_codec).header
+
+    def new_state(self, component: str, index: int) -> State | None:
+        """Return a new state of the user's own class for a task, None where it has a `KeyValueState`.
+
+        Raises:
+            ConfigError: The user's provider raised, or returned something else.
+        """
+        provider = self.provider
+        if type(provider).new_state is StateProvider.new_state:
+            return None
+        namespace = self.namespace(component, index)
+        made_by = f"{type(provider).__module__}.{type(provider).__qualname__}.new_state"
+        try:
+            state: object = provider.new_state(namespace, self.context(component, index))
+        except AnchorboltError:
+            raise
+        except Exception as error:
+            raise ConfigError(
+                f"{made_by} raised {type(error).__name__}: {error}, for {namespace!r}. Mend it.",
+                key="topology.state.provider",
+            ) from error
+        if state is not None and (not isinstance(state, State) or isinstance(state, KeyValueState)):
+            raise ConfigError(
+                f"{made_by} returned a {type(state).__name__} for {namespace!r}. Return an object of a class of yours "
+                "that extends State or AttemptState, or None for a KeyValueState.",
+                key="topology.state.provider",
+            )
+        return state
+
+    def state_schema(self, component: str) -> Schema:
+        """Return the schema of a stateful bolt's values, with a bolt of its own to upcast older ones."""
+        bolt = self.unpickle_bolt(component)
+        assert isinstance(bolt, BaseStatefulBolt)
+        return Schema(bolt.state_schema_version, bolt.upcast)
+
+    def context(self, component: str, index: int) -> TopologyContext:
+        """Return the context of a task; a spout's task has its partition's index as id."""
+        ids = self._task_ids.get(component)
+        return TopologyContext(
+            topology=self.topology,
+            this_component_id=component,
+            this_task_id=ids[index] if ids else index,
+            this_task_index=index,
+            component_tasks=self._task_ids,
+            component_fields={
+                name: {stream: declaration.fields for stream, declaration in streams.items()}
+                for name, streams in self._streams.items()
+            },
+        )
+
+    def pickled(self) -> bytes:
+        """Return the plan pickled for workers, which unpickle it without the job's `__main__`."""
+        data: bytes = cloudpickle.dumps(self)
+        return data
+
+    def pickled_without_provider(self) -> bytes:
+        """Return the plan for tasks that touch no state, pickled; a state in memory cannot be."""
+        plan = copy.copy(self)
+        del plan.provider
+        return plan.pickled()
+
+    def unpickle_bolt(self, component: str) -> Bolt:
+        """Return a new instance of a bolt."""
+        bolt: Bolt = cloudpickle.loads(self._pickled[component])
+        return bolt

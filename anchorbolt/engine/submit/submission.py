@@ -1,0 +1,118 @@
+"""What was submitted, made ready to run: the topology's plan and the settings of its waves."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anchorbolt.bolts.sink import DataFrameSink
+from anchorbolt.config.loading import load_conf
+from anchorbolt.config.settings import PROVIDER_CONFIG
+from anchorbolt.engine.submit.plan import EngineSettings, ExecutionPlan
+from anchorbolt.errors import TopologyError
+from anchorbolt.faults.injection import arm
+from anchorbolt.serialization import Codec
+from anchorbolt.serialization.serializers import PickleCodec, codec_named
+from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.state_backends.provider_factory import provider_from
+from anchorbolt.topology.graph import Topology
+
+_log = logging.getLogger("anchorbolt.engine")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A topology with all that its run needs.
+
+    Attributes:
+        plan: The topology's plan.
+        sinks: Its sinks by id, as the job made them: they publish on the driver.
+        max_batch_retries: How often a failed batch is tried again.
+        checkpoint_interval_ms: Shortest wave, in ms.
+        patience_ms: How long to wait for a store that does not answer, in ms.
+        accept_new_query: Whether to go on with another streaming query than the state came from.
+    """
+
+    plan: ExecutionPlan
+    sinks: Mapping[str, DataFrameSink]
+    max_batch_retries: int
+    checkpoint_interval_ms: int
+    patience_ms: float
+    accept_new_query: bool
+
+
+def prepare_submission(
+    topology: Topology,
+    conf: Mapping[str, Any] | None,
+    *,
+    shared_by_processes: bool,
+    shared_by_machines: bool,
+    memory: StateProvider | None = None,
+    location: str | None = None,
+) -> Submission:
+    """Check the configuration and lay the topology out. Opens no store.
+
+    Args:
+        topology: The topology.
+        conf: Its configuration.
+        shared_by_processes: Whether its tasks run in several processes.
+        shared_by_machines: Whether they run on several machines.
+        memory: The provider for state in memory, and the default where none is configured; None where state in memory
+            makes no sense.
+        location: The checkpoint location where none is configured.
+
+    Raises:
+        ConfigError: The configuration cannot be used, or a fault of a crash test is for a component that is not there.
+        TopologyError: `topology` is no topology.
+    """
+    if not isinstance(topology, Topology):
+        raise TopologyError(
+            f"{topology!r} is no topology. Pass what TopologyBuilder.create_topology(name) returned."
+        )
+    arm(dict.fromkeys(topology.spouts) | {name: spec.parallelism for name, spec in topology.bolts.items()})
+    checked = load_conf(conf)
+    settings = checked.settings
+    if memory is not None and (settings.provider.name == "memory" or not settings.provider.is_set):
+        provider = memory
+    else:
+        provider = provider_from(
+            settings, shared_by_processes=shared_by_processes, shared_by_machines=shared_by_machines
+        )
+    configured = settings.checkpoint_location is not None or location is None
+    engine_settings = EngineSettings(
+        checkpoint_location=settings.checkpoint_location_of(topology.name) if configured else location or "",
+        blob_bytes=settings.blob_bytes,
+        buffer_tuples=settings.buffer_tuples,
+        cache_entries=settings.cache_max_entries,
+        pending_entries=settings.pending_max_entries,
+        key_codec=codec_named(
+            settings.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True
+        ),
+        value_codec=_value_codec(settings.value_serializer),
+        namespace_prefix=settings.namespace_prefix_of(topology.name),
+    )
+    return Submission(
+        plan=ExecutionPlan(topology, uuid.uuid4().hex, checked, engine_settings, provider),
+        sinks={
+            name: spec.bolt for name, spec in topology.bolts.items() if isinstance(spec.bolt, DataFrameSink)
+        },
+        max_batch_retries=settings.max_batch_retries,
+        checkpoint_interval_ms=settings.checkpoint_interval_ms,
+        patience_ms=settings.message_timeout_secs * 1000,
+        accept_new_query=settings.accept_new_query,
+    )
+
+
+def _value_codec(name: str) -> Codec:
+    codec = codec_named(name, f"{PROVIDER_CONFIG}.valueSerializerClass", for_keys=False)
+    if isinstance(codec, PickleCodec):
+        _log.warning(
+            "%s.valueSerializerClass is pickle: whoever can write to the state store can run code in the driver and in "
+            "every worker. Use it only with a store that nobody else can write to, or choose msgpack, json or a "
+            "Serializer of yours.",
+            PROVIDER_CONFIG,
+        )
+    return codec

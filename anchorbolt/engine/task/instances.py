@@ -1,0 +1,169 @@
+"""The instances of bolts that one process keeps from wave to wave, and the rule for using one again.
+
+A stateful bolt's instance is used again only if it processed the directly preceding wave of its task; a plain bolt's
+in any later wave, unless it failed. Otherwise the instance is let go and built anew.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+from anchorbolt.bolts.base import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt
+from anchorbolt.bolts.collector import OutputCollector
+from anchorbolt.bolts.executor import PlainBoltExecutor
+from anchorbolt.bolts.sink import DataFrameSink
+from anchorbolt.checkpoint.custom_state import CustomTaskState
+from anchorbolt.checkpoint.executor import StatefulBoltExecutor, TaskState
+from anchorbolt.checkpoint.forwarder import CheckpointTupleForwarder
+from anchorbolt.checkpoint.sink_executor import SinkExecutor
+from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.emitter import Emitter
+from anchorbolt.engine.task.round import TaskKey, Wave
+from anchorbolt.errors import AnchorboltError
+from anchorbolt.serialization.schema import Schema
+from anchorbolt.state_backends.contract import NO_FENCE, NOTHING_COMMITTED, Fence
+from anchorbolt.state_backends.key_value import KeyValueState
+from anchorbolt.state_backends.scope import AttemptScope
+
+_log = logging.getLogger("anchorbolt.engine")
+
+_RUNS_KEPT = 64
+
+Executor = StatefulBoltExecutor | CheckpointTupleForwarder | SinkExecutor
+
+
+@dataclass
+class Instance:
+    """One bolt instance with all that belongs to it.
+
+    Attributes:
+        executor: Runs the bolt.
+        collector: What it emits to.
+        emitter: Where that goes.
+        attempt: The last attempt that it prepared; empty if none.
+        fence: The fence of the round that it was last used in.
+    """
+
+    executor: Executor
+    collector: OutputCollector
+    emitter: Emitter
+    attempt: str = ""
+    fence: Fence = NO_FENCE
+
+    def begin(self, plan: ExecutionPlan, task: TaskKey, wave: Wave, attempt: str, decided: str = "") -> None:
+        """Start a wave, or another round of it; `decided` is the attempt that won it, if that is decided already."""
+        self.attempt = ""
+        self.fence = wave.fence
+        self.collector.begin()
+        self.emitter.begin(attempt)
+        if isinstance(self.executor, StatefulBoltExecutor):
+            self.executor.begin(_scope(plan, task, wave, attempt), decided)
+            self.executor.handle(CheckpointTuple(wave.txid - 1, Action.INITSTATE))
+        elif isinstance(self.executor, SinkExecutor):
+            self.executor.begin(wave.txid, wave.fence, attempt)
+
+
+class InstanceRegistry:
+    """The instances of a process, by run and task. Not thread-safe: one task of a process runs at a time."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[str, dict[TaskKey, Instance]] = OrderedDict()
+
+    def obtain(self, plan: ExecutionPlan, task: TaskKey, wave: Wave) -> Instance:
+        """Return the instance of a task for a wave: the one kept, where the rule allows it, or a new one."""
+        instances = self._run(plan)
+        instance = instances.get(task)
+        if instance is not None and not _usable_again(instance, wave.previous.get(task)):
+            self.let_go(plan, task)
+            instance = None
+        if instance is None:
+            instance = instances[task] = _build(plan, task)
+        return instance
+
+    def find(self, plan: ExecutionPlan, task: TaskKey) -> Instance | None:
+        """Return the instance of a task, if this process keeps one."""
+        return self._run(plan).get(task)
+
+    def let_go(self, plan: ExecutionPlan, task: TaskKey) -> None:
+        """Close an instance; what its `cleanup` raises is logged."""
+        instance = self._run(plan).pop(task, None)
+        if instance is not None:
+            _close(instance, task)
+
+    def let_go_run(self, run_id: str) -> None:
+        """Close all instances of a run."""
+        for task, instance in self._runs.pop(run_id, {}).items():
+            _close(instance, task)
+
+    def _run(self, plan: ExecutionPlan) -> dict[TaskKey, Instance]:
+        run = self._runs.get(plan.run_id)
+        if run is None:
+            run = self._runs[plan.run_id] = {}
+            while len(self._runs) > _RUNS_KEPT:
+                self.let_go_run(next(iter(self._runs)))
+        self._runs.move_to_end(plan.run_id)
+        return run
+
+
+def _usable_again(instance: Instance, previous: str | None) -> bool:
+    if not instance.attempt:  # it failed, or was cut off: what its fields hold is unknown
+        return False
+    return not isinstance(instance.executor, StatefulBoltExecutor) or instance.attempt == previous
+
+
+def _close(instance: Instance, task: TaskKey) -> None:
+    try:
+        instance.executor.close()
+    except AnchorboltError as error:
+        _log.warning("letting go of task %s of %r: %s", task[1], task[0], error)
+
+
+def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
+    component, index = task
+    bolt = plan.unpickle_bolt(component)
+    context = plan.context(component, index)
+    level, _ = plan.place(component, index)
+    emitter = Emitter(plan, level, context)
+    collector = OutputCollector(
+        component, plan.streams(component), emitter.flush, must_anchor=plan.is_stateful
+    )
+    executor: Executor
+    if isinstance(bolt, BaseStatefulBolt):
+        state = _open_state(plan, task, bolt)
+        executor = StatefulBoltExecutor(
+            bolt, plan.conf, context, collector, state, emitter.forward, plan.key_fields(component)
+        )
+    elif isinstance(bolt, DataFrameSink):
+        executor = SinkExecutor(bolt, context, plan.settings.checkpoint_location, emitter.forward)
+    else:
+        assert isinstance(bolt, BaseRichBolt | BaseBasicBolt)
+        plain = PlainBoltExecutor(bolt, plan.conf, context, collector)
+        executor = CheckpointTupleForwarder(plain, collector, emitter.forward)
+    return Instance(executor, collector, emitter)
+
+
+def _open_state(plan: ExecutionPlan, task: TaskKey, bolt: BaseStatefulBolt[Any]) -> TaskState:
+    settings = plan.settings
+    custom = plan.new_state(*task)
+    storage = plan.provider.open(plan.namespace(*task))
+    if custom is not None:
+        return CustomTaskState(custom, storage)
+    return KeyValueState(
+        storage,
+        key_codec=settings.key_codec,
+        value_codec=settings.value_codec,
+        schema=Schema(bolt.state_schema_version, bolt.upcast),
+        cache_entries=settings.cache_entries,
+        pending_entries=settings.pending_entries,
+    )
+
+
+def _scope(plan: ExecutionPlan, task: TaskKey, wave: Wave, attempt: str) -> AttemptScope:
+    committed = wave.committed.get(plan.namespace(*task))
+    if committed is None:
+        return AttemptScope(wave.fence, wave.txid, attempt, NOTHING_COMMITTED, "")
+    return AttemptScope(wave.fence, wave.txid, attempt, committed.txid, committed.attempt)

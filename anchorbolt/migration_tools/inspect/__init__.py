@@ -1,0 +1,1 @@
+"""Reads state without running anything: namespaces, entries, and what the next start would do."""

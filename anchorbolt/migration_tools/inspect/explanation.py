@@ -1,0 +1,287 @@
+"""Where a topology's state stands, who holds its checkpoint up, and what the next start would do about it.
+
+Decided by the very functions that recovery uses (`checkpoint.recovery`), on what is read without raising a fence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+
+from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
+from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
+from anchorbolt.checkpoint.recovery import (
+    agreed_record,
+    check_codec,
+    check_generation,
+    check_query,
+    check_topology,
+    judge_namespace,
+    plan_recovery,
+)
+from anchorbolt.checkpoint.state_machine import Action, Phase
+from anchorbolt.errors import AnchorboltError, StateError
+from anchorbolt.migration_tools.inspect.decoding import Codecs
+from anchorbolt.migration_tools.inspect.inspection import measured
+from anchorbolt.migration_tools.inspect.topology_reading import Reading, known_namespaces, read_topology
+from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
+from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.util.locations import Folder
+
+
+@dataclass(frozen=True)
+class NamespaceStanding:
+    """Where one namespace stands.
+
+    Attributes:
+        namespace: Its name.
+        head: Its fence, txid, winner, codec and staged attempts.
+        next_start: What the next start does about it; empty for nothing.
+        refusal: Why the next start is refused because of it; empty where it is not.
+        is_known: Whether the decision record, its copy, or a task of the last run, knows of it.
+        keys: How many entries it holds; None where they were not counted.
+        size: Bytes of its keys and values; None where they were not counted.
+    """
+
+    namespace: str
+    head: NamespaceHead
+    next_start: str = ""
+    refusal: str = ""
+    is_known: bool = True
+    keys: int | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a topology stands.
+
+    Attributes:
+        reading: What that was judged by.
+        action: What the next start will report, as in `recovery: …` (`started`, `resumed`, `rolled back`, `rolled
+            forward`), or `refused`.
+        namespaces: Its namespaces, by name.
+        blocking: Who holds its checkpoint up, in sentences; empty where none is under way.
+        next_start: What the next start does, in sentences.
+        refusals: Why the next start is refused; empty where it is not.
+        notes: What else an operator should know.
+    """
+
+    reading: Reading
+    action: str
+    namespaces: tuple[NamespaceStanding, ...]
+    blocking: tuple[str, ...]
+    next_start: tuple[str, ...]
+    refusals: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def explain(
+    provider: StateProvider,
+    topology: str,
+    prefix: str,
+    codecs: Codecs,
+    folder: Folder | None = None,
+    *,
+    measure: bool = True,
+    progress: Progress | None = None,
+) -> Standing:
+    """Say where a topology stands. Reads only.
+
+    Args:
+        provider: The store.
+        topology: Name of the topology.
+        prefix: What its namespaces' names begin with, before the colon; empty for nothing.
+        codecs: What the configuration chooses.
+        folder: The streaming checkpoint location; None to look at the store alone.
+        measure: Whether to count the entries of each namespace and their bytes, which reads all of them.
+        progress: Told of that.
+
+    Raises:
+        StateError: The store holds nothing of such a topology.
+        StateUnavailable: The store cannot be reached.
+    """
+    reading = read_topology(provider, topology, prefix, folder)
+    is_empty = all(head == NamespaceHead() for head in (reading.record_head, *reading.heads.values()))
+    if is_empty and (reading.copied is None or reading.copied.topology != topology):
+        there = sorted(
+            name.removesuffix(f":{CHECKPOINT_SPOUT_ID}-0")
+            for name in provider.namespaces()
+            if name.endswith(f"{CHECKPOINT_SPOUT_ID}-0")
+        )
+        raise StateError(
+            f"there is nothing of topology {topology!r} in {provider.describe()}: no namespace begins with "
+            f"{prefix or 'its name'!r}. It holds: {', '.join(there) or 'no topology'}.",
+            namespace=reading.record_namespace,
+        )
+    sizes = {}
+    for namespace, head in reading.heads.items() if measure else ():
+        if head.codec != CUSTOM_HEADER:
+            with closing(provider.open(namespace)) as storage:
+                sizes[namespace] = measured(storage, progress)
+    return judge(reading, codecs, sizes)
+
+
+def judge(reading: Reading, codecs: Codecs, sizes: Mapping[str, tuple[int, int]]) -> Standing:
+    """Judge what was read. Pure.
+
+    Args:
+        reading: What was read.
+        codecs: What the configuration chooses.
+        sizes: Keys and bytes of the namespaces that were counted.
+    """
+    refusals = list(reading.problems)
+
+    def allowed(check: Callable[[], object]) -> str:
+        try:
+            check()
+        except AnchorboltError as error:
+            return error.message
+        return ""
+
+    record = reading.stored or DecisionRecord()
+    refusals += [
+        allowed(lambda: check_topology(reading.topology, reading.stored, reading.copied)),
+        allowed(lambda: agreed_record(reading.stored, reading.copied)),
+        allowed(
+            lambda: check_generation(
+                reading.record_namespace, reading.record_head.fence.generation, reading.heads
+            )
+        ),
+    ]
+    if reading.query_id is not None and not reading.has_moved:
+        refusals.append(allowed(lambda: check_query(record, reading.query_id or "", accept_new=False)))
+    known = known_namespaces(record, reading.record_namespace.rpartition(":")[0])
+    of_copy = known_namespaces(reading.copied or record, reading.record_namespace.rpartition(":")[0])
+    named = known | of_copy
+    header = EntryEncoding("", codecs.keys, codecs.values).header
+    namespaces = []
+    for name, head in reading.heads.items():
+        next_start, refusal = "", ""
+        if name in known:
+            refusal = allowed(lambda: judge_namespace(record, name, head))  # noqa: B023 - at once
+            next_start = "" if refusal else _next_start(record, name, head)
+            if not refusal and head.codec != CUSTOM_HEADER:
+                refusal = allowed(lambda: check_codec(name, head.codec, header))  # noqa: B023 - at once
+            refusals.append(refusal)
+        keys, size = sizes.get(name, (None, None))
+        namespaces.append(NamespaceStanding(name, head, next_start, refusal, name in named, keys, size))
+    refusals = [refusal for refusal in dict.fromkeys(refusals) if refusal]
+    return Standing(
+        reading,
+        "refused" if refusals else _action(reading, known),
+        tuple(namespaces),
+        tuple(_blocking(record, namespaces)),
+        tuple(_next_starts(record, reading, namespaces, refused=bool(refusals))),
+        tuple(refusals),
+        tuple(_notes(reading, namespaces)),
+    )
+
+
+def _action(reading: Reading, known: set[str]) -> str:
+    heads = {name: head for name, head in reading.heads.items() if name in known}
+    action = plan_recovery(reading.stored, reading.copied, heads).action
+    otherwise = "started" if reading.stored is None else "resumed"
+    return {Action.COMMIT: "rolled forward", Action.ROLLBACK: "rolled back"}.get(action, otherwise)
+
+
+def _next_start(record: DecisionRecord, name: str, head: NamespaceHead) -> str:
+    verdict = judge_namespace(record, name, head)
+    if verdict.winner is not None:
+        return (
+            f"txid {record.txid} was decided and is not committed in {name}: the next start commits it "
+            f"(attempt {verdict.winner.attempt})"
+        )
+    if verdict.has_leftovers:
+        return f"{_attempts(head)} in {name}, never decided: the next start drops {_them(head)}"
+    return ""
+
+
+def _next_starts(
+    record: DecisionRecord, reading: Reading, namespaces: list[NamespaceStanding], *, refused: bool
+) -> list[str]:
+    if refused:
+        return ["the next start is refused, and writes nothing"]
+    steps = [each.next_start for each in namespaces if each.next_start]
+    if record.state.phase is Phase.COMMITTING and not any("commits it" in step for step in steps):
+        steps.append(
+            f"txid {record.txid} was decided, and every namespace has committed it: the next start marks it committed"
+        )
+    if record.state.phase is Phase.COMMITTING and record.outbox:
+        steps.append(f"the next start publishes what the sinks wrote in txid {record.txid}")
+    if reading.stored is None:
+        steps.append("there is no decision record: the next start begins a new one")
+    else:
+        batch = f", batch {record.batch_id + 1} of its query" if record.query_id else ""
+        steps.append(f"{'then it' if steps else 'it'} goes on with txid {record.txid + 1}{batch}")
+    return steps
+
+
+def _blocking(record: DecisionRecord, namespaces: list[NamespaceStanding]) -> list[str]:
+    if record.state.phase is Phase.COMMITTING:
+        late = [
+            each.namespace
+            for each in namespaces
+            if each.namespace in record.winners and each.head.winner != record.winners[each.namespace].attempt
+        ]
+        if late:
+            return [f"txid {record.txid} is decided and waits for the commit of {', '.join(late)}"]
+        return [f"txid {record.txid} is committed everywhere, and waits for the record to say so"]
+    sentences = []
+    for each in namespaces:
+        for attempt, staged in each.head.attempts.items():
+            how = "is sealed" if staged.seal is not None else "is staged and not sealed"
+            sentences.append(
+                f"txid {staged.txid} waits for its decision: attempt {attempt} {how} in {each.namespace}"
+            )
+    idle = [each.namespace for each in namespaces if each.is_known and not each.head.attempts]
+    if sentences and idle:
+        sentences.append(f"nothing is staged in {', '.join(idle)}: still at work, or nothing to change there")
+    return sentences
+
+
+def _notes(reading: Reading, namespaces: list[NamespaceStanding]) -> list[str]:
+    notes = []
+    generation = reading.record_head.fence.generation
+    if reading.has_moved:
+        notes.append("a run wrote while this was read: what is said here was so for a moment")
+    if reading.holds_fence:
+        notes.append(
+            f"generation {generation} holds the fence: a run is alive, or was killed. A live one may finish what is "
+            "said of the next start by itself"
+        )
+    elif generation:
+        notes.append(f"generation {generation} has ended and let go of the fence: no run is alive")
+    if reading.location and reading.query_id is None:
+        notes.append(
+            f"nothing lies at the checkpoint location {reading.location}: judged by the store alone. A start there is "
+            "refused where the record names a streaming query (QueryChanged)"
+        )
+    elif not reading.location:
+        notes.append("no checkpoint location was looked at: judged by the store alone")
+    notes += [
+        f"{each.namespace} stands beside a custom state, which is not looked into"
+        for each in namespaces
+        if each.head.codec == CUSTOM_HEADER
+    ]
+    notes += [
+        f"{each.namespace} has the prefix, but neither the decision record nor a task of the last run knows of it: "
+        "the next start passes it over, unless the job has such a task; then it is refused if anything is committed "
+        "there"
+        for each in namespaces
+        if not each.is_known
+    ]
+    return notes
+
+
+def _attempts(head: NamespaceHead) -> str:
+    txids = sorted({staged.txid for staged in head.attempts.values()})
+    count = f"{len(head.attempts)} attempts are" if len(head.attempts) > 1 else "an attempt is"
+    return f"{count} staged for txid {', '.join(map(str, txids))}"
+
+
+def _them(head: NamespaceHead) -> str:
+    return "them" if len(head.attempts) > 1 else "it"

@@ -1,0 +1,181 @@
+"""What lies in a store: its namespaces, some entries of one, all entries of one. Reads only: no fence is raised.
+
+Entries are read in pages, so that a namespace of any size can be gone through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
+
+from anchorbolt.errors import ConfigError, StateCorrupted, StateError
+from anchorbolt.migration_tools.inspect.decoding import Codecs, Entry, EntryDecoder, key_from_text
+from anchorbolt.migration_tools.progress import Progress, Silent
+from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider, StateStorage
+
+_NAMES_COMPARED = 10_000
+
+
+@dataclass(frozen=True)
+class NamespaceSummary:
+    """One namespace in a few words.
+
+    Attributes:
+        namespace: Its name.
+        committed: Its committed txid; -1 where nothing was ever committed.
+        winner: The attempt which that came from.
+        codec: Its format header; empty until something is written.
+        attempts: How many attempts are staged.
+        keys: How many entries are committed; None where they were not counted.
+        problem: Why its bookkeeping cannot be read; empty where it can.
+    """
+
+    namespace: str
+    committed: int = NOTHING_COMMITTED
+    winner: str = ""
+    codec: str = ""
+    attempts: int = 0
+    keys: int | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Got:
+    """What was asked for by key.
+
+    Attributes:
+        entries: One for each key, in their order.
+        notes: What cannot be decoded, and why.
+    """
+
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def absent(self) -> int:
+        """How many of the keys the namespace does not hold."""
+        return sum(entry.value is None for entry in self.entries)
+
+
+def namespace_summaries(
+    provider: StateProvider, prefix: str = "", *, count: bool = False, progress: Progress | None = None
+) -> Iterator[NamespaceSummary]:
+    """Yield the namespaces that start with `prefix`, by name; with `count`, count their entries.
+
+    Raises:
+        StateUnavailable: The store cannot be reached.
+    """
+    for namespace in sorted(provider.namespaces(prefix)):
+        with closing(provider.open(namespace)) as storage:
+            try:
+                head = storage.head()
+                keys = measured(storage, progress)[0] if count else None
+            except StateCorrupted as error:
+                yield NamespaceSummary(namespace, problem=error.message)
+                continue
+            yield NamespaceSummary(
+                namespace, head.committed, head.winner, head.codec, len(head.attempts), keys
+            )
+
+
+def get_entries(
+    provider: StateProvider, namespace: str, keys: Sequence[str], codecs: Codecs, *, hexadecimal: bool = False
+) -> Got:
+    """Return the committed values of some keys.
+
+    Args:
+        provider: The store.
+        namespace: The namespace.
+        keys: The keys, as texts; see `key_from_text`.
+        codecs: What the configuration chooses.
+        hexadecimal: Whether the texts are the hexadecimal digits of the keys as they are stored.
+
+    Raises:
+        StateError: There is no such namespace, or its keys cannot be encoded by a codec at hand.
+        UnsupportedValue: A text cannot be a key.
+        ConfigError: A text is not hexadecimal, or `namespace` is no possible name.
+    """
+    with closing(provider.open(namespace)) as storage:
+        head = existing_head(provider, storage)
+        decoder = EntryDecoder(namespace, head.codec, codecs)
+        data = [_from_hex(key) if hexadecimal else decoder.key_bytes(key_from_text(key)) for key in keys]
+        values = storage.get_many(data)
+    return Got(
+        tuple(decoder.entry(key, value) for key, value in zip(data, values, strict=True)), decoder.notes
+    )
+
+
+def scan_entries(
+    provider: StateProvider, namespace: str, codecs: Codecs, *, attempt: str | None = None
+) -> tuple[tuple[str, ...], Generator[list[Entry], None, None]]:
+    """Return notes on what cannot be decoded, and all entries of a namespace in pages.
+
+    Args:
+        provider: The store.
+        namespace: The namespace.
+        codecs: What the configuration chooses.
+        attempt: A staged attempt, to be seen as if it were committed; None for what is committed.
+
+    Raises:
+        StateError: There is no such namespace, or no such attempt.
+    """
+    storage = provider.open(namespace)
+    try:
+        head = existing_head(provider, storage)
+        if attempt is not None and attempt not in head.attempts:
+            staged = ", ".join(sorted(head.attempts)) or "none"
+            raise StateError(
+                f"{namespace} has no staged attempt {attempt!r}; staged: {staged}.", namespace=namespace
+            )
+    except BaseException:
+        storage.close()
+        raise
+    decoder = EntryDecoder(namespace, head.codec, codecs)
+
+    def pages() -> Generator[list[Entry], None, None]:
+        with closing(storage):
+            for page in storage.scan(attempt):
+                yield [decoder.entry(key, value) for key, value in page]
+
+    return decoder.notes, pages()
+
+
+def existing_head(provider: StateProvider, storage: StateStorage) -> NamespaceHead:
+    """Return where a namespace stands.
+
+    Raises:
+        StateError: There is no such namespace; the message names the nearest ones.
+    """
+    head = storage.head()
+    if head != NamespaceHead():
+        return head
+    names = list(islice(provider.namespaces(), _NAMES_COMPARED))
+    nearest = get_close_matches(storage.namespace, names, n=3, cutoff=0.5) or sorted(names)[:3]
+    hint = f"The nearest: {', '.join(nearest)}" if nearest else "The store holds none"
+    raise StateError(
+        f"there is no namespace {storage.namespace!r} in {provider.describe()}. {hint}. List them: anchorbolt state "
+        "namespaces.",
+        namespace=storage.namespace,
+    )
+
+
+def measured(storage: StateStorage, progress: Progress | None = None) -> tuple[int, int]:
+    """Count the committed entries of a namespace, and the bytes of their keys and values, page by page."""
+    progress = progress or Silent()
+    progress.begin(f"counting {storage.namespace}", storage.count())
+    keys = size = 0
+    for page in storage.scan():
+        keys += len(page)
+        size += sum(len(key) + len(value) for key, value in page)
+        progress.advance(len(page))
+    return keys, size
+
+
+def _from_hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise ConfigError(f"{text!r} is not hexadecimal: two digits a byte, as in 'a56170706c65'.") from None

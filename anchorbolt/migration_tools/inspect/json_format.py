@@ -1,0 +1,76 @@
+"""Values of a store as JSON, for programs that know no Python, and as text. Calls no code of a user's but `repr`.
+
+What JSON has no form for becomes an object with one name that starts with `$`: `$bytes` (Base64), `$tuple`, `$set`,
+`$frozenset`, `$map` (pairs; for a dict whose keys are not all plain text), `$float` (nan, inf, -inf), `$datetime`,
+`$date`, `$time`, `$timedelta` (seconds), `$decimal`, `$uuid`, `$complex`; `$repr` for everything else.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import uuid
+from base64 import b64encode
+from typing import Any
+
+from anchorbolt.migration_tools.inspect.decoding import Decoded
+
+_DEEPEST = 64
+
+
+def decoded_json(decoded: Decoded) -> Any:
+    """Return what was decoded as plain values for JSON, and what was not as `$bytes`."""
+    return as_json(decoded.data if decoded.problem else decoded.value)
+
+
+def as_json(value: Any, depth: int = 0) -> Any:
+    """Return a value as plain values for JSON."""
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value
+    if kind is float:
+        return value if math.isfinite(value) else {"$float": str(value)}
+    if kind is bytes:
+        return {"$bytes": b64encode(value).decode()}
+    if depth >= _DEEPEST:
+        return {"$repr": as_text(value)}
+    if kind is list:
+        return [as_json(member, depth + 1) for member in value]
+    if kind is tuple:
+        return {"$tuple": [as_json(member, depth + 1) for member in value]}
+    if kind is set or kind is frozenset:
+        return {f"${kind.__name__}": [as_json(member, depth + 1) for member in sorted(value, key=repr)]}
+    if kind is dict:
+        if all(type(name) is str and not name.startswith("$") for name in value):
+            return {name: as_json(member, depth + 1) for name, member in value.items()}
+        return {
+            "$map": [[as_json(name, depth + 1), as_json(each, depth + 1)] for name, each in value.items()]
+        }
+    return _scalar(kind, value)
+
+
+def _scalar(kind: type, value: Any) -> dict[str, Any]:
+    if kind in (dt.datetime, dt.date, dt.time):
+        return {f"${kind.__name__}": value.isoformat()}
+    if kind is dt.timedelta:
+        return {"$timedelta": value.total_seconds()}
+    if kind in (decimal.Decimal, uuid.UUID, complex):
+        return {f"${kind.__name__.lower()}": str(value)}
+    return {"$repr": as_text(value)}
+
+
+def printable(text: str) -> str:
+    """Return a line of text, all of it escaped if a part of it would control a terminal."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+def as_text(value: Any, limit: int | None = None) -> str:
+    """Return a value as a literal of Python's, of `limit` characters at most; control characters are escaped."""
+    try:
+        text = repr(value)
+    except Exception:  # a user's __repr__ may raise anything, and nesting may be too deep
+        return f"({type(value).__name__}, whose repr raises)"
+    if type(value).__module__ not in ("builtins", "datetime", "decimal", "uuid"):
+        text = text.encode("unicode_escape").decode()  # a user's repr may hold anything
+    return text if limit is None or len(text) <= limit else text[:limit] + "…"

@@ -1,0 +1,196 @@
+"""What a configuration can choose for the keys and values of a state: a codec of ours, or a user's `Serializer`."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+from zlib import crc32
+
+from anchorbolt.errors import ConfigError, SerializationError, UnsupportedValue
+from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec
+from anchorbolt.util.class_loading import load_class
+
+V = TypeVar("V")
+
+_PICKLE = b"p"
+"""What a pickle begins with here; a tag of a schema version begins otherwise."""
+
+_PICKLE_HEAD = len(_PICKLE) + 4
+_NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
+
+
+class Serializer(ABC, Generic[V]):
+    """How keys or values of your own become bytes. Named in the configuration by the class's dotted name.
+
+    An instance is made without arguments on the driver and in every worker, and used by one thread. What its methods
+    raise is reported with the namespace, the key and this class. `loads` gets what `dumps` gave, or, from a store that
+    was damaged, any other bytes: it should raise then, and never run code that they name.
+
+    For values: what `loads` returns is the reader's own; it must not be shared with other readers.
+
+    For keys: equal keys must give equal bytes in every process and Python version, different keys different ones, and
+    `loads(dumps(key))` must equal `key`. A key's bytes are not empty. This is checked of each key that is used; that
+    two equal keys of your own class give equal bytes cannot be.
+
+    Attributes:
+        name: Stands in the format header of each namespace: `[A-Za-z0-9_.-]`, 1 to 128 characters. By default the
+            dotted name of the class, so set it before you move or rename the class.
+        version: Stands there, too; at least 1. Count it up when `loads` no longer understands what an older `dumps`
+            gave: a namespace written under another version is refused.
+    """
+
+    name: str = ""
+    version: int = 1
+
+    @abstractmethod
+    def dumps(self, value: V) -> bytes:
+        """Encode a value. Raise any exception for one that is not supported; the state stays as it was."""
+
+    @abstractmethod
+    def loads(self, data: bytes) -> V:
+        """Decode what `dumps` gave."""
+
+
+class SerializerCodec(Codec):
+    """A user's `Serializer` as a codec: checks what it returns, and translates what it raises."""
+
+    def __init__(self, kind: type[Serializer[Any]], key: str, *, for_keys: bool) -> None:
+        """Make an instance of the user's class.
+
+        Args:
+            kind: The class.
+            key: The configuration key that names it, for messages.
+            for_keys: Whether it is for keys, which have to be canonical.
+
+        Raises:
+            ConfigError: It cannot be made, or its name or version cannot stand in a header.
+        """
+        self._made_of = (kind, key, for_keys)
+        self._for_keys = for_keys
+        self._shown = shown = f"{kind.__module__}.{kind.__qualname__}"
+        try:
+            self._serializer = kind()
+        except Exception as error:
+            raise ConfigError(
+                f"{key} is {shown}, which could not be made without arguments: {type(error).__name__}: {error}.",
+                key=key,
+            ) from error
+        self.name = self._serializer.name or shown
+        self.version = self._serializer.version
+        named = isinstance(self.name, str) and _NAME.fullmatch(self.name) and self.name not in _OURS
+        if not named or type(self.version) is not int or self.version < 1:
+            raise ConfigError(
+                f"{key} is {shown}, whose name is {self.name!r} and version {self.version!r}. The name must be 1 to "
+                f"128 of the characters A-Z a-z 0-9 _ . - and none of {', '.join(_OURS)}; the version a whole number, "
+                "at least 1.",
+                key=key,
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind, key, for_keys = self._made_of
+        return _again, (
+            kind,
+            key,
+            for_keys,
+        )  # only the class travels: an instance is made anew in each process
+
+    def encode(self, value: Any) -> bytes:
+        """Encode with the user's `dumps`. Raises `UnsupportedValue`."""
+        data = self._dumps(value)
+        if self._for_keys:
+            self._check_canonical(value, data)
+        return data
+
+    def decode(self, data: bytes) -> Any:
+        """Decode with the user's `loads`. Raises `SerializationError`."""
+        try:
+            return self._serializer.loads(data)
+        except Exception as error:
+            raise SerializationError(
+                f"{self._shown}.loads raised {type(error).__name__}: {error}, on {len(data)} bytes"
+            ) from error
+
+    def _dumps(self, value: Any) -> bytes:
+        try:
+            data = self._serializer.dumps(value)
+        except Exception as error:
+            raise UnsupportedValue(f"{self._shown}.dumps raised {type(error).__name__}: {error}") from error
+        if type(data) is not bytes:
+            raise UnsupportedValue(
+                f"{self._shown}.dumps returned {type(data).__name__}. It must return bytes."
+            )
+        return data
+
+    def _check_canonical(self, key: Any, data: bytes) -> None:
+        if not data:
+            raise UnsupportedValue(f"{self._shown}.dumps returned no bytes for a key. Return at least one.")
+        again = self.decode(data)
+        if type(again) is not type(key) or again != key or self._dumps(again) != data:
+            raise UnsupportedValue(
+                f"{self._shown} is not canonical: loads(dumps(key)) gives another key, or one with other bytes. Equal "
+                "keys must give equal bytes, and different keys different ones."
+            )
+
+
+def _again(kind: type[Serializer[Any]], key: str, for_keys: bool) -> SerializerCodec:
+    return SerializerCodec(kind, key, for_keys=for_keys)
+
+
+class PickleCodec(Codec):
+    """Python's pickle, for values only, and by choice only: who can write to the store can run code in the workers.
+
+    A checksum stands in front, so that bytes which are merely damaged never reach the unpickler. It is no protection
+    against who forges them.
+    """
+
+    name = "pickle"
+    version = 1
+
+    def encode(self, value: Any) -> bytes:
+        """Pickle a value. Raises `UnsupportedValue`."""
+        try:
+            data = pickle.dumps(value, protocol=5)
+        except Exception as error:  # whatever a user's __reduce__ or __getstate__ raises
+            raise UnsupportedValue(
+                f"a value of type {type(value).__name__} cannot be pickled: {type(error).__name__}: {error}"
+            ) from error
+        return _PICKLE + crc32(data).to_bytes(4, "big") + data
+
+    def decode(self, data: bytes) -> Any:
+        """Unpickle a value. Raises `SerializationError`."""
+        pickled = data[_PICKLE_HEAD:]
+        if not pickled or data[:_PICKLE_HEAD] != _PICKLE + crc32(pickled).to_bytes(4, "big"):
+            raise SerializationError(f"{len(data)} bytes are no pickle of a value: their checksum is wrong")
+        try:
+            return pickle.loads(pickled)  # noqa: S301 - the user chose it, and is warned at the start
+        except Exception as error:  # whatever a user's __setstate__ raises, or the import of their module
+            raise SerializationError(
+                f"{len(pickled)} bytes cannot be unpickled: {type(error).__name__}: {error}"
+            ) from error
+
+
+_OURS: dict[str, type[Codec]] = {codec.name: codec for codec in (MsgpackCodec, JsonCodec, PickleCodec)}
+
+
+def codec_named(name: str, key: str, *, for_keys: bool) -> Codec:
+    """Return a new codec.
+
+    Args:
+        name: `msgpack`, `json`, `pickle`, or the dotted name of a `Serializer` class.
+        key: The configuration key that says so, for messages.
+        for_keys: Whether it is for keys.
+
+    Raises:
+        ConfigError: There is none, or not for keys, or the class cannot be used.
+    """
+    if name == PickleCodec.name and for_keys:
+        raise ConfigError(
+            f"{key} is pickle, which is for values only: equal keys can have different pickles, so an entry would not "
+            "be found again. Use msgpack or json, or a Serializer of yours.",
+            key=key,
+        )
+    if name in _OURS:
+        return _OURS[name]()
+    return SerializerCodec(load_class(name, Serializer, key), key, for_keys=for_keys)

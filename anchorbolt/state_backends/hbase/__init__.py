@@ -1,0 +1,5 @@
+"""State in HBase: the only room that imports HBase's Thrift client. `layout` says which row holds what."""
+
+from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
+
+__all__ = ["HBaseStateProvider"]

@@ -1,0 +1,223 @@
+"""The way to one HBase Thrift server: connections, time limits, and repetition within them. Knows no transaction.
+
+A connection serves one thread at a time. It is dropped after every time-out and every error of the transport: used
+again, it would return the reply to the call before, and nothing would show. An error never says that a call had no
+effect, so every call that is made here must be one that may be repeated.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from anchorbolt.config.settings import PROVIDER_CONFIG, TlsSettings
+from anchorbolt.errors import ConfigError
+from anchorbolt.state_backends.hbase.errors import ANSWERS, FAILURES, is_lasting, is_missing_table, translated
+from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files
+
+from Hbase_thrift import AlreadyExists, ColumnDescriptor, Hbase  # isort: skip (made by the import above)
+from thriftpy2.protocol import TBinaryProtocol, TCompactProtocol
+from thriftpy2.thrift import TClient
+from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket
+
+_T = TypeVar("_T")
+_IDLE_SECONDS = 30.0  # the server closes its side after 60
+_LONGEST_PAUSE = 0.25
+_CREATE_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class HBaseAddress:
+    """Where a Thrift server is, how it speaks, and what to use there."""
+
+    host: str
+    port: int
+    transport: str
+    protocol: str
+    timeout_ms: int
+    tls: TlsSettings | None
+    table: str
+    column_family: str
+    create_table: bool
+
+    def __str__(self) -> str:
+        return f"HBase's Thrift server at {self.host}:{self.port}"
+
+
+class HBaseClient(SharedClient[HBaseAddress]):
+    """Makes calls on one Thrift server; thread-safe."""
+
+    def __init__(self, address: HBaseAddress) -> None:
+        super().__init__(address)
+        self._lock = threading.Lock()
+        self._idle: list[_Connection] = []
+        self._tls = _tls_context(address.tls) if address.tls else None
+
+    def run(self, namespace: str | None, work: Callable[[Any], _T]) -> _T:
+        """Return what `work` returns, which is handed a client of the Thrift service and may be called several times.
+
+        All together it takes no longer than the timeout; only the creation of a table may take 30 s.
+
+        Raises:
+            StateUnavailable: There was no answer in time, or the server cannot do it now.
+            ConfigError: The table or the column family is missing, or may not be used.
+            StateError: The server refused.
+        """
+        address = self.address
+        deadline = time.monotonic() + address.timeout_ms / 1000
+        pause = 0.01
+        while True:
+            try:
+                return self._try(work, deadline)
+            except FAILURES as error:
+                if address.create_table and is_missing_table(error):
+                    self._create_table(namespace)
+                    deadline = time.monotonic() + address.timeout_ms / 1000
+                    continue
+                if is_lasting(error) or time.monotonic() + pause >= deadline:
+                    raise self._translated(error, namespace) from error
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _try(self, work: Callable[[Any], _T], deadline: float) -> _T:
+        connection = self._take(deadline)
+        try:
+            result = work(connection.client)
+        except ANSWERS:
+            self._give_back(connection)
+            raise
+        except BaseException:
+            connection.close()
+            raise
+        self._give_back(connection)
+        return result
+
+    def _take(self, deadline: float) -> _Connection:
+        """Return a connection that nobody else uses, an open one where there is any."""
+        oldest = time.monotonic() - _IDLE_SECONDS
+        with self._lock:
+            stale = [each for each in self._idle if each.used_at < oldest]
+            self._idle = [each for each in self._idle if each.used_at >= oldest]
+            connection = self._idle.pop() if self._idle else None
+        for each in stale:
+            each.close()
+        if connection is None:
+            connection = _Connection(self.address, self._tls)
+        connection.socket.deadline = deadline
+        try:
+            connection.open()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _give_back(self, connection: _Connection) -> None:
+        connection.used_at = time.monotonic()
+        with self._lock:
+            if self._users > 0:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def _create_table(self, namespace: str | None) -> None:
+        family = ColumnDescriptor(
+            name=self.address.column_family.encode() + b":",
+            maxVersions=1,
+            bloomFilterType="ROW",
+            blockCacheEnabled=True,
+            timeToLive=-1,
+        )
+
+        def create(client: Any) -> None:
+            client.createTable(self.address.table.encode(), [family])
+
+        try:
+            self._try(create, time.monotonic() + max(_CREATE_SECONDS, self.address.timeout_ms / 1000))
+        except AlreadyExists:
+            pass  # another worker was faster
+        except FAILURES as error:
+            raise self._translated(error, namespace) from error
+
+    def _translated(self, error: Exception, namespace: str | None) -> Exception:
+        at = self.address
+        return translated(error, str(at), at.table, at.column_family, at.timeout_ms, namespace)
+
+
+class _Socket(TSocket):  # type: ignore[misc]
+    """thriftpy2's socket, whose waits end at one `deadline` all together and not each after a time of its own."""
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+        super().__init__(host=host, port=port)
+        self.deadline = 0.0
+        self._tls = tls
+
+    def open(self) -> None:
+        plain = socket.create_connection((self.host, self.port), timeout=self._left())
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self.sock = plain
+        if self._tls is not None:
+            plain.settimeout(self._left())
+            self.sock = self._tls.wrap_socket(plain, server_hostname=self.host)
+
+    def read(self, sz: int) -> Any:
+        self.sock.settimeout(self._left())
+        return super().read(sz)
+
+    def write(self, buf: Any) -> None:
+        self.sock.settimeout(self._left())
+        super().write(buf)
+
+    def _left(self) -> float:
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the time is up")
+        return left
+
+
+class _Connection:
+    """One connection and the client that speaks on it."""
+
+    def __init__(self, address: HBaseAddress, tls: ssl.SSLContext | None) -> None:
+        self.socket = _Socket(address.host, address.port, tls)
+        transport = {"buffered": TBufferedTransport, "framed": TFramedTransport}[address.transport]
+        protocol = {"binary": TBinaryProtocol, "compact": TCompactProtocol}[address.protocol]
+        self._transport = transport(self.socket)
+        self.client = TClient(Hbase, protocol(self._transport, decode_response=False))
+        self.used_at = 0.0
+
+    def open(self) -> None:
+        if not self.socket.is_open():
+            self._transport.open()
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def _tls_context(tls: TlsSettings) -> ssl.SSLContext:
+    check_tls_files(tls)
+    try:
+        context = ssl.create_default_context(cafile=tls.ca)
+        if tls.cert is not None:
+            context.load_cert_chain(tls.cert, tls.key)
+    except (ssl.SSLError, OSError) as error:
+        raise ConfigError(
+            f"the TLS files {tls.ca}, {tls.cert}, {tls.key} cannot be used ({error}): they must "
+            "be PEM, and the key without a password",
+            key=PROVIDER_CONFIG,
+        ) from error
+    if not tls.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

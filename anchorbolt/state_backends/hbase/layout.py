@@ -1,0 +1,278 @@
+"""How a namespace lies in the rows of an HBase table: names of rows, and the bytes in their cells. No I/O.
+
+What comes from the store is checked before it is believed: it may be damaged, or somebody else's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+import msgpack
+
+from anchorbolt.errors import StateCorrupted
+from anchorbolt.state_backends.contract import START_OVER, Fence
+from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
+from anchorbolt.state_backends.staged_items import unpacked_flat
+
+DATA = b"s"
+"""The column of data and of what is staged: Storm's."""
+
+BOOKS = b"books"
+"""The column of the bookkeeping."""
+
+NAMESPACES_ROW = b"$namespaces"
+"""The row that has a column for each namespace of the table."""
+
+LONGEST_ROW = 32767
+VERSION_STEP = 64
+"""Timestamps that one commit has: each of up to so many groups of slices has its own."""
+
+_FORMAT = 1
+_LARGEST = 1 << 52  # of the numbers that timestamps are made from
+_PART_BYTES = 800_000
+_ATTEMPT = re.compile(r"[0-9a-f]{32}")
+_LABEL = re.compile(r"[0-9a-f]{8}")
+
+
+@dataclass(frozen=True)
+class Staged:
+    """An attempt as the bookkeeping has it.
+
+    Attributes:
+        record: What the rules know of it. No slice: it is registered only, and nobody sees it yet.
+        label: Tells its rows apart from those of an attempt of the same id that was dropped.
+        version: `Books.version` when it was registered.
+    """
+
+    record: AttemptRecord
+    label: str
+    version: int
+
+
+@dataclass(frozen=True)
+class Books:
+    """All that one cell keeps about a namespace. The defaults are those of a new one.
+
+    Attributes:
+        rules: What the rules decide by.
+        attempts: What is staged, by attempt id.
+        version: How many transactions were committed here.
+        epoch: The timestamp that counting begins at: the region server's clock when the namespace was made.
+        applied: How many groups of slices of the promoted attempt are applied.
+        written: Entries put straight by `write`; they lie over the rows.
+    """
+
+    rules: Bookkeeping = field(default_factory=Bookkeeping)
+    attempts: Mapping[str, Staged] = field(default_factory=dict)
+    version: int = 0
+    epoch: int = 0
+    applied: int = 0
+    written: Mapping[bytes, bytes] = field(default_factory=dict)
+
+    def visible(self) -> dict[str, AttemptRecord]:
+        """Return the attempts that there are for anybody but their writer; of a half-applied commit only the winner."""
+        promoted = self.rules.promoted
+        return {
+            attempt: staged.record
+            for attempt, staged in self.attempts.items()
+            if staged.record.slices and promoted in ("", attempt)
+        }
+
+
+class NamespaceRows:
+    """The names of a namespace's rows."""
+
+    def __init__(self, namespace: str) -> None:
+        self.name = namespace.encode()
+        self.books = self.name + b"$txid"
+        self.data = self.name + b"$key:"
+        self.data_end = self.name + b"$key;"
+        self._staged = self.name + b"$prepare$"
+
+    @property
+    def longest_key(self) -> int:
+        """How many bytes a key may have."""
+        return LONGEST_ROW - len(self.data)
+
+    def all_staged(self, first_version: int) -> tuple[bytes, bytes]:
+        """Return start and stop of what was staged from a version on."""
+        return self._staged + b"%016x" % first_version, self.name + b"$prepare%"
+
+    def staged(self, attempt: str, staged: Staged, first_slice: int = 0) -> tuple[bytes, bytes]:
+        """Return start and stop of the rows of an attempt, from a slice on."""
+        prefix = self._attempt(attempt, staged)
+        return prefix + b"$%08x" % first_slice, prefix + b"%"
+
+    def slice_row(self, attempt: str, staged: Staged, slice_number: int, part: int) -> bytes:
+        """Return the row of one part of a slice."""
+        return self._attempt(attempt, staged) + b"$%08x.%04x" % (slice_number, part)
+
+    def of_attempt(self, row: bytes) -> bytes:
+        """Return the part of a staged row's name that `attempt_rows` gives for its attempt."""
+        return row[: row.rfind(b"$")]
+
+    def attempt_rows(self, attempts: Mapping[str, Staged]) -> set[bytes]:
+        """Return what the names of these attempts' rows start with."""
+        return {self._attempt(attempt, staged) for attempt, staged in attempts.items()}
+
+    def _attempt(self, attempt: str, staged: Staged) -> bytes:
+        return self._staged + b"%016x$%s.%s" % (staged.version, attempt.encode(), staged.label.encode())
+
+
+def packed_books(books: Books) -> bytes:
+    """Return the cell of a bookkeeping. No two cells are equal, so that an expected one was never seen before."""
+    rules = books.rules
+    attempts = [
+        [attempt, staged.label, staged.version, *_flat(staged.record)]
+        for attempt, staged in books.attempts.items()
+    ]
+    content = [
+        *(_FORMAT, os.urandom(12), *rules.fence, rules.committed, rules.winner, rules.codec, rules.promoted),
+        *(attempts, books.version, books.epoch, books.applied, dict(books.written)),
+    ]
+    packed: bytes = msgpack.packb(content)
+    return packed
+
+
+def unpacked_books(namespace: str, cell: bytes | None) -> Books:
+    """Return what a cell of the bookkeeping says; a new namespace's where there is none.
+
+    Raises:
+        StateCorrupted: The cell is not what `packed_books` makes.
+    """
+    if cell is None:
+        return Books()
+    try:
+        (
+            form,
+            nonce,
+            *fence,
+            committed,
+            winner,
+            codec,
+            promoted,
+            attempts,
+            version,
+            epoch,
+            applied,
+            written,
+        ) = msgpack.unpackb(cell, strict_map_key=False)
+        numbers = [form, *fence, committed, version, epoch, applied]
+        texts = [winner, codec, promoted]
+        pairs = [part for entry in written.items() for part in entry]
+        known = dict(_attempt(*each) for each in attempts)
+        if (
+            (all(type(number) is int for number in numbers) and len(fence) == 2 and form == _FORMAT)
+            and (
+                all(isinstance(text, str) for text in texts)
+                and all(isinstance(part, bytes) for part in pairs)
+            )
+            and (isinstance(nonce, bytes) and all(0 <= part < _LARGEST for part in (version, epoch, applied)))
+            and (not promoted or promoted in known)
+        ):
+            rules = Bookkeeping(Fence(*fence), committed, winner, codec, promoted)
+            return Books(rules, known, version, epoch, applied, written)
+    except (ValueError, TypeError, AttributeError, RecursionError, msgpack.UnpackException):
+        pass
+    raise _corrupted(namespace, "the bookkeeping ($txid)")
+
+
+def slice_parts(items: Sequence[tuple[bytes, bytes | None]]) -> list[bytes]:
+    """Return a slice of updates as the cells to stage it in."""
+    packed = msgpack.packb([part for item in items for part in item])
+    whole = len(packed).to_bytes(8, "big") + crc32(packed).to_bytes(4, "big") + packed
+    return [whole[start : start + _PART_BYTES] for start in range(0, len(whole), _PART_BYTES)]
+
+
+def read_slices(
+    namespace: str, pages: Iterator[list[tuple[bytes, bytes]]], first: int, count: int
+) -> Iterator[list[tuple[bytes, bytes | None]]]:
+    """Yield the slices from number `first` to before `count`, read from the attempt's rows in their order.
+
+    Raises:
+        StateCorrupted: A slice is missing or damaged.
+    """
+    parts: list[bytes] = []
+    expected = first
+    for page in pages:
+        for row, value in page:
+            number, part = _numbers(row)
+            if number >= count:
+                continue  # a slice that its writer did not finish
+            if part == 0 and parts:
+                yield _slice(namespace, expected, parts)
+                expected, parts = expected + 1, []
+            if number != expected or part != len(parts):
+                raise _corrupted(namespace, f"slice {expected} of a staged attempt")
+            parts.append(value)
+    if parts:
+        yield _slice(namespace, expected, parts)
+        expected += 1
+    if expected != count:
+        raise _corrupted(namespace, f"slice {expected} of a staged attempt")
+
+
+def stored(value: bytes | None) -> bytes:
+    """Return the cell of a value, or of a key that was deleted."""
+    return b"-" if value is None else b"+" + value
+
+
+def value_of(namespace: str, cell: bytes) -> bytes | None:
+    """Return the value in a cell of the data; None where the key was deleted.
+
+    Raises:
+        StateCorrupted: The cell is not what `stored` makes.
+    """
+    if cell[:1] == b"+":
+        return cell[1:]
+    if cell == b"-":
+        return None
+    raise _corrupted(namespace, "a data cell")
+
+
+def _flat(record: AttemptRecord) -> list[Any]:
+    return [record.txid, record.base, *record.fence, *record[3:]]
+
+
+def _attempt(attempt: Any, label: Any, version: Any, *numbers: Any) -> tuple[str, Staged]:
+    *counts, sealed = numbers
+    if not (
+        (isinstance(attempt, str) and _ATTEMPT.fullmatch(attempt))
+        and (isinstance(label, str) and _LABEL.fullmatch(label))
+        and (len(counts) == 7 and all(type(number) is int for number in [version, *counts]))
+        and (type(sealed) is bool and version >= 0 and counts[4] >= 0)
+    ):
+        raise ValueError("no attempt")
+    txid, base, generation, seq, slices, checksum, before = counts
+    record = AttemptRecord(txid, base, Fence(generation, seq), slices, checksum, before, sealed)
+    return attempt, Staged(record, label, version)
+
+
+def _numbers(row: bytes) -> tuple[int, int]:
+    number, _, part = row[row.rfind(b"$") + 1 :].partition(b".")
+    try:
+        return int(number, 16), int(part, 16)
+    except ValueError:
+        return -1, -1
+
+
+def _slice(namespace: str, number: int, parts: list[bytes]) -> list[tuple[bytes, bytes | None]]:
+    whole = b"".join(parts)
+    packed = whole[12 : 12 + int.from_bytes(whole[:8], "big")]
+    if len(whole) >= 12 and crc32(packed) == int.from_bytes(whole[8:12], "big"):
+        with suppress(ValueError):
+            return unpacked_flat(packed)
+    raise _corrupted(namespace, f"slice {number} of a staged attempt")
+
+
+def _corrupted(namespace: str, what: str) -> StateCorrupted:
+    return StateCorrupted(
+        f"{namespace}: {what} in HBase is missing or not what Anchorbolt wrote. {START_OVER}",
+        namespace=namespace,
+    )

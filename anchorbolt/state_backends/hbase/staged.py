@@ -1,0 +1,104 @@
+"""What attempts staged in a namespace of HBase: read as slices, laid over committed data, and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from anchorbolt.state_backends.hbase import layout as layout
+from anchorbolt.state_backends.hbase.layout import DATA, Books, NamespaceRows, Staged
+from anchorbolt.state_backends.hbase.metadata import BooksCell
+from anchorbolt.state_backends.hbase.table import HBaseTable
+
+_SWEPT_VERSIONS = 8
+_OVERLAY_BYTES = 64 << 20
+
+_Items = list[tuple[bytes, bytes | None]]
+
+
+class StagedRows:
+    """The staged rows of one namespace."""
+
+    def __init__(self, table: HBaseTable, rows: NamespaceRows) -> None:
+        self._table = table
+        self._rows = rows
+        # What an attempt staged, as far as this handle has read it: the attempt, slices read, updates, their bytes.
+        self._overlay: tuple[Staged, int, dict[bytes, bytes | None], int] | None = None
+
+    def forget(self) -> None:
+        """Drop what was kept in memory."""
+        self._overlay = None
+
+    def remove(self, dropped: Mapping[str, Staged], epoch: int) -> None:
+        """Remove the rows of attempts that are no longer in the bookkeeping."""
+        for attempt, staged in dropped.items():
+            for rows in self._names(*self._rows.staged(attempt, staged)):
+                self._table.delete(DATA, rows, epoch)
+
+    def sweep(self, cell: BooksCell) -> None:
+        """Remove what was left behind lately by attempts that are not in the bookkeeping.
+
+        Rows are listed before the bookkeeping is read: a row's attempt was in it before the row was written.
+        """
+        version = max(0, cell.look().books.version - _SWEPT_VERSIONS)
+        rows = [row for page in self._names(*self._rows.all_staged(version)) for row in page]
+        if rows:
+            books = cell.look().books
+            known = self._rows.attempt_rows(books.attempts)
+            left = [row for row in rows if self._rows.of_attempt(row) not in known]
+            self._table.delete(DATA, left, books.epoch)
+
+    def groups(self, books: Books, attempt: str) -> Iterator[dict[bytes, bytes | None]]:
+        """Yield the updates of a promoted attempt in at most `VERSION_STEP` groups, from the first not applied."""
+        staged = books.attempts[attempt]
+        slices = staged.record.slices
+        size = -(-slices // layout.VERSION_STEP)
+        group: dict[bytes, bytes | None] = {}
+        first = books.applied * size
+        for number, items in enumerate(self._read_slices(attempt, staged, first), first + 1):
+            group.update(items)
+            if number % size == 0 or number == slices:
+                yield group
+                group = {}
+
+    def slices(self, books: Books, attempt: str) -> Iterator[_Items]:
+        """Yield what `attempt` staged, if there is such an attempt."""
+        if attempt in books.visible():
+            yield from self._read_slices(attempt, books.attempts[attempt], 0)
+
+    def updates(self, books: Books, attempt: str, wanted: set[bytes]) -> dict[bytes, bytes | None]:
+        """Return what `attempt` staged for those of the `wanted` keys for which it did.
+
+        All of its updates are kept in memory as long as they are few; else they are read again for each call.
+        """
+        if attempt not in books.visible():
+            return {}
+        staged = books.attempts[attempt]
+        first, size = 0, 0
+        updates: dict[bytes, bytes | None] = {}
+        if self._overlay is not None and self._overlay[0].label == staged.label:
+            _, first, updates, size = self._overlay
+        self._overlay = None
+        if size <= _OVERLAY_BYTES:
+            for items in self._read_slices(attempt, staged, first):
+                updates.update(items)
+                size += sum(len(key) + len(value or b"") for key, value in items)
+                first += 1
+                if size > _OVERLAY_BYTES:
+                    updates = {}
+                    break
+            self._overlay = (staged, first, updates, size)
+        if size <= _OVERLAY_BYTES:
+            return {key: updates[key] for key in wanted if key in updates}
+        found: dict[bytes, bytes | None] = {}
+        for items in self._read_slices(attempt, staged, 0):
+            found.update((key, value) for key, value in items if key in wanted)
+        return found
+
+    def _read_slices(self, attempt: str, staged: Staged, first: int) -> Iterator[_Items]:
+        start, stop = self._rows.staged(attempt, staged, first)
+        pages = self._table.scan(DATA, start, stop)
+        return layout.read_slices(self._rows.name.decode(), pages, first, staged.record.slices)
+
+    def _names(self, start: bytes, stop: bytes) -> Iterator[list[bytes]]:
+        for page in self._table.scan(DATA, start, stop, filtered="KeyOnlyFilter()"):
+            yield [row for row, _ in page]

@@ -1,0 +1,337 @@
+"""One namespace in HBase: the steps of a transaction, by the layout and the rules that `hbase` explains."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from anchorbolt.errors import StateCorrupted, UnsupportedValue
+from anchorbolt.faults.points import FaultPoint, reach
+from anchorbolt.state_backends import rules
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, SizeLimits, Standing, StateStorage
+from anchorbolt.state_backends.hbase import layout as layout
+from anchorbolt.state_backends.hbase.client import HBaseClient
+from anchorbolt.state_backends.hbase.layout import DATA, Books, NamespaceRows, Staged
+from anchorbolt.state_backends.hbase.metadata import TRIES, BooksCell, Seen, with_rules
+from anchorbolt.state_backends.hbase.staged import StagedRows
+from anchorbolt.state_backends.hbase.table import HBaseTable
+from anchorbolt.state_backends.rules import AttemptRecord
+
+
+class HBaseStateStorage(StateStorage):
+    """One namespace of a `HBaseStateProvider`."""
+
+    limits: SizeLimits
+
+    def __init__(self, namespace: str, client: HBaseClient, limits: SizeLimits) -> None:
+        self.namespace = namespace
+        self.limits = limits
+        self._table = HBaseTable(client, namespace)
+        self._rows = NamespaceRows(namespace)
+        self._cell = BooksCell(self._table, self._rows)
+        self._staged = StagedRows(self._table, self._rows)
+        self._is_checked = False
+
+    def head(self) -> NamespaceHead:
+        """See `StateStorage.head`."""
+        return _head(self._cell.look().books)
+
+    def claim(self) -> Fence:
+        """See `StateStorage.claim`.
+
+        Raises:
+            ConfigError: The column family is missing, or drops what is old.
+        """
+        if not self._is_checked:
+            self._table.check()
+            self._is_checked = True
+        claimed = self._cell.move(
+            lambda books: with_rules(books, fence=Fence(books.rules.fence.generation + 1, 0))
+        )
+        return claimed.books.rules.fence
+
+    def raise_fence(self, fence: Fence) -> NamespaceHead:
+        """See `StateStorage.raise_fence`. Also removes what attempts that were cut off left behind."""
+
+        def raised(books: Books) -> Books:
+            rules.check_fence(self.namespace, books.rules, fence)
+            return with_rules(books, fence=fence)
+
+        head = _head(self._cell.move(raised).books)
+        self._staged.sweep(self._cell)
+        return head
+
+    def get_many(
+        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+    ) -> list[bytes | None]:
+        """See `StateStorage.get_many`. Not atomic, but `at` is compared in the message that brings the values."""
+        staged: dict[bytes, bytes | None] = {}
+        if attempt is not None:
+            books = self._cell.look().books
+            self._check_reading(books, attempt, at)
+            with self._still_there(attempt, at):
+                staged = self._staged.updates(books, attempt, set(keys))
+        data = self._rows.data
+        missing = [key for key in dict.fromkeys(keys) if key not in staged and len(key) <= self.limits.key]
+        found: dict[bytes, bytes | None] = {}
+        for books, cells in self._cell.look_beside([data + key for key in missing]):
+            self._check_reading(books, attempt, at)
+            found.update(
+                (row[len(data) :], layout.value_of(self.namespace, cells[row].value)) for row in cells
+            )
+            found.update(books.written)
+        found.update(staged)
+        return [found.get(key) for key in keys]
+
+    def scan(
+        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        """See `StateStorage.scan`. With `attempt`, the keys of its updates, though not their values, are in memory.
+
+        With `at`, the bookkeeping is read again after each page, and compared before the page is given.
+        """
+        books = self._cell.look().books
+        self._check_reading(books, attempt, at)
+        over: dict[bytes, int] = dict.fromkeys(books.written, -1)  # the slice that has the last word on a key
+        if attempt is not None:
+            with self._still_there(attempt, at):
+                for number, items in enumerate(self._staged.slices(books, attempt)):
+                    over.update((key, number) for key, _ in items)
+        prefix = len(self._rows.data)
+        for page in self._table.scan(DATA, self._rows.data, self._rows.data_end, page_size=page_size):
+            self._look_again(attempt, at)
+            entries = ((row[prefix:], layout.value_of(self.namespace, cell)) for row, cell in page)
+            if shown := [(key, value) for key, value in entries if value is not None and key not in over]:
+                yield shown
+        self._look_again(attempt, at)
+        if shown := [(key, value) for key, value in books.written.items() if over[key] == -1]:
+            yield shown
+        if attempt is not None:
+            with self._still_there(attempt, at):
+                for number, items in enumerate(self._staged.slices(books, attempt)):
+                    shown = [
+                        (key, value) for key, value in items if value is not None and over[key] == number
+                    ]
+                    for start in range(0, len(shown), page_size):
+                        yield shown[start : start + page_size]
+
+    def stage(
+        self,
+        fence: Fence,
+        txid: int,
+        attempt: str,
+        base: int,
+        slice_number: int,
+        items: Sequence[tuple[bytes, bytes | None]],
+        codec: str,
+    ) -> Seal:
+        """See `StateStorage.stage`.
+
+        Raises:
+            UnsupportedValue: An item is larger than `limits`.
+        """
+        rules.check_attempt(attempt)
+        self._refuse_large(items)
+        parts = layout.slice_parts(items)
+
+        def next_record(books: Books) -> AttemptRecord | None:
+            record = books.visible().get(attempt)
+            return rules.next_record(
+                self.namespace, books.rules, record, fence, txid, attempt, base, slice_number, items, codec
+            )
+
+        for _ in range(TRIES):
+            seen = self._register(fence, txid, attempt, base, codec, next_record)
+            staged = seen.books.attempts[attempt]
+            rows = [self._rows.slice_row(attempt, staged, slice_number, part) for part in range(len(parts))]
+            if next_record(seen.books) is not None:
+                self._table.put(DATA, zip(rows, parts, strict=True), seen.books.epoch)
+
+            def counted(books: Books, staged: Staged = staged) -> Books:
+                record = next_record(books)
+                known = books.attempts.get(attempt)
+                if known is None or known.label != staged.label:
+                    return books  # dropped meanwhile, and so may its rows be: once more from the start
+                attempts = {**books.attempts, attempt: replace(known, record=record or known.record)}
+                return with_rules(replace(books, attempts=attempts), fence=fence, codec=codec)
+
+            known = self._cell.move(counted, seen).books.attempts.get(attempt)
+            if known is not None and known.label == staged.label:
+                return Seal(known.record.slices, known.record.checksum)
+        raise self._cell.contended()
+
+    def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
+        """See `StateStorage.seal`."""
+
+        def sealed(books: Books) -> Books:
+            record = books.visible().get(attempt)
+            closed = rules.sealed_record(self.namespace, books.rules, record, fence, attempt, seal)
+            attempts = {**books.attempts, attempt: replace(books.attempts[attempt], record=closed)}
+            return with_rules(replace(books, attempts=attempts), fence=fence)
+
+        self._cell.move(sealed)
+
+    def commit(self, fence: Fence, txid: int, attempt: str) -> None:
+        """See `StateStorage.commit`."""
+
+        def check(books: Books) -> bool:
+            record = books.visible().get(attempt)
+            return rules.check_commit(self.namespace, books.rules, record, fence, txid, attempt)
+
+        def promoted(books: Books) -> Books:
+            return (
+                with_rules(books, fence=fence, promoted=attempt)
+                if check(books)
+                else with_rules(books, fence=fence)
+            )
+
+        seen = self._cell.move(promoted)
+        if seen.books.rules.promoted != attempt:
+            return
+        try:
+            seen = self._apply(seen, fence, txid, attempt, check)
+        except StateCorrupted:
+            # Somebody else may have finished, and removed what was read here.
+            if check(self._cell.look().books):
+                raise
+            return
+
+        def finished(books: Books) -> Books:
+            if not check(books):
+                return books
+            done = replace(books, attempts={}, version=books.version + 1, applied=0)
+            return with_rules(done, fence=fence, committed=txid, winner=attempt, promoted="")
+
+        dropped = seen.books.attempts
+        self._cell.move(finished, seen)
+        self._staged.remove(dropped, seen.books.epoch)
+
+    def _apply(
+        self, seen: Seen, fence: Fence, txid: int, attempt: str, check: Callable[[Books], bool]
+    ) -> Seen:
+        """Write what the promoted attempt staged, from where the bookkeeping says that it was left off."""
+        books, data = seen.books, self._rows.data
+        first = books.epoch + (books.version + 1) * layout.VERSION_STEP
+        for number, items in enumerate(self._staged.groups(books, attempt), books.applied):
+            cells = ((data + key, layout.stored(value)) for key, value in items.items())
+            self._table.put(DATA, cells, first + number)
+
+            def counted(books: Books, number: int = number, items: Mapping[bytes, object] = items) -> Books:
+                if not check(books) or books.applied > number:
+                    return books  # somebody else was faster
+                written = {key: value for key, value in books.written.items() if key not in items}
+                return with_rules(replace(books, applied=number + 1, written=written), fence=fence)
+
+            seen = self._cell.move(counted, seen)
+            if seen.books.rules.promoted != attempt:
+                break
+            reach(FaultPoint.SLICE_APPLIED, txid=txid)
+        return seen
+
+    def rollback(self, fence: Fence) -> int:
+        """See `StateStorage.rollback`."""
+        dropped: dict[str, Staged] = {}
+        visible = 0
+
+        def rolled_back(books: Books) -> Books:
+            nonlocal visible
+            rules.check_rollback(self.namespace, books.rules, fence)
+            visible = len(books.visible())
+            dropped.update(books.attempts)
+            return with_rules(replace(books, attempts={}), fence=fence)
+
+        seen = self._cell.move(rolled_back)
+        self._staged.remove(dropped, seen.books.epoch)
+        return visible
+
+    def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
+        """See `StateStorage.write`. What is written stays in the bookkeeping's cell: it is not meant for large data.
+
+        Raises:
+            UnsupportedValue: All that was written into this namespace is larger than one cell may be.
+        """
+
+        def written(books: Books) -> Books:
+            rules.check_write(self.namespace, books.rules, fence, codec)
+            entries = {**books.written, **items}
+            size = sum(len(key) + len(value) for key, value in entries.items())
+            if size > self.limits.value:
+                raise UnsupportedValue(
+                    f"{self.namespace}: {size} bytes are to be written, and HBase takes {self.limits.value} in one "
+                    f"cell. {self.limits.advice}."
+                )
+            return with_rules(replace(books, written=entries), fence=fence, codec=codec)
+
+        self._cell.move(written)
+
+    def close(self) -> None:
+        """See `StateStorage.close`."""
+        self._staged.forget()
+        self._table.close()
+
+    def _register(
+        self,
+        fence: Fence,
+        txid: int,
+        attempt: str,
+        base: int,
+        codec: str,
+        next_record: Callable[[Books], AttemptRecord | None],
+    ) -> Seen:
+        """Put an attempt into the bookkeeping before anything of it is written; drop those it is to drop."""
+        seen = self._cell.look()
+        next_record(seen.books)
+        if seen.cell is None:
+            self._cell.move(lambda books: books, seen, create=True)
+            seen = self._cell.look()
+        epoch = seen.books.epoch or seen.timestamp
+        dropped: dict[str, Staged] = {}
+
+        def registered(books: Books) -> Books:
+            dropped.clear()
+            next_record(books)
+            if attempt in books.visible():
+                return books
+            label = secrets.token_hex(4)
+            new = Staged(AttemptRecord(txid, base, fence, 0, 0, 0, False), label, books.version)
+            kept = {each: known for each, known in books.attempts.items() if known.record.fence >= fence}
+            dropped.update((each, known) for each, known in books.attempts.items() if each not in kept)
+            attempts = {**kept, attempt: new}
+            return with_rules(
+                replace(books, attempts=attempts, epoch=books.epoch or epoch), fence=fence, codec=codec
+            )
+
+        seen = self._cell.move(registered, seen)
+        self._staged.remove(dropped, seen.books.epoch)
+        return seen
+
+    @contextmanager
+    def _still_there(self, attempt: str | None, at: Standing | None) -> Iterator[None]:
+        """Where what was staged is damaged or gone, say first if the namespace stands elsewhere by now."""
+        try:
+            yield
+        except StateCorrupted:
+            self._look_again(attempt, at)
+            raise
+
+    def _look_again(self, attempt: str | None, at: Standing | None) -> None:
+        if at is not None:
+            self._check_reading(self._cell.look().books, attempt, at)
+
+    def _check_reading(self, books: Books, attempt: str | None, at: Standing | None) -> None:
+        record = books.visible().get(attempt) if attempt is not None else None
+        rules.check_reading(self.namespace, books.rules, record, attempt, at)
+
+    def _refuse_large(self, items: Sequence[tuple[bytes, bytes | None]]) -> None:
+        for key, value in items:
+            if len(key) > self.limits.key or len(value or b"") > self.limits.value:
+                raise UnsupportedValue(
+                    f"{self.namespace}: an entry has a key of {len(key)} and a value of {len(value or b'')} bytes; "
+                    f"HBase takes {self.limits.key} and {self.limits.value}. {self.limits.advice}."
+                )
+
+
+def _head(books: Books) -> NamespaceHead:
+    return rules.head_of(books.rules, books.visible())

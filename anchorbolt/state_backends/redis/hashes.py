@@ -1,0 +1,213 @@
+"""Whole hashes of a Redis or a Redis Cluster: read page by page, written beside, and swapped by renaming.
+
+For programs that move hashes, such as `migration_tools`; the state of a running topology goes by `storage`. Each
+`HashConnection` is one connection that is never made anew, so that a WATCH holds from the first page that is read to
+the EXEC that ends it, and a scan is of one server in one life: a lost connection, a restart or a failover is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from redis.crc import key_slot
+
+from anchorbolt.state_backends.redis.addresses import RedisAddress, RedisServer
+from anchorbolt.state_backends.redis.client import RedisClient
+from anchorbolt.state_backends.redis.connection import RedisConnection
+from anchorbolt.state_backends.redis.errors import Advice
+
+FieldsAndValues = list[bytes]
+"""Field, value, field, value, …: as Redis takes and gives them."""
+
+_PAGE_BYTES = 1 << 20
+_PAGE_ENTRIES = 2000
+_FIRST_PAGE_ENTRIES = 100
+
+_ADVICE = Advice(
+    use_server="leave out --cluster",
+    use_cluster="add --cluster",
+    commands="TYPE, PTTL, SCAN, HSCAN, HLEN, HMGET, HEXISTS, HSET, WATCH, MULTI, EXEC, RENAME, RENAMENX, UNLINK",
+    not_ours="Name a namespace of Storm's",
+    too_long="raise proto-max-bulk-len in redis.conf",
+)
+
+
+class RedisHashes:
+    """The hashes at one address; a context manager that closes its connections.
+
+    Attributes:
+        address: Where they are.
+    """
+
+    def __init__(self, address: RedisAddress) -> None:
+        """Connect to nothing yet.
+
+        Raises:
+            ConfigError: A file that TLS needs cannot be read.
+        """
+        self.address = address
+        self._client = RedisClient(address, _ADVICE)
+
+    def __enter__(self) -> RedisHashes:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.release()
+
+    def types(self, keys: Sequence[bytes]) -> Mapping[bytes, str]:
+        """Return the type of what lies under each key, in Redis's words: `none` where nothing does."""
+        return {key: self._client.command(shown(key), "TYPE", key).decode() for key in keys}
+
+    def length(self, key: bytes) -> int:
+        """Return the number of fields of a hash; 0 where there is none."""
+        return int(self._client.command(shown(key), "HLEN", key))
+
+    def fields(self, key: bytes, fields: Sequence[bytes]) -> list[bytes | None]:
+        """Return the values of some fields of a hash; None for those that are not there."""
+        values: list[bytes | None] = self._client.command(shown(key), "HMGET", key, *fields)
+        return values
+
+    def matching(self, pattern: str) -> Iterator[bytes]:
+        """Yield the keys that match a glob, of all servers that hold some; one may come twice."""
+        return self._client.keys(pattern)
+
+    def refuse_eviction(self) -> None:
+        """Raise `ConfigError` if a server may drop any key when it is full; one that may not be asked passes."""
+        self._client.refuse_eviction()
+
+    def remove(self, keys: Sequence[bytes]) -> None:
+        """Remove keys; those that are not there do not matter."""
+        for key in keys:
+            self._client.command(shown(key), "UNLINK", key)
+
+    def together(self, keys: Sequence[bytes]) -> bool:
+        """Whether one transaction can hold all these keys."""
+        return isinstance(self.address, RedisServer) or len(set(map(key_slot, keys))) <= 1
+
+    def sibling(self, key: bytes, suffix: bytes) -> bytes:
+        """Return the name of a key that one transaction can hold together with `key`.
+
+        It is `key` and the suffix, the key in braces where a cluster needs them; only for a key with odd braces, a
+        number in braces with the same slot stands before it.
+        """
+        tag = re.search(rb"{([^}]*)}", key)
+        if isinstance(self.address, RedisServer) or (tag and tag[1]):
+            return key + suffix
+        if b"{" not in key and b"}" not in key:
+            return b"{" + key + b"}" + suffix
+        wanted = key_slot(key)
+        number = next(number for number in range(1 << 24) if key_slot(b"%d" % number) == wanted)
+        return b"{%d}" % number + key + suffix
+
+    @contextmanager
+    def connection(self, key: bytes) -> Iterator[HashConnection]:
+        """Give a connection of its own to the server that holds `key` now. It ends with the context, and its WATCH."""
+        with self._client.exclusive(shown(key), key) as connection:
+            yield HashConnection(connection)
+
+
+class HashConnection:
+    """One connection to one server. Raises `StateUnavailable` where that is lost, and never connects again."""
+
+    def __init__(self, connection: RedisConnection) -> None:
+        self._connection = connection
+        self._sent: list[list[bytes]] = []
+
+    def run(self, *command: bytes | str) -> Any:
+        """Run a command and return its reply."""
+        self._connection.send(command)
+        return self._connection.receive()
+
+    def watch(self, *keys: bytes) -> None:
+        """Let the next transaction do nothing if one of the keys changes before it."""
+        self.run("WATCH", *keys)
+
+    def exists(self, key: bytes) -> bool:
+        """Whether there is such a key."""
+        return bool(self.run("TYPE", key) != b"none")
+
+    def expires(self, key: bytes) -> bool:
+        """Whether the server will remove a key by itself; False where there is none."""
+        return int(self.run("PTTL", key)) >= 0
+
+    def length(self, key: bytes) -> int:
+        """Return the number of fields of a hash; 0 where there is none."""
+        return int(self.run("HLEN", key))
+
+    def pages(self, key: bytes) -> Generator[FieldsAndValues, None, None]:
+        """Yield the fields and values of a hash, about 1 MiB at a time; some may come twice.
+
+        A page with unusually long values after many short ones may be larger. While the caller works on a page, the
+        server prepares the next one: run nothing else on this connection meanwhile. A scan that is given up has to be
+        closed.
+        """
+        count = _FIRST_PAGE_ENTRIES
+        self._connection.send(("HSCAN", key, b"0", "COUNT", b"%d" % count))
+        asked = True
+        try:
+            while asked:
+                asked = False
+                cursor, page = self._connection.receive()
+                size = sum(map(len, page)) or 1
+                fitting = _PAGE_BYTES * (len(page) // 2) // size
+                count = max(1, min(fitting, 2 * count, _PAGE_ENTRIES)) if page else count
+                if cursor != b"0":
+                    self._connection.send(("HSCAN", key, cursor, "COUNT", b"%d" % count))
+                    asked = True
+                if page:
+                    yield page
+        finally:
+            if asked and self._connection.is_open:
+                self._connection.receive()
+
+    def write(self, key: bytes, page: FieldsAndValues) -> None:
+        """Begin to write a page into a hash and to read it back. `confirm` says how that went."""
+        self._connection.send(("HSET", key, *page), ("HMGET", key, *page[::2]))
+        self._sent.append(page[1::2])
+
+    def read(self, key: bytes, page: FieldsAndValues) -> None:
+        """Begin to read the fields of a page. `receive` gives their values."""
+        self._connection.send(("HMGET", key, *page[::2]))
+
+    def receive(self) -> list[bytes | None]:
+        """Return the values of the page that was asked for first by `read`."""
+        values: list[bytes | None] = self._connection.receive()
+        return values
+
+    def confirm(self) -> bool:
+        """Wait for all pages that were written; return whether each was read back as it was written."""
+        same = True
+        while self._sent:
+            self._connection.receive()
+            same = self._connection.receive() == self._sent.pop(0) and same
+        return same
+
+    def transaction(self, commands: Sequence[Sequence[Any]]) -> bool:
+        """Run commands as one transaction; return False where a watched key was changed, and nothing was run.
+
+        All watches of the connection end with it.
+
+        Raises:
+            StateUnavailable: The connection was lost; it may have run as a whole, or not at all.
+        """
+        self.run("MULTI")
+        for command in commands:
+            self.run(*command)
+        replies = self.run("EXEC")
+        if replies is None:
+            return False
+        for reply in replies:
+            if isinstance(reply, Exception):
+                self._connection.fail(reply)
+        return True
+
+
+def shown(key: bytes) -> str:
+    """Return a key for a message."""
+    return key.decode("utf-8", "backslashreplace")

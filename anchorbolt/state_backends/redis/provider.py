@@ -1,0 +1,84 @@
+"""State in one Redis server. What lies under which key is said in `storage`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from anchorbolt.config.secret import Secret
+from anchorbolt.config.settings import TlsSettings
+from anchorbolt.errors import ConfigError
+from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.state_backends.redis.addresses import RedisServer
+from anchorbolt.state_backends.redis.storage import RedisStateStorage, namespaces_of, open_storage
+from anchorbolt.state_backends.shared_client import tls_from
+
+
+@dataclass(frozen=True)
+class RedisStateProvider(StateProvider):
+    """Keeps all namespaces in one database of a Redis server, version 5 or newer.
+
+    What survives the loss of that server is what its own settings save: with `appendonly yes`, the last second may be
+    lost unless `appendfsync` is `always`. It must not evict: `maxmemory-policy` is `noeviction` or a `volatile` one.
+
+    Attributes:
+        host: Name or address of the server.
+        port: Its TCP port.
+        database: Number of the database.
+        username: ACL user; None means the default one.
+        password: Its password.
+        timeout_ms: Time in milliseconds for connecting to one address, and for each answer, to its last byte; large
+            ones have a second more for each MiB. A call is repeated for as long, so that `StateUnavailable` is raised
+            after three times as long at the latest.
+        tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
+        largest_value: Bytes of the largest value to take; None means what Redis takes by default, some 490 MB.
+    """
+
+    host: str = "localhost"
+    port: int = 6379
+    database: int = field(default=0, kw_only=True)
+    username: str | None = field(default=None, kw_only=True)
+    password: Secret | None = field(default=None, kw_only=True)
+    timeout_ms: int = field(default=2000, kw_only=True)
+    tls: TlsSettings | None = field(default=None, kw_only=True)
+    largest_value: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tls", tls_from(self.tls))
+        for name, value, fits in (
+            ("port", self.port, 0 < self.port < 65536),
+            ("database", self.database, self.database >= 0),
+            ("timeout", self.timeout_ms, self.timeout_ms > 0),
+            ("largestValue", self.largest_value, self.largest_value is None or self.largest_value > 0),
+        ):
+            if not fits:
+                raise ConfigError(f"{value} cannot be the {name} of a Redis server", key=name)
+
+    def open(self, namespace: str) -> RedisStateStorage:
+        """See `StateProvider.open`. Connects at the first call of a method.
+
+        Raises:
+            ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
+        """
+        return open_storage(self.address, namespace, namespace, self.largest_value)
+
+    def namespaces(self, prefix: str = "") -> Iterator[str]:
+        """See `StateProvider.namespaces`. Goes through all keys of the database."""
+        return namespaces_of(self.address, prefix, "")
+
+    def describe(self) -> str:
+        """See `StateProvider.describe`."""
+        return f"{self.address}, database {self.database}"
+
+    @property
+    def address(self) -> RedisServer:
+        """Where it is, and how to log in."""
+        return RedisServer(
+            host=self.host,
+            port=self.port,
+            database=self.database,
+            username=self.username,
+            password=self.password,
+            timeout_ms=self.timeout_ms,
+            tls=self.tls,
+        )

@@ -1,0 +1,323 @@
+"""The steps of a transaction as Lua scripts: constant text, atomic in Redis, safe to be sent twice. No driver here.
+
+Each script gets the five keys of the namespace and starts with the caller's fence; one that refuses has written
+nothing and returns the bookkeeping it saw, from which `rules` raises the error. No data is part of a script's
+text, no script runs for longer than some thousand entries take, and none hands more than 2,000 values to `unpack`.
+What can fail (a wrong type, a damaged chunk) is done before the first write: Redis does not undo half a script.
+"""
+
+from __future__ import annotations
+
+FENCE_FIELDS = ("generation", "seq", "winner", "codec", "promoted")
+"""What a script reads of the fence's key, in this order."""
+
+_KEYS = f"""
+local data, prepare, txids, fence, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local books = redis.call('HMGET', fence, {str(FENCE_FIELDS)[1:-1]})
+local committed = redis.call('HGET', txids, 'commit') or '-1'
+"""
+
+# A step that may be refused: ARGV[1] and ARGV[2] are generation and seq.
+_STEP = (
+    _KEYS
+    + """
+local promoted = books[5]
+
+local function refused(known)
+  return {'refused', books, committed, known or false}
+end
+
+-- Nil for what Anchorbolt cannot have written; a longer number could not be compared.
+local function number(text)
+  return #text < 16 and string.match(text, '^%d+$') and tonumber(text)
+end
+
+local function fenced()
+  local generation, seq = number(books[1] or '0'), number(books[2] or '0')
+  if not generation or not seq then return true end
+  local g, s = tonumber(ARGV[1]), tonumber(ARGV[2])
+  return g < generation or (g == generation and s < seq)
+end
+
+local function raise_fence()
+  redis.call('HSET', fence, 'generation', ARGV[1], 'seq', ARGV[2])
+end
+
+local function other_codec(codec)
+  return books[4] and books[4] ~= '' and books[4] ~= codec
+end
+
+local function keep_codec(codec)
+  if not books[4] or books[4] == '' then redis.call('HSET', fence, 'codec', codec) end
+end
+
+local function drop(attempt)
+  redis.call('UNLINK', prepare .. '$' .. attempt)
+  redis.call('HDEL', attempts, attempt)
+end
+
+local function put(key, values, first)
+  for i = first, #values, 2000 do
+    redis.call('HSET', key, unpack(values, i, math.min(i + 1999, #values)))
+  end
+end
+
+local function parse(record)
+  local txid, base, generation, seq, slices, checksum, before, sealed, chunks =
+    string.match(record, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) ([01]) (%d+)$')
+  return txid and {
+    txid = txid, base = base, generation = tonumber(generation), seq = tonumber(seq), fence = generation .. ' ' .. seq,
+    slices = slices, checksum = checksum, before = before, sealed = sealed == '1', chunks = tonumber(chunks)
+  }
+end
+"""
+)
+
+# Unpack the chunks of `source` from number `first` to before `limit`, some thousand entries or two MiB at most.
+_CHUNKS = """
+local function unpacked(source, first, limit)
+  local found, entries, bytes = {}, 0, 0
+  while first + #found < limit and entries < 4000 and bytes < 2097152 do
+    local packed = redis.call('HGET', source, first + #found)
+    local items = packed and cmsgpack.unpack(packed)
+    if not items then error({err = 'ERR Bad data: chunk ' .. first + #found .. ' is missing in ' .. source}) end
+    found[#found + 1] = items
+    entries, bytes = entries + #items / 2, bytes + #packed
+  end
+  return found
+end
+"""
+
+HEAD = _KEYS + "return {'ok', books, committed, redis.call('HGETALL', attempts)}"
+"""Read the bookkeeping: {'ok', the five fields of the fence, committed, attempts and records in turn}."""
+
+CLAIM = """
+local generation = redis.call('HINCRBY', KEYS[4], 'generation', 1)
+redis.call('HSET', KEYS[4], 'seq', '0')
+return generation
+"""
+"""Take the next generation, and return it."""
+
+RAISE_FENCE = (
+    _STEP
+    + """
+if fenced() then return refused() end
+local staged = redis.call('HGETALL', attempts)
+raise_fence()
+books[1], books[2] = ARGV[1], ARGV[2]
+return {'ok', books, committed, staged}
+"""
+)
+"""Raise the fence, and return the same as `HEAD`."""
+
+# ARGV: 1 attempt, 2... keys
+READ = (
+    _KEYS
+    + _CHUNKS
+    + """
+local known = redis.call('HGET', attempts, ARGV[1])
+local source = books[5] == ARGV[1] and prepare or prepare .. '$' .. ARGV[1]
+if known then
+  local chunks = tonumber(string.match(known, '(%d+)$'))
+  local unfolded = tonumber(redis.call('HGET', source, 'unfolded') or '0')
+  for _, items in ipairs(unpacked(source, unfolded, chunks)) do
+    local fields = {}
+    for i = 1, #items, 2 do
+      fields[i], fields[i + 1] = 'k' .. items[i], items[i + 1] and '+' .. items[i + 1] or '-'
+    end
+    redis.call('HSET', source, unpack(fields))
+    unfolded = unfolded + 1
+    redis.call('HSET', source, 'unfolded', unfolded)
+  end
+  if unfolded < chunks then return {'more'} end
+end
+local found, updates = {}, {}
+for i = 2, #ARGV, 500 do
+  local last = math.min(i + 499, #ARGV)
+  found[#found + 1] = redis.call('HMGET', data, unpack(ARGV, i, last))
+  if known then
+    local fields = {}
+    for j = i, last do fields[#fields + 1] = 'k' .. ARGV[j] end
+    updates[#updates + 1] = redis.call('HMGET', source, unpack(fields))
+  end
+end
+return {'ok', books, committed, known, found, updates}
+"""
+)
+"""Read keys, under an attempt where one is named: the bookkeeping, committed values, updates of the attempt.
+
+{'ok', the five fields of the fence, committed, record of the attempt, lists of values, lists of updates}; the last is
+empty without an attempt. An update is `-` for a delete or `+` and the value. {'more'} where the attempt has to be
+unfolded further first.
+"""
+
+# ARGV: 1 attempt, 2 `committed` or `staged`, 3 size of the page, 4 cursor
+PAGE = (
+    _KEYS
+    + """
+local known = redis.call('HGET', attempts, ARGV[1])
+local page
+if ARGV[2] == 'staged' then
+  local source = books[5] == ARGV[1] and prepare or prepare .. '$' .. ARGV[1]
+  page = redis.call('HSCAN', source, ARGV[4], 'MATCH', 'k*', 'COUNT', ARGV[3])
+else
+  page = redis.call('HSCAN', data, ARGV[4], 'COUNT', ARGV[3])
+end
+return {'ok', books, committed, known, page[1], page[2]}
+"""
+)
+"""Read a page of the committed data, or of what `READ` has unfolded of an attempt: the same as `READ`, but for the
+last two, which are the next cursor, and fields and values in turn.
+"""
+
+# ARGV: 3 txid, 4 attempt, 5 base, 6 slice, 7 checksum before it, 8 checksum after it, 9 codec, 10... chunks
+STAGE = (
+    _STEP
+    + """
+local known = redis.call('HGET', attempts, ARGV[4])
+if fenced() or other_codec(ARGV[9]) or promoted or committed ~= ARGV[5] then return refused(known) end
+local stage = prepare .. '$' .. ARGV[4]
+redis.call('HLEN', stage)
+local origin, chunks = ARGV[1] .. ' ' .. ARGV[2], 0
+if known then
+  local record = parse(known)
+  if not record or record.txid ~= ARGV[3] or record.base ~= ARGV[5] or record.sealed then return refused(known) end
+  if tonumber(ARGV[6]) == tonumber(record.slices) - 1 and record.before == ARGV[7] and record.checksum == ARGV[8] then
+    raise_fence()
+    return {'ok', record.slices, record.checksum}
+  end
+  if record.slices ~= ARGV[6] or record.checksum ~= ARGV[7] then return refused(known) end
+  origin, chunks = record.fence, record.chunks
+else
+  if ARGV[6] ~= '0' then return refused(known) end
+  local staged = redis.call('HGETALL', attempts)
+  for i = 2, #staged, 2 do
+    if not parse(staged[i]) then return refused(staged[i]) end
+  end
+  local g, s = tonumber(ARGV[1]), tonumber(ARGV[2])
+  for i = 1, #staged, 2 do
+    local other = parse(staged[i + 1])
+    if other.generation < g or (other.generation == g and other.seq < s) then drop(staged[i]) end
+  end
+end
+for i = 10, #ARGV do
+  redis.call('HSET', stage, chunks, ARGV[i])
+  chunks = chunks + 1
+end
+raise_fence()
+keep_codec(ARGV[9])
+local slices = string.format('%d', tonumber(ARGV[6]) + 1)
+redis.call('HSET', attempts, ARGV[4], table.concat(
+  {ARGV[3], ARGV[5], origin, slices, ARGV[8], ARGV[7], '0', string.format('%d', chunks)}, ' '))
+return {'ok', slices, ARGV[8]}
+"""
+)
+"""Stage one slice, and return {'ok', slices, checksum} of the attempt so far."""
+
+# ARGV: 3 attempt, 4 slices, 5 checksum
+SEAL = (
+    _STEP
+    + """
+local known = redis.call('HGET', attempts, ARGV[3])
+local record = known and parse(known)
+if fenced() or not record or record.slices ~= ARGV[4] or record.checksum ~= ARGV[5] then return refused(known) end
+raise_fence()
+redis.call('HSET', attempts, ARGV[3], table.concat({record.txid, record.base, record.fence, record.slices,
+  record.checksum, record.before, '1', string.format('%d', record.chunks)}, ' '))
+return {'ok'}
+"""
+)
+"""Close an attempt."""
+
+# ARGV: 3 txid, 4 attempt
+COMMIT = (
+    _STEP
+    + _CHUNKS
+    + """
+local txid, attempt = ARGV[3], ARGV[4]
+local known = redis.call('HGET', attempts, attempt)
+if fenced() then return refused(known) end
+if committed == txid and not promoted then
+  if books[3] ~= attempt then return refused(known) end
+  raise_fence()
+  return {'done'}
+end
+local record = known and parse(known)
+if (promoted and promoted ~= attempt) or not record then return refused(known) end
+if record.txid ~= txid or not record.sealed or record.base ~= committed then return refused(known) end
+local source = promoted and prepare or prepare .. '$' .. attempt
+local applied = promoted and tonumber(redis.call('HGET', prepare, 'applied')) or 0
+redis.call('HLEN', data)
+local some = unpacked(source, applied, record.chunks)
+
+-- Were HDEL refused to this user further down, half of the updates would have been applied. And maxmemory, which Redis
+-- looks at no more after a script's first write, does not keep a decided commit from being finished.
+redis.call('HDEL', fence, 'nothing')
+raise_fence()
+if not promoted then
+  for _, other in ipairs(redis.call('HKEYS', attempts)) do
+    if other ~= attempt then drop(other) end
+  end
+end
+local complete = applied + #some == record.chunks
+if not promoted and not complete then
+  redis.call('RENAME', source, prepare)
+  redis.call('HSET', txids, 'prepare', txid)
+  redis.call('HSET', fence, 'promoted', attempt)
+end
+for _, items in ipairs(some) do
+  local puts, deletes = {}, {}
+  for i = 1, #items, 2 do
+    if items[i + 1] then
+      puts[#puts + 1] = items[i]
+      puts[#puts + 1] = items[i + 1]
+    else
+      deletes[#deletes + 1] = items[i]
+    end
+  end
+  put(data, puts, 1)
+  if #deletes > 0 then redis.call('HDEL', data, unpack(deletes)) end
+end
+if complete then
+  redis.call('HSET', txids, 'prepare', txid, 'commit', txid)
+  redis.call('HSET', fence, 'winner', attempt)
+  redis.call('HDEL', fence, 'promoted')
+  redis.call('UNLINK', source, attempts)
+  return {'done'}
+end
+-- In the same step as what it counts: a restart that loses the one loses the other.
+redis.call('HSET', prepare, 'applied', applied + #some)
+return {'more'}
+"""
+)
+"""Apply the sealed attempt or a part of it: {'done'}, or {'more'} where it has to be run again."""
+
+ROLLBACK = (
+    _STEP
+    + """
+if fenced() or promoted then return refused() end
+local staged = redis.call('HKEYS', attempts)
+-- As above: what is dropped here may be what has filled the memory.
+redis.call('HDEL', fence, 'nothing')
+raise_fence()
+for _, attempt in ipairs(staged) do
+  drop(attempt)
+end
+return {'ok', #staged}
+"""
+)
+"""Drop all attempts, and return {'ok', how many}."""
+
+# ARGV: 3 codec, 4... entries
+WRITE = (
+    _STEP
+    + """
+if fenced() or other_codec(ARGV[3]) then return refused() end
+redis.call('HLEN', data)
+raise_fence()
+keep_codec(ARGV[3])
+put(data, ARGV, 4)
+return {'ok'}
+"""
+)
+"""Put entries straight into the committed data."""

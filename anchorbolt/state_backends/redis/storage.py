@@ -1,0 +1,372 @@
+"""One namespace in Redis, readable by Storm's conventions: five keys and one for each staged attempt.
+
+| key | type | content |
+|---|---|---|
+| `<ns>` | hash | the committed data |
+| `<ns>$txid` | hash | `commit` and `prepare`: the txid committed last and the one promoted last, decimal, as in Storm |
+| `<ns>$fence` | hash | `generation`, `seq`, `winner`, `codec`, and `promoted`: the attempt of a half-applied commit |
+| `<ns>$attempts` | hash | attempt id to `txid base generation seq slices checksum checksum_before sealed chunks` |
+| `<ns>$prepare$<attempt>` | hash | the staged updates of an attempt, in chunks |
+| `<ns>$prepare` | hash | the same of a promoted winner, until all of it is applied |
+
+A chunk is at most 1,000 updates and about 1 MiB, packed by msgpack as `[key, value, key, value, ...]` with `false` as
+the value of a delete, under its number. It costs a third of what a field for each update does. Where updates are read
+before they are committed, they are unfolded besides: `k<key>` holds `+<value>` or `-`, and `unfolded` counts the chunks
+that have been. A small commit is one script; a large one is promoted first and applied in steps, `applied` counting
+the chunks in the same script that applies them, so that it can be cut off anywhere.
+
+In a cluster `<ns>` is `{<namespace>}`: the braces put all keys of a namespace into one slot. While a slot is moved to
+another server, some of its keys are here and some there. Every script names the same five keys, so the cluster starts
+it only where it finds all five, and `$prepare` exists in a half-applied commit only, whose script touches no sixth key.
+So a script runs as a whole or not at all, and a namespace is out of reach (`StateUnavailable`) until it has been moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import msgpack
+
+from anchorbolt.errors import ConfigError, StateCorrupted
+from anchorbolt.faults.points import FaultPoint, reach
+from anchorbolt.state_backends import rules
+from anchorbolt.state_backends.contract import (
+    START_OVER,
+    Fence,
+    NamespaceHead,
+    Seal,
+    SizeLimits,
+    Standing,
+    StateStorage,
+    slice_checksum,
+)
+from anchorbolt.state_backends.redis import scripts as scripts
+from anchorbolt.state_backends.redis.addresses import RedisAddress
+from anchorbolt.state_backends.redis.client import RedisClient
+from anchorbolt.state_backends.redis.errors import refuse_eviction
+from anchorbolt.state_backends.redis.hash_pages import hash_pages, pages_by
+from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
+
+_KEYS_PER_SCRIPT = 4096
+_KEYS_PER_COMMAND = 2000
+_UPDATES_PER_CHUNK = 1000
+_CHUNK_BYTES = 1024 * 1024
+_LARGEST_STRING = (
+    512 << 20
+)  # what Redis takes by default; an update is packed into one string, key and value together
+_LARGEST_KEY = 16 << 20
+_PACKING = 64
+
+
+def open_storage(
+    address: RedisAddress, namespace: str, root: str, largest_value: int | None
+) -> RedisStateStorage:
+    """Open a namespace; `root` is the name of its data key, which the names of all its keys start with.
+
+    Values of up to `largest_value` bytes are taken; None means what Redis takes by default.
+
+    Raises:
+        ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
+    """
+    rules.check_namespace(namespace)
+    limits = SizeLimits(
+        _LARGEST_KEY,
+        largest_value or _LARGEST_STRING - _LARGEST_KEY - _PACKING,
+        "Raise proto-max-bulk-len in redis.conf, and then largestValue in the provider's configuration",
+    )
+    return RedisStateStorage(namespace, root, RedisClient.acquire(address), limits)
+
+
+def namespaces_of(address: RedisAddress, prefix: str, opening: str) -> Iterator[str]:
+    """Yield the namespaces that start with `prefix`; their roots have `opening` before and its mirror image after."""
+    closing = opening.replace("{", "}")
+    # A glob that each namespace with the prefix matches; the rest is sorted out here.
+    pattern = "".join(letter if letter.isalnum() or letter in "_.:-$" else "?" for letter in prefix)
+    seen = set()
+    client = RedisClient.acquire(address)
+    try:
+        for key in client.keys(f"{opening}{pattern}*{closing}$fence"):
+            namespace = key.decode("ascii", "replace").removeprefix(opening).removesuffix(f"{closing}$fence")
+            if namespace not in seen and namespace.startswith(prefix) and rules.is_namespace(namespace):
+                seen.add(namespace)
+                yield namespace
+    finally:
+        client.release()
+
+
+class RedisStateStorage(StateStorage):
+    """One namespace of a `RedisStateProvider` or a `RedisClusterStateProvider`."""
+
+    def __init__(self, namespace: str, root: str, client: RedisClient, limits: SizeLimits) -> None:
+        self.namespace = namespace
+        self.limits = limits
+        self._client: RedisClient | None = client
+        self._root = root
+        self._keys = [root, *(f"{root}${name}" for name in ("prepare", "txid", "fence", "attempts"))]
+        # The attempt staged last by this handle, its number of slices, and the checksums after and before the latest.
+        self._staged: tuple[str, int, int, int] | None = None
+
+    def head(self) -> NamespaceHead:
+        """See `StateStorage.head`."""
+        return self._head(self._run(scripts.HEAD))
+
+    def claim(self) -> Fence:
+        """See `StateStorage.claim`. Raises `ConfigError` where the server may evict what is kept in it."""
+        self._refuse_eviction()
+        return Fence(self._run(scripts.CLAIM), 0)
+
+    def raise_fence(self, fence: Fence) -> NamespaceHead:
+        """See `StateStorage.raise_fence`."""
+        reply = self._run(scripts.RAISE_FENCE, *fence)
+        if reply[0] == b"refused":
+            rules.check_fence(self.namespace, self._books(reply), fence)
+            raise self._disagreement()
+        return self._head(reply)
+
+    def get_many(
+        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+    ) -> list[bytes | None]:
+        """See `StateStorage.get_many`."""
+        values: list[bytes | None] = []
+        if attempt is None and at is None:
+            # A command on one key is answered even while a cluster moves the others to another server.
+            for start in range(0, len(keys), _KEYS_PER_COMMAND):
+                part = keys[start : start + _KEYS_PER_COMMAND]
+                values += self._connected.command(self.namespace, "HMGET", self._root, *part)
+            return values
+        for start in range(0, max(1, len(keys)), _KEYS_PER_SCRIPT):
+            values += self._values(keys[start : start + _KEYS_PER_SCRIPT], attempt, at)
+        return values
+
+    def scan(
+        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        """See `StateStorage.scan`."""
+        for entries in self._pages("committed", page_size, attempt, at):
+            keys = list(entries)
+            values = entries.values() if attempt is None else self._values(keys, attempt, at)
+            if page := _present(keys, values):
+                yield page
+        if attempt is None:
+            return
+        without_attempt = at and at._replace(staged=None)
+        self._values((), attempt, at)  # so that all that is staged is unfolded
+        for fields in self._pages("staged", page_size, attempt, at):
+            staged = {field[1:]: _update(update) for field, update in fields.items()}
+            committed = dict(zip(staged, self._values(list(staged), None, without_attempt), strict=True))
+            added = [key for key in staged if committed[key] is None]
+            if page := _present(added, [staged[key] for key in added]):
+                yield page
+
+    def stage(
+        self,
+        fence: Fence,
+        txid: int,
+        attempt: str,
+        base: int,
+        slice_number: int,
+        items: Sequence[tuple[bytes, bytes | None]],
+        codec: str,
+    ) -> Seal:
+        """See `StateStorage.stage`."""
+        rules.check_attempt(attempt)
+        chunks = list(_chunks(items))
+        # The second turn is for a handle whose memory of the attempt was overtaken by another handle.
+        for remembered in (True, False):
+            before = self._checksum_before(attempt, slice_number, remembered)
+            checksum = slice_checksum(items, before)
+            reply = self._run(
+                scripts.STAGE, *fence, txid, attempt, base, slice_number, before, checksum, codec, *chunks
+            )
+            if reply[0] == b"ok":
+                seal = Seal(int(reply[1]), int(reply[2]))
+                self._staged = (attempt, seal.slices, seal.checksum, before)
+                return seal
+            self._staged = None
+            books, record = self._books(reply), self._record(reply[3])
+            rules.next_record(
+                self.namespace, books, record, fence, txid, attempt, base, slice_number, items, codec
+            )
+        raise self._disagreement()
+
+    def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
+        """See `StateStorage.seal`."""
+        reply = self._run(scripts.SEAL, *fence, attempt, *seal)
+        if reply[0] == b"refused":
+            books, record = self._books(reply), self._record(reply[3])
+            rules.sealed_record(self.namespace, books, record, fence, attempt, seal)
+            raise self._disagreement()
+
+    def commit(self, fence: Fence, txid: int, attempt: str) -> None:
+        """See `StateStorage.commit`. One round trip for up to 4,000 updates, and one for each further 4,000."""
+        while True:
+            reply = self._run(scripts.COMMIT, *fence, txid, attempt)
+            if reply[0] == b"done":
+                return
+            if reply[0] == b"refused":
+                books, record = self._books(reply), self._record(reply[3])
+                rules.check_commit(self.namespace, books, record, fence, txid, attempt)
+                raise self._disagreement()
+            reach(FaultPoint.SLICE_APPLIED, txid=txid)
+
+    def rollback(self, fence: Fence) -> int:
+        """See `StateStorage.rollback`."""
+        reply = self._run(scripts.ROLLBACK, *fence)
+        if reply[0] == b"refused":
+            rules.check_rollback(self.namespace, self._books(reply), fence)
+            raise self._disagreement()
+        return int(reply[1])
+
+    def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
+        """See `StateStorage.write`."""
+        reply = self._run(scripts.WRITE, *fence, codec, *(part for item in items.items() for part in item))
+        if reply[0] == b"refused":
+            rules.check_write(self.namespace, self._books(reply), fence, codec)
+            raise self._disagreement()
+
+    def count(self) -> int:
+        """See `StateStorage.count`."""
+        return int(self._connected.command(self.namespace, "HLEN", self._root))
+
+    def close(self) -> None:
+        """See `StateStorage.close`."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.release()
+
+    def _refuse_eviction(self) -> None:
+        try:
+            with self._connected.connection(self.namespace, self._root) as run:
+                memory = run("INFO", "memory")
+        except ConfigError:  # a user without the right to ask; a wrong password shows at the next call
+            return
+        refuse_eviction(self._connected.address, memory)
+
+    @property
+    def _connected(self) -> RedisClient:
+        if self._client is None:
+            raise ValueError(f"the storage of {self.namespace} is closed")
+        return self._client
+
+    def _run(self, script: str, *arguments: Any) -> Any:
+        return self._connected.run(self.namespace, script, self._keys, arguments)
+
+    def _values(self, keys: Sequence[bytes], attempt: str | None, at: Standing | None) -> list[bytes | None]:
+        """Read keys as `get_many` does, in one step of Redis."""
+
+        def directly(server: Any) -> list[Any]:
+            # A transaction: half as long as a script for thousands of keys. Without an attempt it does the same.
+            with server.pipeline(transaction=True) as pipeline:
+                pipeline.execute_command("HMGET", self._keys[3], *scripts.FENCE_FIELDS)
+                pipeline.execute_command("HGET", self._keys[2], "commit")
+                for start in range(0, len(keys), _KEYS_PER_COMMAND):
+                    pipeline.execute_command("HMGET", self._root, *keys[start : start + _KEYS_PER_COMMAND])
+                books, committed, *found = pipeline.execute()
+            return [b"ok", books, committed or b"-1", None, found, ()]
+
+        arguments = (attempt or "", *keys)
+        while True:
+            reply = self._connected.run(
+                self.namespace, scripts.READ, self._keys, arguments, directly if attempt is None else None
+            )
+            if reply[0] == b"ok":
+                break
+        self._check_reading(reply, attempt, at)
+        values: list[bytes | None] = list(chain.from_iterable(reply[4]))
+        for place, update in enumerate(chain.from_iterable(reply[5])):
+            if update is not None:
+                values[place] = _update(update)
+        return values
+
+    def _pages(
+        self, which: str, page_size: int, attempt: str | None, at: Standing | None
+    ) -> Iterator[dict[bytes, bytes]]:
+        """Yield the fields and values of the hash of data, or of that of what is staged, in pages."""
+        if attempt is None and at is None:  # as in `get_many`
+            return hash_pages(self._connected, self.namespace, self._root, page_size)
+        keys = (len(self._keys), *self._keys)
+
+        def command(cursor: int) -> tuple[Any, ...]:
+            return ("EVAL", scripts.PAGE, *keys, attempt or "", which, page_size, cursor)
+
+        def answer(reply: Sequence[Any]) -> tuple[int, dict[bytes, bytes]]:
+            self._check_reading(reply, attempt, at)
+            return int(reply[4]), dict(zip(reply[5][::2], reply[5][1::2], strict=True))
+
+        return pages_by(self._connected, self.namespace, self._root, page_size, command, answer)
+
+    def _check_reading(self, reply: Sequence[Any], attempt: str | None, at: Standing | None) -> None:
+        if at is not None:
+            rules.check_reading(self.namespace, self._books(reply), self._record(reply[3]), attempt, at)
+
+    def _checksum_before(self, attempt: str, slice_number: int, remembered: bool) -> int:
+        if slice_number == 0:
+            return 0
+        if not (
+            remembered and self._staged and self._staged[0] == attempt and self._staged[1] >= slice_number
+        ):
+            record = self._records(self._run(scripts.HEAD)[3]).get(attempt)
+            if record is None:
+                return 0
+            self._staged = (attempt, record.slices, record.checksum, record.checksum_before)
+        assert self._staged is not None
+        _, slices, checksum, checksum_before = self._staged
+        return checksum if slice_number == slices else checksum_before
+
+    def _head(self, reply: Sequence[Any]) -> NamespaceHead:
+        return rules.head_of(self._books(reply), self._records(reply[3]))
+
+    def _books(self, reply: Sequence[Any]) -> Bookkeeping:
+        try:
+            generation, seq, winner, codec, promoted = ((part or b"").decode() for part in reply[1])
+            fence = Fence(int(generation or 0), int(seq or 0))
+            return Bookkeeping(fence, int(reply[2]), winner, codec, promoted)
+        except ValueError as error:
+            raise self._corrupted("$fence or $txid") from error
+
+    def _records(self, pairs: Sequence[bytes]) -> dict[str, AttemptRecord]:
+        records = {}
+        for attempt, packed in zip(pairs[::2], pairs[1::2], strict=True):
+            record = self._record(packed)
+            if record is not None:
+                records[attempt.decode("ascii", "replace")] = record
+        return records
+
+    def _record(self, packed: bytes | None) -> AttemptRecord | None:
+        if packed is None:
+            return None
+        try:
+            txid, base, generation, seq, slices, checksum, before, sealed, _ = map(int, packed.split(b" "))
+        except ValueError as error:
+            raise self._corrupted("$attempts") from error
+        return AttemptRecord(txid, base, Fence(generation, seq), slices, checksum, before, sealed == 1)
+
+    def _corrupted(self, suffix: str) -> StateCorrupted:
+        return StateCorrupted(
+            f"{self.namespace}{suffix} in Redis is not what Anchorbolt writes. {START_OVER}",
+            namespace=self.namespace,
+        )
+
+    def _disagreement(self) -> StateCorrupted:
+        return self._corrupted("$fence, $txid or $attempts")
+
+
+def _update(unfolded: bytes) -> bytes | None:
+    return unfolded[1:] if unfolded.startswith(b"+") else None
+
+
+def _present(keys: Sequence[bytes], values: Iterable[bytes | None]) -> list[tuple[bytes, bytes]]:
+    return [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
+
+
+def _chunks(items: Sequence[tuple[bytes, bytes | None]], size: int = _UPDATES_PER_CHUNK) -> Iterator[bytes]:
+    for start in range(0, len(items), size):
+        some = items[start : start + size]
+        flat = [part for key, value in some for part in (key, False if value is None else value)]
+        packed = msgpack.packb(flat, use_bin_type=False)
+        if len(packed) > _CHUNK_BYTES and len(some) > 1:
+            yield from _chunks(some, max(1, len(some) * _CHUNK_BYTES // len(packed)))
+        else:
+            yield packed

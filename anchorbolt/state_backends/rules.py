@@ -1,0 +1,309 @@
+"""What a namespace answers to each step: the rules of `StateStorage`, as pure functions on its bookkeeping.
+
+A backend that reads its bookkeeping under a lock asks here before it writes; one whose store decides by itself (a
+script, a check-and-put) asks here afterwards, to raise the error that belongs to a refusal. Nothing here does I/O.
+
+Public: authors of providers use it as our own backends do, see docs/custom_provider.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from anchorbolt.errors import CodecMismatch, ConfigError, Fenced, StaleAttempt, StateRegressed
+from anchorbolt.state_backends.contract import (
+    NOTHING_COMMITTED,
+    Fence,
+    NamespaceHead,
+    Seal,
+    StagedAttempt,
+    Standing,
+    slice_checksum,
+)
+
+__all__ = [
+    "AttemptRecord",
+    "Bookkeeping",
+    "check_attempt",
+    "check_commit",
+    "check_fence",
+    "check_namespace",
+    "check_reading",
+    "check_rollback",
+    "check_write",
+    "head_of",
+    "is_namespace",
+    "next_record",
+    "sealed_record",
+    "task_namespace",
+]
+
+_SEGMENT = r"\$?[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}"
+_NAMESPACE = re.compile(rf"{_SEGMENT}(:{_SEGMENT})*")
+_ATTEMPT = re.compile(r"[0-9a-f]{32}")
+_NO_FENCE = Fence(0, 0)
+_LONGEST_NAMESPACE = 240  # bytes of a file's name, less room for what SQLite appends to it
+
+
+class AttemptRecord(NamedTuple):
+    """What a store keeps about one staged attempt.
+
+    Attributes:
+        txid: The transaction that it would commit.
+        base: The committed txid that its updates are based on.
+        fence: The fence of the call that started it.
+        slices: How many slices have been staged.
+        checksum: The running checksum after the latest slice.
+        checksum_before: The running checksum before the latest slice, by which a repeated slice is recognised.
+        sealed: Whether it is closed.
+    """
+
+    txid: int
+    base: int
+    fence: Fence
+    slices: int
+    checksum: int
+    checksum_before: int
+    sealed: bool
+
+
+@dataclass(frozen=True)
+class Bookkeeping:
+    """What a store keeps about a namespace, its attempts apart. The defaults are those of a new namespace.
+
+    Attributes:
+        fence: The highest fence seen.
+        committed: The committed txid.
+        winner: The attempt that `committed` came from.
+        codec: The format header.
+        promoted: The attempt of a decided commit that is half applied; empty otherwise, and always empty in a store
+            that applies a commit at once.
+    """
+
+    fence: Fence = _NO_FENCE
+    committed: int = NOTHING_COMMITTED
+    winner: str = ""
+    codec: str = ""
+    promoted: str = ""
+
+
+def check_namespace(namespace: str) -> None:
+    """Refuse a name that some backend could not store under, or that collides with a reserved one.
+
+    Raises:
+        ConfigError: It does not consist of names of `[A-Za-z0-9_.-]` (at most 128 each, no leading dot, one leading
+            `$` for Anchorbolt's own) joined by ":", or is longer than 240 characters.
+    """
+    if len(namespace) > _LONGEST_NAMESPACE:
+        raise ConfigError(
+            f"the namespace {namespace!r} has {len(namespace)} characters, {_LONGEST_NAMESPACE} are possible: "
+            "shorten the topology's name, the component's id or the prefix"
+        )
+    if not is_namespace(namespace):
+        raise ConfigError(
+            f"{namespace!r} cannot be a namespace: use letters, digits, '_', '.' and '-' (128 at most, no leading "
+            "dot) for the topology's name, the component's id and the prefix"
+        )
+
+
+def is_namespace(name: str) -> bool:
+    """Return whether `name` has the form of a namespace."""
+    return len(name) <= _LONGEST_NAMESPACE and _NAMESPACE.fullmatch(name) is not None
+
+
+def task_namespace(prefix: str, component: str, index: int) -> str:
+    """Return the name of the namespace of a component's task; `prefix` may be empty."""
+    return f"{prefix}:{component}-{index}" if prefix else f"{component}-{index}"
+
+
+def check_attempt(attempt: str) -> None:
+    """Raise `ValueError` where `attempt` is not an attempt id: 32 lower-case hexadecimal digits."""
+    if not _ATTEMPT.fullmatch(attempt):
+        raise ValueError(f"{attempt!r} is no attempt id: it must be 32 lower-case hexadecimal digits")
+
+
+def head_of(books: Bookkeeping, records: Mapping[str, AttemptRecord]) -> NamespaceHead:
+    """Return the public view of a namespace."""
+    attempts = {
+        attempt: StagedAttempt(
+            record.txid,
+            record.base,
+            record.fence,
+            Seal(record.slices, record.checksum) if record.sealed else None,
+        )
+        for attempt, record in records.items()
+    }
+    return NamespaceHead(books.fence, books.committed, books.winner, books.codec, attempts)
+
+
+def check_fence(namespace: str, books: Bookkeeping, fence: Fence) -> None:
+    """Raise `Fenced` where `fence` is lower than the namespace's."""
+    if fence < books.fence:
+        raise Fenced(
+            f"{namespace}: a call with fence {tuple(fence)} is refused, since {tuple(books.fence)} has written here: "
+            "a newer driver or a newer round has taken over, stop the older one",
+            namespace=namespace,
+        )
+
+
+def check_reading(
+    namespace: str, books: Bookkeeping, record: AttemptRecord | None, attempt: str | None, at: Standing | None
+) -> None:
+    """Raise what `StateStorage.get_many` says it raises; `record` is that of `attempt`."""
+    if at is None:
+        return
+    found = Standing(books.committed, books.winner, Seal(record.slices, record.checksum) if record else None)
+    # A scan may find more slices than it began with: its caller updates what the pages bring.
+    has_more = found.staged is not None and at.staged is not None and found.staged.slices > at.staged.slices
+    is_staged = at.staged is None or at.staged == found.staged or has_more
+    if found[:2] != at[:2] or not is_staged:
+        raise _stale(namespace, attempt or "(none)", f"it read at {_shown(found)}, and expected {_shown(at)}")
+
+
+def check_write(namespace: str, books: Bookkeeping, fence: Fence, codec: str) -> None:
+    """Raise what `StateStorage.write` says it raises."""
+    check_fence(namespace, books, fence)
+    if books.codec and codec != books.codec:
+        raise CodecMismatch(
+            f"{namespace} was written with codec {books.codec!r}, and {codec!r} is configured: configure "
+            f"{books.codec!r} again, or give the topology another name or prefix to start with empty state",
+            namespace=namespace,
+        )
+
+
+def next_record(
+    namespace: str,
+    books: Bookkeeping,
+    record: AttemptRecord | None,
+    fence: Fence,
+    txid: int,
+    attempt: str,
+    base: int,
+    slice_number: int,
+    items: Sequence[tuple[bytes, bytes | None]],
+    codec: str,
+) -> AttemptRecord | None:
+    """Return the record of the attempt with one slice more, or None where the slice is a repeated one.
+
+    Where `record` is None, the caller starts the attempt and drops all those whose fence is lower than `fence`.
+
+    Raises:
+        Fenced, CodecMismatch, StaleAttempt: As said by `StateStorage.stage`.
+        ValueError: `attempt` is not an attempt id.
+    """
+    check_attempt(attempt)
+    check_write(namespace, books, fence, codec)
+    _check_not_promoted(namespace, books, attempt)
+    _check_base(namespace, books, attempt, base)
+    if record is None:
+        if slice_number != 0:
+            raise _stale(namespace, attempt, f"its slice {slice_number} came, and no slice of it is staged")
+        return AttemptRecord(txid, base, fence, 1, slice_checksum(items), 0, False)
+    if (record.txid, record.base) != (txid, base):
+        raise _stale(
+            namespace,
+            attempt,
+            f"it is staged for txid {record.txid} over {record.base}, and txid {txid} over {base} came",
+        )
+    if record.sealed:
+        raise _stale(namespace, attempt, f"it is sealed, and its slice {slice_number} came")
+    if slice_number == record.slices:
+        checksum = slice_checksum(items, record.checksum)
+        return record._replace(slices=record.slices + 1, checksum=checksum, checksum_before=record.checksum)
+    if slice_number != record.slices - 1:
+        raise _stale(namespace, attempt, f"slice {record.slices} is next, and slice {slice_number} came")
+    if slice_checksum(items, record.checksum_before) != record.checksum:
+        raise _stale(namespace, attempt, f"its slice {slice_number} came again with other items")
+    return None
+
+
+def sealed_record(
+    namespace: str, books: Bookkeeping, record: AttemptRecord | None, fence: Fence, attempt: str, seal: Seal
+) -> AttemptRecord:
+    """Return the record of the attempt as a sealed one.
+
+    Raises:
+        Fenced, StaleAttempt: As said by `StateStorage.seal`.
+    """
+    check_fence(namespace, books, fence)
+    if record is None:
+        raise _stale(namespace, attempt, "it is to be sealed, and is not staged")
+    if (record.slices, record.checksum) != seal:
+        raise _stale(
+            namespace,
+            attempt,
+            f"{record.slices} slices with checksum {record.checksum} are staged, and its seal says "
+            f"{seal.slices} with {seal.checksum}",
+        )
+    return record._replace(sealed=True)
+
+
+def check_commit(
+    namespace: str, books: Bookkeeping, record: AttemptRecord | None, fence: Fence, txid: int, attempt: str
+) -> bool:
+    """Return whether the attempt has to be applied: False where that is done already.
+
+    Raises:
+        Fenced, StaleAttempt, StateRegressed: As said by `StateStorage.commit`.
+    """
+    check_fence(namespace, books, fence)
+    if books.committed == txid and not books.promoted:
+        if books.winner == attempt:
+            return False
+        raise _stale(namespace, attempt, f"txid {txid} is committed already, from attempt {books.winner}")
+    if books.promoted != attempt:
+        _check_not_promoted(namespace, books, attempt)
+    if record is None:
+        raise StateRegressed(
+            f"{namespace}: txid {txid} was decided with attempt {attempt}, which is neither staged nor committed "
+            f"here; committed is txid {books.committed}. The store lost data or went back in time: restore it to a "
+            "state that is not older than the decision, or start anew under another name",
+            namespace=namespace,
+            expected=f"txid {txid} of attempt {attempt}, staged or committed",
+            found=f"committed txid {books.committed} of attempt {books.winner or 'none'}",
+        )
+    if record.txid != txid:
+        raise _stale(
+            namespace, attempt, f"it is staged for txid {record.txid}, and was to be committed as {txid}"
+        )
+    if not record.sealed:
+        raise _stale(namespace, attempt, "it is to be committed, and is not sealed")
+    _check_base(namespace, books, attempt, record.base)
+    return True
+
+
+def check_rollback(namespace: str, books: Bookkeeping, fence: Fence) -> None:
+    """Raise what `StateStorage.rollback` says it raises."""
+    check_fence(namespace, books, fence)
+    _check_not_promoted(namespace, books, "")
+
+
+def _check_base(namespace: str, books: Bookkeeping, attempt: str, base: int) -> None:
+    if base != books.committed:
+        raise _stale(
+            namespace, attempt, f"it is based on txid {base}, and txid {books.committed} is committed"
+        )
+
+
+def _check_not_promoted(namespace: str, books: Bookkeeping, attempt: str) -> None:
+    if books.promoted:
+        raise _stale(
+            namespace,
+            attempt or books.promoted,
+            f"the commit of attempt {books.promoted} is half applied here: finish it first",
+        )
+
+
+def _shown(standing: Standing) -> str:
+    staged = f"{standing.staged.slices} slices of its own" if standing.staged else "nothing of its own"
+    return f"txid {standing.committed} of attempt {standing.winner or '(none)'} with {staged}"
+
+
+def _stale(namespace: str, attempt: str, reason: str) -> StaleAttempt:
+    return StaleAttempt(
+        f"{namespace}: attempt {attempt} does not fit: {reason}. The wave has to be run again from what is committed",
+        namespace=namespace,
+    )

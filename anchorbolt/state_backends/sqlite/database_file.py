@@ -1,0 +1,267 @@
+"""The file of one namespace: opening, layout, transactions, and SQLite's errors translated. It knows no protocol step.
+
+The write-ahead log was chosen by measurement: an almost empty stage, seal and commit take 0.6 ms with it, and 3.6 ms
+or more with each rollback journal.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from anchorbolt.errors import (
+    AnchorboltError,
+    StateCorrupted,
+    StateRegressed,
+    StateUnavailable,
+    UnsupportedValue,
+)
+from anchorbolt.state_backends.contract import START_OVER
+from anchorbolt.state_backends.sqlite.write_ahead_log import LOG_TABLE, WriteAheadLog
+
+_LAYOUT = 2  # version of the tables, kept as the file's user_version
+_TABLES = (
+    "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE bookkeeping (namespace TEXT NOT NULL, generation INTEGER NOT NULL, seq INTEGER NOT NULL, "
+    "committed INTEGER NOT NULL, winner TEXT NOT NULL, codec TEXT NOT NULL, log INTEGER NOT NULL)",
+    LOG_TABLE,
+    "CREATE TABLE attempts (attempt TEXT PRIMARY KEY, txid INTEGER NOT NULL, base INTEGER NOT NULL, "
+    "generation INTEGER NOT NULL, seq INTEGER NOT NULL, slices INTEGER NOT NULL, checksum INTEGER NOT NULL, "
+    "checksum_before INTEGER NOT NULL, sealed INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE slices (attempt TEXT NOT NULL, number INTEGER NOT NULL, running_checksum INTEGER NOT NULL, "
+    "packed_checksum INTEGER NOT NULL, packed BLOB NOT NULL, PRIMARY KEY (attempt, number))",
+)
+_CACHE_KIB = 16 * 1024
+
+# Connections that a fork has copied into this process. SQLite forbids to use them here, and to close them.
+_inherited: list[sqlite3.Connection] = []
+
+
+class SqliteFile:
+    """Opens the file when it is needed, in the process that needs it, and makes it at the first write."""
+
+    def __init__(self, path: Path, namespace: str, timeout_ms: int) -> None:
+        self._path = path
+        self._namespace = namespace
+        self._timeout_ms = timeout_ms
+        self._log = WriteAheadLog(path, timeout_ms)
+        self._connection: sqlite3.Connection | None = None
+        self._pid = 0
+        self._may_write = False
+        self._has_tables = False
+        self._durable: bool | None = None
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection | None]:
+        """Give a connection that sees one snapshot, None where nothing has been written yet."""
+        with self._errors_translated():
+            if not self._is_open() and not self._path.exists():
+                yield None
+                return
+            connection = self._connection_to_read()
+            connection.execute("BEGIN")
+            try:
+                yield connection if self._look_for_tables(connection) else None
+                connection.execute("COMMIT")  # keeps temporary tables
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """Give a connection in a transaction that alone may write; committed at the end, undone by any exception.
+
+        Where it is not durable, it is atomic as ever, but survives the loss of power only from the next durable one on.
+        """
+        with self._errors_translated():
+            connection = self._connection_to_write()
+            if durable != self._durable:
+                connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
+            if self._log.is_due() and self._look_for_tables(connection):
+                self._log.start(connection)
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                if made := not self._look_for_tables(connection):
+                    self._make_tables(connection)
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+            if made:
+                _sync(self._path.parent)
+            self._has_tables = True
+
+    def corrupted(self, what: str) -> StateCorrupted:
+        """Return the error for content that Anchorbolt cannot have written."""
+        return StateCorrupted(
+            f"{self._path}: {what}. {START_OVER}",
+            namespace=self._namespace,
+        )
+
+    def check_log(self, log: int, started: int) -> None:
+        """Raise `StateRegressed` if the bookkeeping was written to a later log than the file has seen."""
+        if log > started:
+            raise StateRegressed(
+                f"{self._path} went back in time: expected log {log}, found log {started}. It is an older file beside "
+                "the write-ahead log (-wal) of a newer one, and the two do not go together. Nothing was written. Put "
+                "the newer file back; or restore the whole state directory, without -wal and -shm files of another "
+                "moment, and the checkpoint location from backups of one moment; then start again.",
+                namespace=self._namespace,
+                expected=f"log {log}",
+                found=f"log {started}",
+            )
+
+    def close(self) -> None:
+        """Close the file; it is opened again when it is needed. What was written is then in the file, not in a log."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._pid == os.getpid():
+            if self._may_write:
+                with suppress(sqlite3.Error):
+                    self._log.empty(connection)
+            connection.close()
+        else:
+            _inherited.append(connection)
+
+    def _is_open(self) -> bool:
+        if self._connection is not None and self._pid != os.getpid():
+            self.close()
+        return self._connection is not None
+
+    def _connection_to_read(self) -> sqlite3.Connection:
+        if not self._is_open():
+            # One that may not write leaves a log beside the file alone when it is closed, whosever that is.
+            connection = self._open("ro")
+            try:
+                connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")
+            except sqlite3.OperationalError as error:
+                if "readonly" not in str(error):
+                    raise
+                connection = self._open("rw")  # a file whose first write was cut off has to be mended
+        assert self._connection is not None
+        return self._connection
+
+    def _connection_to_write(self) -> sqlite3.Connection:
+        if not self._is_open() or not self._may_write:
+            self.close()
+            _make_directory(self._path.parent)
+            connection = self._open("rwc")
+            self._enter_write_ahead_log(connection)
+            self._log.configure(connection)
+        assert self._connection is not None
+        return self._connection
+
+    def _open(self, mode: str) -> sqlite3.Connection:
+        self._connection = sqlite3.connect(
+            f"file:{quote(str(self._path))}?mode={mode}",
+            uri=True,
+            timeout=self._timeout_ms / 1000,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        self._pid = os.getpid()
+        self._may_write = mode == "rwc"
+        self._has_tables, self._durable = False, None
+        self._connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
+        return self._connection
+
+    def _enter_write_ahead_log(self, connection: sqlite3.Connection) -> None:
+        # Two processes that do it at the same moment get "locked" at once: SQLite's own waiting does not cover it.
+        deadline = time.monotonic() + self._timeout_ms / 1000
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode=WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.005)
+
+    def _look_for_tables(self, connection: sqlite3.Connection) -> bool:
+        if self._has_tables:
+            return True
+        layout = connection.execute("PRAGMA user_version").fetchone()[0]
+        if layout not in (0, _LAYOUT):
+            raise self.corrupted(f"its layout is {layout}, and this version of Anchorbolt knows {_LAYOUT}")
+        if layout == 0:
+            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                raise self.corrupted("it is an SQLite database, but not one of Anchorbolt's")
+            return False
+        books = connection.execute("SELECT namespace, log, started FROM bookkeeping, logs").fetchone()
+        written_for, *logs = books or (None,)
+        if written_for != self._namespace:
+            raise self.corrupted(f"it holds the state of {written_for!r}, not of {self._namespace!r}")
+        self.check_log(*logs)
+        self._has_tables = True
+        return True
+
+    def _make_tables(self, connection: sqlite3.Connection) -> None:
+        for table in _TABLES:
+            connection.execute(table)
+        connection.execute("INSERT INTO bookkeeping VALUES (?, 0, 0, -1, '', '', 0)", (self._namespace,))
+        connection.execute("INSERT INTO logs VALUES (0)")
+        connection.execute(f"PRAGMA user_version={_LAYOUT}")
+
+    @contextmanager
+    def _errors_translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.ProgrammingError, sqlite3.InterfaceError):
+            raise  # a fault of ours, or keys and values that are no bytes
+        except sqlite3.Error as error:
+            self.close()
+            raise self._translated(error) from error
+        except OSError as error:
+            raise StateUnavailable(
+                f"{self._path}: {error.strerror or error}: check that the state directory is a directory and can be "
+                "written to",
+                namespace=self._namespace,
+            ) from error
+
+    def _translated(self, error: sqlite3.Error) -> AnchorboltError:
+        text = str(error)
+        if isinstance(error, sqlite3.DataError):
+            return UnsupportedValue(f"{self._path}: {text}: SQLite takes values of up to 1 GB")
+        if any(
+            sign in text for sign in ("malformed", "not a database", "no such", "unsupported file format")
+        ):
+            return self.corrupted(text)
+        if "locked" in text:
+            reason = (
+                f"another process has been writing to it for {self._timeout_ms} ms ({text}): stop the other run, or "
+                "raise timeout_ms"
+            )
+        elif "full" in text:
+            reason = f"{text}: make room there; the step was not taken"
+        elif "readonly" in text or "unable to open" in text:
+            reason = f"{text}: check that its directory exists and can be written to by user {os.geteuid()}"
+        else:
+            reason = f"{text}: check the disk, its quota and the limits on file sizes"
+        return StateUnavailable(f"{self._path}: {reason}", namespace=self._namespace)
+
+
+def _make_directory(directory: Path) -> None:
+    missing = [part for part in (directory, *directory.parents) if not part.exists()]
+    if missing:
+        directory.mkdir(parents=True, exist_ok=True)
+        for part in missing:
+            _sync(part.parent)
+
+
+def _sync(directory: Path) -> None:
+    """Make the entries of a directory survive the loss of power."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,327 @@
+"""One namespace in SQLite: the steps of a transaction.
+
+Every step is one transaction. Updates are staged as they come, a slice a row, and applied to `entries` by the commit:
+staging them key by key costs ten times as much.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from zlib import crc32
+
+import msgpack
+
+from anchorbolt.faults.points import FaultPoint, reach
+from anchorbolt.state_backends import rules
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, SizeLimits, Standing, StateStorage
+from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
+from anchorbolt.state_backends.sqlite.database_file import SqliteFile
+from anchorbolt.state_backends.staged_items import unpacked_pairs
+
+_KEYS_PER_SELECT = 400
+_ROWS_PER_INSERT = 250
+
+
+class SqliteStateStorage(StateStorage):
+    """One namespace of a `SqliteStateProvider`."""
+
+    # A slice is one value of SQLite, which takes 10^9 bytes: a large item, and some MiB of others before it.
+    limits = SizeLimits(16 << 20, 10**9 - (32 << 20), "SQLite takes no more: use another provider")
+
+    def __init__(self, path: Path, namespace: str, timeout_ms: int) -> None:
+        self.namespace = namespace
+        self._file = SqliteFile(path, namespace, timeout_ms)
+        # What the temporary table `overlay` holds: of which connection and attempt, how many slices, their checksum.
+        self._overlaid: tuple[sqlite3.Connection, str, int, int] | None = None
+
+    def head(self) -> NamespaceHead:
+        """See `StateStorage.head`."""
+        with self._file.reading() as connection:
+            if connection is None:
+                return NamespaceHead()
+            return rules.head_of(self._books(connection), self._records(connection))
+
+    def claim(self) -> Fence:
+        """See `StateStorage.claim`."""
+        with self._file.writing() as connection:
+            books = self._books(connection)
+            fence = Fence(books.fence.generation + 1, 0)
+            self._raise_fence(connection, books, fence)
+            return fence
+
+    def raise_fence(self, fence: Fence) -> NamespaceHead:
+        """See `StateStorage.raise_fence`."""
+        with self._file.writing() as connection:
+            books = self._books(connection)
+            rules.check_fence(self.namespace, books, fence)
+            self._raise_fence(connection, books, fence)
+            return rules.head_of(self._books(connection), self._records(connection))
+
+    def get_many(
+        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+    ) -> list[bytes | None]:
+        """See `StateStorage.get_many`."""
+        values: list[bytes | None] = [None] * len(keys)
+        with self._file.reading() as connection:
+            self._check_reading(connection, attempt, at)
+            if connection is not None and keys:
+                _look_up(connection, "entries", keys, values)
+                if attempt is not None and self._overlay(connection, attempt):
+                    _look_up(connection, "overlay", keys, values)
+        return values
+
+    def scan(
+        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        """See `StateStorage.scan`. Entries come in the order of their keys."""
+        # Each page is a transaction of its own: one that stays open would keep the write-ahead log from being emptied.
+        above, last = ">=", b""
+        while True:
+            page: list[tuple[bytes, bytes]] = []
+            with self._file.reading() as connection:
+                self._check_reading(connection, attempt, at)
+                if connection is not None:
+                    source = f"SELECT key, value FROM entries WHERE key {above} ?1"
+                    if attempt is not None and self._overlay(connection, attempt):
+                        source = (
+                            f"{source} AND key NOT IN (SELECT key FROM overlay) UNION ALL "
+                            f"SELECT key, value FROM overlay WHERE key {above} ?1 AND value IS NOT NULL"
+                        )
+                    page = connection.execute(f"{source} ORDER BY key LIMIT ?2", (last, page_size)).fetchall()
+            if not page:
+                return
+            yield page
+            above, last = ">", page[-1][0]
+
+    def stage(
+        self,
+        fence: Fence,
+        txid: int,
+        attempt: str,
+        base: int,
+        slice_number: int,
+        items: Sequence[tuple[bytes, bytes | None]],
+        codec: str,
+    ) -> Seal:
+        """See `StateStorage.stage`."""
+        # Sealing makes the slices durable; without a seal nobody needs them after a loss of power.
+        with self._file.writing(durable=False) as connection:
+            books = self._books(connection)
+            known = self._record(connection, attempt)
+            record = rules.next_record(
+                self.namespace, books, known, fence, txid, attempt, base, slice_number, items, codec
+            )
+            self._raise_fence(connection, books, fence, codec)
+            if known is None:
+                self._drop(connection, "(generation, seq) < (?, ?)", fence)
+            if record is not None:
+                self._put_record(connection, attempt, record)
+                packed = msgpack.packb(items)
+                connection.execute(
+                    "INSERT INTO slices VALUES (?, ?, ?, ?, ?)",
+                    (attempt, slice_number, record.checksum, crc32(packed), packed),
+                )
+            staged = record or known
+            assert staged is not None
+            return Seal(staged.slices, staged.checksum)
+
+    def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
+        """See `StateStorage.seal`."""
+        with self._file.writing() as connection:
+            books = self._books(connection)
+            record = rules.sealed_record(
+                self.namespace, books, self._record(connection, attempt), fence, attempt, seal
+            )
+            self._put_record(connection, attempt, record)
+            self._raise_fence(connection, books, fence)
+
+    def commit(self, fence: Fence, txid: int, attempt: str) -> None:
+        """See `StateStorage.commit`."""
+        with self._file.writing() as connection:
+            books = self._books(connection)
+            record = self._record(connection, attempt)
+            apply = rules.check_commit(self.namespace, books, record, fence, txid, attempt)
+            self._raise_fence(connection, books, fence)
+            if not apply or record is None:
+                return
+            for items in self._slices(connection, attempt, record, 0):
+                _put(connection, "entries", [(key, value) for key, value in items if value is not None])
+                deleted = [(bytearray(key),) for key, value in items if value is None]
+                connection.executemany("DELETE FROM entries WHERE key = ?", deleted)
+                reach(FaultPoint.SLICE_APPLIED, txid=txid)
+            self._drop(connection, "TRUE")
+            connection.execute("UPDATE bookkeeping SET committed = ?, winner = ?", (txid, attempt))
+
+    def rollback(self, fence: Fence) -> int:
+        """See `StateStorage.rollback`."""
+        with self._file.writing() as connection:
+            books = self._books(connection)
+            rules.check_rollback(self.namespace, books, fence)
+            self._raise_fence(connection, books, fence)
+            return self._drop(connection, "TRUE")
+
+    def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
+        """See `StateStorage.write`."""
+        with self._file.writing() as connection:
+            books = self._books(connection)
+            rules.check_write(self.namespace, books, fence, codec)
+            self._raise_fence(connection, books, fence, codec)
+            _put(connection, "entries", list(items.items()))
+
+    def count(self) -> int:
+        """See `StateStorage.count`. Reads the keys' pages, some seconds for tens of millions."""
+        with self._file.reading() as connection:
+            if connection is None:
+                return 0
+            return int(connection.execute("SELECT count(*) FROM entries").fetchone()[0])
+
+    def close(self) -> None:
+        """See `StateStorage.close`."""
+        self._overlaid = None
+        self._file.close()
+
+    def _check_reading(
+        self, connection: sqlite3.Connection | None, attempt: str | None, at: Standing | None
+    ) -> None:
+        if at is None:
+            return
+        books, record = Bookkeeping(), None
+        if connection is not None:
+            books = self._books(connection)
+            record = self._record(connection, attempt) if attempt is not None else None
+        rules.check_reading(self.namespace, books, record, attempt, at)
+
+    def _books(self, connection: sqlite3.Connection) -> Bookkeeping:
+        rows = connection.execute(
+            "SELECT generation, seq, committed, winner, codec, log, started FROM bookkeeping, logs"
+        ).fetchall()
+        match rows:
+            case [
+                (int(generation), int(seq), int(committed), str(winner), str(codec), int(log), int(started))
+            ]:
+                self._file.check_log(log, started)
+                return Bookkeeping(Fence(generation, seq), committed, winner, codec)
+        raise self._file.corrupted("its bookkeeping is not what Anchorbolt writes")
+
+    def _raise_fence(
+        self, connection: sqlite3.Connection, books: Bookkeeping, fence: Fence, codec: str = ""
+    ) -> None:
+        connection.execute(
+            "UPDATE bookkeeping SET generation = ?, seq = ?, codec = ?, log = (SELECT started FROM logs)",
+            (*fence, books.codec or codec),
+        )
+
+    def _record(self, connection: sqlite3.Connection, attempt: str) -> AttemptRecord | None:
+        return self._records(connection, attempt).get(attempt)
+
+    def _records(
+        self, connection: sqlite3.Connection, attempt: str | None = None
+    ) -> dict[str, AttemptRecord]:
+        rows = connection.execute(
+            "SELECT attempt, txid, base, generation, seq, slices, checksum, checksum_before, sealed FROM attempts "
+            "WHERE ?1 IS NULL OR attempt = ?1",
+            (attempt,),
+        )
+        found = {}
+        for name, *numbers in rows:
+            if not isinstance(name, str) or not all(isinstance(number, int) for number in numbers):
+                raise self._file.corrupted("its list of attempts is not what Anchorbolt writes")
+            txid, base, generation, seq, slices, checksum, checksum_before, sealed = numbers
+            found[name] = AttemptRecord(
+                txid, base, Fence(generation, seq), slices, checksum, checksum_before, bool(sealed)
+            )
+        return found
+
+    def _put_record(self, connection: sqlite3.Connection, attempt: str, record: AttemptRecord) -> None:
+        connection.execute(
+            "REPLACE INTO attempts (attempt, txid, base, generation, seq, slices, checksum, checksum_before, sealed) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                attempt,
+                record.txid,
+                record.base,
+                *record.fence,
+                record.slices,
+                record.checksum,
+                record.checksum_before,
+                record.sealed,
+            ),
+        )
+
+    def _drop(self, connection: sqlite3.Connection, condition: str, parameters: Sequence[int] = ()) -> int:
+        which = f"SELECT attempt FROM attempts WHERE {condition}"
+        connection.execute(f"DELETE FROM slices WHERE attempt IN ({which})", parameters)
+        return connection.execute(f"DELETE FROM attempts WHERE attempt IN ({which})", parameters).rowcount
+
+    def _slices(
+        self, connection: sqlite3.Connection, attempt: str, record: AttemptRecord, first: int
+    ) -> Iterator[list[tuple[bytes, bytes | None]]]:
+        rows = connection.execute(
+            "SELECT number, packed_checksum, packed FROM slices WHERE attempt = ? AND number >= ? ORDER BY number",
+            (attempt, first),
+        )
+        expected = first
+        for number, checksum, packed in rows:
+            if number != expected or not isinstance(packed, bytes) or crc32(packed) != checksum:
+                raise self._file.corrupted(f"slice {expected} of attempt {attempt} is damaged or missing")
+            try:
+                items = unpacked_pairs(packed)
+            except ValueError as error:
+                raise self._file.corrupted(f"slice {expected} of attempt {attempt} has {error}") from error
+            yield items
+            expected += 1
+        if expected != record.slices:
+            raise self._file.corrupted(f"slice {expected} of attempt {attempt} is missing")
+
+    def _overlay(self, connection: sqlite3.Connection, attempt: str) -> bool:
+        """Unfold those slices of the attempt that are new into a temporary table; False without an attempt."""
+        record = self._record(connection, attempt)
+        if record is None:
+            return False
+        first = 0
+        if self._overlaid is not None and self._overlaid[:2] == (connection, attempt):
+            slices, checksum = self._overlaid[2:]
+            same = connection.execute(
+                "SELECT 1 FROM slices WHERE attempt = ? AND number = ? AND running_checksum = ?",
+                (attempt, slices - 1, checksum),
+            )
+            first = slices if same.fetchone() else 0
+        self._overlaid = None
+        if first == 0:
+            connection.execute(
+                "CREATE TEMP TABLE IF NOT EXISTS overlay (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID"
+            )
+            connection.execute("DELETE FROM overlay")
+        for items in self._slices(connection, attempt, record, first):
+            _put(connection, "overlay", items)
+        self._overlaid = (connection, attempt, record.slices, record.checksum)
+        return True
+
+
+def _look_up(
+    connection: sqlite3.Connection, table: str, keys: Sequence[bytes], values: list[bytes | None]
+) -> None:
+    """Fill `values` at the places of those `keys` that are in `table`."""
+    for start in range(0, len(keys), _KEYS_PER_SELECT):
+        # Python's sqlite3 looks for an adapter for each bytes object, and for no bytearray: that halves the time.
+        wanted = [bytearray(key) for key in keys[start : start + _KEYS_PER_SELECT]]
+        numbered = ",".join([f"({place}, ?)" for place in range(len(wanted))])
+        found = connection.execute(
+            f"WITH wanted (place, key) AS (VALUES {numbered}) "
+            f"SELECT place, value FROM wanted CROSS JOIN {table} USING (key)",
+            wanted,
+        )
+        for place, value in found:
+            values[start + place] = value
+
+
+def _put(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[bytes, bytes | None]]) -> None:
+    # Neighbours in the tree one after another; several rows a statement and bytearrays for the sake of speed.
+    ordered = sorted(rows, key=lambda row: row[0])
+    for start in range(0, len(ordered), _ROWS_PER_INSERT):
+        some = ordered[start : start + _ROWS_PER_INSERT]
+        places = ",".join(["(?, ?)"] * len(some))
+        flat = [None if part is None else bytearray(part) for row in some for part in row]
+        connection.execute(f"REPLACE INTO {table} VALUES {places}", flat)

@@ -1,0 +1,73 @@
+"""Base64 as Storm 1.0 and 1.1 wrote it, read strictly: what decodes here encodes to the same text again. Pure.
+
+Storm 1.1 wrote one line. Storm 1.0 wrote lines of 76 characters with a line break after each full one, also when the
+text ends there; other encoders put one after the last line in any case, and on Windows lines end in CR and LF: all of
+it is taken. Nothing else is: neither the URL-safe alphabet, nor missing or superfluous padding, nor bits after the last
+byte that are not zero, nor any other blank.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import Error as BinasciiError
+from binascii import a2b_base64, b2a_base64
+
+_LINE = 76
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_FOREIGN = re.compile(rb"[^A-Za-z0-9+/=\r\n]")
+_TEXT_OF_A_RELATIVE = _ALPHABET + b"=-_ \t\r\n"
+
+
+def decode(text: bytes) -> bytes | None:
+    """Return the bytes that a Base64 text stands for, or None where it is none; `problem` says why."""
+    try:
+        data = a2b_base64(text)
+    except BinasciiError:
+        return None
+    if b2a_base64(data, newline=False) == text:
+        return data
+    # The decoder passes over what is not of the alphabet. Right line breaks are all that may be passed over.
+    return data if b2a_base64(data, newline=False) == _on_one_line(text) else None
+
+
+def looks_like_base64(text: bytes) -> bool:
+    """Whether a text has the letters of Base64 only, of one alphabet or the other, blanks included."""
+    return not text.translate(None, _TEXT_OF_A_RELATIVE)
+
+
+def problem(text: bytes) -> str:
+    """Say why a text is no Base64. Shows a single byte of it at most."""
+    foreign = _FOREIGN.search(text)
+    if foreign:
+        where = f"at position {foreign.start()}"
+        if foreign[0] in (b"-", b"_"):
+            return f"{foreign[0].decode()!r} {where} is of the URL-safe alphabet"
+        return f"byte 0x{foreign[0].hex()} {where} is not of its alphabet"
+    if (b"\n" in text or b"\r" in text) and _on_one_line(text) is None:
+        return f"a line break stands elsewhere than after lines of {_LINE} characters"
+    line = text.replace(b"\r", b"").replace(b"\n", b"")
+    if len(line) % 4:
+        return f"{len(line)} characters are no multiple of 4, so some are missing or too many"
+    if b"=" in line.rstrip(b"=") or line.endswith(b"==="):
+        return "it is padded elsewhere than at its end"
+    return "the bits after its last byte are not zero, which no encoder writes"
+
+
+def with_any_line_breaks(text: bytes) -> set[bytes]:
+    """Return all the forms of a Base64 text that decode to the same: on one line, and in lines of every kind."""
+    line = text.replace(b"\r", b"").replace(b"\n", b"")
+    lines = [line[start : start + _LINE] for start in range(0, len(line), _LINE)]
+    broken = [(end.join(lines), end) for end in (b"\n", b"\r\n")]
+    return {line, *(form + last for form, end in broken for last in (b"", end))}
+
+
+def _on_one_line(text: bytes) -> bytes | None:
+    """Return a text without its line breaks, or None where one stands in the wrong place."""
+    lines = text.split(b"\r\n" if b"\r" in text else b"\n")
+    if len(lines) > 1 and not lines[-1]:
+        lines.pop()
+    full, last = lines[:-1], lines[-1]
+    if any(len(line) != _LINE for line in full) or not 0 < len(last) <= _LINE:
+        return None
+    joined = b"".join(lines)
+    return None if b"\n" in joined or b"\r" in joined else joined

@@ -1,0 +1,150 @@
+"""The atoms of a Kryo stream: numbers of variable length, strings, bytes; strictly, and never beyond the end.
+
+What Kryo never writes is refused even where Kryo would read it: a number in more bytes than it needs, a character in
+more bytes than it needs, a boolean that is neither 0 nor 1. A count or length is never trusted: memory is taken only
+for bytes that are there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from anchorbolt.errors import SerializationError
+
+_LAST_OF_ASCII = re.compile(rb"[\x80-\xff]")
+
+
+class ByteReader:
+    """Reads from the front of some bytes. Everything raises `SerializationError` where the bytes are not right.
+
+    Attributes:
+        position: How many bytes were read.
+    """
+
+    def __init__(self, data: bytes, *, little_endian: bool) -> None:
+        """Read `data`; numbers of fixed size are little-endian in Kryo 5, else big-endian."""
+        self.position = 0
+        self._data = data
+        self._little_endian = little_endian
+
+    @property
+    def remaining(self) -> int:
+        """How many bytes are left."""
+        return len(self._data) - self.position
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raise the error, saying where."""
+        raise SerializationError(
+            f"cannot decode {len(self._data)} bytes as Storm's Kryo: {problem}, at byte {self.position}"
+        )
+
+    def byte(self) -> int:
+        """Read one byte, 0 to 255."""
+        if self.position >= len(self._data):
+            self.fail("they end too early")
+        self.position += 1
+        return self._data[self.position - 1]
+
+    def take(self, count: int) -> bytes:
+        """Read so many bytes."""
+        if count > self.remaining:
+            self.fail(f"{count} bytes should follow, and {self.remaining} do")
+        self.position += count
+        return self._data[self.position - count : self.position]
+
+    def boolean(self) -> bool:
+        """Read a byte that is 0 or 1."""
+        byte = self.byte()
+        if byte > 1:
+            self.fail(f"{byte} where 0 or 1 should be")
+        return byte == 1
+
+    def unsigned(self) -> int:
+        """Read a whole number of 32 bits in one to five bytes."""
+        return self._rest_of_unsigned(self.byte(), 7)
+
+    def signed(self) -> int:
+        """Read a whole number of 32 bits with its sign in the lowest bit."""
+        number = self.unsigned()
+        return number >> 1 ^ -(number & 1)
+
+    def flagged(self) -> tuple[bool, int]:
+        """Read a flag and a whole number of 32 bits, which share their first byte."""
+        first = self.byte()
+        number = first & 0x3F
+        if first & 0x40:
+            number |= self._rest_of_unsigned(0x80, 6)
+        return first >= 0x80, number
+
+    def unsigned_long(self) -> int:
+        """Read a whole number of 64 bits in one to nine bytes; the ninth is used whole."""
+        number = 0
+        for shift in range(0, 56, 7):
+            byte = self.byte()
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if not byte and shift:
+                    self.fail("a number in more bytes than it needs")
+                return number
+        last = self.byte()
+        if not last:
+            self.fail("a number in more bytes than it needs")
+        return number | last << 56
+
+    def signed_long(self) -> int:
+        """Read a whole number of 64 bits with its sign in the lowest bit."""
+        number = self.unsigned_long()
+        return number >> 1 ^ -(number & 1)
+
+    def fixed(self, size: int) -> int:
+        """Read a number of so many bytes, without sign."""
+        return int.from_bytes(self.take(size), "little" if self._little_endian else "big")
+
+    def string(self) -> str | None:
+        """Read a string; None is null. It may hold lone surrogates."""
+        if not self.remaining:
+            self.fail("they end too early")
+        if self._data[self.position] < 0x80:
+            return self._ascii()
+        _, length = self.flagged()
+        return None if length == 0 else self._units(length - 1)
+
+    def _rest_of_unsigned(self, byte: int, shift: int) -> int:
+        """Read on after the first byte, or after the first six bits of a number with a flag."""
+        number = byte & 0x7F
+        while byte >= 0x80:
+            byte = self.byte()
+            number |= (byte & 0x7F) << shift
+            if not byte:
+                self.fail("a number in more bytes than it needs")
+            if number >> 32 or shift > 28:
+                self.fail("a number of more than 32 bits")
+            shift += 7
+        return number
+
+    def _ascii(self) -> str:
+        last = _LAST_OF_ASCII.search(self._data, self.position)
+        if last is None:
+            self.fail("a string that does not end")
+        text = self.take(last.end() - self.position)
+        return (text[:-1] + bytes([text[-1] & 0x7F])).decode("ascii")
+
+    def _units(self, count: int) -> str:
+        """Read so many units of UTF-16, each of which is written by itself as one to three bytes."""
+        if count > self.remaining:
+            self.fail(f"a string of {count} characters should follow, and {self.remaining} bytes do")
+        start = end = self.position
+        if self._data[start : start + count].isascii():
+            return self.take(count).decode("ascii")
+        for _ in range(count):
+            first = self._data[end] if end < len(self._data) else 0
+            end += 1 if first < 0x80 else 2 if first < 0xE0 else 3
+        try:
+            units = self.take(end - start).decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            self.fail("a string with bytes that are no characters")
+        if len(units) != count:
+            self.fail("a string with a character that is not of UTF-16")
+        # Two surrogates that belong together become the character that they stand for.
+        return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -1,0 +1,234 @@
+"""The grammar of a Kryo stream: classes by id or name, null, references; apart from what each class writes.
+
+Kryo 3 and 4 put a marker before each object that is not a boxed primitive: 0 null, 1 an object that is new, n + 2 the
+n-th object of this stream. Kryo 5, as Storm configures it, has no references: it writes an object as often as it
+occurs, and before an object that may be null a byte 0 or 1, unless the class has a null of its own.
+
+What is limited: how deep objects are nested (64), and how many there are once each reference is written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from anchorbolt.errors import UnsupportedJavaClass
+from anchorbolt.storm.kryo.byte_reader import ByteReader
+from anchorbolt.storm.kryo.java_value import JavaValue
+from anchorbolt.storm.kryo.simple_values import NULL, Cycle
+
+MAX_DEPTH = 64
+"""How deep objects may be nested."""
+
+_MORE_OBJECTS_THAN_BYTES = 100_000
+_LONGEST_NAME = 300
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How objects of a class are written.
+
+    Attributes:
+        class_name: The class.
+        read: Reads what follows the class and the marker; None where that says null.
+        boxed: A boxed primitive, before which there is never a marker.
+        has_null: In Kryo 5 it writes null itself, so that no byte stands before it.
+        final: No class extends it, so that an array of it does not name its elements' classes.
+    """
+
+    class_name: str
+    read: Callable[[ObjectReader, str], JavaValue | None]
+    boxed: bool = False
+    has_null: bool = False
+    final: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a stream's reader has to know beforehand.
+
+    Attributes:
+        kryo_5: Whether it is of Kryo 5, else of Kryo 3 or 4.
+        ids: The registered classes: the name of each id, None where no object has that id.
+        own_ids: The first id that is not of Kryo itself.
+        kind_named: Returns how a class is written, or None where that is not known.
+        enums: The constants of the user's enums, by the enum's class.
+    """
+
+    kryo_5: bool
+    ids: Sequence[str | None]
+    own_ids: int
+    kind_named: Callable[[str, Layout], Kind | None]
+    enums: Mapping[str, Sequence[str]]
+
+
+@dataclass
+class _Seen:
+    """An object to which a reference may follow. While it is read, it has no value yet."""
+
+    class_name: str
+    value: JavaValue | None = None
+    count: int = 0
+    height: int = 0
+
+
+class ObjectReader:
+    """Reads one stream.
+
+    Attributes:
+        bytes: The bytes.
+        layout: What it was told.
+        own_ids_used: Whether a class had an id that is not of Kryo itself.
+        opaque: Names of the classes whose objects were passed over: their length is known, their contents are not.
+    """
+
+    def __init__(self, data: bytes, layout: Layout) -> None:
+        self.bytes = ByteReader(data, little_endian=layout.kryo_5)
+        self.layout = layout
+        self.own_ids_used = False
+        self.opaque: list[str] = []
+        self._names: list[str] = []
+        self._kinds: dict[str, Kind] = {}
+        self._objects: list[_Seen] = []
+        self._depth = 0
+        self._reached = 0  # the depth of the deepest object within the one that is being read
+        self._count = 0
+        self._most = len(data) + _MORE_OBJECTS_THAN_BYTES
+
+    def whole(self) -> JavaValue:
+        """Read the one object that the stream holds, to the last byte.
+
+        Raises:
+            UnsupportedJavaClass: An object in it is of a class that cannot be read.
+            SerializationError: It is no such stream.
+        """
+        value = self.class_and_object()
+        if self.bytes.remaining:
+            self.bytes.fail(f"{self.bytes.remaining} bytes too many")
+        return value
+
+    def class_and_object(self) -> JavaValue:
+        """Read a class and an object of it, or null."""
+        name = self.class_name()
+        if name is None:
+            self.counted(1)
+            return NULL
+        return self.object(self.kind(name))
+
+    def object(self, kind: Kind, *, nullable: bool = False) -> JavaValue:
+        """Read an object whose class is known.
+
+        Args:
+            kind: How it is written.
+            nullable: Whether it was written as one that may be null.
+        """
+        self.counted(1)
+        self._depth += 1
+        self._reach(self._depth)
+        value = self._unmarked(kind, nullable) if self.layout.kryo_5 else self._marked(kind, nullable)
+        self._depth -= 1
+        return value
+
+    def class_name(self) -> str | None:
+        """Read a class's id or name; None is null in the place of an object."""
+        number = self.bytes.unsigned()
+        if number == 0:
+            return None
+        if number > 1:
+            return self._registered(number - 2)
+        index = self.bytes.unsigned()
+        if index > len(self._names):
+            self.bytes.fail(f"name {index} of {len(self._names)}")
+        if index == len(self._names):
+            name = self.bytes.string()
+            if not name or " " in name or not name.isprintable():
+                self.bytes.fail("a class without a name that a class can have")
+            self._names.append(name)
+        return self._names[index]
+
+    def kind(self, class_name: str) -> Kind:
+        """Return how a class is written. Raises `UnsupportedJavaClass` where that is not known."""
+        kind = self._kinds.get(class_name) or self.layout.kind_named(class_name, self.layout)
+        if kind is None:
+            self.unsupported(class_name)
+        self._kinds[class_name] = kind
+        return kind
+
+    def unsupported(self, class_name: str) -> NoReturn:
+        """Raise the error for a class that cannot be read."""
+        shown = repr(class_name[:_LONGEST_NAME])
+        raise UnsupportedJavaClass(
+            f"an object is of the Java class {shown}, which is none of those that can be read without their code "
+            "(docs/storm_bytes.md). If it is an enum, name its constants in their order; otherwise have a program "
+            "that has the class write it in another form",
+            java_class=class_name[:_LONGEST_NAME],
+        )
+
+    def counted(self, objects: int) -> None:
+        """Count objects, before they are read. Raises `SerializationError` where there are too many."""
+        self._count += objects
+        if self._count > self._most:
+            self.bytes.fail(f"more than {self._most} objects, once each reference to one is written out")
+
+    def _registered(self, number: int) -> str:
+        self.own_ids_used |= number >= self.layout.own_ids
+        name = self.layout.ids[number] if number < len(self.layout.ids) else None
+        if name is None:
+            raise UnsupportedJavaClass(
+                f"an object is of the class with the id {number}, and no class is known to be registered with it. "
+                "Name the classes that Storm's configuration registers: keyClass, valueClass, "
+                "topology.state.kryo.register",
+                java_class=f"id {number}",
+                class_id=number,
+            )
+        return name
+
+    def _marked(self, kind: Kind, nullable: bool) -> JavaValue:
+        if kind.boxed:
+            return self._read(kind) if not nullable or self.bytes.boolean() else NULL
+        marker = self.bytes.unsigned()
+        if marker == 0 and nullable:
+            return NULL
+        if marker != 1:
+            return self._referred(marker - 2, kind)
+        seen = _Seen(kind.class_name)
+        self._objects.append(seen)
+        before, outside = self._count, self._reached
+        self._reached = self._depth
+        value = self._read(kind)
+        seen.value, seen.count, seen.height = value, self._count - before, self._reached - self._depth
+        self._reached = max(self._reached, outside)
+        return value
+
+    def _referred(self, index: int, kind: Kind) -> JavaValue:
+        if not 0 <= index < len(self._objects):
+            self.bytes.fail(f"a reference to object {index} of {len(self._objects)}")
+        seen = self._objects[index]
+        if seen.class_name != kind.class_name:
+            self.bytes.fail(
+                f"a reference to an object of another class than {kind.class_name[:_LONGEST_NAME]!r}"
+            )
+        if seen.value is None:
+            return Cycle()
+        self.counted(seen.count)
+        self._reach(self._depth + seen.height)
+        return seen.value
+
+    def _reach(self, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            self.bytes.fail(f"objects are nested more than {MAX_DEPTH} deep")
+        self._reached = max(self._reached, depth)
+
+    def _unmarked(self, kind: Kind, nullable: bool) -> JavaValue:
+        if not nullable:
+            return self._read(kind)
+        if kind.has_null:
+            return kind.read(self, kind.class_name) or NULL
+        return self._read(kind) if self.bytes.boolean() else NULL
+
+    def _read(self, kind: Kind) -> JavaValue:
+        value = kind.read(self, kind.class_name)
+        if value is None:
+            self.bytes.fail(f"null where a {kind.class_name[:_LONGEST_NAME]} should be")
+        return value

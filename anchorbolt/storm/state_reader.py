@@ -1,0 +1,181 @@
+"""A namespace of Storm's in Redis, as its default serializer wrote it: `ns`, `ns$prepare` and `ns$txid`. Reads only.
+
+What cannot be decoded without a class of the user's is named by that class, and shown as bytes; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Protocol
+
+from anchorbolt.errors import MigrationRefused, SerializationError, StateError
+from anchorbolt.storm import base64_text
+from anchorbolt.storm.kryo import (
+    JavaValue,
+    StoredForm,
+    StormDecoder,
+    detect,
+)
+from anchorbolt.storm.wrapper import Generation
+
+_LOOKED_AT = 500
+_IN_DOUBT = (
+    "an object is of a class with a registered id, and others here show that there are more than Storm's own. Name "
+    "the classes that Storm's configuration registers: keyClass, valueClass, topology.state.kryo.register"
+)
+
+
+class Hashes(Protocol):
+    """Where the hashes are."""
+
+    def count(self, key: str) -> int:
+        """Return how many fields a hash has; 0 where there is none."""
+
+    def pages(self, key: str, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yield the fields and values of a hash in pages."""
+
+
+@dataclass(frozen=True)
+class StormOptions:
+    """What the bytes do not say, from Storm's configuration.
+
+    Attributes:
+        key_classes: The classes registered for keys, in order.
+        value_classes: The classes registered for values, in order.
+        enums: The constants of the user's enums, by class.
+        in_topology: Whether a topology wrote the state; None to find out from the bytes.
+        generation: Which Storm wrote it; None to find out from the bytes.
+    """
+
+    key_classes: Sequence[str] = ()
+    value_classes: Sequence[str] = ()
+    enums: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    in_topology: bool | None = None
+    generation: Generation | None = None
+
+
+@dataclass(frozen=True)
+class StormPart:
+    """A key or a value.
+
+    Attributes:
+        data: As it is in the store.
+        value: What it means; None where it could not be decoded.
+        problem: Why it could not; empty where it was.
+    """
+
+    data: bytes
+    value: JavaValue | None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class StormEntry:
+    """One entry, and whether it is of `ns$prepare`: prepared, and not committed as far as this hash goes."""
+
+    key: StormPart
+    value: StormPart
+    prepared: bool
+
+
+class StormState:
+    """One namespace of Storm's.
+
+    Attributes:
+        form: Which Storm wrote it, and whether as Base64 text.
+        txids: What `ns$txid` says: `commit` and `prepare`.
+        count: How many entries there are, prepared ones included.
+    """
+
+    def __init__(self, hashes: Hashes, name: str, options: StormOptions) -> None:
+        """Look at a namespace.
+
+        Raises:
+            StateError: There is no such hash, or something else lies there.
+            MigrationRefused: It cannot be told which Storm wrote it.
+        """
+        self._hashes = hashes
+        self._names = (name, f"{name}$prepare")
+        txid_pages = hashes.pages(f"{name}$txid") if hashes.count(f"{name}$txid") else ()
+        self.txids = {
+            each.decode("utf-8", "replace"): value.decode("utf-8", "replace")
+            for page in txid_pages
+            for each, value in page
+        }
+        self.count = sum(map(hashes.count, self._names))
+        if not self.count and not self.txids:
+            raise StateError(
+                f"there is neither a hash {name!r} nor {name}$prepare nor {name}$txid. Storm names a namespace "
+                "<component>-<task id>; redis-cli --scan --pattern '*$txid' lists them.",
+                namespace=name,
+            )
+        sample = self._sample() if self.count else []
+        self.form = _form(sample, name, options.generation) if self.count else None
+        if self.form is not None:
+            generation, rest = (
+                self.form.generation,
+                {"enums": options.enums, "in_topology": options.in_topology},
+            )
+            self._keys = StormDecoder(generation, registered=options.key_classes, **rest)  # type: ignore[arg-type]
+            self._values = StormDecoder(generation, registered=options.value_classes, **rest)  # type: ignore[arg-type]
+            # Storm 2 gives java.util.Optional an id, which a class that was registered may have in its place.
+            storm_2 = generation in (Generation.STORM_2_0, Generation.STORM_2_6)
+            unnamed = {True: not options.key_classes, False: not options.value_classes}
+            self._in_doubt = {
+                is_key: storm_2
+                and none
+                and any(self._decoder(is_key).misfits(entry[not is_key], is_key=is_key) for entry in sample)
+                for is_key, none in unnamed.items()
+            }
+
+    def pages(self) -> Iterator[list[StormEntry]]:
+        """Yield all entries in pages, the committed ones first."""
+        for name in self._names:
+            prepared = name != self._names[0]
+            for page in self._hashes.pages(name) if self._hashes.count(name) else ():
+                yield [
+                    StormEntry(self._part(key, True), self._part(value, False), prepared)
+                    for key, value in page
+                ]
+
+    def _part(self, data: bytes, is_key: bool) -> StormPart:
+        assert self.form is not None, "there are entries"
+        decoded = base64_text.decode(data) if self.form.base64 else data
+        if decoded is None:
+            return StormPart(data, None, "not the Base64 text that the other entries are")
+        decoder = self._decoder(is_key)
+        if self._in_doubt[is_key] and decoder.holds_registered(decoded, is_key=is_key):
+            return StormPart(data, None, _IN_DOUBT)
+        try:
+            value = decoder.decode_key(decoded) if is_key else decoder.decode_value(decoded)
+        except SerializationError as error:
+            return StormPart(data, None, error.message)
+        return StormPart(data, value)
+
+    def _decoder(self, is_key: bool) -> StormDecoder:
+        return self._keys if is_key else self._values
+
+    def _sample(self) -> list[tuple[bytes, bytes]]:
+        pages = chain.from_iterable(
+            self._hashes.pages(name) for name in self._names if self._hashes.count(name)
+        )
+        return list(islice((entry for page in pages for entry in page), _LOOKED_AT))
+
+
+def _form(sample: list[tuple[bytes, bytes]], name: str, generation: Generation | None) -> StoredForm:
+    if generation is None:
+        found = detect(sample)
+        if found is None:
+            raise MigrationRefused(
+                f"{name}: it cannot be told from its bytes which Storm wrote it, or it was not Storm's default "
+                "serializer. Say which: --storm 1.0, 1.1, 1.2, 2.0 or 2.6."
+            )
+        return found
+    # By most of them: a damaged one is shown for itself. What Kryo writes is hardly ever Base64 by chance.
+    texts = [base64_text.decode(part) is not None for entry in sample for part in entry]
+    is_text = 2 * sum(texts) > len(texts)
+    return StoredForm(
+        generation, base64=is_text and generation in (Generation.STORM_1_0, Generation.STORM_1_1)
+    )

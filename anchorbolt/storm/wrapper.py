@@ -1,0 +1,154 @@
+"""What Storm's key-value state puts around each value that it keeps in Redis, in the five generations of the format.
+
+Since 1.1 Storm keeps `Optional.of(value)`, and `Optional.absent()` as the mark of a deleted key (a tombstone). The
+object inside is a byte array, in which the value itself is serialised, as a Kryo stream of its own: the payload.
+
+    1.0        payload, without any wrapper
+    1.1        Guava's Optional: class by its name, reference marker, class of the byte array, its marker, length + 1
+    1.2        the same, Guava's classes being where Storm's shading moved them
+    2.0 - 2.5  java.util.Optional, registered as id 10
+    2.6 - 2.8  the same with id 9, and without markers: Kryo 5
+
+Storm 1.0 and 1.1 keep Base64 text. This file works on what is left when the Base64 has been taken off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+
+class Generation(Enum):
+    """The releases of Storm whose state has one format, named by the first of them; none reads another's."""
+
+    STORM_1_0 = "1.0"
+    STORM_1_1 = "1.1"
+    STORM_1_2 = "1.2"
+    STORM_2_0 = "2.0"
+    STORM_2_6 = "2.6"
+
+    @property
+    def label(self) -> str:
+        """For messages: "Storm 1.1"."""
+        return f"Storm {self.value}"
+
+
+class Wrapped(NamedTuple):
+    """One stored value without its wrapper.
+
+    Attributes:
+        generation: Which Storm wrote it, by its wrapper.
+        payload: The value, serialised; None for a tombstone.
+    """
+
+    generation: Generation
+    payload: bytes | None
+
+
+class _Form(NamedTuple):
+    before_length: bytes
+    tombstone: bytes
+
+
+_GUAVA = b"com.google.common.base."
+_SHADED = b"org.apache.storm.shade." + _GUAVA
+_ARRAY = b"[\xc2"  # the class name "[B", as Kryo writes short ASCII: the top bit of its last byte is set
+
+
+def _guava(package: bytes) -> _Form:
+    # Class by name (1), the stream's name 0, the name; 1: an object that is new. The array's class is name 1.
+    present, absent = b"\x01\x00" + package + b"Presen\xf4\x01", b"\x01\x00" + package + b"Absen\xf4\x01"
+    return _Form(present + b"\x01\x01" + _ARRAY + b"\x01", absent)
+
+
+_FORMS = {
+    Generation.STORM_1_1: _guava(_GUAVA),
+    Generation.STORM_1_2: _guava(_SHADED),
+    Generation.STORM_2_0: _Form(b"\x0c\x01\x01\x00" + _ARRAY + b"\x01", b"\x0c\x01\x00"),
+    Generation.STORM_2_6: _Form(b"\x0b\x01\x00" + _ARRAY, b"\x0b\x00"),
+}
+
+
+def unwrap(value: bytes, generation: Generation | None = None) -> Wrapped | None:
+    """Take the wrapper off one stored value, if it is one to the last byte.
+
+    A value of Storm 1.0, which has no wrapper, can look like one of Storm 2: an empty list whose class was registered
+    as id 10 is the tombstone of 2.0. So name the generation wherever it is known; Base64 text, for example, cannot hold
+    another wrapper than that of 1.1.
+
+    Args:
+        value: A value as Storm 1.2 or later keeps it, or as Storm 1.1 does after its Base64 was taken off.
+        generation: Look for the wrapper of this one only; None looks for all.
+
+    Returns:
+        The payload and the generation, or None where there is no such wrapper: a value of Storm 1.0, or anything else.
+    """
+    for each, form in _FORMS.items():
+        if generation not in (None, each):
+            continue
+        if value == form.tombstone:
+            return Wrapped(each, None)
+        if value.startswith(form.before_length):
+            start = len(form.before_length)
+            length = _varint(value[start : start + 5])
+            payload = value[start + len(length) :]
+            # Compared as bytes, so that a length written in more bytes than Kryo needs is no wrapper either.
+            if length and length == _encoded(len(payload) + 1):
+                return Wrapped(each, payload)
+    return None
+
+
+def wrap_for_storm_1_2(payload: bytes | None) -> bytes:
+    """Return what Storm 1.2 keeps for a value, or for None its tombstone.
+
+    Args:
+        payload: A value, serialised as Storm 1.0 to 1.2 do, which is the same in all three.
+    """
+    return _TOMBSTONE_1_2 if payload is None else _BEFORE_1_2 + _encoded(len(payload) + 1) + payload
+
+
+def rewrap_for_storm_1_2(values: Sequence[bytes]) -> list[bytes | None]:
+    """Return what Storm 1.2 keeps for values in the wrapper of Storm 1.1; None for each that is not in that, whole.
+
+    The same as `unwrap` and `wrap_for_storm_1_2`, several times as fast.
+    """
+    before, after, start = _BEFORE_1_1, _BEFORE_1_2, _START_1_1
+    # Written out, not called, for the usual case: that the length of the payload + 1 takes one byte.
+    return [
+        after + value[start:]
+        if value.startswith(before) and 0 < (length := len(value) - start) < 0x80 and value[start] == length
+        else _rewrapped(value)
+        for value in values
+    ]
+
+
+def _rewrapped(value: bytes) -> bytes | None:
+    wrapped = unwrap(value, Generation.STORM_1_1)
+    return None if wrapped is None else wrap_for_storm_1_2(wrapped.payload)
+
+
+# Looked up once: an enum's member takes long to hash, and these are used for each of millions of values.
+_BEFORE_1_1 = _FORMS[Generation.STORM_1_1].before_length
+_BEFORE_1_2, _TOMBSTONE_1_2 = _FORMS[Generation.STORM_1_2]
+_START_1_1 = len(_BEFORE_1_1)
+_ONE_BYTE = [bytes([number]) for number in range(0x80)]
+
+
+def _varint(data: bytes) -> bytes:
+    """Return the bytes of the number that starts here, or none where it does not end."""
+    for index, byte in enumerate(data):
+        if byte < 0x80:
+            return data[: index + 1]
+    return b""
+
+
+def _encoded(number: int) -> bytes:
+    if number < 0x80:
+        return _ONE_BYTE[number]
+    encoded = bytearray()
+    while number >= 0x80:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)

@@ -1,0 +1,190 @@
+"""The hash that keys are placed by: the same in every process, Python version and machine, and for ever.
+
+Never uses Python's `hash` of a string, and never changes: state lies where this hash put it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import reprlib
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+from zlib import crc32
+
+from anchorbolt.errors import UnsupportedValue
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_MASK = 0xFFFFFFFF
+_MASK_64 = 0xFFFFFFFFFFFFFFFF
+_SPREAD = 0x9E3779B1
+"""An odd number near 2**32 / golden ratio: multiplying by it carries every bit of a CRC into the high bits."""
+_SPREAD_64 = 0x9E3779B97F4A7C15
+_STEP = 0x01000193
+_SMALL = 2**61 - 1
+"""Ints nearer to 0 are their own hash in Python, but for -1."""
+
+_BYTES, _TUPLE, _NONE, _NAN, _DATETIME, _DATE, _TIME, _TIMEDELTA, _UUID = range(2, 11)
+"""Where each kind starts, so that b"a" and "a", or None and 0, part."""
+
+
+def stable_hash(key: Any) -> int:
+    """Hash a key to 32 bits, unsigned: the same in every process, Python version and machine, and for ever.
+
+    Keys that are equal in Python hash equal (`1 == True == 1.0 == Decimal(1)`, in tuples as well). The high bits are
+    well spread: `stable_hash(key) * n >> 32` shares keys out over n tasks. State is placed by it, so a change of it
+    would orphan all state; the tests pin it.
+
+    Args:
+        key: None, bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta, UUID, or a tuple of these.
+
+    Raises:
+        UnsupportedValue: The key is of another type, or tuples are nested too deep.
+    """
+    if type(key) is str:
+        try:
+            return crc32(key.encode()) * _SPREAD & _MASK
+        except UnicodeEncodeError:  # a lone surrogate
+            return crc32(key.encode("utf-8", "surrogatepass")) * _SPREAD & _MASK
+    try:
+        return _hasher(key)(key) * _SPREAD & _MASK
+    except RecursionError:
+        raise UnsupportedValue(
+            "Cannot hash a key: its tuples are nested too deep. Group by a flat key."
+        ) from None
+
+
+def destination_of(key_hash: int, destinations: int) -> int:
+    """Return the index, below `destinations`, that a `stable_hash` belongs to."""
+    return key_hash * destinations >> 32
+
+
+def destinations_of(columns: Sequence[Sequence[Any]], destinations: int) -> list[int]:
+    """Return the destinations of many keys at once, given as one list of values per field of the key.
+
+    The same as `destination_of(stable_hash(key), destinations)` for each key, where a key of one field is its value
+    and a key of several is their tuple; but for strings and small ints at a fraction of the cost.
+
+    Raises:
+        UnsupportedValue: As in `stable_hash`.
+    """
+    import numpy as np  # comes with pandas, which Spark workers import anyway; a driver need not
+
+    hashes = _hash_column(columns[0])
+    if len(columns) > 1:
+        combined = np.full(len(hashes), _TUPLE, dtype=np.uint32)
+        for position, column in enumerate(columns):
+            part = _hash_column(column) if position else hashes
+            combined = combined * np.uint32(_STEP) ^ part
+        hashes = combined * np.uint32(_SPREAD)
+    scaled = hashes.astype(np.uint64) * np.uint64(destinations) >> np.uint64(32)
+    return cast("list[int]", scaled.tolist())
+
+
+def _hash_column(column: Sequence[Any]) -> NDArray[np.uint32]:
+    import numpy as np
+
+    size = len(column)
+    try:
+        hashes = np.fromiter(map(crc32, map(str.encode, column)), np.uint32, size)
+        hashes *= np.uint32(_SPREAD)
+        return hashes
+    except (TypeError, UnicodeEncodeError):  # not all of it proper strings
+        pass
+    if set(map(type, column)) == {int} and min(column) > -_SMALL and max(column) < _SMALL:
+        numbers = np.fromiter(column, np.int64, size)
+        numbers[numbers == -1] = -2  # as Python's hash does
+        mixed = numbers.view(np.uint64)
+        mixed ^= mixed >> np.uint64(32)
+        mixed *= np.uint64(_SPREAD_64)
+        mixed >>= np.uint64(32)
+        hashes = mixed.astype(np.uint32)
+        hashes *= np.uint32(_SPREAD)
+        return hashes
+    return np.fromiter(map(stable_hash, column), np.uint32, size)
+
+
+def _hasher(key: Any) -> Callable[[Any], int]:
+    hasher = _HASHERS.get(type(key))
+    if hasher is None:
+        for kind, of_kind in _HASHERS.items():
+            if isinstance(key, kind):
+                return of_kind
+        if type(key).__module__ == "numpy" and getattr(key, "ndim", None) == 0:
+            hasher = _HASHERS.get(type(key.item()))  # a scalar arrives as Python's own, see `serialization`
+            if hasher is not None:
+                return lambda scalar: hasher(scalar.item())
+        raise UnsupportedValue(
+            f"Cannot hash a key of type {type(key).__name__} ({reprlib.repr(key)}). Group by a value that cannot "
+            "change: a str, int, float, bool, bytes, Decimal, datetime, date, time, timedelta, UUID, None, or a tuple "
+            "of these."
+        )
+    return hasher
+
+
+def _hash_number(key: float | decimal.Decimal) -> int:
+    # Python's own hash of numbers is documented, has no seed, and is made for equality across the types. It is the
+    # same on all 64-bit builds, and Arrow has no others. Only for NaN it is random or an error.
+    if key != key:
+        return _NAN
+    bits = hash(key) & _MASK_64
+    return ((bits ^ bits >> 32) * _SPREAD_64 & _MASK_64) >> 32
+
+
+def _hash_decimal(key: decimal.Decimal) -> int:
+    return _NAN if key.is_nan() else _hash_number(key)  # comparing a signalling NaN is an error
+
+
+def _hash_tuple(key: tuple[Any, ...]) -> int:
+    combined = _TUPLE
+    for part in key:
+        combined = combined * _STEP & _MASK ^ stable_hash(part)
+    return combined
+
+
+def _hash_datetime(key: datetime.datetime) -> int:
+    # Aware datetimes are equal where their instants are, wherever their zones; `fold` takes no part in it.
+    offset = key.replace(fold=0).utcoffset()
+    days, micros = key.toordinal(), _micros(key)
+    if offset is not None:
+        days, micros = divmod(days * _DAY + micros - _timedelta_micros(offset), _DAY)
+    return crc32(b"%d,%d" % (days, micros), _DATETIME)
+
+
+def _hash_time(key: datetime.time) -> int:
+    offset = key.replace(fold=0).utcoffset()
+    micros = _micros(key) - (0 if offset is None else _timedelta_micros(offset))
+    return crc32(b"%d" % micros, _TIME)
+
+
+def _micros(key: datetime.datetime | datetime.time) -> int:
+    return ((key.hour * 60 + key.minute) * 60 + key.second) * 1_000_000 + key.microsecond
+
+
+def _timedelta_micros(key: datetime.timedelta) -> int:
+    return (key.days * 86_400 + key.seconds) * 1_000_000 + key.microseconds
+
+
+_DAY = 86_400_000_000
+
+_HASHERS: dict[type[Any], Callable[[Any], int]] = {
+    int: _hash_number,
+    float: _hash_number,
+    bool: _hash_number,
+    str: lambda key: crc32(
+        key.encode("utf-8", "surrogatepass")
+    ),  # a subclass of str; str itself never comes here
+    tuple: _hash_tuple,
+    bytes: lambda key: crc32(key, _BYTES),
+    type(None): lambda _: _NONE,
+    decimal.Decimal: _hash_decimal,
+    datetime.datetime: _hash_datetime,  # before date, of which it is a subclass
+    datetime.date: lambda key: crc32(b"%d" % key.toordinal(), _DATE),
+    datetime.time: _hash_time,
+    datetime.timedelta: lambda key: crc32(b"%d" % _timedelta_micros(key), _TIMEDELTA),
+    uuid.UUID: lambda key: crc32(key.bytes, _UUID),
+}

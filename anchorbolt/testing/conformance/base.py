@@ -1,0 +1,95 @@
+"""What the parts of the conformance suite share: fixtures, and short forms of the steps. It holds no test."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+
+import pytest
+
+from anchorbolt.state_backends.contract import Fence, Seal, Standing, StateProvider, StateStorage
+
+CODEC = "conformance/1"
+FIRST = Fence(1, 0)
+"""The fence that most tests begin with."""
+
+Items = Sequence[tuple[bytes, bytes | None]]
+
+
+class ConformanceBase:
+    """Gives the fixtures; `provider` comes from the subclass."""
+
+    @pytest.fixture
+    def namespace(self) -> str:
+        """The name of a namespace that nobody has used."""
+        return new_namespace()
+
+    @pytest.fixture
+    def storage(self, provider: StateProvider, namespace: str) -> Iterator[StateStorage]:
+        """An opened new namespace."""
+        with closing(provider.open(namespace)) as storage:
+            yield storage
+
+
+def new_namespace(suffix: str = "") -> str:
+    """Return a name that nobody has used."""
+    return f"conformance:{uuid.uuid4().hex}-0{suffix}"
+
+
+def new_attempt() -> str:
+    """Return an id that nobody has used."""
+    return uuid.uuid4().hex
+
+
+def stage(
+    storage: StateStorage,
+    *slices: Items,
+    fence: Fence = FIRST,
+    txid: int = 0,
+    base: int = -1,
+    attempt: str | None = None,
+    codec: str = CODEC,
+) -> tuple[str, Seal]:
+    """Stage an attempt of one or more slices, and return its id and seal."""
+    attempt = attempt or new_attempt()
+    for number, items in enumerate(slices):
+        seal = storage.stage(fence, txid, attempt, base, number, items, codec)
+    return attempt, seal
+
+
+def staged(
+    storage: StateStorage,
+    *slices: Items,
+    fence: Fence = FIRST,
+    txid: int = 0,
+    base: int = -1,
+    codec: str = CODEC,
+) -> str:
+    """Stage and seal an attempt, and return its id."""
+    attempt, seal = stage(storage, *slices, fence=fence, txid=txid, base=base, codec=codec)
+    storage.seal(fence, attempt, seal)
+    return attempt
+
+
+def committed(
+    storage: StateStorage,
+    *slices: Items,
+    fence: Fence = FIRST,
+    txid: int = 0,
+    base: int = -1,
+    codec: str = CODEC,
+) -> str:
+    """Stage, seal and commit an attempt, and return its id."""
+    attempt = staged(storage, *slices, fence=fence, txid=txid, base=base, codec=codec)
+    storage.commit(fence, txid, attempt)
+    return attempt
+
+
+def entries(
+    storage: StateStorage, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+) -> dict[bytes, bytes]:
+    """Return all that `scan` yields, and fail where an entry comes twice."""
+    found = [entry for page in storage.scan(attempt, page_size, at) for entry in page]
+    assert len(found) == len({key for key, _ in found}), "scan yielded a key twice"
+    return dict(found)

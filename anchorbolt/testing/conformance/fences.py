@@ -1,0 +1,207 @@
+"""Conformance: claiming, fences, namespaces, and several processes at one store."""
+
+# ruff: noqa: D102 - a test's name says what it holds
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from anchorbolt.errors import Fenced, StaleAttempt
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StateProvider, StateStorage
+from anchorbolt.testing.conformance.base import (
+    CODEC,
+    FIRST,
+    ConformanceBase,
+    committed,
+    entries,
+    new_attempt,
+    new_namespace,
+    stage,
+    staged,
+)
+
+# Every step that writes; `attempt` is one that is staged and sealed for txid 1 over 0.
+_STEPS: dict[str, Callable[[StateStorage, Fence, str], object]] = {
+    "raise_fence": lambda storage, fence, _: storage.raise_fence(fence),
+    "stage": lambda storage, fence, _: storage.stage(fence, 1, new_attempt(), 0, 0, [(b"k", b"new")], CODEC),
+    "seal": lambda storage, fence, attempt: storage.seal(fence, attempt, _seal(storage, attempt)),
+    "commit": lambda storage, fence, attempt: storage.commit(fence, 1, attempt),
+    "rollback": lambda storage, fence, _: storage.rollback(fence),
+    "write": lambda storage, fence, _: storage.write(fence, {b"k": b"new"}, CODEC),
+}
+
+# Every step that can be refused as stale, with arguments that are.
+_STALE_STEPS: dict[str, Callable[[StateStorage, Fence, str], object]] = {
+    "stage over another base": lambda storage, fence, _: storage.stage(
+        fence, 1, new_attempt(), -1, 0, [], CODEC
+    ),
+    "stage a sealed attempt": lambda storage, fence, attempt: storage.stage(
+        fence, 1, attempt, 0, 1, [], CODEC
+    ),
+    "seal an unknown attempt": lambda storage, fence, _: storage.seal(fence, new_attempt(), Seal(1, 0)),
+    "commit as another txid": lambda storage, fence, attempt: storage.commit(fence, 2, attempt),
+}
+
+
+class FenceConformance(ConformanceBase):
+    """Who may write, and what becomes of those who may not."""
+
+    @pytest.fixture
+    def attempt(self, storage: StateStorage) -> str:
+        """A namespace at txid 0 and fence (2, 3), and in it an attempt that is sealed for txid 1."""
+        fence = Fence(2, 3)
+        committed(storage, [(b"k", b"old")], fence=fence)
+        return staged(storage, [(b"k", b"staged")], fence=fence, txid=1, base=0)
+
+    def test_a_new_namespace_is_empty(self, storage: StateStorage) -> None:
+        assert storage.head() == NamespaceHead()
+        assert storage.get_many([b"a", b"b"]) == [None, None]
+        assert storage.get_many([b"a"], new_attempt()) == [None]
+        assert list(storage.scan()) == []
+        assert list(storage.scan(new_attempt())) == []
+
+    def test_reading_creates_nothing(
+        self, provider: StateProvider, storage: StateStorage, namespace: str
+    ) -> None:
+        storage.head()
+        storage.get_many([b"a"], new_attempt())
+        list(storage.scan())
+        assert list(provider.namespaces(namespace)) == []
+
+    def test_a_refused_first_call_creates_nothing(
+        self, provider: StateProvider, storage: StateStorage, namespace: str
+    ) -> None:
+        with pytest.raises(StaleAttempt):
+            storage.stage(FIRST, 5, new_attempt(), 4, 0, [(b"a", b"1")], CODEC)
+        assert list(provider.namespaces(namespace)) == []
+        assert storage.head() == NamespaceHead()
+
+    def test_a_claim_takes_the_next_generation_and_starts_at_seq_0(self, storage: StateStorage) -> None:
+        assert storage.claim() == Fence(1, 0)
+        storage.raise_fence(Fence(1, 7))
+        assert storage.claim() == Fence(2, 0)
+        assert storage.head().fence == Fence(2, 0)
+
+    def test_claims_of_several_threads_are_never_equal(self, provider: StateProvider, namespace: str) -> None:
+        with ThreadPoolExecutor(4) as threads:
+            claims = [
+                fence
+                for fences in threads.map(lambda _: _claim_often(provider, namespace, 10), range(4))
+                for fence in fences
+            ]
+        assert sorted(claims) == [Fence(generation, 0) for generation in range(1, 41)]
+
+    def test_claims_of_several_processes_are_never_equal(
+        self, provider: StateProvider, namespace: str
+    ) -> None:
+        if not provider.shared_by_processes:
+            return
+        with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as processes:
+            futures = [processes.submit(_claim_often, provider, namespace, 10) for _ in range(3)]
+            claims = [fence for future in futures for fence in future.result()]
+        assert sorted(claims) == [Fence(generation, 0) for generation in range(1, 31)]
+
+    def test_a_provider_that_processes_share_is_pickled_with_its_data_in_reach(
+        self, provider: StateProvider, storage: StateStorage, namespace: str
+    ) -> None:
+        if not provider.shared_by_processes:
+            return
+        committed(storage, [(b"a", b"1")])
+        copy = pickle.loads(pickle.dumps(provider))  # noqa: S301 (our own bytes)
+        with closing(copy.open(namespace)) as other:
+            assert other.get_many([b"a"]) == [b"1"]
+            assert other.head() == storage.head()
+
+    def test_a_fence_is_raised_and_read_at_once(self, storage: StateStorage, attempt: str) -> None:
+        head = storage.raise_fence(Fence(2, 4))
+        assert head.fence == Fence(2, 4)
+        assert head == storage.head()
+        assert head.attempts.keys() == {attempt}
+
+    def test_the_generation_counts_before_the_seq(self, storage: StateStorage) -> None:
+        storage.raise_fence(Fence(2, 0))
+        with pytest.raises(Fenced):
+            storage.raise_fence(Fence(1, 99))
+        assert storage.raise_fence(Fence(10, 0)).fence == Fence(10, 0)
+        with pytest.raises(Fenced):
+            storage.raise_fence(Fence(9, 0))
+
+    @pytest.mark.parametrize("step", _STEPS)
+    @pytest.mark.parametrize("lower", [Fence(2, 2), Fence(1, 9), Fence(0, 0)])
+    def test_a_lower_fence_is_refused_without_effect(
+        self, storage: StateStorage, attempt: str, step: str, lower: Fence
+    ) -> None:
+        before = storage.head()
+        with pytest.raises(Fenced) as refusal:
+            _STEPS[step](storage, lower, attempt)
+        assert refusal.value.namespace == storage.namespace
+        assert storage.head() == before
+        assert entries(storage) == {b"k": b"old"}
+        assert entries(storage, attempt) == {b"k": b"staged"}
+
+    @pytest.mark.parametrize("step", _STEPS)
+    @pytest.mark.parametrize("fence", [Fence(2, 3), Fence(2, 4), Fence(3, 0)])
+    def test_an_equal_or_higher_fence_is_accepted_and_kept(
+        self, storage: StateStorage, attempt: str, step: str, fence: Fence
+    ) -> None:
+        _STEPS[step](storage, fence, attempt)
+        assert storage.head().fence == fence
+
+    @pytest.mark.parametrize("step", _STALE_STEPS)
+    def test_a_stale_call_has_no_effect_even_with_a_higher_fence(
+        self, storage: StateStorage, attempt: str, step: str
+    ) -> None:
+        before = storage.head()
+        with pytest.raises(StaleAttempt) as refusal:
+            _STALE_STEPS[step](storage, Fence(9, 9), attempt)
+        assert refusal.value.namespace == storage.namespace
+        assert storage.head() == before
+        assert entries(storage, attempt) == {b"k": b"staged"}
+
+    def test_namespaces_do_not_touch_each_other(self, provider: StateProvider) -> None:
+        first = new_namespace()
+        names = [first, first + "1", first.replace(":", ":x"), first.removeprefix("conformance:")]
+        for number, name in enumerate(names):
+            with closing(provider.open(name)) as storage:
+                committed(storage, [(b"k", b"%d" % number)], fence=Fence(number + 1, 0), txid=number)
+                stage(storage, [(b"k", b"staged")], fence=Fence(number + 1, 0), txid=9, base=number)
+        with closing(provider.open(first)) as storage:
+            assert storage.rollback(FIRST) == 1
+        for number, name in enumerate(names):
+            with closing(provider.open(name)) as storage:
+                head = storage.head()
+                assert (head.fence, head.committed) == (Fence(number + 1, 0), number)
+                assert len(head.attempts) == (0 if name == first else 1)
+                assert entries(storage) == {b"k": b"%d" % number}
+
+    def test_namespaces_are_listed_by_prefix_once_each(self, provider: StateProvider) -> None:
+        first = new_namespace()
+        others = [first + "1", first + ".a", first + ":b"]
+        for name in (first, *others):
+            with closing(provider.open(name)) as storage:
+                storage.claim()
+                committed(storage, [(b"k", b"v")])
+        assert sorted(provider.namespaces(first)) == sorted([first, *others])
+        assert list(provider.namespaces(first + ":")) == [first + ":b"]
+        assert first in list(provider.namespaces())
+        assert list(provider.namespaces(new_namespace())) == []
+
+    def test_a_provider_says_where_its_data_is(self, provider: StateProvider) -> None:
+        assert provider.describe().strip()
+
+
+def _seal(storage: StateStorage, attempt: str) -> Seal:
+    seal = storage.head().attempts[attempt].seal
+    assert seal is not None
+    return seal
+
+
+def _claim_often(provider: StateProvider, namespace: str, times: int) -> list[Fence]:
+    with closing(provider.open(namespace)) as storage:
+        return [storage.claim() for _ in range(times)]

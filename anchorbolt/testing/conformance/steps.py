@@ -1,0 +1,341 @@
+"""Conformance: the steps of a transaction, in and out of order, repeated, and from several handles."""
+
+# ruff: noqa: D102 - a test's name says what it holds
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from anchorbolt.errors import CodecMismatch, StaleAttempt, StateRegressed
+from anchorbolt.state_backends.contract import (
+    NOTHING_COMMITTED,
+    Fence,
+    Seal,
+    StagedAttempt,
+    Standing,
+    StateProvider,
+    StateStorage,
+    slice_checksum,
+)
+from anchorbolt.testing.conformance.base import (
+    CODEC,
+    FIRST,
+    ConformanceBase,
+    committed,
+    entries,
+    new_attempt,
+    stage,
+    staged,
+)
+
+
+class StepConformance(ConformanceBase):
+    """Stage, seal, commit, roll back."""
+
+    def test_what_is_staged_is_seen_only_under_its_attempt(self, storage: StateStorage) -> None:
+        committed(storage, [(b"a", b"1"), (b"b", b"2")])
+        attempt, _ = stage(storage, [(b"a", b"9"), (b"b", None), (b"c", b"")], txid=1, base=0)
+        other, _ = stage(storage, [(b"a", b"7")], txid=1, base=0)
+        keys = [b"a", b"b", b"c"]
+        assert storage.get_many(keys) == [b"1", b"2", None]
+        assert storage.get_many(keys, attempt) == [b"9", None, b""]
+        assert storage.get_many(keys, other) == [b"7", b"2", None]
+        assert storage.get_many(keys, new_attempt()) == [b"1", b"2", None]
+        assert entries(storage) == {b"a": b"1", b"b": b"2"}
+        assert entries(storage, attempt) == {b"a": b"9", b"c": b""}
+
+    def test_a_read_is_refused_where_the_namespace_stands_elsewhere(self, storage: StateStorage) -> None:
+        keys = [b"a", b"b"]
+        nothing = Standing()
+        assert storage.get_many(keys, None, nothing) == [None, None]
+        assert entries(storage, at=nothing) == {}
+        winner = committed(storage, [(b"a", b"1")])
+        here = Standing(0, winner)
+        assert storage.get_many(keys, None, here) == [b"1", None]
+        assert entries(storage, at=here) == {b"a": b"1"}
+        for elsewhere in (nothing, Standing(1, winner), Standing(0, new_attempt())):
+            for wanted in (keys, []):
+                with pytest.raises(StaleAttempt):
+                    storage.get_many(wanted, None, elsewhere)
+            with pytest.raises(StaleAttempt):
+                entries(storage, at=elsewhere)
+        assert entries(storage) == {b"a": b"1"}
+
+    def test_a_read_under_an_attempt_is_refused_where_less_is_staged(self, storage: StateStorage) -> None:
+        winner = committed(storage, [(b"a", b"1")])
+        attempt, first = stage(storage, [(b"b", b"2")], txid=1, base=0)
+        second = storage.stage(FIRST, 1, attempt, 0, 1, [(b"b", b"3")], CODEC)
+        other = Seal(2, second.checksum ^ 1)
+        for elsewhere in (Standing(), Standing(1, winner, first), Standing(0, new_attempt(), first)):
+            with pytest.raises(StaleAttempt):
+                storage.get_many([b"a", b"b"], attempt, elsewhere)
+            with pytest.raises(StaleAttempt):
+                entries(storage, attempt, at=elsewhere)
+        for staged_so_far, is_fine in ((None, True), (first, True), (second, True), (other, False)):
+            at = Standing(0, winner, staged_so_far)
+            if is_fine:
+                assert storage.get_many([b"a", b"b"], attempt, at) == [b"1", b"3"]
+                assert entries(storage, attempt, at=at) == {b"a": b"1", b"b": b"3"}
+                continue
+            with pytest.raises(StaleAttempt):
+                storage.get_many([b"a", b"b"], attempt, at)
+            with pytest.raises(StaleAttempt):
+                entries(storage, attempt, at=at)
+        storage.rollback(FIRST)
+        with pytest.raises(StaleAttempt):
+            storage.get_many([b"a", b"b"], attempt, Standing(0, winner, second))
+        with pytest.raises(StaleAttempt):
+            entries(storage, attempt, at=Standing(0, winner, second))
+
+    def test_a_scan_that_the_namespace_moves_away_from_is_refused(self, storage: StateStorage) -> None:
+        winner = committed(storage, [(b"%d" % number, b"v") for number in range(3_000)])
+        pages = storage.scan(page_size=500, at=Standing(0, winner))
+        found = next(pages)
+        committed(storage, [(b"%d" % number, None) for number in range(3_000)], txid=1, base=0)
+        with pytest.raises(StaleAttempt):
+            found.extend(entry for page in pages for entry in page)
+        assert len(found) <= 1_500  # what had come with the first page already may be given
+
+    def test_a_slice_that_is_added_is_seen_by_the_next_read(self, storage: StateStorage) -> None:
+        attempt, _ = stage(storage, [(b"a", b"1"), (b"b", b"1")])
+        assert storage.get_many([b"a", b"b", b"c"], attempt) == [b"1", b"1", None]
+        storage.stage(FIRST, 0, attempt, -1, 1, [(b"a", None), (b"c", b"2")], CODEC)
+        assert storage.get_many([b"a", b"b", b"c"], attempt) == [None, b"1", b"2"]
+        storage.stage(FIRST, 0, attempt, -1, 2, [(b"a", b"3")], CODEC)
+        assert entries(storage, attempt) == {b"a": b"3", b"b": b"1", b"c": b"2"}
+
+    def test_the_value_of_the_last_slice_is_committed(self, storage: StateStorage) -> None:
+        committed(storage, [(b"a", b"0"), (b"b", b"0"), (b"c", b"0")])
+        slices = [(b"a", b"1"), (b"b", None)], [(b"a", None), (b"b", b"2"), (b"c", b"2")], [(b"c", None)]
+        committed(storage, *slices, txid=1, base=0)
+        assert entries(storage) == {b"b": b"2"}
+
+    def test_the_seal_counts_slices_and_carries_the_checksum_of_all_items(
+        self, storage: StateStorage
+    ) -> None:
+        first, second = [(b"a", b"1"), (b"b", None)], [(b"c", b"")]
+        attempt = new_attempt()
+        assert storage.stage(FIRST, 0, attempt, -1, 0, first, CODEC) == Seal(1, slice_checksum(first))
+        seal = storage.stage(FIRST, 0, attempt, -1, 1, second, CODEC)
+        assert seal == Seal(2, slice_checksum([*first, *second]))
+        assert storage.head().attempts == {attempt: StagedAttempt(0, -1, FIRST, None)}
+        storage.seal(FIRST, attempt, seal)
+        assert storage.head().attempts == {attempt: StagedAttempt(0, -1, FIRST, seal)}
+
+    def test_a_repeated_latest_slice_is_accepted_and_ignored(self, storage: StateStorage) -> None:
+        items = [(b"a", b"1"), (b"b", None)]
+        attempt, seal = stage(storage, items)
+        assert storage.stage(FIRST, 0, attempt, -1, 0, items, CODEC) == seal
+        seal = storage.stage(FIRST, 0, attempt, -1, 1, [(b"a", b"2")], CODEC)
+        assert storage.stage(FIRST, 0, attempt, -1, 1, [(b"a", b"2")], CODEC) == seal
+        storage.seal(FIRST, attempt, seal)
+        storage.commit(FIRST, 0, attempt)
+        assert entries(storage) == {b"a": b"2"}
+
+    def test_a_slice_that_is_not_the_next_one_is_refused(self, storage: StateStorage) -> None:
+        attempt, seal = stage(storage, [(b"a", b"1")], [(b"a", b"2")])
+        for number, items in [(3, [(b"a", b"3")]), (0, [(b"a", b"1")]), (1, [(b"a", b"other")])]:
+            with pytest.raises(StaleAttempt):
+                storage.stage(FIRST, 0, attempt, -1, number, items, CODEC)
+        with pytest.raises(StaleAttempt):
+            storage.stage(FIRST, 0, new_attempt(), -1, 1, [(b"a", b"3")], CODEC)
+        storage.seal(FIRST, attempt, seal)
+        assert entries(storage, attempt) == {b"a": b"2"}
+
+    def test_an_attempt_keeps_its_txid_and_base(self, storage: StateStorage) -> None:
+        attempt, _ = stage(storage, [(b"a", b"1")], txid=3)
+        with pytest.raises(StaleAttempt):
+            storage.stage(FIRST, 4, attempt, -1, 1, [], CODEC)
+        with pytest.raises(StaleAttempt):
+            storage.stage(FIRST, 3, attempt, 0, 1, [], CODEC)
+        assert storage.head().attempts[attempt] == StagedAttempt(3, -1, FIRST, None)
+
+    def test_updates_over_another_base_are_refused(self, storage: StateStorage) -> None:
+        committed(storage, [(b"a", b"1")], txid=5)
+        for base in (NOTHING_COMMITTED, 4, 6):
+            with pytest.raises(StaleAttempt):
+                stage(storage, [(b"a", b"2")], txid=6, base=base)
+        assert storage.head().attempts == {}
+
+    def test_starting_an_attempt_drops_those_of_lower_fences_and_no_other(
+        self, storage: StateStorage
+    ) -> None:
+        low, _ = stage(storage, [(b"a", b"1")], fence=Fence(1, 1))
+        equal, _ = stage(storage, [(b"a", b"2")], fence=Fence(1, 1))
+        assert storage.head().attempts.keys() == {low, equal}
+        high, _ = stage(storage, [(b"a", b"3")], fence=Fence(1, 2))
+        assert storage.head().attempts.keys() == {high}
+        assert storage.get_many([b"a"], low) == [None]
+        with pytest.raises(StaleAttempt):
+            storage.stage(Fence(1, 2), 0, low, -1, 1, [], CODEC)
+
+    def test_an_attempt_goes_on_under_a_higher_fence(self, storage: StateStorage) -> None:
+        attempt, _ = stage(storage, [(b"a", b"1")], fence=Fence(1, 1))
+        seal = storage.stage(Fence(1, 2), 0, attempt, -1, 1, [(b"b", b"2")], CODEC)
+        storage.seal(Fence(1, 2), attempt, seal)
+        assert storage.head().attempts == {attempt: StagedAttempt(0, -1, Fence(1, 1), seal)}
+
+    def test_a_seal_that_counts_otherwise_is_refused(self, storage: StateStorage) -> None:
+        attempt, seal = stage(storage, [(b"a", b"1")])
+        for wrong in (Seal(2, seal.checksum), Seal(1, seal.checksum ^ 1), Seal(0, 0)):
+            with pytest.raises(StaleAttempt):
+                storage.seal(FIRST, attempt, wrong)
+        assert storage.head().attempts[attempt].seal is None
+        storage.seal(FIRST, attempt, seal)
+        storage.seal(FIRST, attempt, seal)
+        with pytest.raises(StaleAttempt):
+            storage.seal(FIRST, attempt, Seal(2, seal.checksum))
+
+    def test_a_sealed_attempt_takes_no_further_slice(self, storage: StateStorage) -> None:
+        attempt = staged(storage, [(b"a", b"1")])
+        with pytest.raises(StaleAttempt):
+            storage.stage(FIRST, 0, attempt, -1, 1, [(b"a", b"2")], CODEC)
+        assert entries(storage, attempt) == {b"a": b"1"}
+
+    def test_a_commit_moves_txid_and_winner_and_drops_the_losers(self, storage: StateStorage) -> None:
+        loser = staged(storage, [(b"a", b"loser"), (b"b", b"loser")])
+        winner = staged(storage, [(b"a", b"winner")])
+        stage(storage, [(b"c", b"unsealed")])
+        storage.commit(FIRST, 0, winner)
+        head = storage.head()
+        assert (head.committed, head.winner, head.attempts) == (0, winner, {})
+        assert entries(storage) == {b"a": b"winner"}
+        assert entries(storage, loser) == {b"a": b"winner"}
+        with pytest.raises(StaleAttempt):
+            storage.commit(FIRST, 0, loser)
+
+    def test_a_repeated_commit_changes_nothing(self, storage: StateStorage) -> None:
+        attempt = committed(storage, [(b"a", b"1")])
+        following = staged(storage, [(b"a", b"2")], txid=1, base=0)
+        before = storage.head()
+        storage.commit(FIRST, 0, attempt)
+        assert storage.head() == before
+        storage.commit(Fence(2, 0), 0, attempt)
+        assert storage.head().attempts.keys() == {following}
+        storage.commit(Fence(2, 0), 1, following)
+        assert entries(storage) == {b"a": b"2"}
+
+    def test_a_commit_needs_a_sealed_attempt_of_its_txid(self, storage: StateStorage) -> None:
+        unsealed, _ = stage(storage, [(b"a", b"1")])
+        with pytest.raises(StaleAttempt):
+            storage.commit(FIRST, 0, unsealed)
+        sealed = staged(storage, [(b"a", b"1")])
+        with pytest.raises(StaleAttempt):
+            storage.commit(FIRST, 1, sealed)
+        assert storage.head().committed == NOTHING_COMMITTED
+        assert entries(storage) == {}
+
+    def test_a_txid_is_not_committed_from_a_second_attempt(self, storage: StateStorage) -> None:
+        winner = committed(storage, [(b"a", b"1")])
+        again = staged(storage, [(b"a", b"2")], txid=0, base=0)
+        with pytest.raises(StaleAttempt):
+            storage.commit(FIRST, 0, again)
+        assert storage.head().winner == winner
+        assert entries(storage) == {b"a": b"1"}
+
+    def test_a_commit_of_what_is_not_here_says_that_the_store_went_back(self, storage: StateStorage) -> None:
+        winner = committed(storage, [(b"a", b"1")], txid=4)
+        lost = new_attempt()
+        with pytest.raises(StateRegressed) as refusal:
+            storage.commit(Fence(3, 0), 5, lost)
+        assert refusal.value.namespace == storage.namespace
+        assert lost in refusal.value.expected
+        assert "4" in refusal.value.found
+        head = storage.head()
+        assert (head.fence, head.committed, head.winner) == (FIRST, 4, winner)
+
+    def test_a_commit_of_what_is_not_here_takes_no_other_attempt_in_its_place(
+        self, storage: StateStorage
+    ) -> None:
+        other = staged(storage, [(b"a", b"1")])
+        with pytest.raises(StateRegressed):
+            storage.commit(FIRST, 0, new_attempt())
+        head = storage.head()
+        assert head.committed == NOTHING_COMMITTED
+        assert head.attempts.keys() == {other}
+        assert entries(storage) == {}
+        storage.commit(FIRST, 0, other)
+        assert entries(storage) == {b"a": b"1"}
+
+    def test_an_attempt_without_updates_moves_the_txid(self, storage: StateStorage) -> None:
+        committed(storage, [(b"a", b"1")])
+        winner = committed(storage, [], txid=7, base=0)
+        assert (storage.head().committed, storage.head().winner) == (7, winner)
+        assert entries(storage) == {b"a": b"1"}
+
+    def test_a_rollback_drops_all_attempts_and_nothing_else(self, storage: StateStorage) -> None:
+        winner = committed(storage, [(b"a", b"1")])
+        attempt = staged(storage, [(b"a", b"2")], txid=1, base=0)
+        stage(storage, [(b"a", b"3")], txid=1, base=0)
+        assert storage.rollback(Fence(1, 1)) == 2
+        head = storage.head()
+        assert (head.fence, head.committed, head.winner, head.attempts) == (Fence(1, 1), 0, winner, {})
+        assert storage.rollback(Fence(1, 1)) == 0
+        assert entries(storage, attempt) == {b"a": b"1"}
+        with pytest.raises(StateRegressed):
+            storage.commit(Fence(1, 1), 1, attempt)
+
+    def test_an_attempt_may_be_started_again_after_a_rollback(self, storage: StateStorage) -> None:
+        attempt, _ = stage(storage, [(b"a", b"1"), (b"b", b"1")], [(b"c", b"1")])
+        assert entries(storage, attempt) == {b"a": b"1", b"b": b"1", b"c": b"1"}
+        storage.rollback(FIRST)
+        _, seal = stage(storage, [(b"a", b"2")], [(b"d", b"2")], attempt=attempt)
+        assert entries(storage, attempt) == {b"a": b"2", b"d": b"2"}
+        storage.seal(FIRST, attempt, seal)
+        storage.commit(FIRST, 0, attempt)
+        assert entries(storage) == {b"a": b"2", b"d": b"2"}
+
+    def test_a_write_changes_entries_at_once_and_leaves_txid_and_winner(self, storage: StateStorage) -> None:
+        storage.write(FIRST, {b"decision": b"1", b"empty": b""}, CODEC)
+        storage.write(FIRST, {b"decision": b"2"}, CODEC)
+        storage.write(FIRST, {b"decision": b"2"}, CODEC)
+        head = storage.head()
+        assert (head.committed, head.winner, head.codec) == (NOTHING_COMMITTED, "", CODEC)
+        assert entries(storage) == {b"decision": b"2", b"empty": b""}
+
+    def test_the_first_writer_sets_the_codec_and_others_are_refused(self, storage: StateStorage) -> None:
+        assert storage.raise_fence(FIRST).codec == ""
+        attempt, _ = stage(storage, [(b"a", b"1")])
+        assert storage.head().codec == CODEC
+        with pytest.raises(CodecMismatch) as refusal:
+            storage.stage(FIRST, 0, attempt, -1, 1, [(b"b", b"2")], "other/2")
+        assert refusal.value.namespace == storage.namespace
+        with pytest.raises(CodecMismatch):
+            storage.write(FIRST, {b"b": b"2"}, "other/2")
+        assert storage.head().codec == CODEC
+        assert entries(storage, attempt) == {b"a": b"1"}
+
+    def test_each_step_may_come_from_another_handle(self, provider: StateProvider, namespace: str) -> None:
+        attempt = new_attempt()
+        for number in range(3):
+            with closing(provider.open(namespace)) as storage:
+                seal = storage.stage(FIRST, 0, attempt, -1, number, [(b"k%d" % number, b"v")], CODEC)
+        with closing(provider.open(namespace)) as storage:
+            assert storage.stage(FIRST, 0, attempt, -1, 2, [(b"k2", b"v")], CODEC) == seal
+        with closing(provider.open(namespace)) as storage:
+            storage.seal(FIRST, attempt, seal)
+        with closing(provider.open(namespace)) as storage:
+            storage.commit(FIRST, 0, attempt)
+        with closing(provider.open(namespace)) as storage:
+            assert entries(storage) == {b"k0": b"v", b"k1": b"v", b"k2": b"v"}
+
+    def test_two_handles_stage_one_attempt_in_turn(self, provider: StateProvider, namespace: str) -> None:
+        with closing(provider.open(namespace)) as one, closing(provider.open(namespace)) as two:
+            attempt, _ = stage(one, [(b"a", b"1")])
+            two.stage(FIRST, 0, attempt, -1, 1, [(b"b", b"2")], CODEC)
+            assert one.get_many([b"b"], attempt) == [b"2"]
+            seal = one.stage(FIRST, 0, attempt, -1, 2, [(b"c", b"3")], CODEC)
+            two.rollback(FIRST)
+            two.stage(FIRST, 0, attempt, -1, 0, [(b"d", b"4")], CODEC)
+            with pytest.raises(StaleAttempt):
+                one.stage(FIRST, 0, attempt, -1, 3, [(b"e", b"5")], CODEC)
+            assert one.stage(FIRST, 0, attempt, -1, 1, [(b"f", b"6")], CODEC) != seal
+            assert entries(one, attempt) == entries(two, attempt) == {b"d": b"4", b"f": b"6"}
+
+    def test_a_storage_may_be_closed_twice(self, provider: StateProvider, namespace: str) -> None:
+        storage = provider.open(namespace)
+        storage.claim()
+        storage.close()
+        storage.close()

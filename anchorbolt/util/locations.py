@@ -1,0 +1,247 @@
+"""Small files at a location that may be local or remote: read, replaced atomically, moved, removed.
+
+A location is a path or a URI that `pyarrow.fs` knows (`file:`, `hdfs:`, `s3:`, `gs:`). On a local disk a file is
+durable, with its name, once `replace` or `move` has returned; elsewhere it is as durable as the store makes it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Protocol
+from urllib.parse import unquote, urlsplit
+
+from anchorbolt.errors import ConfigError
+
+
+class Folder(Protocol):
+    """Files below one location, named by relative paths with `/`."""
+
+    location: str
+
+    def read(self, name: str) -> bytes | None:
+        """Return a file's content, None where there is no such file."""
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a file whole, in place of the old one; a reader sees either."""
+
+    def create(self, name: str) -> BinaryIO:
+        """Open a new file for writing; it is durable once closed. For names that nobody else uses."""
+
+    def exists(self, name: str) -> bool:
+        """Say whether there is such a file."""
+
+    def move_in(self, source: str, name: str) -> None:
+        """Move the file at location `source` to `name`; a repeated move, its source gone, changes nothing.
+
+        Raises:
+            FileNotFoundError: Neither the source nor the target is there.
+        """
+
+    def remove_tree(self, name: str) -> None:
+        """Remove a file, or a folder and all below it, if it is there."""
+
+    def names(self, name: str) -> Iterator[str]:
+        """Yield the names of what lies directly in a folder; nothing where there is none."""
+
+
+def local_path(location: str) -> Path | None:
+    """Return the local path that a location means, None where it is remote."""
+    parts = urlsplit(location)
+    if parts.scheme == "file":
+        return Path(unquote(parts.path))
+    # One letter before the colon is a Windows drive, and no scheme at all a plain path.
+    return Path(location) if len(parts.scheme) <= 1 else None
+
+
+def join(location: str, name: str) -> str:
+    """Return the location of `name` below `location`."""
+    return f"{location.rstrip('/')}/{name}"
+
+
+def open_folder(location: str) -> Folder:
+    """Return the folder at a location. Creates nothing.
+
+    Raises:
+        ConfigError: No file system is known for the location.
+    """
+    path = local_path(location)
+    return _LocalFolder(path) if path is not None else _RemoteFolder(location)
+
+
+class _LocalFolder:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.location = str(path)
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            return (self._path / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def replace(self, name: str, data: bytes) -> None:
+        target = self._path / name
+        _make_directory(target.parent)
+        temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+        try:
+            with temporary.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync_directory(target.parent)
+
+    def create(self, name: str) -> BinaryIO:
+        target = self._path / name
+        _make_directory(target.parent)
+        return io.BufferedWriter(_DurableFile(target, "wb"), 1 << 16)
+
+    def exists(self, name: str) -> bool:
+        return (self._path / name).exists()
+
+    def move_in(self, source: str, name: str) -> None:
+        path = local_path(source)
+        if path is None:
+            raise ConfigError(
+                f"{source} cannot be moved to {self.location}: one is remote and the other local. Put the checkpoint "
+                "location and the sink's directory on one file system."
+            )
+        origin, target = path, self._path / name
+        _make_directory(target.parent)
+        try:
+            origin.replace(target)
+        except FileNotFoundError:
+            if not target.exists():
+                raise
+        except OSError:  # another file system: copy under a hidden name, then rename
+            temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+            try:
+                with origin.open("rb") as reader, temporary.open("wb") as writer:
+                    shutil.copyfileobj(reader, writer, 1 << 20)
+                    writer.flush()
+                    os.fsync(writer.fileno())
+                temporary.replace(target)
+            finally:
+                temporary.unlink(missing_ok=True)
+            origin.unlink(missing_ok=True)
+        _sync_directory(target.parent)
+
+    def remove_tree(self, name: str) -> None:
+        path = self._path / name
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+    def names(self, name: str) -> Iterator[str]:
+        with suppress(FileNotFoundError):
+            yield from sorted(os.listdir(self._path / name))
+
+
+def _make_directory(path: Path) -> None:
+    """Make a directory, and the missing ones above it, durably."""
+    if path.is_dir():
+        return
+    _make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    _sync_directory(path.parent)
+
+
+class _DurableFile(io.FileIO):
+    """A file that is on the disk, with its name, once it is closed."""
+
+    def close(self) -> None:
+        try:
+            if not self.closed:
+                os.fsync(self.fileno())
+                _sync_directory(Path(os.fsdecode(self.name)).parent)
+        finally:
+            super().close()
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class _RemoteFolder:
+    def __init__(self, location: str) -> None:
+        from pyarrow import fs
+
+        self.location = location
+        self._types = fs.FileType
+        try:
+            self._fs, self._root = fs.FileSystem.from_uri(location)
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"location {location!r} cannot be opened: {error}. Use a local path, or a URI of a "
+                "file system that pyarrow.fs supports."
+            ) from error
+
+    def _at(self, name: str) -> str:
+        return join(self._root, name)
+
+    def read(self, name: str) -> bytes | None:
+        if not self.exists(name):
+            return None
+        with self._fs.open_input_stream(self._at(name)) as stream:
+            data: bytes = stream.read()
+        return data
+
+    def replace(self, name: str, data: bytes) -> None:
+        target = self._at(name)
+        self._fs.create_dir(target.rpartition("/")[0], recursive=True)
+        with self._fs.open_output_stream(
+            target
+        ) as stream:  # object stores show a file only when it is closed
+            stream.write(data)
+
+    def create(self, name: str) -> BinaryIO:
+        target = self._at(name)
+        self._fs.create_dir(target.rpartition("/")[0], recursive=True)
+        stream: BinaryIO = self._fs.open_output_stream(target)
+        return stream
+
+    def exists(self, name: str) -> bool:
+        return bool(self._fs.get_file_info(self._at(name)).type != self._types.NotFound)
+
+    def move_in(self, source: str, name: str) -> None:
+        from pyarrow import fs
+
+        if local_path(source) is not None:
+            raise ConfigError(
+                f"{source} cannot be moved to {self.location}: one is remote and the other local. Put the checkpoint "
+                "location and the sink's directory on one file system."
+            )
+        origin: str = fs.FileSystem.from_uri(source)[1]
+        if self._fs.get_file_info(origin).type == self._types.NotFound:
+            if not self.exists(name):
+                raise FileNotFoundError(source)
+            return
+        self._fs.create_dir(self._at(name).rpartition("/")[0], recursive=True)
+        self._fs.move(origin, self._at(name))
+
+    def remove_tree(self, name: str) -> None:
+        kind = self._fs.get_file_info(self._at(name)).type
+        if kind == self._types.Directory:
+            self._fs.delete_dir(self._at(name))
+        elif kind != self._types.NotFound:
+            self._fs.delete_file(self._at(name))
+
+    def names(self, name: str) -> Iterator[str]:
+        from pyarrow import fs
+
+        selector = fs.FileSelector(self._at(name), allow_not_found=True)
+        for info in self._fs.get_file_info(selector):
+            yield info.base_name

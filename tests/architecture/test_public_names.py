@@ -1,0 +1,73 @@
+"""What a user may import: these modules, which hold these names and no others. All other modules are internal."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+import anchorbolt
+from anchorbolt import errors
+
+PUBLIC = {
+    "anchorbolt": "__version__",
+    "anchorbolt.bolts": """
+        BaseBasicBolt BaseRichBolt BaseStatefulBolt BasicOutputCollector OutputCollector DataFrameSink ParquetSink
+    """,
+    "anchorbolt.config": "Configuration Secret load_conf",
+    "anchorbolt.engine": "LocalCluster RunHandle SparkCluster",
+    "anchorbolt.migration_tools.base64_to_binary": """
+        Action Content HashResult Interrupted MigrationOptions NamespaceResult Report Wrapper
+        discard_backup migrate undo verify
+    """,
+    "anchorbolt.migration_tools.copy": "CopyReport copy_namespace copy_topology",
+    "anchorbolt.serialization": "MAX_DEPTH Codec JsonCodec MsgpackCodec pack unpack",
+    "anchorbolt.spouts": "Spout StreamSpout",
+    "anchorbolt.state_backends": "AttemptState KeyValueState Serializer State",
+    "anchorbolt.state_backends.contract": """
+        NOTHING_COMMITTED NO_FENCE START_OVER Fence NamespaceHead Seal SizeLimits StagedAttempt Standing StateProvider
+        StateStorage slice_checksum
+    """,
+    "anchorbolt.state_backends.hbase": "HBaseStateProvider",
+    "anchorbolt.state_backends.redis": "RedisClusterStateProvider RedisStateProvider",
+    "anchorbolt.state_backends.rules": """
+        AttemptRecord Bookkeeping check_attempt check_commit check_fence check_namespace check_reading check_rollback
+        check_write head_of is_namespace next_record sealed_record task_namespace
+    """,
+    "anchorbolt.state_backends.sqlite": "SqliteStateProvider",
+    "anchorbolt.storm.kryo": "JavaValue StoredForm StormDecoder Tombstone detect",
+    "anchorbolt.streams": """
+        CustomStreamGrouping GlobalStreamId OutputFieldsDeclarer TopologyContext Tuple stable_hash
+    """,
+    "anchorbolt.testing": """
+        CrashReport CrashRunner CrashTestError Fault FaultAction FaultPoint FeederSpout LocalCluster
+        StateStorageConformance TupleCapture Victim check_agreement
+    """,
+    "anchorbolt.testing.conformance": "StateStorageConformance",
+    "anchorbolt.topology": "BoltDeclarer Topology TopologyBuilder",
+}
+
+
+def modules() -> list[str]:
+    found = pkgutil.walk_packages(anchorbolt.__path__, f"{anchorbolt.__name__}.")
+    return [anchorbolt.__name__, *(module.name for module in found)]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_module_holds_these_names(name: str) -> None:
+    module = importlib.import_module(name)
+    assert sorted(module.__all__) == sorted(PUBLIC[name].split())
+    assert [listed for listed in module.__all__ if not hasattr(module, listed)] == []
+
+
+def test_every_error_is_public() -> None:
+    kinds = {
+        name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)
+    }
+    assert kinds == set(errors.__all__)
+
+
+def test_a_module_that_is_not_public_lists_no_names() -> None:
+    internal = [name for name in modules() if name not in {*PUBLIC, "anchorbolt.errors"}]
+    assert [name for name in internal if hasattr(importlib.import_module(name), "__all__")] == []

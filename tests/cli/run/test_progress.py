@@ -1,0 +1,143 @@
+"""The figures of the progress display, and the two ways to show them."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+from rich.console import Console
+
+from anchorbolt.cli.run.display import LiveDisplay, PlainDisplay, choose_display
+from anchorbolt.cli.run.progress import Progress
+from anchorbolt.engine.driver.reports import WaveReport
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def wave(txid: int, tuples: int = 1000, compute_ms: float = 400.0, rounds: int = 1) -> WaveReport:
+    return WaveReport(
+        txid=txid,
+        batch_id=txid,
+        rounds=rounds,
+        tuples_in={"split": tuples * 9},
+        tuples_out={"lines": tuples, "split": tuples * 9},
+        compute_ms=compute_ms,
+        prepare_ms=60.0,
+        decide_ms=30.0,
+        commit_ms=10.0,
+    )
+
+
+def test_only_the_spouts_tuples_are_counted() -> None:
+    progress = Progress(["lines"], interval_ms=1000)
+    progress.add(wave(0), now=10.0)
+    progress.add(wave(1), now=11.0)
+    assert (progress.waves, progress.tuples, progress.txid) == (2, 2000, 1)
+
+
+def test_the_rate_is_that_of_the_last_ten_seconds_and_falls_when_nothing_comes() -> None:
+    progress = Progress(["lines"], interval_ms=1000)
+    progress.add(wave(0), now=10.5)  # took half a second
+    assert progress.rate(10.5) == pytest.approx(2000)
+    progress.add(wave(1), now=11.5)
+    assert progress.rate(12.0) == pytest.approx(1000)
+    assert progress.rate(20.0) == pytest.approx(200)
+    assert progress.rate(21.0) == pytest.approx(100)
+    assert progress.rate(22.0) == 0.0
+
+
+def test_lag_is_what_a_wave_took_longer_than_the_checkpoint_interval() -> None:
+    progress = Progress(["lines"], interval_ms=1000)
+    progress.add(wave(0, compute_ms=400.0), now=1.0)
+    assert progress.lag_ms == 0.0
+    progress.add(wave(1, compute_ms=1400.0), now=3.0)
+    assert progress.lag_ms == pytest.approx(500.0)
+    assert progress.checkpoint_ms == pytest.approx(100.0)
+
+
+def test_plain_lines_come_one_per_wave_and_at_most_one_a_second(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    display, progress = PlainDisplay(clock), Progress(["lines"], interval_ms=1000)
+    display.begin(progress)
+    display.refresh()
+    assert capsys.readouterr().out == ""
+    progress.add(wave(0), clock.now)
+    display.refresh()
+    assert capsys.readouterr().out == "wave 0: 1,000 tuples, 2,000 tuples/s, checkpoint 100 ms, lag 0 ms\n"
+    progress.add(wave(1), clock.now)
+    clock.now += 0.5
+    display.refresh()
+    assert capsys.readouterr().out == ""
+    clock.now += 0.5
+    display.refresh()
+    assert capsys.readouterr().out.startswith("wave 1: 2,000 tuples")
+    clock.now += 5
+    display.refresh()
+    assert capsys.readouterr().out == "", "no wave, no line"
+
+
+def test_rounds_that_were_run_again_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(["lines"], interval_ms=1000)
+    progress.add(wave(0, rounds=3), now=1.0)
+    display = PlainDisplay(lambda: 1.0)
+    display.begin(progress)
+    display.refresh()
+    assert "rounds run again: 2" in capsys.readouterr().out
+
+
+def test_a_reader_that_has_gone_does_not_end_the_run(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path_factory.mktemp("out") / "stdout"
+
+    class Gone(io.StringIO):
+        def __init__(self) -> None:
+            super().__init__()
+            self.file = path.open("w")
+
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+        def fileno(self) -> int:
+            return self.file.fileno()
+
+    gone = Gone()
+    with gone.file:
+        monkeypatch.setattr(sys, "stdout", gone)
+        PlainDisplay().say("nobody reads this")
+        gone.file.write("and this goes nowhere")
+    assert path.read_text() == ""
+
+
+def test_a_terminal_gets_one_line_that_is_drawn_anew() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100, highlight=False)
+    display, progress = LiveDisplay(console, clock=lambda: 11.0), Progress(["lines"], interval_ms=1000)
+    display.say("state: sqlite")
+    display.begin(progress)
+    display.refresh()
+    assert "waiting for the first wave" in out.getvalue()
+    for txid in range(3):
+        progress.add(wave(txid), now=11.0)
+        display.refresh()
+    display.end()
+    display.end()
+    display.say("finished")
+    text = out.getvalue()
+    assert text.startswith("state: sqlite\n")
+    assert "wave 2: 3,000 tuples" in text
+    assert text.count("\n") < 6, "the waves share a line"
+    assert text.endswith("finished\n")
+
+
+def test_standard_output_that_is_no_terminal_gets_plain_lines() -> None:
+    assert isinstance(choose_display(), PlainDisplay)

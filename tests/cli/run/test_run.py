@@ -1,0 +1,271 @@
+"""What `anchorbolt run` does around an engine, the local one: what it says, where, and with which exit code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.cli import exit_codes
+from anchorbolt.cli.run.display import PlainDisplay
+from anchorbolt.cli.run.run_job import RunOptions, run_job
+from anchorbolt.engine.local.cluster import LocalCluster
+from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
+from anchorbolt.errors import AnchorboltError, PlatformError, StateUnavailable
+from anchorbolt.topology import Topology
+from tests.cli.command import wait_until
+from tests.cli.conftest import WriteFiles
+
+JOB = """
+    from pathlib import Path
+    from anchorbolt.bolts import BaseStatefulBolt
+    from anchorbolt.spouts.feeder import FeederSpout
+    from anchorbolt.topology import TopologyBuilder
+
+    class Sum(BaseStatefulBolt):
+        def prepare(self, conf, context, collector):
+            self.conf, self.collector = conf, collector
+        def init_state(self, state):
+            self.state = state
+        def execute(self, tup):
+            if tup["number"] < 0:
+                raise ValueError(f"negative: {tup['number']}")
+            self.state["sum"] = self.state.get("sum", 0) + tup["number"] * self.conf.get("factor", 1)
+            self.collector.ack(tup)
+
+    spout = FeederSpout(["number"], [[(1,), (2,)], [(3,)]])
+
+    def summing(conf):
+        builder = TopologyBuilder()
+        builder.set_spout("numbers", spout)
+        builder.set_bolt("sum", Sum()).global_grouping("numbers")
+        return builder.create_topology("summing")
+
+    def failing():
+        spout.feed([(-1,)])
+        return summing({})
+"""
+
+
+class LocalEngine:
+    """The local engine as the command's; raises what it is told to where it connects or submits."""
+
+    def __init__(
+        self, *, connect: BaseException | None = None, submit: AnchorboltError | None = None
+    ) -> None:
+        self.handle: RunHandle | None = None
+        self.closed = 0
+        self._connect = connect
+        self._submit = submit
+
+    def connect(self, app_name: str) -> str:
+        if self._connect is not None:
+            raise self._connect
+        return "this process"
+
+    def submit(
+        self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
+    ) -> RunHandle:
+        if self._submit is not None:
+            raise self._submit
+        self.handle = LocalCluster().submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
+        return self.handle
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture(autouse=True)
+def log_as_it_was(write: WriteFiles) -> Iterator[None]:
+    write({"ab_summing.py": JOB})
+    level = logging.getLogger("anchorbolt").level
+    yield
+    logging.getLogger("anchorbolt").setLevel(level)
+
+
+def run(engine: LocalEngine, job: str = "ab_summing:summing", **options: Any) -> int:
+    return run_job(RunOptions(job, **{"until_empty": True, **options}), engine, PlainDisplay())
+
+
+def test_a_job_runs_until_its_source_is_empty(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    engine = LocalEngine()
+    assert run(engine) == exit_codes.DONE
+    assert engine.handle is not None
+    assert engine.handle.status is RunStatus.FINISHED
+    assert engine.handle.state("sum") == {"sum": 6}
+    assert engine.closed == 1
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    lines = shown.out.splitlines()
+    assert lines[0].endswith("summing on this process")
+    assert f"{here}/anchorbolt-data/state" in lines[1]
+    assert lines[2] == f"checkpoint: {here}/anchorbolt-data/summing/checkpoint"
+    assert lines[3].startswith("recovery: started (generation 1, ")
+    assert lines[-1].startswith("finished: 2 waves, 3 tuples in ")
+    assert lines[-1].endswith("; the state is at txid 1")
+
+
+def test_the_file_and_what_is_set_over_it_reach_the_bolts(write: WriteFiles) -> None:
+    write(
+        {
+            "conf.yaml": """
+                factor: 10
+                topology.state.provider: sqlite
+                topology.state.provider.config:
+                    directory: elsewhere
+            """
+        }
+    )
+    engine = LocalEngine()
+    assert run(engine, conf_file=Path("conf.yaml"), overrides=("factor=100",)) == exit_codes.DONE
+    assert engine.handle is not None
+    assert engine.handle.state("sum") == {"sum": 600}
+    assert Path("elsewhere").is_dir()
+
+
+def test_a_password_that_is_set_is_refused_before_the_job_is_loaded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    override = "topology.state.provider.config.jedisPoolConfig.password=hunter2"
+    assert run(LocalEngine(), "ab_nowhere:x", overrides=(override,)) == exit_codes.WRONG_USAGE
+    shown = capsys.readouterr()
+    assert "passwordEnv" in shown.err
+    assert "hunter2" not in shown.err + shown.out
+
+
+@pytest.mark.parametrize(
+    ("job", "overrides", "said"),
+    [
+        ("ab_nowhere:topology", (), "no module 'ab_nowhere'"),
+        ("ab_summing:sum", (), "Did you mean summing?"),
+        ("ab_summing:summing", ("topology.state.provder=redis",), "topology.state.provider"),
+        ("ab_summing:summing", ("topology.state.provider=memory",), "LocalCluster"),
+    ],
+)
+def test_wrong_usage_is_said_without_a_traceback_before_the_engine_starts(
+    here: Path, capsys: pytest.CaptureFixture[str], job: str, overrides: tuple[str, ...], said: str
+) -> None:
+    engine = LocalEngine(connect=AssertionError("started"))
+    assert run(engine, job, overrides=overrides) == exit_codes.WRONG_USAGE
+    shown = capsys.readouterr()
+    assert said in shown.err
+    assert "Traceback" not in shown.err
+    assert shown.out == ""
+    assert not (here / "anchorbolt-data").exists()
+
+
+def test_a_bolt_that_raises_fails_the_job_with_its_own_traceback_and_no_other(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code = run(LocalEngine(), "ab_summing:failing", overrides=("topology.max.batch.retries=0",))
+    assert code == exit_codes.JOB_FAILED
+    shown = capsys.readouterr()
+    assert "ValueError: negative: -1" in shown.err
+    assert shown.err.count("Traceback") == 1
+    assert "ab_summing.py" in shown.err
+    assert "anchorbolt/cli" not in shown.err
+    assert shown.out.splitlines()[-1].startswith("failed: 2 waves, 3 tuples")
+
+
+def test_verbose_shows_the_whole_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(LocalEngine(), "ab_nowhere:topology", verbose=True) == exit_codes.WRONG_USAGE
+    assert "anchorbolt/cli/run/run_job.py" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("engine", "code"),
+    [
+        (LocalEngine(connect=PlatformError("no Java")), exit_codes.PLATFORM_UNUSABLE),
+        (LocalEngine(submit=StateUnavailable("no Redis")), exit_codes.STATE_REFUSED),
+    ],
+)
+def test_what_keeps_the_engine_from_starting_gives_its_exit_code(
+    capsys: pytest.CaptureFixture[str], engine: LocalEngine, code: int
+) -> None:
+    assert run(engine) == code
+    assert engine.closed == 1
+    assert capsys.readouterr().err.startswith("no ")
+
+
+def test_an_error_that_nobody_foresaw_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(LocalEngine(connect=ZeroDivisionError("why"))) == exit_codes.JOB_FAILED
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_a_running_job_clean(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = LocalEngine()
+
+    def send_after_the_first_wave() -> None:
+        wait_until(lambda: engine.handle is not None and len(engine.handle.reports) == 2, "two waves")
+        os.kill(os.getpid(), number)
+
+    sender = threading.Thread(target=send_after_the_first_wave)
+    sender.start()
+    assert run(engine, until_empty=False) == exit_codes.DONE
+    sender.join()
+    shown = capsys.readouterr()
+    assert "stopping after the current wave" in shown.out
+    assert shown.out.splitlines()[-1].startswith("stopped: 2 waves")
+    assert shown.err == ""
+
+
+def test_a_signal_before_the_start_keeps_the_job_from_starting(capsys: pytest.CaptureFixture[str]) -> None:
+    class Interrupted(LocalEngine):
+        def connect(self, app_name: str) -> str:
+            signal.raise_signal(signal.SIGTERM)
+            return super().connect(app_name)
+
+    engine = Interrupted()
+    assert run(engine) == exit_codes.DONE
+    assert engine.handle is None
+    assert engine.closed == 1
+    assert capsys.readouterr().out.endswith("stopped before the first wave\n")
+
+
+def test_a_second_sigint_leaves_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    class TwiceInterrupted(LocalEngine):
+        def connect(self, app_name: str) -> str:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            raise AssertionError("not left")
+
+    engine = TwiceInterrupted()
+    assert run(engine) == exit_codes.LEFT_AT_ONCE
+    assert engine.closed == 0, "to close it would be to wait for the wave"
+    assert "left at once" in capsys.readouterr().err
+
+
+def test_the_log_goes_to_standard_error_from_warnings_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    run(LocalEngine())
+    logging.getLogger("anchorbolt.engine").info("hidden")
+    logging.getLogger("anchorbolt.engine").warning("shown")
+    error = capsys.readouterr().err
+    assert "WARNING anchorbolt.engine: shown" in error
+    assert "hidden" not in error
+    run(LocalEngine(), verbose=True)
+    logging.getLogger("anchorbolt.engine").info("shown now")
+    assert "shown now" in capsys.readouterr().err
+
+
+def test_python_m_anchorbolt_is_the_command() -> None:
+    from tests.cli.command import Command
+
+    command = Command([sys.executable, "-m", "anchorbolt", "--version"], directory=Path.cwd())
+    try:
+        assert command.end() == 0
+        assert command.out.startswith("anchorbolt ")
+    finally:
+        command.close()

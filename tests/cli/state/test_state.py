@@ -1,0 +1,206 @@
+"""`anchorbolt state …`: what is printed, the exit codes, and that nothing else is started or written."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from anchorbolt.cli.main import app
+from anchorbolt.engine import LocalCluster
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.state_backends.contract import Fence
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.testing.conformance.base import staged
+from tests.cli.command import Command
+from tests.engine.jobs import word_count
+from tests.migration_tools.conftest import TIMEOUT_S
+
+NAME = "words"
+
+
+@pytest.fixture
+def provider(tmp_path: Path) -> SqliteStateProvider:
+    """The state of a word count that has ended."""
+    directory = str(tmp_path / "state")
+    conf = {
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": directory},
+        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
+    }
+    (tmp_path / "conf.json").write_text(json.dumps(conf))
+    spout = FeederSpout(["sentence"], [[("a b a",)], [("c",)]])
+    assert (
+        LocalCluster().submit(word_count(spout, name=NAME, parallelism=1), conf).await_termination(TIMEOUT_S)
+    )
+    return SqliteStateProvider(directory)
+
+
+def state(tmp_path: Path, *arguments: str, conf: bool = True) -> Result:
+    chosen = ["--conf", str(tmp_path / "conf.json")] if conf else []
+    return CliRunner().invoke(app, ["state", *arguments, *chosen])
+
+
+def lines(result: Result) -> list[Any]:
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_namespaces_are_listed(provider: SqliteStateProvider, tmp_path: Path) -> None:
+    found = lines(state(tmp_path, "namespaces", "--json", "--count"))
+    assert [(each["namespace"], each["committed"], each["keys"]) for each in found] == [
+        (f"{NAME}:$checkpointspout-0", -1, 1),
+        (f"{NAME}:count-0", 1, 3),
+    ]
+    text = state(tmp_path, "namespaces", "--topology", NAME)
+    assert f"{NAME}:count-0             committed txid 1, keys msgpack/1, values msgpack/1" in text.stdout
+    assert f"{NAME}:$checkpointspout-0  decision record" in text.stdout
+    assert state(tmp_path, "namespaces", "--prefix", "other").stdout == ""
+    assert lines(state(tmp_path, "namespaces", "--topology", "other", "--json")) == []
+    assert state(tmp_path, "namespaces", "--topology", NAME, "--prefix", "w").exit_code == 2
+
+
+def test_keys_are_got_and_an_absent_one_gives_exit_code_1(
+    provider: SqliteStateProvider, tmp_path: Path
+) -> None:
+    assert lines(state(tmp_path, "get", f"{NAME}:count-0", "a", "c", "--json")) == [
+        {"key": "a", "stored_key": "a161", "value": 2},
+        {"key": "c", "stored_key": "a163", "value": 1},
+    ]
+    result = state(tmp_path, "get", f"{NAME}:count-0", "a", "z")
+    assert (result.exit_code, result.stdout) == (1, "'a': 2\n'z': absent\n")
+    result = state(tmp_path, "get", f"{NAME}:count-0", "7", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["absent"]) == (1, True)
+    assert state(tmp_path, "get", f"{NAME}:count-0", "--hex", "a161").stdout == "'a': 2\n"
+    result = state(tmp_path, "get", f"{NAME}:count-0", "{'a': 7}")
+    assert (result.exit_code, "must not be mutable" in result.stderr) == (2, True)
+
+
+def test_entries_are_scanned_as_many_as_are_asked_for(provider: SqliteStateProvider, tmp_path: Path) -> None:
+    assert state(tmp_path, "scan", f"{NAME}:count-0").stdout == "'a': 2\n'b': 1\n'c': 1\n"
+    assert len(lines(state(tmp_path, "scan", f"{NAME}:count-0", "--json", "--limit", "2"))) == 2
+    with closing(provider.open(f"{NAME}:count-0")) as storage:
+        head = storage.head()
+        attempt = staged(
+            storage, [(b"\xa1d", b"\x07")], fence=Fence(1, 50), txid=2, base=head.committed, codec=head.codec
+        )
+    assert "'d': 7\n" in state(tmp_path, "scan", f"{NAME}:count-0", "--attempt", attempt).stdout
+    assert "'d': 7\n" not in state(tmp_path, "scan", f"{NAME}:count-0").stdout
+
+
+def test_what_is_not_there_gives_exit_code_4_and_the_nearest_name(
+    provider: SqliteStateProvider, tmp_path: Path
+) -> None:
+    result = state(tmp_path, "scan", f"{NAME}:cuont-0")
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert f"{NAME}:count-0" in result.stderr
+    assert state(tmp_path, "explain", "other").exit_code == 4
+
+
+def test_a_store_that_cannot_be_meant_gives_exit_code_2(tmp_path: Path) -> None:
+    memory = state(tmp_path, "namespaces", "--set", "topology.state.provider=memory", conf=False)
+    assert (memory.exit_code, "ends with the process" in memory.stderr) == (2, True)
+    secret = state(
+        tmp_path,
+        *("namespaces", "--set", "topology.state.provider=redis"),
+        *("--set", "topology.state.provider.config.jedisPoolConfig.password=s3cret"),
+        conf=False,
+    )
+    assert (secret.exit_code, "s3cret" in secret.output) == (2, False)
+
+
+def test_a_server_that_is_away_gives_exit_code_4(tmp_path: Path) -> None:
+    away = "topology.state.provider.config.jedisPoolConfig={port: 1, timeout: 200}"
+    result = state(
+        tmp_path, "namespaces", "--set", "topology.state.provider=redis", "--set", away, conf=False
+    )
+    assert (result.exit_code, "localhost:1" in result.stderr) == (4, True)
+
+
+def test_options_for_storms_bytes_are_not_passed_over(provider: SqliteStateProvider, tmp_path: Path) -> None:
+    result = state(tmp_path, "scan", f"{NAME}:count-0", "--storm", "1.2")
+    assert result.exit_code == 2
+    assert "--codec storm-kryo" in result.stderr
+
+
+def test_a_topology_is_explained(provider: SqliteStateProvider, tmp_path: Path) -> None:
+    result = state(tmp_path, "explain", NAME)
+    assert result.exit_code == 0
+    assert "decision record: txid 1, COMMITTED" in result.stdout
+    assert f"{NAME}:count-0: committed txid 1 from attempt" in result.stdout
+    assert "3 keys, 9 bytes; keys msgpack/1, values msgpack/1" in result.stdout
+    assert "next start: it goes on with txid 2" in result.stdout
+    assert "has ended and let go of the fence" in result.stdout
+    content = json.loads(state(tmp_path, "explain", NAME, "--json", "--quick").stdout)
+    assert (content["action"], content["refusals"], content["blocking"]) == ("resumed", [], [])
+    assert [(each["keys"], each["committed"]) for each in content["namespaces"]] == [(None, 1)]
+
+
+def test_a_reader_that_has_read_enough_is_no_error(provider: SqliteStateProvider, tmp_path: Path) -> None:
+    with closing(provider.open(f"{NAME}:count-0")) as storage:
+        head = storage.head()
+        items = [(b"\xce%s" % number.to_bytes(4, "big"), b"\x01") for number in range(20_000)]
+        attempt = staged(storage, items, fence=Fence(1, 50), txid=2, base=head.committed, codec=head.codec)
+        storage.commit(Fence(1, 50), 2, attempt)
+    anchorbolt = f"{sys.executable} -m anchorbolt state scan {NAME}:count-0 --conf conf.json"
+    command = Command(["bash", "-o", "pipefail", "-c", f"{anchorbolt} | head -n 1"], directory=tmp_path)
+    try:
+        assert command.end() == 0, repr(command)
+        assert (command.out.count("\n"), command.err) == (1, "")
+    finally:
+        command.close()
+
+
+@pytest.mark.parametrize(
+    "arguments", [["namespaces", "--count"], ["scan", f"{NAME}:count-0"], ["explain", NAME]]
+)
+def test_neither_spark_nor_the_engine_is_loaded(
+    provider: SqliteStateProvider, tmp_path: Path, arguments: list[str]
+) -> None:
+    program = (
+        "import sys\nfrom anchorbolt.cli.main import main\n"
+        "try:\n    main()\n"
+        "except SystemExit as end:\n    code = end.code\n"
+        "print([name for name in sys.modules if name.startswith(('pyspark', 'anchorbolt.engine', 'py4j'))], code)"
+    )
+    arguments = [sys.executable, "-c", program, "state", *arguments, "--conf", "conf.json"]
+    command = Command(arguments, directory=tmp_path)
+    try:
+        assert command.end() == 0, repr(command)
+        assert command.out.splitlines()[-1] == "[] 0"
+    finally:
+        command.close()
+
+
+def test_progress_is_shown_on_a_terminal_and_gone_at_the_end(
+    provider: SqliteStateProvider, tmp_path: Path
+) -> None:
+    with closing(provider.open(f"{NAME}:count-0")) as storage:
+        head = storage.head()
+        items = [(b"\xce%s" % number.to_bytes(4, "big"), b"\x01") for number in range(50_000)]
+        attempt = staged(storage, items, fence=Fence(1, 50), txid=2, base=head.committed, codec=head.codec)
+        storage.commit(Fence(1, 50), 2, attempt)
+    arguments = [sys.executable, "-m", "anchorbolt", "state", "namespaces", "--count", "--conf", "conf.json"]
+    command = Command(arguments, directory=tmp_path, terminal=True)
+    try:
+        assert command.end() == 0, repr(command)
+        assert f"counting {NAME}:count-0" in command.out
+        assert "entries/s" in command.out
+        assert "50,003 keys" in command.out
+    finally:
+        command.close()
+
+
+def test_a_namespace_that_cannot_be_read_is_listed_with_the_reason_and_gives_exit_code_4(
+    provider: SqliteStateProvider, tmp_path: Path
+) -> None:
+    (tmp_path / "state" / f"{NAME}@count-0.sqlite").write_bytes(b"no database" * 1000)
+    result = state(tmp_path, "namespaces", "--json")
+    problems = {row["namespace"]: row["problem"] for row in map(json.loads, result.stdout.splitlines())}
+    assert (result.exit_code, problems[f"{NAME}:$checkpointspout-0"]) == (4, "")
+    assert problems[f"{NAME}:count-0"]

@@ -1,0 +1,328 @@
+"""Configuration: where it comes from, its defaults, and what bolts see of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.config.loading import load_conf
+from anchorbolt.config.secret import Secret
+from anchorbolt.config.settings import (
+    HBaseSettings,
+    RedisClusterSettings,
+    RedisSettings,
+    Settings,
+    TlsSettings,
+)
+
+CONFIG = "topology.state.provider.config"
+DEFAULTS: dict[str, Any] = {
+    "topology.state.provider": "sqlite",
+    "topology.state.provider.config": {
+        "keyClass": None,
+        "valueClass": None,
+        "keySerializerClass": "msgpack",
+        "valueSerializerClass": "msgpack",
+        "directory": None,
+        "jedisPoolConfig": {
+            "host": "localhost",
+            "port": 6379,
+            "timeout": 2000,
+            "database": 0,
+            "username": None,
+            "passwordEnv": None,
+            "passwordFile": None,
+            "tls": None,
+        },
+        "jedisClusterConfig": {
+            "nodes": ["localhost:6379"],
+            "timeout": 2000,
+            "maxRedirections": 5,
+            "username": None,
+            "passwordEnv": None,
+            "passwordFile": None,
+            "tls": None,
+        },
+        "tableName": None,
+        "columnFamily": None,
+        "createTable": False,
+        "largestValue": None,
+        "thriftConfig": {
+            "host": "localhost",
+            "port": 9090,
+            "timeout": 2000,
+            "transport": "buffered",
+            "protocol": "binary",
+            "tls": None,
+        },
+        "hbaseConfigKey": None,
+    },
+    "topology.state.namespace.prefix": None,
+    "topology.state.checkpoint.interval.ms": 1000,
+    "topology.checkpoint.location": None,
+    "topology.checkpoint.accept.new.query": False,
+    "topology.message.timeout.secs": 30,
+    "topology.max.batch.retries": 3,
+    "topology.state.cache.max.entries": 200_000,
+    "topology.state.pending.max.entries": 100_000,
+    "topology.transfer.blob.bytes": 1 << 20,
+    "topology.transfer.buffer.tuples": 16_384,
+}
+
+
+def redis(**pool: Any) -> RedisSettings:
+    return load_conf({CONFIG: {"jedisPoolConfig": pool}}).settings.provider.redis
+
+
+def test_without_a_configuration_everything_has_its_default() -> None:
+    conf = load_conf()
+    assert dict(conf) == DEFAULTS
+    assert conf.settings == Settings()
+
+
+def test_null_means_the_default_and_never_zero() -> None:
+    nulls: dict[str, Any] = dict.fromkeys(DEFAULTS)
+    assert dict(load_conf(nulls)) == DEFAULTS
+    nulls[CONFIG] = {"directory": None, "jedisPoolConfig": dict.fromkeys(DEFAULTS[CONFIG]["jedisPoolConfig"])}
+    assert load_conf(nulls).settings == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "inner", "expected"),
+    [
+        ("redis", {"jedisClusterConfig": {}}, "redis-cluster"),
+        ("redis", {"jedisClusterConfig": {}, "jedisPoolConfig": {}}, "redis"),
+        ("redis", {}, "redis"),
+        ("redis-cluster", {"jedisPoolConfig": {}}, "redis-cluster"),
+        (
+            "org.apache.storm.redis.state.RedisKeyValueStateProvider",
+            '{"jedisClusterConfig": {"nodes": ["localhost:7379", "localhost:7380"], "timeout": 2000, '
+            '"maxRedirections": 5}}',
+            "redis-cluster",
+        ),
+        ("sqlite", {"jedisClusterConfig": {}}, "sqlite"),
+    ],
+)
+def test_redis_is_a_cluster_where_only_a_cluster_is_configured(name: str, inner: Any, expected: str) -> None:
+    conf = load_conf({"topology.state.provider": name, CONFIG: inner})
+    assert conf.settings.provider.name == conf["topology.state.provider"] == expected
+
+
+def test_a_cluster_gets_every_setting_and_bolts_see_no_password() -> None:
+    cluster = {"nodes": ["a:1", "b:2"], "timeout": 50, "maxRedirections": 0, "username": "me"}
+    tls = {"ca": "ca.pem"}
+    conf = load_conf({CONFIG: {"jedisClusterConfig": {**cluster, "password": "s3cret", "tls": tls}}})
+    assert conf.settings.provider.redis_cluster == RedisClusterSettings(
+        nodes=("a:1", "b:2"),
+        timeout_ms=50,
+        max_redirections=0,
+        username="me",
+        password=Secret("s3cret"),
+        tls=TlsSettings(ca="ca.pem"),
+    )
+    assert "s3cret" not in repr(conf.settings) + repr(dict(conf))
+    assert "password" not in conf[CONFIG]["jedisClusterConfig"]
+
+
+def test_hbase_as_storm_documents_it_and_by_thrift() -> None:
+    storm = {
+        "topology.state.provider": "org.apache.storm.hbase.state.HBaseKeyValueStateProvider",
+        CONFIG: '{"keyClass": "java.lang.String", "hbaseConfigKey": "hbase.conf", "tableName": "state", '
+        '"columnFamily": "cf"}',
+        "hbase.conf": {"hbase.zookeeper.quorum": "zk", "hbase.security.authentication": "simple"},
+    }
+    assert load_conf(storm).settings.provider.hbase == HBaseSettings(table="state", column_family="cf")
+    thrift = {"host": "h", "port": 1, "timeout": 5, "transport": "framed", "protocol": "compact"}
+    more = {"createTable": True, "largestValue": 7, "thriftConfig": {**thrift, "tls": {"ca": "ca.pem"}}}
+    given = {"topology.state.provider": "hbase", CONFIG: {"tableName": "t", "columnFamily": "f", **more}}
+    provider = load_conf(given).settings.provider
+    assert provider.largest_value == 7
+    assert provider.hbase == HBaseSettings(
+        table="t",
+        column_family="f",
+        create_table=True,
+        host="h",
+        port=1,
+        timeout_ms=5,
+        transport="framed",
+        protocol="compact",
+        tls=TlsSettings(ca="ca.pem"),
+    )
+
+
+def test_every_key_reaches_the_settings_and_the_bolts() -> None:
+    given: dict[str, Any] = {
+        "topology.state.provider": "redis",
+        CONFIG: {
+            "keyClass": "java.lang.String",
+            "keySerializerClass": "json",
+            "valueSerializerClass": "json",
+            "directory": "/state",
+            "jedisPoolConfig": {
+                "host": "store",
+                "port": 7000,
+                "timeout": 50,
+                "database": 3,
+                "username": "me",
+                "password": "s3cret",
+                "tls": {"ca": "ca.pem", "cert": "me.pem", "key": "me.key", "verify": False},
+            },
+        },
+        "topology.state.namespace.prefix": "shared",
+        "topology.state.checkpoint.interval.ms": 250,
+        "topology.checkpoint.location": "s3://bucket/here",
+        "topology.checkpoint.accept.new.query": True,
+        "topology.message.timeout.secs": 9,
+        "topology.max.batch.retries": 0,
+        "topology.state.cache.max.entries": 0,
+        "topology.state.pending.max.entries": 1,
+        "topology.transfer.blob.bytes": 4096,
+        "topology.transfer.buffer.tuples": 7,
+    }
+    conf = load_conf(given)
+    settings = conf.settings
+    assert (settings.provider.name, settings.provider.is_set, settings.provider.directory) == (
+        "redis",
+        True,
+        "/state",
+    )
+    assert settings.provider.redis == RedisSettings(
+        host="store",
+        port=7000,
+        timeout_ms=50,
+        database=3,
+        username="me",
+        password=Secret("s3cret"),
+        tls=TlsSettings(ca="ca.pem", cert="me.pem", key="me.key", verify=False),
+    )
+    assert (settings.key_serializer, settings.value_serializer) == ("json", "json")
+    assert (settings.namespace_prefix, settings.checkpoint_location) == ("shared", "s3://bucket/here")
+    assert (settings.checkpoint_interval_ms, settings.message_timeout_secs) == (250, 9)
+    assert (settings.accept_new_query, settings.max_batch_retries) == (True, 0)
+    assert (settings.cache_max_entries, settings.pending_max_entries) == (0, 1)
+    assert (settings.blob_bytes, settings.buffer_tuples) == (4096, 7)
+    seen = dict(conf)
+    assert seen.keys() == DEFAULTS.keys()
+    assert {key: seen[key] for key in given if key != CONFIG} == {
+        key: given[key] for key in given if key != CONFIG
+    }
+    assert seen[CONFIG]["jedisPoolConfig"]["host"] == "store"
+    assert "password" not in seen[CONFIG]["jedisPoolConfig"]
+
+
+def test_providers_configuration_may_be_a_json_string_as_in_storm() -> None:
+    text = json.dumps({"keyClass": "A", "jedisPoolConfig": {"host": "store", "password": "s3cret"}})
+    conf = load_conf({"topology.state.provider": "redis", CONFIG: text})
+    assert conf.settings.provider.redis == RedisSettings(host="store", password=Secret("s3cret"))
+    assert conf[CONFIG]["keyClass"] == "A"
+
+
+@pytest.mark.parametrize(
+    ("key_serializer", "value_serializer"),
+    [
+        ("Optional Key serializer implementation class.", "Optional Value Serializer implementation class."),
+        ("...", "..."),
+    ],
+)
+def test_the_examples_of_storms_documentation_are_accepted_word_for_word(
+    key_serializer: str, value_serializer: str
+) -> None:
+    example = {
+        "keyClass": "Optional fully qualified class name of the Key type.",
+        "valueClass": "Optional fully qualified class name of the Value type.",
+        "keySerializerClass": key_serializer,
+        "valueSerializerClass": value_serializer,
+        "jedisPoolConfig": {
+            "host": "localhost",
+            "port": 6379,
+            "timeout": 2000,
+            "database": 0,
+            "password": "xyz",
+        },
+    }
+    provider = "org.apache.storm.redis.state.RedisKeyValueStateProvider"
+    conf = load_conf({"topology.state.provider": provider, CONFIG: json.dumps(example)})
+    assert conf.settings.provider.redis == RedisSettings(password=Secret("xyz"))
+    assert (conf.settings.key_serializer, conf.settings.value_serializer) == ("msgpack", "msgpack")
+
+
+@pytest.mark.parametrize(
+    ("java", "name"),
+    [
+        ("org.apache.storm.redis.state.RedisKeyValueStateProvider", "redis"),
+        ("org.apache.storm.state.InMemoryKeyValueStateProvider", "memory"),
+    ],
+)
+def test_storms_java_class_names_choose_our_provider(java: str, name: str) -> None:
+    conf = load_conf({"topology.state.provider": java})
+    assert conf.settings.provider.name == name
+    assert conf["topology.state.provider"] == name
+
+
+def test_provider_that_is_the_default_is_told_from_one_that_was_named() -> None:
+    assert not load_conf().settings.provider.is_set
+    assert load_conf({"topology.state.provider": "sqlite"}).settings.provider.is_set
+
+
+def test_job_authors_own_keys_pass_through_untouched() -> None:
+    own = {"window": 3, "my.key": {"topology.state.provdr": None}, "topologies": [1], "drpc.port": None}
+    conf = load_conf(own)
+    assert {key: conf[key] for key in own} == own
+
+
+def test_storms_other_keys_are_accepted_as_they_are() -> None:
+    storm = {
+        "topology.workers": 4,
+        "topology.debug": None,
+        "storm.zookeeper.servers": ["zk"],
+        "topology.kryo.register": [{"a.B": "a.BSerializer"}],
+    }
+    conf = load_conf(storm)
+    assert {key: conf[key] for key in storm} == storm
+
+
+def test_tls_without_files_trusts_the_systems_authorities() -> None:
+    assert redis(tls={}).tls == TlsSettings()
+
+
+def test_places_default_to_below_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load_conf().settings
+    assert settings.state_directory == str(tmp_path / "anchorbolt-data/state")
+    assert settings.checkpoint_location_of("jobs") == str(tmp_path / "anchorbolt-data/jobs/checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("configured", "expected"),
+    [
+        ("here/there", "{cwd}/here/there"),
+        ("/abs/path", "/abs/path"),
+        ("file:///abs/path", "/abs/path"),
+        ("s3://bucket/key", "s3://bucket/key"),
+        ("hdfs://name:8020/key", "hdfs://name:8020/key"),
+    ],
+)
+def test_configured_places_are_made_absolute_and_uris_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: str, expected: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load_conf({"topology.checkpoint.location": configured, CONFIG: {"directory": "d"}}).settings
+    assert settings.checkpoint_location_of("jobs") == expected.format(cwd=tmp_path)
+    assert settings.state_directory == str(tmp_path / "d")
+
+
+@pytest.mark.parametrize(("configured", "expected"), [(None, "jobs"), ("shared", "shared"), ("", "")])
+def test_namespaces_start_with_the_topologys_name_unless_set_or_dropped(
+    configured: Any, expected: str
+) -> None:
+    settings = load_conf({"topology.state.namespace.prefix": configured}).settings
+    assert settings.namespace_prefix_of("jobs") == expected
+
+
+def test_prefix_is_dropped_by_an_empty_override() -> None:
+    assert load_conf(overrides=["topology.state.namespace.prefix="]).settings.namespace_prefix == ""

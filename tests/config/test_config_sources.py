@@ -1,0 +1,138 @@
+"""Where a configuration comes from: files, mappings, overrides, and passwords from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.config.loading import Configuration, load_conf
+from anchorbolt.config.secret import Secret
+from anchorbolt.config.settings import RedisSettings, TlsSettings
+from tests.config.test_config import CONFIG, DEFAULTS, redis
+
+
+@pytest.mark.parametrize("suffix", [".yaml", ".yml", ".conf", ".json"])
+def test_file_is_read_as_yaml_or_json(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"conf{suffix}"
+    json_text = json.dumps({"topology.message.timeout.secs": 60, CONFIG: {"directory": "here"}, "own": "ü"})
+    yaml_text = f"topology.message.timeout.secs: 60\n{CONFIG}:\n  directory: here\nown: ü  # a comment\n"
+    file.write_text(json_text if suffix == ".json" else yaml_text, encoding="utf-8")
+    conf = load_conf(file=file)
+    assert conf.settings.message_timeout_secs == 60
+    assert conf.settings.provider.directory == "here"
+    assert conf["own"] == "ü"
+
+
+def test_empty_file_configures_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "conf.yaml"
+    file.write_text("# nothing yet\n")
+    assert dict(load_conf(file=str(file))) == DEFAULTS
+
+
+def test_mapping_ranks_above_file_and_overrides_above_both(tmp_path: Path) -> None:
+    file = tmp_path / "conf.yaml"
+    file.write_text("a: file\nb: file\nc: file\n")
+    conf = load_conf({"b": "mapping", "c": "mapping"}, file=file, overrides=["c=first", "c=last"])
+    assert [conf[key] for key in "abc"] == ["file", "mapping", "last"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("k=5", 5),
+        ("k=true", True),
+        ("k=1.5", 1.5),
+        ("k=word", "word"),
+        ("k='5'", "5"),
+        ("k=a=b", "a=b"),
+        ("k=null", None),
+        ("k=", ""),
+        ("k=[1, 2]", [1, 2]),
+        (" k =x", "x"),
+    ],
+)
+def test_value_of_an_override_is_read_as_yaml(text: str, value: Any) -> None:
+    assert load_conf(overrides=[text])["k"] == value
+
+
+def test_overrides_set_inner_keys_of_the_provider_and_keep_the_others() -> None:
+    given = {CONFIG: {"directory": "d", "jedisPoolConfig": {"host": "store", "password": "s3cret"}}}
+    conf = load_conf(
+        given, overrides=[f"{CONFIG}.jedisPoolConfig.port=6380", f"{CONFIG}.jedisPoolConfig.tls.ca=c"]
+    )
+    assert conf.settings.provider.directory == "d"
+    assert conf.settings.provider.redis == RedisSettings(
+        host="store", port=6380, password=Secret("s3cret"), tls=TlsSettings(ca="c")
+    )
+    assert given == {CONFIG: {"directory": "d", "jedisPoolConfig": {"host": "store", "password": "s3cret"}}}
+
+
+def test_an_override_may_name_the_variable_that_holds_a_password_whatever_the_variable_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STORE_PASSWORD", "from the environment")
+    conf = load_conf(overrides=[f"{CONFIG}.jedisPoolConfig.passwordEnv=STORE_PASSWORD"])
+    assert conf.settings.provider.redis.password == Secret("from the environment")
+
+
+def test_overrides_set_inner_keys_over_a_json_string() -> None:
+    conf = load_conf(
+        {CONFIG: '{"jedisPoolConfig": {"host": "store"}}'}, overrides=[f"{CONFIG}.jedisPoolConfig.port=1"]
+    )
+    assert conf.settings.provider.redis == RedisSettings(host="store", port=1)
+
+
+def test_override_replaces_the_providers_configuration_as_a_whole() -> None:
+    conf = load_conf(
+        {CONFIG: {"directory": "d"}}, overrides=[f'{CONFIG}={{"jedisPoolConfig": {{"port": 1}}}}']
+    )
+    assert conf.settings.provider.directory is None
+    assert conf.settings.provider.redis.port == 1
+
+
+def test_loading_a_configuration_again_keeps_it_and_its_password() -> None:
+    conf = load_conf({CONFIG: {"jedisPoolConfig": {"password": "s3cret"}}, "own": 1})
+    again = load_conf(conf)
+    assert (dict(again), again.settings) == (dict(conf), conf.settings)
+    changed = load_conf(conf, overrides=[f"{CONFIG}.jedisPoolConfig.port=1", "own=2"])
+    assert changed.settings.provider.redis == RedisSettings(port=1, password=Secret("s3cret"))
+    assert changed["own"] == 2
+
+
+def test_configuration_cannot_be_changed_through_what_was_given() -> None:
+    given: dict[str, Any] = {"own": 1, CONFIG: {"directory": "d"}}
+    conf = load_conf(given)
+    given["own"] = 2
+    given[CONFIG]["directory"] = "e"
+    assert conf["own"] == 1
+    assert load_conf(conf).settings.provider.directory == "d"
+
+
+def test_configuration_survives_pickling() -> None:
+    conf = load_conf({CONFIG: {"jedisPoolConfig": {"password": "s3cret"}}})
+    there: Configuration = pickle.loads(pickle.dumps(conf))  # noqa: S301 - our own bytes
+    assert (dict(there), there.settings) == (dict(conf), conf.settings)
+
+
+def test_password_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORE_PASSWORD", "from the environment")
+    assert redis(passwordEnv="STORE_PASSWORD").password == Secret("from the environment")
+
+
+@pytest.mark.parametrize("text", ["from a file", "from a file\n", "from a file\r\n"])
+def test_password_comes_from_a_file_without_its_last_line_end(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "password"
+    file.write_bytes(text.encode())
+    assert redis(passwordFile=str(file)).password == Secret("from a file")
+
+
+def test_empty_password_means_none() -> None:
+    assert redis(password="").password is None
+
+
+def test_password_may_be_given_as_a_secret() -> None:
+    assert redis(password=Secret("s3cret")).password == Secret("s3cret")

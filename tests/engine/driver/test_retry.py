@@ -1,0 +1,81 @@
+"""A store that is away or full costs time, and none of a batch's retries; and only so much time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from anchorbolt.engine import LocalCluster
+from anchorbolt.engine.driver import retry
+from anchorbolt.engine.driver.retry import Patience
+from anchorbolt.errors import StateUnavailable
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.state_backends.memory import MemoryStateStorage
+from tests.engine.jobs import word_count
+
+
+class FullFor:
+    """Has the store refuse what is staged, so many times."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+        self.left = times
+        stage = MemoryStateStorage.stage
+
+        def refuse(storage: MemoryStateStorage, *arguments: Any) -> Any:
+            if self.left:
+                self.left -= 1
+                raise StateUnavailable("no room")
+            return stage(storage, *arguments)
+
+        monkeypatch.setattr(MemoryStateStorage, "stage", refuse)
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "_FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(retry, "_LONGEST_PAUSE_S", 0.002)
+
+
+def submit(retries: int, timeout_s: int) -> Any:
+    conf = {
+        "topology.max.batch.retries": retries,
+        "topology.message.timeout.secs": timeout_s,
+        "topology.state.checkpoint.interval.ms": 100,
+    }
+    spout = FeederSpout(["sentence"], [[("a",)], [("a",)]])
+    return LocalCluster().submit(word_count(spout, parallelism=1), conf)
+
+
+def test_a_store_without_room_is_waited_for_beyond_the_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = FullFor(monkeypatch, 20)
+    handle = submit(retries=0, timeout_s=30)
+    assert handle.await_termination(60)
+    assert full.left == 0
+    assert handle.state("count") == {"a": 2}
+
+
+def test_the_wait_ends_with_the_stores_own_error_and_the_state_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    FullFor(monkeypatch, 10**9)
+    handle = submit(retries=0, timeout_s=1)
+    with pytest.raises(StateUnavailable, match="no room"):
+        handle.await_termination(60)
+    assert handle.state("count") == {}
+
+
+def test_a_call_is_repeated_until_patience_is_over() -> None:
+    calls = []
+
+    def fails() -> None:
+        calls.append(1)
+        raise StateUnavailable("away")
+
+    with pytest.raises(StateUnavailable, match="away"):
+        Patience(20).until_available(fails)
+    assert len(calls) > 2
+    calls.clear()
+    with pytest.raises(StateUnavailable):
+        Patience(0).until_available(fails)
+    assert len(calls) == 1

@@ -1,0 +1,104 @@
+"""Sinks on the driver: what they refuse, what a failure says, and what the outbox keeps."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from anchorbolt.bolts import ParquetSink
+from anchorbolt.bolts.sink import DataFrameSink, SinkFile
+from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.sink_executor import OUTBOX
+from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
+from anchorbolt.engine import LocalCluster
+from anchorbolt.engine.driver.outbox import Outbox
+from anchorbolt.errors import (
+    BoltError,
+    Fenced,
+    StateCorrupted,
+)
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.topology import TopologyBuilder
+from anchorbolt.util.locations import open_folder
+from tests.engine.jobs import feeder, word_count
+
+
+def test_sinks_refuse_values_that_do_not_fit_what_they_wrote_before(tmp_path: Path) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("words", FeederSpout(["word"], [[(1,)], [(1.5,)]]))
+    builder.set_bolt("out", ParquetSink(str(tmp_path))).global_grouping("words")
+    handle = LocalCluster().submit(builder.create_topology("types"))
+    with pytest.raises(BoltError, match=r"word double.*word int64.*schema=pyarrow\.schema"):
+        handle.await_termination(30)
+    assert pq.read_table(tmp_path).to_pylist() == [{"word": 1}]
+
+
+def test_a_function_of_a_sink_that_raises_is_named_and_the_next_start_is_announced(tmp_path: Path) -> None:
+    def fails(frame: Any, txid: int) -> None:
+        raise ConnectionError("no database")
+
+    outbox = Outbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
+    record = DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),))
+    with pytest.raises(BoltError, match=r"no database(.|\n)*publishes the same rows again") as caught:
+        outbox.publish(record, lambda: None)
+    assert caught.value.message.startswith("Traceback")
+
+
+@pytest.mark.parametrize("failure", [ConnectionError("no such file"), StateCorrupted("no such file")])
+def test_a_sink_whose_files_a_newer_driver_has_published_and_removed_is_not_blamed(
+    tmp_path: Path, failure: Exception
+) -> None:
+    overtaken: list[Fenced] = []
+
+    def fails(frame: Any, txid: int) -> None:
+        overtaken.append(Fenced("another driver runs this topology"))
+        raise failure
+
+    def check_claim() -> None:
+        if overtaken:
+            raise overtaken[0]
+
+    outbox = Outbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
+    with pytest.raises(Fenced):
+        outbox.publish(DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),)), check_claim)
+
+
+def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def decided(component: str, task: int) -> SinkFile:
+        return SinkFile(
+            component, task, str(tmp_path / "1-1" / f"{component}-{task}.parquet"), 7, "word string"
+        )
+
+    record = DecisionRecord(
+        state=CheckpointState(3, Phase.COMMITTING),
+        outbox=tuple(decided(component, task) for component in ("out", "rows") for task in (0, 1, 2)),
+    )
+    there, moved, lost = record.outbox[:3]
+    (tmp_path / "1-1").mkdir()
+    Path(there.path).write_bytes(b"")
+    parquet = ParquetSink(str(tmp_path / "out"))
+    Path(moved.path).write_bytes(b"")
+    parquet.publish(3, [moved], lambda locations: None)
+    function = DataFrameSink(lambda frame, txid: None)
+    outbox = Outbox(open_folder(str(tmp_path)), {"out": parquet, "rows": function}, lambda locations: None)
+    with caplog.at_level(logging.WARNING, "anchorbolt.engine"):
+        assert outbox.without_lost(record) == replace(record, outbox=(there,))
+    of_parquet, of_function = (each.getMessage() for each in caplog.records)
+    assert "7 rows of txid 3 for sink 'out'" in of_parquet
+    assert lost.path in of_parquet
+    assert moved.path not in of_parquet
+    assert "21 rows of txid 3 for sink 'rows'" in of_function, "whether its function was called, nobody knows"
+
+
+def test_the_outbox_keeps_only_the_last_decided_round(tmp_path: Path) -> None:
+    conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
+    topology = word_count(feeder(["a"], ["b"], ["c"]), ParquetSink(str(tmp_path / "out")))
+    assert LocalCluster().submit(topology, conf).await_termination(30)
+    assert len(list((tmp_path / "checkpoint" / OUTBOX).iterdir())) == 1

@@ -1,0 +1,357 @@
+"""The local engine computes what plain Python computes, and its waves are transactions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anchorbolt.bolts import BaseRichBolt, BaseStatefulBolt, OutputCollector, ParquetSink
+from anchorbolt.engine.local.cluster import LocalCluster
+from anchorbolt.engine.submit.handle import RunHandle, RunStatus
+from anchorbolt.errors import BoltError, StateError, StateRegressed, TopologyError, UnsupportedValue
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.state_backends import KeyValueState
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.declaration import OutputFieldsDeclarer
+from anchorbolt.streams.tuple import Tuple
+from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import CountWords, SplitSentence, diamond, diamond_result, word_count
+
+WORDS = ["a", "be", "sea", "deer", "eagle", "anchor", "bolt"]
+sentences = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max_size=6)
+
+
+def feeder(*batches: list[str]) -> FeederSpout:
+    return FeederSpout(["sentence"], [[(sentence,) for sentence in batch] for batch in batches])
+
+
+def run(cluster: LocalCluster, topology: Any, conf: Mapping[str, Any] | None = None) -> RunHandle:
+    handle = cluster.submit(topology, conf)
+    assert handle.await_termination(60)
+    return handle
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    first=st.lists(sentences, max_size=4),
+    second=st.lists(sentences, max_size=4),
+    parallelism=st.lists(st.integers(1, 4), min_size=5, max_size=5),
+    seed=st.integers(0, 2**32),
+)
+def test_a_diamond_of_two_spouts_and_two_stateful_bolts_equals_plain_python(
+    first: list[list[str]], second: list[list[str]], parallelism: list[int], seed: int
+) -> None:
+    topology = diamond(feeder(*first), feeder(*second), parallelism=parallelism)
+    handle = run(LocalCluster(seed=seed), topology)
+    counts, totals = diamond_result(sentence for batch in [*first, *second] for sentence in batch)
+    assert handle.state("count") == counts
+    assert handle.state("total") == totals
+    assert [report.txid for report in handle.reports] == list(range(max(len(first), len(second))))
+
+
+@settings(max_examples=20, deadline=None)
+@given(batches=st.lists(sentences, max_size=5), cache=st.integers(1, 3), pending=st.integers(1, 3))
+def test_state_larger_than_the_memory_it_may_use_is_staged_in_slices_and_comes_out_equal(
+    batches: list[list[str]], cache: int, pending: int
+) -> None:
+    conf = {"topology.state.cache.max.entries": cache, "topology.state.pending.max.entries": pending}
+    handle = run(LocalCluster(), word_count(feeder(*batches)), conf)
+    assert handle.state("count") == Counter(
+        word for batch in batches for line in batch for word in line.split()
+    )
+
+
+def test_a_wave_report_counts_tuples_bytes_and_keys() -> None:
+    handle = run(LocalCluster(), word_count(feeder(["a b a"], ["a c"])))
+    first, second = handle.reports
+    assert first.tuples_in == {"sentences": 1, "split": 1, "count": 3}
+    assert first.tuples_out == {"sentences": 1, "split": 3, "count": 3}
+    assert (first.keys_read, first.keys_staged) == (2, 2)
+    assert (second.keys_read, second.keys_staged) == (1, 2), "the key a was still in the cache"
+    assert first.bytes_shuffled > 0
+    assert first.total_ms >= first.checkpoint_ms >= 0
+
+
+def test_a_topology_submitted_again_goes_on_with_its_state() -> None:
+    cluster = LocalCluster()
+    run(cluster, word_count(feeder(["a b"])))
+    handle = run(cluster, word_count(feeder(["a c"])))
+    assert handle.state("count") == {"a": 2, "b": 1, "c": 1}
+    assert handle.recovery is not None
+    assert (handle.recovery.generation, handle.recovery.txid, handle.recovery.action) == (2, 0, "resumed")
+
+
+def test_until_empty_false_goes_on_until_it_is_stopped() -> None:
+    spout = feeder(["a"])
+    handle = LocalCluster().submit(word_count(spout), until_empty=False)
+    assert not handle.await_termination(0.01)
+    spout.feed([("b",)])
+    assert handle.stop(30)
+    assert handle.status is RunStatus.STOPPED
+
+
+class FailsOn(BaseRichBolt):
+    """Raises on a word, so many times, or fails its tuple."""
+
+    attempts: dict[str, int] = {}  # noqa: RUF012 - shared by the instances of a test, which unpickling would part
+
+    def __init__(self, name: str, word: str, times: int, *, by_fail: bool = False) -> None:
+        self.name, self.word, self.times, self.by_fail = name, word, times, by_fail
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def execute(self, tup: Tuple) -> None:
+        if tup["word"] == self.word and self.attempts.get(self.name, 0) < self.times:
+            self.attempts[self.name] = self.attempts.get(self.name, 0) + 1
+            if self.by_fail:
+                self.collector.fail(tup)
+                return
+            raise ValueError(f"poisoned by {self.word}")
+        self.collector.ack(tup)
+
+
+def failing(spout: FeederSpout, bolt: BaseRichBolt, out: str) -> Any:
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", spout)
+    builder.set_bolt("split", SplitSentence()).shuffle_grouping("sentences")
+    builder.set_bolt("count", CountWords(), 2).fields_grouping("split", "word")
+    builder.set_bolt("fails", bolt).global_grouping("count")
+    builder.set_bolt("out", ParquetSink(out)).global_grouping("count")
+    return builder.create_topology("failing")
+
+
+@pytest.mark.parametrize("by_fail", [False, True])
+def test_a_wave_that_fails_is_rolled_back_and_tried_again_with_one_effect(
+    tmp_path: Path, request: pytest.FixtureRequest, by_fail: bool
+) -> None:
+    bolt = FailsOn(request.node.name, "b", 2, by_fail=by_fail)
+    handle = run(LocalCluster(), failing(feeder(["a"], ["a b a"], ["c"]), bolt, str(tmp_path)))
+    assert handle.state("count") == {"a": 3, "b": 1, "c": 1}
+    assert [report.rounds for report in handle.reports] == [1, 3, 1]
+    rows = sorted((row["word"], row["count"]) for row in pq.read_table(tmp_path).to_pylist())
+    assert rows == [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1)]
+
+
+def test_a_poisoned_tuple_stops_the_run_with_the_users_traceback_first_and_the_state_as_before(
+    tmp_path: Path,
+) -> None:
+    cluster = LocalCluster()
+    spout = feeder(["a"], ["b"])
+    handle = cluster.submit(failing(spout, FailsOn("poison", "b", 99), str(tmp_path)))
+    with pytest.raises(BoltError) as caught:
+        handle.await_termination(60)
+    error = caught.value
+    assert error.message.startswith("Traceback (most recent call last)")
+    assert "ValueError: poisoned by b" in error.message
+    assert "anchorbolt/engine" not in error.message
+    assert (error.component, error.task_index) == ("fails", 0)
+    assert error.tuple_text is not None
+    assert "word='b'" in error.tuple_text
+    assert FailsOn.attempts["poison"] == 4, "once, and topology.max.batch.retries times more"
+    assert handle.status is RunStatus.FAILED
+    assert handle.state("count") == {"a": 1}
+    FailsOn.attempts["poison"] = 99
+    assert run(cluster, failing(spout, FailsOn("poison", "b", 99), str(tmp_path))).state("count") == {
+        "a": 1,
+        "b": 1,
+    }
+
+
+class Unanchored(BaseRichBolt):
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.emit((tup[0],))
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+
+def test_an_unanchored_emit_is_an_error_in_a_stateful_topology_only() -> None:
+    for stateful in (True, False):
+        builder = TopologyBuilder()
+        builder.set_spout("words", FeederSpout(["word"], [[("a",)]]))
+        builder.set_bolt("plain", Unanchored()).shuffle_grouping("words")
+        if stateful:
+            builder.set_bolt("count", CountWords()).fields_grouping("plain", "word")
+        handle = LocalCluster().submit(builder.create_topology("unanchored"))
+        if stateful:
+            with pytest.raises(BoltError, match="pass anchors=tup"):
+                handle.await_termination(60)
+        else:
+            assert handle.await_termination(60)
+
+
+class Puts(BaseStatefulBolt[KeyValueState[Any, Any]]):
+    """Puts whatever it is told to."""
+
+    def __init__(self, entry: Any) -> None:
+        self.entry = entry
+
+    def init_state(self, state: KeyValueState[Any, Any]) -> None:
+        self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        self.state.put("seen", tup[0])
+        self.state.put(*self.entry)
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        (("key", {"deep": [object]}), "type builtins.type is not supported"),
+        ((["a"], 1), "a key must not be mutable"),
+        ((("a", ["b"]), 1), "a key must not be mutable"),
+        (("\ud800", 1), "surrogates not allowed"),
+        (("key", "\ud800"), "surrogates not allowed"),
+    ],
+)
+def test_an_unsupported_key_or_value_is_refused_in_put_and_changes_nothing(entry: Any, says: str) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("words", FeederSpout(["word"], [[("a",)]]))
+    builder.set_bolt("puts", Puts(entry)).shuffle_grouping("words")
+    handle = LocalCluster().submit(builder.create_topology("puts"), {"topology.max.batch.retries": 0})
+    with pytest.raises(BoltError, match=says) as caught:
+        handle.await_termination(60)
+    assert UnsupportedValue.__name__ in caught.value.message
+    assert handle.state("puts") == {}
+
+
+class Recorder(BaseStatefulBolt[KeyValueState[str, int]]):
+    """Writes down every call, by instance."""
+
+    calls: list[Any] = []  # noqa: RUF012 - shared by the instances of a test, which unpickling would part
+    fail_once: set[str] = set()  # noqa: RUF012 - likewise
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.calls.append("prepare")
+
+    def init_state(self, state: KeyValueState[str, int]) -> None:
+        self.calls.append(("init_state", dict(state.items()) if self.calls[-1] != "prepare" else None))
+        self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        self.calls.append(("execute", tup["word"], self.state.get("at prepare")))
+        self.state.put(tup["word"], 1)
+        if tup["word"] in self.fail_once:
+            self.fail_once.remove(tup["word"])
+            raise RuntimeError("once")
+
+    def pre_prepare(self, txid: int) -> None:
+        self.calls.append(("pre_prepare", txid))
+        self.state.put("at prepare", txid)
+
+    def pre_commit(self, txid: int) -> None:
+        assert self.state.get(f"not in memory before {txid}") is None
+        self.calls.append(("pre_commit", txid))
+
+    def pre_rollback(self) -> None:
+        self.calls.append("pre_rollback")
+
+    def cleanup(self) -> None:
+        assert self.state.get("not in memory") is None
+        self.calls.append("cleanup")
+
+
+def test_the_hooks_of_a_stateful_bolt_come_in_the_documented_order() -> None:
+    Recorder.calls.clear()
+    Recorder.fail_once.add("b")
+    builder = TopologyBuilder()
+    builder.set_spout("words", FeederSpout(["word"], [[("a",)], [("b",)], [("c",)]]))
+    builder.set_bolt("recorder", Recorder()).shuffle_grouping("words")
+    handle = run(LocalCluster(), builder.create_topology("hooks"))
+    first_wave = [
+        "prepare",
+        ("init_state", None),
+        ("execute", "a", None),
+        ("pre_prepare", 0),
+        ("pre_commit", 0),
+    ]
+    failed = [("execute", "b", 0), "pre_rollback", "cleanup"]
+    again = ["prepare", ("init_state", None), ("execute", "b", 0), ("pre_prepare", 1), ("pre_commit", 1)]
+    next_wave = [("execute", "c", 1), ("pre_prepare", 2), ("pre_commit", 2), "cleanup"]
+    assert Recorder.calls == first_wave + failed + again + next_wave
+    assert handle.state("recorder") == {"a": 1, "b": 1, "c": 1, "at prepare": 2}
+
+
+def test_the_parquet_sink_refuses_a_directory_that_another_run_wrote_to(tmp_path: Path) -> None:
+    run(LocalCluster(), word_count(feeder(["a"]), ParquetSink(str(tmp_path))))
+    handle = LocalCluster().submit(word_count(feeder(["b"]), ParquetSink(str(tmp_path))))
+    with pytest.raises(TopologyError, match="Use an empty directory"):
+        handle.await_termination(60)
+    assert handle.state("count") == {}
+    assert pq.read_table(tmp_path).to_pylist() == [{"word": "a", "count": 1}]
+
+
+def test_a_store_that_lost_everything_is_noticed_when_the_copy_is_still_there(tmp_path: Path) -> None:
+    conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
+    run(LocalCluster(), word_count(feeder(["a"])), conf)
+    with pytest.raises(StateRegressed, match="no decision record"):
+        LocalCluster().submit(word_count(feeder(["a"])), conf)
+
+
+def test_two_topologies_share_a_sqlite_directory_without_touching_each_other(tmp_path: Path) -> None:
+    conf = {
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(tmp_path)},
+    }
+    for name, text in [("one", "a a b"), ("two", "b"), ("one", "a"), ("two", "c")]:
+        run(LocalCluster(), word_count(feeder([text]), name=name), conf | location(tmp_path, name))
+    first = run(LocalCluster(), word_count(feeder(), name="one"), conf | location(tmp_path, "one"))
+    second = run(LocalCluster(), word_count(feeder(), name="two"), conf | location(tmp_path, "two"))
+    assert first.state("count") == {"a": 3, "b": 1}
+    assert second.state("count") == {"b": 1, "c": 1}
+
+
+def location(tmp_path: Path, name: str) -> dict[str, str]:
+    return {"topology.checkpoint.location": str(tmp_path / "checkpoint" / name)}
+
+
+class ThreeOnes(BaseStatefulBolt[KeyValueState[Any, str]]):
+    """Keeps three entries whose keys a dict takes for one."""
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def init_state(self, state: KeyValueState[Any, str]) -> None:
+        self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        self.state.put_many([(1, "int"), (1.0, "float"), (True, "bool")])
+        self.collector.ack(tup)
+
+
+def test_keys_that_a_dict_takes_for_one_are_not_dropped_in_silence() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", FeederSpout(["sentence"], [[("a",)]]))
+    builder.set_bolt("ones", ThreeOnes()).global_grouping("sentences")
+    handle = LocalCluster().submit(builder.create_topology("ones"))
+    assert handle.await_termination(30)
+    with pytest.raises(StateError, match="state_items"):
+        handle.state("ones")
+    assert sorted(map(repr, handle.state_items("ones"))) == ["(1, 'int')", "(1.0, 'float')", "(True, 'bool')"]
+
+
+def test_an_error_of_ours_that_leaves_a_bolt_shows_the_bolts_own_lines_only() -> None:
+    class PutsAnObject(ThreeOnes):
+        def execute(self, tup: Tuple) -> None:
+            self.state.put("key", object())
+
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", FeederSpout(["sentence"], [[("a",)]]))
+    builder.set_bolt("puts", PutsAnObject()).global_grouping("sentences")
+    handle = LocalCluster().submit(builder.create_topology("puts"), {"topology.max.batch.retries": 0})
+    with pytest.raises(BoltError) as caught:
+        handle.await_termination(30)
+    assert "direct cause" not in caught.value.message
+    assert "_packer" not in caught.value.message
+    assert caught.value.message.index("test_local_cluster.py") < caught.value.message.index("key_value.py")

@@ -1,0 +1,59 @@
+"""A driver killed with SIGKILL while a sink of the user's publishes: the next run publishes it once more, and no other.
+
+Kills at every other point are in `tests/crash`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from tests.engine.spark.test_spark_cluster import LINES, WORDS, write_lines
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def run_job(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.engine.spark.driver_job", str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def test_a_driver_killed_while_a_sink_publishes_has_one_effect(tmp_path: Path) -> None:
+    write_lines(tmp_path / "in", LINES)
+    first = run_job(tmp_path)
+    assert first.returncode == -signal.SIGKILL, first.stdout + first.stderr
+    second = run_job(tmp_path)
+    assert second.returncode == 0, second.stdout + second.stderr
+    result = json.loads(second.stdout.splitlines()[-1])
+    assert result["recovery"] == "rolled forward"
+    assert result["state"] == WORDS
+    expected = Counter((word, count) for word in WORDS for count in range(1, WORDS[word] + 1))
+    rows = Counter((row["word"], row["count"]) for row in pq.read_table(tmp_path / "out").to_pylist())
+    assert rows == expected
+    published = [
+        tuple(row) for path in (tmp_path / "published").iterdir() for row in json.loads(path.read_text())
+    ]
+    assert Counter(published) == expected
+    provider = SqliteStateProvider(str(tmp_path / "state"))
+    for namespace in provider.namespaces():
+        storage = provider.open(namespace)
+        assert not storage.head().attempts, f"{namespace} keeps leftovers of a dead attempt"
+        storage.close()
+    assert len(list((tmp_path / "checkpoint" / "anchorbolt" / "outbox").iterdir())) == 1, (
+        "only the last round's"
+    )

@@ -1,0 +1,65 @@
+"""A failed round leaves nothing behind that a later round of the same batch is built on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
+from anchorbolt.engine.spark.cluster import SparkCluster
+from anchorbolt.engine.task.messages import Row, encode_report, reports_in
+from anchorbolt.engine.task.round import TaskReport, Wave
+from anchorbolt.errors import WaveFailed
+from anchorbolt.spouts import StreamSpout
+from anchorbolt.state_backends.contract import Fence
+from anchorbolt.streams.tuple import Tuple
+from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import CountWords, SplitSentence
+
+
+class FailsOnFirstTuple(BaseBasicBolt):
+    """Fails the wave of the first tuple that any instance sees; `mark` is the file by which it knows."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        if not self.mark.exists():
+            self.mark.touch()
+            raise RuntimeError("the first tuple")
+
+
+def test_a_bolt_behind_a_stateful_one_that_fails_once_changes_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "text").write_text("to be or not to be\n")
+    builder = TopologyBuilder()
+    builder.set_spout(
+        "sentences",
+        StreamSpout(lambda spark: spark.readStream.text(str(tmp_path / "in")), fields=["sentence"]),
+    )
+    builder.set_bolt("split", SplitSentence()).shuffle_grouping("sentences")
+    builder.set_bolt("count", CountWords(), parallelism=2).fields_grouping("split", "word")
+    builder.set_bolt("last", FailsOnFirstTuple(tmp_path / "mark")).global_grouping("count")
+    conf = {
+        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
+        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
+    }
+    handle = SparkCluster(spark).submit(builder.create_topology("rounds"), conf, until_empty=True)
+    assert handle.await_termination(120)
+    assert [report.rounds for report in handle.reports] == [2]
+    assert handle.state("count") == {"to": 2, "be": 2, "or": 1, "not": 1}
+
+
+def test_the_report_of_an_earlier_round_is_refused() -> None:
+    wave = Wave(txid=4, fence=Fence(1, 9))
+
+    def row(seq: int) -> Row:
+        return Row(0, 3, 0, encode_report(TaskReport("count", 0, "a" * 32, seq)))
+
+    assert [report.task for report in reports_in([row(9)], wave)] == [("count", 0)]
+    with pytest.raises(WaveFailed, match=r"'count', 0.* round 8"):
+        reports_in([row(9), row(8)], wave)

@@ -1,0 +1,312 @@
+"""The Spark engine computes what the local engine and plain Python compute, and leaves the user's session alone."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from anchorbolt.bolts import BaseRichBolt, BaseStatefulBolt, DataFrameSink, OutputCollector, ParquetSink
+from anchorbolt.engine import LocalCluster, SparkCluster
+from anchorbolt.engine.submit.handle import RunHandle, RunStatus
+from anchorbolt.errors import BoltError, ConfigError, QueryChanged, StateRegressed, TopologyError
+from anchorbolt.spouts import StreamSpout
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.state_backends import KeyValueState
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.tuple import Tuple
+from anchorbolt.topology import TopologyBuilder
+from anchorbolt.topology.graph import Topology
+from tests.engine.jobs import SplitSentence, diamond, diamond_result, word_count
+from tests.support.redis_server import RedisServer
+
+LINES = [
+    ["the quick brown fox", "jumps over the lazy dog"],
+    ["the end", "over and over", "anchor the bolt"],
+    ["dog"],
+    ["a fox and a dog and an anchor", "bolt"],
+]
+WORDS = Counter(word for batch in LINES for line in batch for word in line.split())
+
+
+def write_lines(folder: Path, batches: Iterable[Iterable[str]]) -> Path:
+    """Write a file per batch; Spark reads them in the order of their times."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, lines in enumerate(batches):
+        path = folder / f"{number:04d}.txt"
+        path.write_text("".join(f"{line}\n" for line in lines))
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+    return folder
+
+
+def text_spout(folder: Path) -> StreamSpout:
+    """Read a folder of text, a file a wave."""
+    place = str(folder)
+    return StreamSpout(
+        lambda spark: spark.readStream.option("maxFilesPerTrigger", 1).text(place), ["sentence"]
+    )
+
+
+def conf_in(folder: Path, **more: Any) -> dict[str, Any]:
+    """State and checkpoint below a folder."""
+    return {
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(folder / "state")},
+        "topology.checkpoint.location": str(folder / "checkpoint"),
+        "topology.state.checkpoint.interval.ms": 100,
+    } | {key.replace("__", "."): value for key, value in more.items()}
+
+
+def run(spark: SparkSession, topology: Topology, conf: Mapping[str, Any]) -> RunHandle:
+    """Run a topology until its source is empty."""
+    handle = SparkCluster(spark).submit(topology, conf, until_empty=True)
+    assert handle.await_termination(240)
+    return handle
+
+
+def test_a_diamond_of_two_spouts_has_the_same_state_on_both_engines_as_in_plain_python(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    first = write_lines(tmp_path / "first", LINES)
+    second = write_lines(tmp_path / "second", [["lazy anchor", "fox"], ["the bolt bolt"]])
+    topology = diamond(text_spout(first), text_spout(second))
+    on_spark = run(spark, topology, conf_in(tmp_path / "spark"))
+    local = LocalCluster(seed=7).submit(topology)
+    assert local.await_termination(240)
+    counts, totals = diamond_result([*itertools.chain(*LINES), "lazy anchor", "fox", "the bolt bolt"])
+    for handle in (on_spark, local):
+        assert handle.state("count") == counts
+        assert handle.state("total") == totals
+        assert sum(report.tuples_in["split"] for report in handle.reports) == 11
+    assert on_spark.status is RunStatus.FINISHED
+
+
+def test_state_in_redis_and_two_topologies_in_one_database(
+    spark: SparkSession, tmp_path: Path, redis_database: RedisServer
+) -> None:
+    text = write_lines(tmp_path / "in", LINES)
+    for name in ("one", "two"):
+        conf = conf_in(tmp_path / name) | {
+            "topology.state.provider": "redis",
+            "topology.state.provider.config": {
+                "jedisPoolConfig": {"host": redis_database.host, "port": redis_database.port}
+            },
+        }
+        handle = run(spark, word_count(text_spout(text), name=name), conf)
+        assert handle.state("count") == WORDS
+
+
+def test_parquet_and_dataframe_sinks_get_each_wave_once(spark: SparkSession, tmp_path: Path) -> None:
+    calls: list[tuple[int, list[Any]]] = []
+
+    def remember(frame: DataFrame, txid: int) -> None:
+        calls.append((txid, sorted(tuple(row) for row in frame.collect())))
+
+    text = write_lines(tmp_path / "in", LINES)
+    topology = word_count(text_spout(text), ParquetSink(str(tmp_path / "out")), DataFrameSink(remember))
+    run(spark, topology, conf_in(tmp_path))
+    rows = sorted((row["word"], row["count"]) for row in pq.read_table(tmp_path / "out").to_pylist())
+    assert rows == sorted((word, count) for word in WORDS for count in range(1, WORDS[word] + 1))
+    assert [txid for txid, _ in calls] == [0, 1, 2, 3]
+    assert sorted(row for _, rows in calls for row in rows) == rows
+
+
+def test_the_users_session_keeps_its_settings(spark: SparkSession, tmp_path: Path) -> None:
+    before = {
+        key: spark.conf.get(key) for key in ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions")
+    }
+    run(spark, word_count(text_spout(write_lines(tmp_path / "in", LINES[:1]))), conf_in(tmp_path))
+    assert {key: spark.conf.get(key) for key in before} == before
+    assert before["spark.sql.adaptive.enabled"] == "true"
+
+
+class DiesOnce(BaseStatefulBolt[KeyValueState[str, int]]):
+    """Counts words; its worker is killed at a named point, once."""
+
+    def __init__(self, marker: str, point: str) -> None:
+        self.marker, self.point = marker, point
+
+    def die_at(self, point: str) -> None:
+        if point == self.point and not os.path.exists(self.marker):
+            Path(self.marker).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def init_state(self, state: KeyValueState[str, int]) -> None:
+        self.counts = state
+
+    def execute(self, tup: Tuple) -> None:
+        self.counts.put(tup["word"], self.counts.get(tup["word"], 0) + 1)
+        if self.counts.get("dog"):
+            self.die_at("execute")
+
+    def pre_prepare(self, txid: int) -> None:
+        if txid == 2:
+            self.die_at("pre_prepare")
+
+    def pre_commit(self, txid: int) -> None:
+        if txid == 1:
+            self.die_at("pre_commit")
+
+
+@pytest.mark.parametrize("point", ["execute", "pre_prepare", "pre_commit"])
+def test_a_killed_worker_changes_nothing_in_the_result(
+    spark: SparkSession, tmp_path: Path, point: str
+) -> None:
+    text = write_lines(tmp_path / "in", [["a b a"], ["dog a"], ["dog b c"], ["c"]])
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", text_spout(text))
+    builder.set_bolt("split", SplitSentence()).shuffle_grouping("sentences")
+    builder.set_bolt("count", DiesOnce(str(tmp_path / "died"), point), 2).fields_grouping("split", "word")
+    handle = run(spark, builder.create_topology("dies"), conf_in(tmp_path))
+    assert (tmp_path / "died").exists(), "the worker was not killed at all"
+    assert handle.state("count") == {"a": 3, "b": 2, "c": 2, "dog": 2}
+    assert [report.txid for report in handle.reports] == [0, 1, 2, 3]
+
+
+class Cleaned(BaseRichBolt):
+    """Leaves a file when it is let go."""
+
+    def __init__(self, marker: str) -> None:
+        self.marker = marker
+
+    def execute(self, tup: Tuple) -> None:
+        pass
+
+    def cleanup(self) -> None:
+        Path(self.marker).touch()
+
+
+def test_cleanup_is_called_at_the_end_of_a_run(spark: SparkSession, tmp_path: Path) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", text_spout(write_lines(tmp_path / "in", LINES)))
+    builder.set_bolt("cleaned", Cleaned(str(tmp_path / "cleaned"))).shuffle_grouping("sentences")
+    run(spark, builder.create_topology("cleaned"), conf_in(tmp_path))
+    assert (tmp_path / "cleaned").exists()
+
+
+class Raises(BaseRichBolt):
+    def execute(self, tup: Tuple) -> None:
+        raise ZeroDivisionError(f"on {tup['sentence']}")
+
+
+def test_a_poisoned_tuple_ends_the_run_with_the_users_own_traceback_first(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", text_spout(write_lines(tmp_path / "in", [["bad"]])))
+    builder.set_bolt("raises", Raises()).shuffle_grouping("sentences")
+    handle = SparkCluster(spark).submit(
+        builder.create_topology("raises"),
+        conf_in(tmp_path, topology__max__batch__retries=1),
+        until_empty=True,
+    )
+    with pytest.raises(BoltError) as caught:
+        handle.await_termination(240)
+    assert caught.value.message.startswith("Traceback (most recent call last)")
+    assert "ZeroDivisionError: on bad" in caught.value.message
+    assert caught.value.component == "raises"
+    assert handle.status is RunStatus.FAILED
+
+
+def test_stop_finishes_the_wave_and_the_next_run_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    text = write_lines(tmp_path / "in", LINES)
+    topology = word_count(text_spout(text))
+    handle = SparkCluster(spark).submit(topology, conf_in(tmp_path), on_wave=lambda _: handle.stop())
+    assert handle.await_termination(240)
+    assert handle.status is RunStatus.STOPPED
+    first = sum(handle.state("count").values())
+    assert 0 < first < WORDS.total()
+    again = run(spark, topology, conf_in(tmp_path))
+    assert again.state("count") == WORDS
+    assert again.recovery is not None
+    assert again.recovery.action == "resumed"
+
+
+def test_a_deleted_checkpoint_location_is_refused_unless_it_is_accepted(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    text = write_lines(tmp_path / "in", LINES)
+    topology = word_count(text_spout(text))
+    run(spark, topology, conf_in(tmp_path))
+    moved = conf_in(tmp_path) | {"topology.checkpoint.location": str(tmp_path / "elsewhere")}
+    with pytest.raises(QueryChanged, match=r"topology\.checkpoint\.accept\.new\.query"):
+        SparkCluster(spark).submit(topology, moved)
+    assert not (tmp_path / "elsewhere" / "metadata").exists()
+    handle = run(spark, topology, moved | {"topology.checkpoint.accept.new.query": True})
+    assert handle.state("count") == {word: 2 * count for word, count in WORDS.items()}
+    handle = run(spark, topology, moved)
+    assert handle.state("count") == {word: 2 * count for word, count in WORDS.items()}
+
+
+def test_a_restored_state_directory_is_refused_and_nothing_is_written(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    text = write_lines(tmp_path / "in", LINES)
+    topology = word_count(text_spout(text))
+    run(spark, topology, conf_in(tmp_path))
+    for path in (tmp_path / "state").glob("*count-1*"):
+        path.unlink()
+    with pytest.raises(StateRegressed, match="word-count:count-1"):
+        SparkCluster(spark).submit(topology, conf_in(tmp_path))
+    assert not list((tmp_path / "state").glob("*count-1*"))
+
+
+def test_after_a_clean_end_the_files_are_whole_and_an_older_one_in_the_place_of_one_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The Python workers live on, with the files open, and are killed later."""
+    state = tmp_path / "state"
+    text = write_lines(tmp_path / "in", LINES[:1])
+    topology = word_count(text_spout(text))
+    run(spark, topology, conf_in(tmp_path))
+    assert [path.stat().st_size for path in state.glob("*-wal") if path.stat().st_size] == []
+    older = {path: path.read_bytes() for path in state.glob("*count-?.sqlite")}
+    write_lines(text, LINES)
+    handle = run(spark, topology, conf_in(tmp_path))
+    assert handle.state("count") == WORDS
+    for path, content in older.items():
+        path.write_bytes(content)
+    with pytest.raises(StateRegressed, match="word-count:count-"):
+        SparkCluster(spark).submit(topology, conf_in(tmp_path))
+    assert {path: path.read_bytes() for path in older} == older
+
+
+def test_state_in_memory_is_refused_on_spark(spark: SparkSession, tmp_path: Path) -> None:
+    topology = word_count(text_spout(write_lines(tmp_path / "in", LINES)))
+    with pytest.raises(ConfigError, match="memory"):
+        SparkCluster(spark).submit(topology, {"topology.state.provider": "memory"})
+
+
+@pytest.mark.parametrize(
+    ("spout", "says"),
+    [
+        (StreamSpout(lambda spark: spark.range(3), ["id"]), "not a streaming"),
+        (StreamSpout(lambda spark: spark.readStream.format("rate").load(), ["one"]), "timestamp, value"),
+        (
+            StreamSpout(lambda spark: spark.readStream.text("/no/such/place"), ["line"]),
+            "source function raised",
+        ),
+        (FeederSpout(["a"]), "does not run on Spark"),
+    ],
+)
+def test_a_source_that_cannot_be_read_is_refused_before_anything_runs(
+    spark: SparkSession, tmp_path: Path, spout: Any, says: str
+) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("source", spout)
+    builder.set_bolt("raises", Raises()).shuffle_grouping("source")
+    with pytest.raises(TopologyError, match=says):
+        SparkCluster(spark).submit(builder.create_topology("refused"), conf_in(tmp_path))
+    assert not (tmp_path / "checkpoint").exists()
+    assert not (tmp_path / "state").exists()

@@ -1,0 +1,137 @@
+"""A real standalone cluster runs a job whose executors have no copy of Anchorbolt, of its needs, or of the job."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from anchorbolt.serialization import unpack
+from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from tests.support.redis_server import RedisServer
+from tests.support.spark_standalone import SparkStandalone, bare_python
+
+ROOT = Path(__file__).resolve().parents[3]
+LINES = [f"alpha beta w{number} gamma dog w{number % 3}" for number in range(60)]
+
+JOB = """
+import os, signal
+from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, ParquetSink
+from anchorbolt.spouts import StreamSpout
+from anchorbolt.topology import TopologyBuilder
+from wordjob.words import words_of
+
+
+class Split(BaseBasicBolt):
+    def execute(self, tup, collector):
+        for word in words_of(tup["sentence"]):
+            collector.emit((word,))
+
+    def declare_output_fields(self, declarer):
+        declarer.declare("word")
+
+
+class Count(BaseStatefulBolt):
+    def __init__(self, marker):
+        self.marker = marker
+
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+
+    def init_state(self, state):
+        self.counts = state
+
+    def execute(self, tup):
+        count = self.counts.get(tup["word"], 0) + 1
+        self.counts.put(tup["word"], count)
+        if (tup["word"], count) == ("w2", 5):
+            try:
+                os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                pass
+            else:
+                os.kill(os.getpid(), signal.SIGKILL)
+        self.collector.emit((tup["word"], count), anchors=tup)
+
+    def declare_output_fields(self, declarer):
+        declarer.declare("word", "count")
+
+
+def topology(conf):
+    builder = TopologyBuilder()
+    source = lambda spark: spark.readStream.option("maxFilesPerTrigger", 2).text(conf["job.input"])
+    builder.set_spout("sentences", StreamSpout(source, fields=["sentence"]))
+    builder.set_bolt("split", Split(), parallelism=2).shuffle_grouping("sentences")
+    builder.set_bolt("count", Count(conf["job.marker"]), parallelism=2).fields_grouping("split", "word")
+    builder.set_bolt("out", ParquetSink(conf["job.output"])).global_grouping("count")
+    return builder.create_topology("standalone")
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[SparkStandalone]:
+    standalone = SparkStandalone(tmp_path)
+    try:
+        standalone.start()
+        yield standalone
+    finally:
+        standalone.stop()
+
+
+def test_a_package_runs_on_two_workers_and_a_task_that_spark_runs_twice_counts_once(
+    cluster: SparkStandalone, tmp_path: Path, redis_database: RedisServer
+) -> None:
+    package = tmp_path / "job" / "wordjob"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "words.py").write_text("def words_of(line):\n    return line.split()\n")
+    (package / "topology.py").write_text(JOB)
+    (tmp_path / "in").mkdir()
+    for number in range(6):
+        (tmp_path / "in" / f"{number}.txt").write_text(
+            "\n".join(LINES[10 * number : 10 * number + 10]) + "\n"
+        )
+    settings = {
+        "topology.state.provider": "redis",
+        "topology.state.provider.config.jedisPoolConfig.host": redis_database.host,
+        "topology.state.provider.config.jedisPoolConfig.port": redis_database.port,
+        "topology.checkpoint.location": tmp_path / "checkpoint",
+        "job.input": tmp_path / "in",
+        "job.output": tmp_path / "out",
+        "job.marker": tmp_path / "killed",
+    }
+    options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
+    finished = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "anchorbolt",
+            "run",
+            "wordjob.topology:topology",
+            "--master",
+            cluster.url,
+            "--until-empty",
+            *options,
+        ],
+        cwd=tmp_path / "job",
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(bare_python(tmp_path))},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert (tmp_path / "killed").exists(), "no worker was killed"
+    provider = RedisStateProvider(redis_database.host, redis_database.port)
+    counts: dict[str, int] = {}
+    for task in range(2):
+        with closing(provider.open(f"standalone:count-{task}")) as storage:
+            assert not storage.head().attempts, "a dead attempt left something behind"
+            counts |= {unpack(key): unpack(value) for page in storage.scan() for key, value in page}
+    assert counts == Counter(word for line in LINES for word in line.split())

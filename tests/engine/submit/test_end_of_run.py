@@ -1,0 +1,29 @@
+"""A run comes to its end, and says so, whatever happens while it lets go of what it holds."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from anchorbolt.engine.driver.coordinator import WaveCoordinator
+from anchorbolt.engine.local.cluster import LocalCluster
+from anchorbolt.engine.submit.handle import RunStatus
+from anchorbolt.spouts.feeder import FeederSpout
+from tests.engine.jobs import word_count
+
+
+def test_who_waits_for_the_end_does_not_wait_for_ever_where_something_cannot_be_closed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(coordinator: Any) -> None:
+        raise TypeError("a fault of ours")
+
+    monkeypatch.setattr(WaveCoordinator, "close", fail)
+    spout = FeederSpout(["sentence"], [[("to be",)]])
+    with caplog.at_level(logging.WARNING, "anchorbolt.engine"):
+        handle = LocalCluster().submit(word_count(spout))
+        assert handle.await_termination(60), "it hangs"
+    assert handle.status is RunStatus.FINISHED
+    assert "a fault of ours" in caplog.text

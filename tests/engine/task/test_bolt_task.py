@@ -1,0 +1,85 @@
+"""One task of a stage: what it makes of rows that no honest run would bring together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.submission import prepare_submission
+from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.instances import InstanceRegistry
+from anchorbolt.engine.task.messages import BarrierMessage, Row, decode_message, encode_barrier, encode_batch
+from anchorbolt.engine.task.round import TaskReport, Wave
+from anchorbolt.errors import WaveFailed
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.state_backends.contract import Fence
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from tests.engine.jobs import word_count
+
+FIRST, SECOND, OTHER = "a" * 32, "b" * 32, "c" * 32
+COUNT = ("count", 0)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> ExecutionPlan:
+    topology = word_count(FeederSpout(["sentence"]))
+    memory = MemoryStateProvider()
+    return prepare_submission(
+        topology,
+        None,
+        shared_by_processes=False,
+        shared_by_machines=False,
+        memory=memory,
+        location=str(tmp_path),
+    ).plan
+
+
+def batch(plan: ExecutionPlan, attempt: str, number: int, *words: str) -> Row:
+    level, partition = plan.place(*COUNT)
+    rows = [(word,) for word in words]
+    return Row(partition, level, partition, encode_batch(("split", 0), 1, attempt, number, "default", rows))
+
+
+def barrier(plan: ExecutionPlan, split: int, attempt: str, batches: int) -> Row:
+    level, partition = plan.place(*COUNT)
+    return Row(
+        partition, level, partition, encode_barrier(BarrierMessage(("split", split), attempt, 0, batches))
+    )
+
+
+def report_of(plan: ExecutionPlan, *rows: Row) -> TaskReport:
+    def sent() -> Iterator[object]:
+        for row in run_bolt_task(plan, COUNT, Wave(0, Fence(1, 1)), InstanceRegistry(), rows):
+            yield decode_message(row.payload)
+
+    return next(message for message in sent() if isinstance(message, TaskReport))
+
+
+def test_a_task_prepares_once_all_barriers_have_come(plan: ExecutionPlan) -> None:
+    report = report_of(
+        plan, batch(plan, FIRST, 0, "a", "b"), barrier(plan, 0, FIRST, 1), barrier(plan, 1, OTHER, 0)
+    )
+    assert report.failure is None
+    assert (report.tuples_in, report.keys_staged) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        ([(FIRST, 0), (SECOND, 1)], "two attempts"),
+        ([(FIRST, 0), (FIRST, 0)], "twice"),
+        ([(FIRST, 1)], "did not receive all"),
+    ],
+)
+def test_batches_of_two_attempts_repeated_ones_and_missing_ones_fail_the_wave(
+    plan: ExecutionPlan, rows: list[tuple[str, int]], complaint: str
+) -> None:
+    batches = [batch(plan, attempt, number, f"word{number}") for attempt, number in rows]
+    last = rows[-1][0]
+    report = report_of(plan, *batches, barrier(plan, 0, last, 2), barrier(plan, 1, OTHER, 0))
+    assert isinstance(report.failure, WaveFailed)
+    assert complaint in report.failure.message
+    assert report.seal is None

@@ -1,0 +1,300 @@
+"""States of a user's own class: committed by the driver's decision, rolled back, rolled forward, and kept apart."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.engine import LocalCluster, RunHandle
+from anchorbolt.errors import (
+    AnchorboltError,
+    CodecMismatch,
+    ConfigError,
+    FaultInjected,
+    StateError,
+    StateRegressed,
+    TopologyError,
+)
+from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.state_backends import AttemptState, KeyValueState, State
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.topology import Topology, TopologyBuilder
+from tests.engine.custom_states import CountInCustom, CountWithHooks, StormCounts, committed_counts
+from tests.engine.jobs import CountWords
+
+NAME = "custom"
+CUSTOM = ("storm", "attempts")
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    StormCounts.calls.clear()
+    StormCounts.fail_after_commit.clear()
+    CountInCustom.failures.clear()
+    CountInCustom.seen.clear()
+
+
+class Job:
+    """A topology with a `KeyValueState` and both custom states, over one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.custom = folder / "custom"
+        self.conf: dict[str, Any] = {
+            "topology.state.provider": "tests.engine.custom_states.CustomProvider",
+            "topology.state.provider.config": {
+                "directory": str(folder / "sqlite"),
+                "custom": str(self.custom),
+            },
+            "topology.checkpoint.location": str(folder / "checkpoint"),
+            "topology.max.batch.retries": 0,
+        }
+        (folder / "sqlite").mkdir()
+
+    def topology(
+        self, *batches: str, bolt: type[CountInCustom] = CountInCustom, without: str = ""
+    ) -> Topology:
+        builder = TopologyBuilder()
+        words = [[(word,) for word in batch.split()] for batch in batches]
+        builder.set_spout("words", FeederSpout(["word"], words))
+        builder.set_bolt("count", CountWords(), 2).fields_grouping("words", "word")
+        for name in CUSTOM:
+            if name != without:
+                builder.set_bolt(name, bolt(), 2).fields_grouping("words", "word")
+        return builder.create_topology(NAME)
+
+    def submit(self, *batches: str, retries: int = 0, **options: Any) -> RunHandle:
+        conf = {**self.conf, "topology.max.batch.retries": retries}
+        return LocalCluster().submit(self.topology(*batches, **options), conf)
+
+    def run(self, *batches: str, **options: Any) -> RunHandle:
+        handle = self.submit(*batches, **options)
+        assert handle.await_termination(60)
+        return handle
+
+    def counts(self, component: str) -> Counter[str]:
+        return committed_counts(self.custom, NAME, component, 2)
+
+    def holds(self, words: str) -> bool:
+        """Whether all three states are the count of these words, and nothing is left that was prepared."""
+        expected = Counter(words.split())
+        assert {name: self.counts(name) for name in CUSTOM} == dict.fromkeys(CUSTOM, expected)
+        assert self.run().state("count") == expected
+        assert not list(self.custom.rglob("prepared*"))
+        return True
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job(tmp_path)
+
+
+def test_custom_states_are_the_count_of_the_words_after_waves_rollbacks_and_restarts(job: Job) -> None:
+    CountInCustom.failures.update({"c": 1, "d": 4})
+    handle = job.run("a b a", "c a", "d", retries=4)
+    assert [report.rounds for report in handle.reports] == [1, 2, 3]
+    assert job.holds("a b a c a d")
+    job.run("a", "e f")
+    assert job.holds("a b a c a d a e f")
+
+
+def test_the_calls_of_a_state_with_storms_four_methods(job: Job) -> None:
+    CountInCustom.failures["b"] = 1
+    job.run("a", "a", "b", retries=1)
+    objects: dict[int, list[tuple[str, Any]]] = {}
+    for identity, name, txid in StormCounts.calls:
+        objects.setdefault(identity, []).append((name, txid))
+    drivers = [calls for calls in objects.values() if ("rollback", None) in calls]
+    assert len(drivers) == 2, "one for each task"
+    for calls in drivers:
+        assert calls == [("commit", 0), ("commit", 1), ("rollback", None), ("commit", 2), ("close", None)]
+    tasks = [calls for calls in objects.values() if ("rollback", None) not in calls]
+    used_again = [calls for calls in tasks if calls[:1] == [("prepare_commit", 0)]]
+    assert len(used_again) == 2
+    for calls in used_again:
+        # Its own commit comes before the next wave's first tuple.
+        assert calls[:4] == [("prepare_commit", 0), ("commit", 0), ("prepare_commit", 1), ("commit", 1)]
+
+
+class Strikes:
+    """Raises the first time that a point is reached in a wave."""
+
+    def __init__(self, point: FaultPoint) -> None:
+        self.point = point
+        self.struck = 0
+
+    def __call__(self, place: Place) -> None:
+        of_ours = place.component in ("", *CUSTOM)
+        if place.point is self.point and place.txid == 1 and of_ours and not self.struck:
+            self.struck += 1
+            raise FaultInjected(f"at {place.point.value}")
+
+
+@pytest.fixture
+def strikes(request: pytest.FixtureRequest) -> Iterator[Strikes]:
+    made = Strikes(request.param)
+    before = observe(made)
+    yield made
+    observe(before)
+
+
+UNDECIDED = [
+    FaultPoint.WAVE_BEGUN,
+    FaultPoint.TASK_EXECUTED,
+    FaultPoint.SLICE_STAGED,
+    FaultPoint.STAGED,
+    FaultPoint.SEALED,
+    FaultPoint.TASK_PREPARED,
+    FaultPoint.ROUND_ENDED,
+]
+DECIDED = [
+    FaultPoint.DECIDED,
+    FaultPoint.DECISION_COPIED,
+    FaultPoint.HOOKS_CALLED,
+    FaultPoint.NAMESPACE_COMMITTED,
+    FaultPoint.NAMESPACES_COMMITTED,
+    FaultPoint.COMMITTED,
+]
+
+
+@pytest.mark.parametrize("hooks", [False, True])
+@pytest.mark.parametrize("strikes", [*UNDECIDED, *DECIDED], indirect=True, ids=lambda point: point.value)
+def test_a_driver_that_dies_anywhere_in_a_wave_has_one_effect(
+    strikes: Strikes, job: Job, hooks: bool
+) -> None:
+    bolt = CountWithHooks if hooks else CountInCustom
+    handle = job.submit("a b", "b c d", "a", bolt=bolt)
+    with pytest.raises(FaultInjected):
+        handle.await_termination(60)
+    assert strikes.struck == 1
+    rest = ["a"] if strikes.point in DECIDED else ["b c d", "a"]
+    job.run(*rest, bolt=bolt)
+    assert job.holds("a b b c d a")
+
+
+@pytest.mark.parametrize("bolt", [CountInCustom, CountWithHooks])
+def test_a_driver_that_dies_between_the_users_commit_and_ours_commits_once(
+    job: Job, bolt: type[CountInCustom]
+) -> None:
+    StormCounts.fail_after_commit += [1, 1]
+    handle = job.submit("a b", "b c d", "a", bolt=bolt)
+    with pytest.raises(FaultInjected):
+        handle.await_termination(60)
+    again = job.submit("a", bolt=bolt) if not StormCounts.fail_after_commit else None
+    if again is None:
+        with pytest.raises(FaultInjected):
+            job.submit("a", bolt=bolt)
+        again = job.submit("a", bolt=bolt)
+    assert again.recovery is not None
+    assert again.recovery.action == "rolled forward"
+    assert again.await_termination(60)
+    assert job.holds("a b b c d a")
+
+
+def test_a_custom_store_that_lost_data_is_noticed_by_the_state_that_checks(job: Job) -> None:
+    job.run("a b c d")
+    for folder in job.custom.glob("custom_attempts-*"):
+        shutil.rmtree(folder)
+    handle = job.submit("a")
+    with pytest.raises(StateRegressed, match="custom_attempts"):
+        handle.await_termination(60)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_bolt_whose_state_becomes_another_kind_of_state_is_refused(job: Job, tmp_path: Path) -> None:
+    job.run("a b")
+    before = contents(job.custom)
+    conf = {**job.conf, "topology.state.provider": "sqlite"}
+    conf["topology.state.provider.config"] = {"directory": str(tmp_path / "sqlite")}
+    with pytest.raises(CodecMismatch, match=r"'custom state'.*Set topology\.state\.provider back"):
+        LocalCluster().submit(job.topology("a"), conf)
+    assert contents(job.custom) == before
+    job.run("a b")
+
+
+def test_a_decided_wave_waits_for_the_bolt_whose_custom_state_it_changes(job: Job) -> None:
+    strikes = Strikes(FaultPoint.HOOKS_CALLED)
+    before = observe(strikes)
+    try:
+        with pytest.raises(FaultInjected):
+            job.submit("a", "b c d").await_termination(60)
+    finally:
+        observe(before)
+    with pytest.raises(TopologyError, match=r"custom:attempts-.* whose bolt the topology no longer has"):
+        job.submit(without="attempts")
+    job.run()
+    assert job.holds("a b c d")
+
+
+def test_a_custom_state_has_no_entries_for_the_handle_to_read(job: Job) -> None:
+    handle = job.run("a")
+    with pytest.raises(StateError, match="keeps a state of its own class"):
+        handle.state("storm")
+
+
+class Returns(MemoryStateProvider):
+    """Its `new_state` returns, or raises, what it was made with."""
+
+    def __init__(self, made: Any) -> None:
+        super().__init__()
+        self.made = made
+
+    def new_state(self, namespace: str, context: TopologyContext) -> State | None:
+        if isinstance(self.made, Exception):
+            raise self.made
+        made: State | None = self.made
+        return made
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (KeyValueState(MemoryStateProvider().open("n")), "returned a KeyValueState"),
+        ({}, "returned a dict"),
+        (AttemptState, "returned a ABCMeta"),
+        (ZeroDivisionError("in there"), "raised ZeroDivisionError: in there"),
+    ],
+)
+def test_a_provider_that_returns_no_state_is_refused_naming_it(
+    job: Job, monkeypatch: pytest.MonkeyPatch, made: Any, says: str
+) -> None:
+    monkeypatch.setattr("anchorbolt.engine.submit.submission.provider_from", lambda *_, **__: Returns(made))
+    with pytest.raises(ConfigError, match=says) as caught:
+        job.submit("a")
+    assert "test_custom_states.Returns.new_state" in caught.value.message
+
+
+class RaisesInCommit(StormCounts):
+    """Cannot commit, once."""
+
+    raised: list[int] = []  # noqa: RUF012 - shared by all objects
+
+    def commit(self, txid: int | None = None) -> None:
+        if not self.raised:
+            self.raised.append(1)
+            raise OSError("no space left")
+        super().commit(txid)
+
+
+def test_what_a_users_commit_raises_ends_the_run_with_its_traceback_and_the_next_start_commits(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    RaisesInCommit.raised.clear()
+    monkeypatch.setattr("tests.engine.custom_states.StormCounts", RaisesInCommit)
+    handle = job.submit("a")
+    with pytest.raises(StateError) as caught:
+        handle.await_termination(60)
+    assert isinstance(caught.value, AnchorboltError)
+    for part in ("Traceback", "no space left", "RaisesInCommit.commit", "'custom:storm-"):
+        assert part in caught.value.message
+    assert job.run().recovery.action == "rolled forward"  # type: ignore[union-attr]
+    assert job.holds("a")

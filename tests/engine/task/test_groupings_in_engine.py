@@ -1,0 +1,148 @@
+"""Every grouping takes tuples to the tasks that its definition names, through blobs and levels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from anchorbolt.bolts import BaseRichBolt, OutputCollector
+from anchorbolt.engine import LocalCluster
+from anchorbolt.errors import BoltError, TopologyError
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.declaration import OutputFieldsDeclarer
+from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId
+from anchorbolt.streams.tuple import Tuple
+from anchorbolt.topology import TopologyBuilder
+
+ROWS = [(f"k{number % 7}", number) for number in range(200)]
+
+
+class Sees(BaseRichBolt):
+    """Notes which task sees which tuples."""
+
+    seen: dict[str, list[tuple[int, Any]]] = {}  # noqa: RUF012 - shared by the tasks of a test
+
+    def __init__(self, test: str) -> None:
+        self.test = test
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.index = context.this_task_index
+
+    def execute(self, tup: Tuple) -> None:
+        self.seen.setdefault(self.test, []).append((self.index, tup.values))
+
+
+class LastTask(CustomStreamGrouping):
+    def prepare(self, context: TopologyContext, stream: GlobalStreamId, target_tasks: Sequence[int]) -> None:
+        self.last = target_tasks[-1]
+
+    def choose_tasks(self, task_id: int, values: Sequence[Any]) -> Sequence[int]:
+        return [self.last]
+
+
+def seen_by(test: str, wire: Any) -> list[tuple[int, Any]]:
+    builder = TopologyBuilder()
+    builder.set_spout("source", FeederSpout(["key", "number"], [ROWS]))
+    wire(builder.set_bolt("sees", Sees(test), parallelism=3))
+    handle = LocalCluster(seed=1).submit(builder.create_topology("groupings"))
+    assert handle.await_termination(30)
+    return Sees.seen.pop(test)
+
+
+@pytest.mark.parametrize("method", ["shuffle_grouping", "none_grouping", "local_or_shuffle_grouping"])
+def test_shuffling_groupings_share_tuples_out_evenly(method: str) -> None:
+    seen = seen_by(method, lambda bolt: getattr(bolt, method)("source"))
+    assert sorted(values for _, values in seen) == sorted(ROWS)
+    assert sorted(Counter(task for task, _ in seen).values()) == [66, 67, 67]
+
+
+def test_fields_grouping_takes_equal_keys_to_one_task() -> None:
+    seen = seen_by("fields", lambda bolt: bolt.fields_grouping("source", "key"))
+    assert sorted(values for _, values in seen) == sorted(ROWS)
+    tasks = {key: {task for task, values in seen if values[0] == key} for key, _ in ROWS}
+    assert all(len(found) == 1 for found in tasks.values())
+    assert len(set.union(*tasks.values())) > 1
+
+
+def test_partial_key_grouping_takes_equal_keys_to_at_most_two_tasks() -> None:
+    seen = seen_by("partial", lambda bolt: bolt.partial_key_grouping("source", "key"))
+    assert sorted(values for _, values in seen) == sorted(ROWS)
+    assert all(len({task for task, values in seen if values[0] == key}) <= 2 for key, _ in ROWS)
+
+
+def test_all_grouping_takes_each_tuple_to_every_task() -> None:
+    seen = seen_by("all", lambda bolt: bolt.all_grouping("source"))
+    assert Counter(values for _, values in seen) == dict.fromkeys(ROWS, 3)
+
+
+def test_global_and_custom_grouping_take_all_tuples_to_one_task_in_their_order() -> None:
+    assert seen_by("global", lambda bolt: bolt.global_grouping("source")) == [(0, row) for row in ROWS]
+    assert seen_by("custom", lambda bolt: bolt.custom_grouping("source", LastTask())) == [
+        (2, row) for row in ROWS
+    ]
+
+
+class Directs(BaseRichBolt):
+    """Emits each number directly to the task that the number names, counted from the last."""
+
+    def __init__(self, offset: int = 0) -> None:
+        self.offset = offset
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+        self.tasks = context.get_component_tasks("sees")
+
+    def execute(self, tup: Tuple) -> None:
+        task = self.tasks[-1 - tup["number"] % 3] + self.offset
+        self.collector.emit_direct(task, (tup["number"],), anchors=tup, stream="direct")
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare_stream("direct", "number", direct=True)
+
+
+def direct_topology(test: str, offset: int = 0) -> Any:
+    builder = TopologyBuilder()
+    builder.set_spout("source", FeederSpout(["key", "number"], [ROWS]))
+    builder.set_bolt("directs", Directs(offset), 2).shuffle_grouping("source")
+    builder.set_bolt("sees", Sees(test), 3).direct_grouping("directs", stream="direct")
+    return builder.create_topology("direct")
+
+
+def test_direct_grouping_takes_a_tuple_to_the_task_that_the_emitter_names() -> None:
+    assert LocalCluster().submit(direct_topology("direct")).await_termination(30)
+    seen = Sees.seen.pop("direct")
+    assert sorted(values for _, values in seen) == [(number,) for _, number in ROWS]
+    assert all(task == 2 - number % 3 for task, (number,) in seen)
+
+
+def test_a_direct_emit_to_a_task_of_another_bolt_is_refused() -> None:
+    handle = LocalCluster().submit(direct_topology("refused", offset=50), {"topology.max.batch.retries": 0})
+    with pytest.raises((TopologyError, BoltError), match="get_component_tasks"):
+        handle.await_termination(30)
+
+
+class Wide(BaseRichBolt):
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.emit(("one", "too many"), anchors=tup)
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("one")
+
+
+def test_an_emit_with_another_number_of_values_than_declared_is_refused_with_both() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("source", FeederSpout(["key", "number"], [ROWS]))
+    builder.set_bolt("wide", Wide()).shuffle_grouping("source")
+    builder.set_bolt("sees", Sees("wide")).fields_grouping("wide", "one")
+    handle = LocalCluster().submit(builder.create_topology("wide"), {"topology.max.batch.retries": 0})
+    with pytest.raises(
+        (TopologyError, BoltError), match="emitted 2 values to stream 'default', which declares 1"
+    ):
+        handle.await_termination(30)

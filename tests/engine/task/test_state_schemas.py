@@ -1,0 +1,266 @@
+"""A job whose values change their shape from one deployment to the next, with crashes in the midst of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from anchorbolt.bolts import BaseStatefulBolt, OutputCollector
+from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.decision_log import STATE_KEY
+from anchorbolt.engine import LocalCluster, RunHandle
+from anchorbolt.errors import BoltError, CodecMismatch, FaultInjected, TopologyError
+from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.serialization import pack, unpack
+from anchorbolt.serialization.schema import untagged
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.state_backends import KeyValueState
+from anchorbolt.state_backends.contract import NamespaceHead
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.tuple import Tuple
+from anchorbolt.topology import Topology, TopologyBuilder
+from tests.support.serializers import Money
+
+CONFIG = "topology.state.provider.config"
+NAMESPACES = ("schemas:count-0", "schemas:count-1")
+RECORD = "schemas:$checkpointspout-0"
+
+
+class Counts(BaseStatefulBolt[KeyValueState[str, Any]]):
+    """Version 1: a number by word."""
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def init_state(self, state: KeyValueState[str, Any]) -> None:
+        self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        self.state.put(tup["word"], self.counted(self.state.get(tup["word"])))
+        self.collector.ack(tup)
+
+    def counted(self, before: Any) -> Any:
+        return (before or 0) + 1
+
+
+class CountsByName(Counts):
+    """Version 2: the number has a name."""
+
+    state_schema_version = 2
+
+    def upcast(self, key: str, value: Any, version: int) -> Any:
+        return {"count": value} if version == 1 else super().upcast(key, value, version)
+
+    def counted(self, before: Any) -> Any:
+        return {"count": (before["count"] if before else 0) + 1}
+
+
+class CountsAndLength(CountsByName):
+    """Version 3: the word's length stands beside it."""
+
+    state_schema_version = 3
+
+    def upcast(self, key: str, value: Any, version: int) -> Any:
+        return [value["count"], len(key)] if version == 2 else super().upcast(key, value, version)
+
+    def counted(self, before: Any) -> Any:
+        return [before[0] + 1, before[1]] if before else [1, 0]
+
+
+def topology(bolt: Counts, *batches: str) -> Topology:
+    builder = TopologyBuilder()
+    words = [[(word,) for word in batch.split()] for batch in batches]
+    builder.set_spout("words", FeederSpout(["word"], words))
+    builder.set_bolt("count", bolt, 2).fields_grouping("words", "word")
+    return builder.create_topology("schemas")
+
+
+def run(cluster: LocalCluster, made: Topology, conf: Mapping[str, Any] | None = None) -> RunHandle:
+    handle = cluster.submit(made, conf)
+    assert handle.await_termination(60)
+    return handle
+
+
+def everything(cluster: LocalCluster) -> dict[str, tuple[NamespaceHead, dict[bytes, bytes]]]:
+    """All that the cluster's store holds, fences included."""
+    provider = cluster._memory
+    return {
+        name: (
+            provider.open(name).head(),
+            {key: data for page in provider.open(name).scan() for key, data in page},
+        )
+        for name in provider.namespaces()
+    }
+
+
+def versions(cluster: LocalCluster) -> dict[str, int]:
+    """The schema version of each word's value."""
+    stored = everything(cluster)
+    return {unpack(key): untagged(data)[0] for name in NAMESPACES for key, data in stored[name][1].items()}
+
+
+def record(cluster: LocalCluster) -> dict[str, Any]:
+    [data] = [data for key, data in everything(cluster)[RECORD][1].items() if unpack(key) == STATE_KEY]
+    content: dict[str, Any] = unpack(data)
+    return content
+
+
+def test_values_are_upcast_when_they_are_read_and_rewritten_when_they_are_put() -> None:
+    cluster = LocalCluster()
+    assert run(cluster, topology(Counts(), "a b c b")).state("count") == {"a": 1, "b": 2, "c": 1}
+    second = run(cluster, topology(CountsByName(), "b d"))
+    assert second.state("count") == {
+        name: {"count": n} for name, n in {"a": 1, "b": 3, "c": 1, "d": 1}.items()
+    }
+    assert versions(cluster) == {"a": 1, "b": 2, "c": 1, "d": 2}
+    third = run(cluster, topology(CountsAndLength(), "c"))
+    assert third.state("count") == {"a": [1, 1], "b": [3, 1], "c": [2, 1], "d": [1, 1]}
+    assert versions(cluster) == {"a": 1, "b": 2, "c": 3, "d": 2}
+    headers = {everything(cluster)[name][0].codec for name in NAMESPACES}
+    assert headers == {"keys msgpack/1, values msgpack/1"}
+
+
+def test_an_older_job_is_refused_and_nothing_is_written_not_even_a_fence() -> None:
+    cluster = LocalCluster()
+    run(cluster, topology(CountsAndLength(), "a"))
+    before = everything(cluster)
+    for older, version in ((Counts(), 1), (CountsByName(), 2)):
+        with pytest.raises(CodecMismatch, match=f"'count' has state_schema_version {version}.* version 3"):
+            cluster.submit(topology(older, "a"))
+    assert everything(cluster) == before
+    assert run(cluster, topology(CountsAndLength(), "a")).state("count") == {"a": [2, 0]}
+
+
+def test_the_decision_record_of_a_job_without_versions_is_what_it_always_was() -> None:
+    cluster = LocalCluster()
+    run(cluster, topology(Counts(), "a"))
+    content = record(cluster)
+    assert content["version"] == 1
+    assert "state_schemas" not in content
+    run(cluster, topology(CountsByName(), "a"))
+    content = record(cluster)
+    assert (content["version"], content["state_schemas"]) == (2, {"count": 2})
+    decoded = DecisionRecord.decode(pack(content), "here")
+    assert decoded.encode() == pack(content)
+
+
+class Strikes:
+    """Raises the first time that a point is reached in a wave."""
+
+    def __init__(self, point: FaultPoint) -> None:
+        self.point = point
+        self.struck = 0
+
+    def __call__(self, place: Place) -> None:
+        if place.point is self.point and place.txid == 1 and not self.struck:
+            self.struck += 1
+            raise FaultInjected(f"at {place.point.value}")
+
+
+@pytest.fixture
+def strikes(request: pytest.FixtureRequest) -> Iterator[Strikes]:
+    made = Strikes(request.param)
+    before = observe(made)
+    yield made
+    observe(before)
+
+
+UNDECIDED = [FaultPoint.TASK_EXECUTED, FaultPoint.SLICE_STAGED, FaultPoint.SEALED, FaultPoint.ROUND_ENDED]
+DECIDED = [
+    FaultPoint.DECIDED,
+    FaultPoint.DECISION_COPIED,
+    FaultPoint.NAMESPACE_COMMITTED,
+    FaultPoint.NAMESPACES_COMMITTED,
+    FaultPoint.COMMITTED,
+]
+
+
+@pytest.mark.parametrize("strikes", [*UNDECIDED, *DECIDED], indirect=True, ids=lambda point: point.value)
+def test_a_crash_in_the_first_wave_of_an_upgrade_leaves_the_old_state_or_the_new_one(
+    strikes: Strikes,
+) -> None:
+    cluster = LocalCluster()
+    run(cluster, topology(Counts(), "a b"))
+    handle = cluster.submit(topology(CountsByName(), "b c", "a"), {"topology.max.batch.retries": 0})
+    with pytest.raises(FaultInjected):
+        handle.await_termination(60)
+    assert strikes.struck == 1
+    rest = ["a"]
+    if strikes.point in UNDECIDED:
+        rest = ["b c", "a"]
+        going_on = run(cluster, topology(Counts()))
+        assert going_on.state("count") == {"a": 1, "b": 1}, (
+            "the old job may go on until the new one has decided"
+        )
+    else:
+        with pytest.raises(CodecMismatch, match="'count' has state_schema_version 1"):
+            cluster.submit(topology(Counts()))
+    upgraded = run(cluster, topology(CountsByName(), *rest))
+    assert upgraded.state("count") == {"a": {"count": 2}, "b": {"count": 2}, "c": {"count": 1}}
+
+
+class Unfinished(Counts):
+    state_schema_version = 2
+
+
+def test_an_upcast_that_is_missing_fails_the_wave_with_the_bolts_name_and_the_state_stays() -> None:
+    cluster = LocalCluster()
+    run(cluster, topology(Counts(), "a"))
+    handle = cluster.submit(topology(Unfinished(), "a"), {"topology.max.batch.retries": 0})
+    with pytest.raises(BoltError, match="Unfinished does not override upcast for schema version 1"):
+        handle.await_termination(60)
+    assert run(cluster, topology(Counts(), "a")).state("count") == {"a": 2}
+
+
+@pytest.mark.parametrize("version", [0, -1, True, "2", 2.0, None, 65_536])
+def test_a_schema_version_that_is_none_is_refused_when_the_topology_is_made(version: Any) -> None:
+    bolt = Counts()
+    bolt.state_schema_version = version
+    with pytest.raises(TopologyError, match=f"bolt 'count' has state_schema_version {version!r}"):
+        topology(bolt)
+
+
+class Sums(Counts):
+    def counted(self, before: Any) -> Any:
+        return before + 1 if before else Money(1)
+
+
+def test_pickle_is_warned_of_once_at_the_start(caplog: pytest.LogCaptureFixture) -> None:
+    conf = {CONFIG: {"valueSerializerClass": "pickle"}}
+    with caplog.at_level(logging.WARNING, "anchorbolt"):
+        handle = run(LocalCluster(), topology(Sums(), "a a", "a b"), conf)
+    assert handle.state("count") == {"a": Money(3), "b": Money(1)}
+    warnings = [line.getMessage() for line in caplog.records if "pickle" in line.getMessage()]
+    assert len(warnings) == 1
+    assert "can run code" in warnings[0]
+
+
+@pytest.mark.parametrize("storm", [True, False])
+def test_a_users_serializer_and_storms_default_are_chosen_by_name(storm: bool) -> None:
+    conf = {CONFIG: {"valueSerializerClass": "tests.support.serializers.MoneySerializer"}}
+    if storm:
+        conf[CONFIG]["keySerializerClass"] = "org.apache.storm.state.DefaultStateSerializer"
+    cluster = LocalCluster()
+    assert run(cluster, topology(Sums(), "a a"), conf).state("count") == {"a": Money(2)}
+    with pytest.raises(CodecMismatch, match="MoneySerializer/3"):
+        cluster.submit(topology(Sums(), "a"))
+    assert run(cluster, topology(Sums(), "a"), conf).state("count") == {"a": Money(3)}
+
+
+def test_a_value_that_the_users_serializer_refuses_fails_the_wave_naming_namespace_key_and_class() -> None:
+    conf = {
+        CONFIG: {"valueSerializerClass": "tests.support.serializers.MoneySerializer"},
+        "topology.max.batch.retries": 0,
+    }
+    handle = LocalCluster().submit(topology(Counts(), "a"), conf)
+    with pytest.raises(BoltError) as caught:
+        handle.await_termination(60)
+    for part in (
+        "state 'schemas:count-",
+        "key 'a'",
+        "tests.support.serializers.MoneySerializer.dumps raised",
+    ):
+        assert part in caught.value.message

@@ -1,0 +1,127 @@
+"""What the engine says of each fault point that it reaches, and which faults it refuses to start with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.bolts import ParquetSink
+from anchorbolt.engine import LocalCluster
+from anchorbolt.errors import ConfigError
+from anchorbolt.faults.injection import FAULTS_VARIABLE, FaultFolder
+from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.testing import Fault, FaultAction
+from tests.engine.jobs import word_count
+
+STATE_TASKS = {("count", 0), ("count", 1)}
+
+
+@pytest.fixture(autouse=True)
+def unobserved() -> Iterator[None]:
+    """Whoever observes is not there any more after a test."""
+    before = observe(None)
+    yield
+    observe(before)
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Mapping[str, Any]:
+    """State in SQLite, whose commits have slices."""
+    return {
+        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
+    }
+
+
+def run(tmp_path: Path, conf: Mapping[str, Any]) -> None:
+    spout = FeederSpout(["sentence"], [[("to be or not to be",)], [("to be the question or not",)]])
+    handle = LocalCluster(seed=1).submit(word_count(spout, ParquetSink(str(tmp_path / "out"))), conf)
+    assert handle.await_termination(60)
+
+
+def test_each_place_has_what_its_point_promises(tmp_path: Path, conf: Mapping[str, Any]) -> None:
+    places: list[Place] = []
+    failed: list[Place] = []
+
+    def look(place: Place) -> None:
+        places.append(place)
+        if place.point is FaultPoint.TASK_ALIGNED and place.txid == 0 and not failed:
+            failed.append(place)
+            raise RuntimeError("so that a round is rolled back")
+
+    observe(look)
+    run(tmp_path, conf)
+    assert {place.point for place in places} == set(FaultPoint)
+    for place in places:
+        assert bool(place.component) == place.point.has_component, place
+        assert (place.task_index >= 0) == place.point.has_task, place
+    first = {point: min(place.txid for place in places if place.point is point) for point in FaultPoint}
+    for point in FaultPoint:
+        assert first[point] == (-1 if point.first_txid in (None, -1) else 0), point
+    for point in (FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED):
+        reached = {(place.component, place.task_index) for place in places if place.point is point}
+        assert reached == STATE_TASKS, point
+
+
+def test_a_fault_in_the_commit_strikes_at_its_task(
+    tmp_path: Path, conf: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = (FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED)
+    folder = FaultFolder(tmp_path / "faults")
+    folder.write(
+        [Fault(point, FaultAction.DELAY, component="count", task_index=1, txid=1) for point in points]
+    )
+    monkeypatch.setenv(FAULTS_VARIABLE, str(folder.path))
+    run(tmp_path, conf)
+    struck = [event for event in folder.events() if event["event"] == "fault"]
+    assert [(each["point"], each["component"], each["task_index"], each["txid"]) for each in struck] == [
+        (point.value, "count", 1, 1) for point in points
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "parts"),
+    [
+        (
+            Fault(FaultPoint.SEALED, component="cuont"),
+            ["component is 'cuont'", "Did you mean 'count'?", "It has sentences, split, count"],
+        ),
+        (
+            Fault(FaultPoint.SEALED, component="count", task_index=2),
+            ["task_index is 2, but 'count' has 2 tasks"],
+        ),
+    ],
+)
+def test_a_fault_for_what_the_topology_lacks_is_refused_before_anything_changes(
+    tmp_path: Path,
+    conf: Mapping[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    fault: Fault,
+    parts: list[str],
+) -> None:
+    FaultFolder(tmp_path / "faults").write([fault])
+    monkeypatch.setenv(FAULTS_VARIABLE, str(tmp_path / "faults"))
+    with pytest.raises(ConfigError) as refusal:
+        run(tmp_path, conf)
+    assert [part for part in parts if part not in refusal.value.message] == [], refusal.value.message
+    assert [path.name for path in tmp_path.iterdir()] == ["faults"]
+    assert [path.name for path in (tmp_path / "faults").iterdir()] == ["faults.json"]
+
+
+def test_a_fault_for_any_component_of_the_topology_is_taken(
+    tmp_path: Path, conf: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FaultFolder(tmp_path / "faults").write(
+        [
+            Fault(FaultPoint.TASK_BEGUN, FaultAction.DELAY, component="sentences", task_index=7),
+            Fault(FaultPoint.SEALED, FaultAction.DELAY, component="count", task_index=1),
+        ]
+    )
+    monkeypatch.setenv(FAULTS_VARIABLE, str(tmp_path / "faults"))
+    run(tmp_path, conf)
+    assert FaultFolder(tmp_path / "faults").has_struck(1)

@@ -1,0 +1,119 @@
+"""What the tests of the migration share: a Redis or a Redis Cluster to put hashes into, and the way there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from anchorbolt.migration_tools import base64_to_binary as tool
+from anchorbolt.state_backends.redis.addresses import RedisAddress, RedisCluster, RedisServer
+from anchorbolt.state_backends.redis.hashes import RedisHashes
+from tests.support import redis_cluster as cluster_support
+from tests.support import redis_server as server_support
+
+Hash = Mapping[bytes, bytes]
+
+
+@dataclass
+class Store:
+    """A Redis, as the tests see it and as the migration does."""
+
+    address: RedisAddress
+    clients: list[Any]
+    router: Any
+    hashes: RedisHashes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.hashes = RedisHashes(self.address)
+
+    def put(self, key: str, entries: Hash) -> None:
+        self.router.hset(key, mapping=dict(entries))
+
+    def get(self, key: str) -> dict[bytes, bytes]:
+        entries: dict[bytes, bytes] = self.router.hgetall(key)
+        return entries
+
+    def everything(self) -> dict[str, dict[bytes, bytes]]:
+        return {key.decode(): self.get(key.decode()) for client in self.clients for key in client.scan_iter()}
+
+    def migrate(self, *namespaces: str, **options: Any) -> tool.Report:
+        spouts = options.pop("include_checkpoint_spout", False)
+        progress = options.pop("progress", None)
+        return tool.migrate(
+            self.hashes,
+            [name.encode() for name in namespaces],
+            tool.MigrationOptions(**options),
+            include_checkpoint_spout=spouts,
+            progress=progress,
+        )
+
+    def verify(self, *namespaces: str, **options: Any) -> tool.Report:
+        return tool.verify(self.hashes, [name.encode() for name in namespaces], **options)
+
+    def undo(self, *namespaces: str, **options: Any) -> tool.Report:
+        return tool.undo(self.hashes, [name.encode() for name in namespaces], **options)
+
+    def discard(self, *namespaces: str, **options: Any) -> tool.Report:
+        return tool.discard_backup(self.hashes, [name.encode() for name in namespaces], **options)
+
+
+def server_store(server: server_support.RedisServer, **options: Any) -> Store:
+    """A store on one server; options are those of its address."""
+    login: dict[str, Any] = {"username": None, "password": None, "timeout_ms": 10_000, "tls": None, **options}
+    address = RedisServer(host=server.host, port=server.port, database=0, **login)
+    client = server.client()
+    return Store(address, [client], client)
+
+
+def cluster_store(cluster: cluster_support.RedisCluster) -> Store:
+    address = RedisCluster(
+        username=None,
+        password=None,
+        timeout_ms=10_000,
+        tls=None,
+        nodes=((cluster.masters[0].host, cluster.masters[0].port),),
+        max_redirections=5,
+    )
+    return Store(address, [server.client() for server in cluster.current_masters()], address.connect())
+
+
+def close(store: Store) -> None:
+    for client in [*store.clients, store.router, store.hashes]:
+        (client._client.release if isinstance(client, RedisHashes) else client.close)()
+
+
+@pytest.fixture
+def redis(redis_database: server_support.RedisServer) -> Iterator[Store]:
+    """An empty Redis."""
+    store = server_store(redis_database)
+    yield store
+    close(store)
+
+
+@pytest.fixture
+def cluster(empty_redis_cluster: cluster_support.RedisCluster) -> Iterator[Store]:
+    """An empty Redis Cluster."""
+    store = cluster_store(empty_redis_cluster)
+    yield store
+    close(store)
+
+
+@pytest.fixture(params=["redis", "cluster"])
+def store(request: pytest.FixtureRequest) -> Store:
+    """Both of them, one after the other."""
+    found: Store = request.getfixturevalue(request.param)
+    return found
+
+
+def actions(report: tool.Report) -> dict[str, str]:
+    """What was done with each hash."""
+    return {each.key: each.action.value for namespace in report.namespaces for each in namespace.hashes}
+
+
+def refusal(report: tool.Report) -> str:
+    """Why the only namespace was refused."""
+    assert report.error is not None
+    return report.error.message

@@ -1,0 +1,277 @@
+"""What the migration refuses, or cannot do: an error says what to do, and nothing is changed, or nothing half done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from anchorbolt.config.secret import Secret
+from anchorbolt.config.settings import TlsSettings
+from anchorbolt.errors import AnchorboltError, ConfigError, StateUnavailable
+from anchorbolt.state_backends.redis.addresses import RedisServer as Address
+from anchorbolt.state_backends.redis.hashes import RedisHashes
+from tests.conftest import StartRedis
+from tests.migration_tools.base64_to_binary.conftest import Store, actions, close, refusal, server_store
+from tests.migration_tools.base64_to_binary.listening import Listening
+from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words
+from tests.support.redis_cluster import wait_until
+from tests.support.redis_server import DURABLE, RedisServer, RedisUser
+
+OLD = storm_1_1(words(3_000))
+
+
+def test_a_namespace_that_is_not_there_is_refused(store: Store) -> None:
+    assert "has no namespace words-1: check its name" in refusal(store.migrate("words-1"))
+    assert store.everything() == {}
+
+
+@pytest.mark.parametrize("key", ["words-1", "words-1$prepare", "words-1_old", "words-1$txid"])
+def test_a_key_of_another_type_is_refused_by_name(store: Store, key: str) -> None:
+    if key != "words-1":
+        store.put("words-1", OLD)
+    store.router.set(key, "text")
+    message = refusal(store.migrate("words-1"))
+    assert f"{key} in " in message
+    assert "is a string, not a hash" in message
+    assert "is a string, not a hash" in refusal(store.undo("words-1"))
+    assert store.router.get(key) == b"text"
+
+
+@pytest.mark.parametrize("name", ["words-1$prepare", "words-1$txid", ""])
+def test_a_part_of_a_namespace_is_not_taken_for_one(redis: Store, name: str) -> None:
+    with pytest.raises(ConfigError):
+        redis.migrate(name)
+
+
+def test_a_hash_that_expires_is_refused(store: Store) -> None:
+    store.put("words-1", OLD)
+    store.router.expire("words-1", 1_000)
+    assert "words-1 expires" in refusal(store.migrate("words-1"))
+    assert store.everything() == {"words-1": OLD}
+
+
+@pytest.mark.parametrize("key", ["words-1", "words-1_old"])
+def test_a_hash_or_a_backup_that_expires_is_neither_put_back_nor_relied_upon(store: Store, key: str) -> None:
+    store.put("words-1", OLD)
+    assert store.migrate("words-1").error is None
+    store.router.expire(key, 1_000)
+    before = store.everything()
+    for command in (store.migrate, store.verify, store.undo, store.discard):
+        assert f"{key} expires" in refusal(command("words-1"))
+    assert store.everything() == before
+    store.router.persist(key)
+    assert store.undo("words-1").error is None
+    assert store.router.ttl("words-1") == -1
+
+
+def test_one_refused_namespace_does_not_keep_the_others_from_being_migrated(store: Store) -> None:
+    store.put("words-2", OLD)
+    report = store.migrate("words-1", "words-2", "words-2")
+    assert [each.namespace for each in report.namespaces] == ["words-1", "words-2"]
+    assert actions(report) == {"words-2": "converted"}
+
+
+@pytest.mark.parametrize(
+    ("login", "message"),
+    [
+        ({}, "refused the login"),
+        ({"password": Secret("wrong-word")}, "refused the login"),
+        ({"username": "reader", "password": Secret("its-own")}, "does not permit it to user 'reader'"),
+    ],
+)
+def test_a_wrong_login_is_refused_without_the_password(
+    start_redis: StartRedis, login: dict[str, Any], message: str
+) -> None:
+    users = {"reader": RedisUser("its-own", "~* +@read +@connection +watch")}
+    server = start_redis(password="right", users=users)
+    store = server_store(server, **login)
+    store.put("words-1", OLD)
+    try:
+        error = store.migrate("words-1").error
+    except ConfigError as raised:
+        error = raised
+    assert isinstance(error, ConfigError)
+    assert message in error.message
+    assert "wrong-word" not in repr(error) + error.message
+    assert store.everything() == {"words-1": OLD}
+    close(store)
+
+
+def test_a_user_with_only_the_rights_that_are_named_can_do_all_of_it(start_redis: StartRedis) -> None:
+    commands = "type pttl scan hscan hlen hmget hexists hset watch multi exec rename renamenx unlink select"
+    rules = " ".join(["~*", *(f"+{command}" for command in commands.split())])
+    server = start_redis(password="right", users={"mover": RedisUser("its-own", rules)})
+    store = server_store(server, username="mover", password=Secret("its-own"))
+    store.put("words-1", OLD)
+    for command in (store.migrate, store.verify, store.undo, store.migrate, store.discard):
+        assert command("words-1").error is None
+    close(store)
+
+
+def test_a_namespace_that_the_user_may_not_touch_does_not_keep_the_others_from_being_migrated(
+    start_redis: StartRedis,
+) -> None:
+    server = start_redis(password="right", users={"mover": RedisUser("its-own", "~words-2* +@all")})
+    store = server_store(server, username="mover", password=Secret("its-own"))
+    store.put("words-1", OLD)
+    store.put("words-2", OLD)
+    report = store.migrate("words-1", "words-2")
+    assert isinstance(report.error, ConfigError)
+    assert "does not permit it to user 'mover'" in report.error.message
+    assert actions(report) == {"words-2": "converted"}
+    assert store.get("words-1") == OLD
+    close(store)
+
+
+def test_it_works_with_a_password_over_tls(start_redis: StartRedis) -> None:
+    server = start_redis(password="right", tls=True)
+    assert server.certificates is not None
+    tls = TlsSettings(ca=str(server.certificates.authority))
+    store = server_store(server, password=Secret("right"), tls=tls)
+    store.put("words-1", OLD)
+    assert store.migrate("words-1").error is None
+    assert store.get("words-1") == storm_1_2(words(3_000))
+    close(store)
+
+
+def test_a_read_only_replica_is_refused(start_redis: StartRedis) -> None:
+    master, replica = start_redis(), start_redis()
+    source = server_store(master)
+    source.put("words-1", OLD)
+    store = server_store(replica)
+    store.router.execute_command("REPLICAOF", master.host, master.port)
+    wait_until(lambda: store.get("words-1") == OLD, "the replica to have it")
+    report = store.migrate("words-1")
+    assert isinstance(report.error, StateUnavailable)
+    assert "is a read-only replica" in refusal(report)
+    assert "name the master" in refusal(report)
+    assert store.everything() == source.everything() == {"words-1": OLD}
+    close(store)
+    close(source)
+
+
+def test_without_room_nothing_is_changed_and_the_temporary_hash_is_removed(start_redis: StartRedis) -> None:
+    store = server_store(start_redis(maxmemory_policy="noeviction"))
+    store.put("words-1", OLD)
+    used = store.router.info("memory")["used_memory"]
+    store.router.config_set("maxmemory", used + 200_000)
+    report = store.migrate("words-1", "words-2")
+    assert "has reached its maxmemory" in refusal(report)
+    assert "was not tried" in str(report.namespaces[1].error)
+    assert store.everything() == {"words-1": OLD}
+    store.router.config_set("maxmemory", 0)
+    assert store.migrate("words-1").error is None
+    assert store.get("words-1") == storm_1_2(words(3_000))
+    close(store)
+
+
+def test_a_server_that_would_evict_the_state_is_refused_before_anything_is_copied(
+    start_redis: StartRedis,
+) -> None:
+    store = server_store(start_redis(maxmemory="100mb", maxmemory_policy="allkeys-random"))
+    store.put("words-1", OLD)
+    for dry_run in (True, False):
+        with pytest.raises(ConfigError, match=r"drops keys when its memory is full.*noeviction"):
+            store.migrate("words-1", dry_run=dry_run)
+    assert store.everything() == {"words-1": OLD}
+    close(store)
+
+
+def test_a_server_that_wants_replicas_says_so(start_redis: StartRedis) -> None:
+    store = server_store(start_redis())
+    store.put("words-1", OLD)
+    store.router.config_set("min-replicas-to-write", 2)
+    assert "min-replicas-to-write" in refusal(store.migrate("words-1"))
+    assert store.everything() == {"words-1": OLD}
+    close(store)
+
+
+@pytest.mark.parametrize("page", [1, 3])
+def test_a_redis_that_goes_in_the_middle_leaves_nothing_half_done(start_redis: StartRedis, page: int) -> None:
+    server = start_redis(**DURABLE)
+    store = server_store(server, timeout_ms=3_000)
+    store.put("words-1", OLD)
+    left = [page]
+
+    def kill() -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            server.kill()
+
+    report = store.migrate("words-1", progress=Listening(on_page=kill))
+    assert isinstance(report.error, StateUnavailable)
+    server.restart()
+    found = store.everything()
+    assert found.pop("words-1") == OLD
+    assert all("$anchorbolt$migrating$" in key for key in found)
+    assert store.migrate("words-1").error is None
+    assert store.everything() == {"words-1": storm_1_2(words(3_000)), "words-1_old": OLD}
+    close(store)
+
+
+def test_a_server_that_was_started_again_meanwhile_is_noticed(start_redis: StartRedis) -> None:
+    server = start_redis(**DURABLE)
+    store = server_store(server)
+    store.put("words-1", OLD)
+    struck: list[int] = []
+
+    def restart() -> None:
+        if not struck:
+            struck.append(1)
+            server.kill()
+            server.restart()
+
+    report = store.migrate("words-1", progress=Listening(on_page=restart))
+    assert isinstance(report.error, StateUnavailable)
+    assert store.migrate("words-1").error is None
+    assert set(store.everything()) == {"words-1", "words-1_old"}
+    close(store)
+
+
+def test_a_watch_whose_connection_was_cut_never_swaps(redis: Store) -> None:
+    redis.put("words-1", OLD)
+    struck: list[int] = []
+
+    def cut(step: str) -> None:
+        if not struck:
+            struck.append(1)
+            redis.router.client_kill_filter(_type="normal", skipme=True)
+
+    report = redis.migrate("words-1", progress=Listening(on_step=cut))
+    assert isinstance(report.error, StateUnavailable)
+    assert redis.get("words-1") == OLD
+    assert "words-1_old" not in redis.everything()
+
+
+def test_nobody_there_is_said_at_once(redis_database: RedisServer) -> None:
+    address = Address(
+        username=None, password=None, timeout_ms=300, tls=None, host="127.0.0.1", port=1, database=0
+    )
+    with RedisHashes(address) as hashes, pytest.raises(StateUnavailable, match="cannot be reached"):
+        hashes.types([b"words-1"])
+
+
+@pytest.mark.parametrize("is_cluster", [True, False])
+def test_a_server_taken_for_a_cluster_or_the_other_way_round_is_said(
+    redis: Store, cluster: Store, is_cluster: bool
+) -> None:
+    at: Any = (cluster if is_cluster else redis).clients[0].connection_pool.connection_kwargs
+    kind = Address if is_cluster else type(cluster.address)
+    login: dict[str, Any] = {"username": None, "password": None, "timeout_ms": 2_000, "tls": None}
+    place: dict[str, Any] = (
+        {"host": at["host"], "port": at["port"], "database": 0}
+        if is_cluster
+        else {"nodes": ((at["host"], at["port"]),), "max_redirections": 5}
+    )
+    with RedisHashes(kind(**login, **place)) as hashes, pytest.raises(AnchorboltError) as raised:
+        hashes.types([b"words-%d" % number for number in range(20)])
+    assert ("add --cluster" if is_cluster else "leave out --cluster") in raised.value.message
+
+
+def test_a_connection_that_was_lost_is_not_made_anew(redis: Store) -> None:
+    with redis.hashes.connection(b"words-1") as connection:
+        redis.router.client_kill_filter(_type="normal", skipme=True)
+        for _ in range(2):
+            with pytest.raises(StateUnavailable):
+                connection.length(b"words-1")

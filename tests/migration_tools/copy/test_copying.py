@@ -1,0 +1,226 @@
+"""State copied from store to store: equal, gone on with, refused where it must be, finished when it was killed."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
+from anchorbolt.checkpoint.location import FolderCopy
+from anchorbolt.errors import AnchorboltError, MigrationRefused, StateRegressed
+from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
+from anchorbolt.migration_tools.copy.digest import Digest
+from anchorbolt.migration_tools.copy.steps import claimed
+from anchorbolt.migration_tools.inspect.topology_reading import read_topology
+from anchorbolt.state_backends.contract import Fence, StateProvider
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.testing.conformance.base import committed, entries, new_namespace, staged
+from anchorbolt.util.locations import open_folder
+from tests.migration_tools.conftest import RunWords
+from tests.migration_tools.copy.copies import FIRST, LATER, SERVERS, contents
+
+
+def _gone_on(first: StateProvider, second: StateProvider, name: str, run_words: RunWords) -> None:
+    counted = run_words(first, *FIRST)
+    report = copy_topology(first, second, name, name)
+    assert contents(second, name) == contents(first, name)
+    assert sum(each.entries or 0 for each in report.namespaces) == len(counted.state("count"))
+    handle = run_words(second, *LATER)
+    assert handle.recovery is not None
+    assert counted.recovery is not None
+    assert handle.recovery.action == "resumed"
+    assert handle.recovery.generation > counted.recovery.generation
+    assert handle.state("count") == Counter(" ".join(FIRST + LATER).split())
+
+
+@pytest.mark.parametrize("store", SERVERS, indirect=True)
+def test_a_topology_goes_on_at_another_store(
+    source: SqliteStateProvider, store: StateProvider, name: str, run_words: RunWords
+) -> None:
+    _gone_on(source, store, name, run_words)
+
+
+@pytest.mark.parametrize("store", SERVERS, indirect=True)
+def test_a_topology_goes_on_in_sqlite(
+    store: StateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
+) -> None:
+    _gone_on(store, target, name, run_words)
+
+
+def test_memory_can_be_copied_from_and_to(
+    source: SqliteStateProvider, name: str, run_words: RunWords
+) -> None:
+    run_words(source, *FIRST)
+    memory = MemoryStateProvider()
+    copy_topology(source, memory, name, name)
+    assert contents(memory, name) == contents(source, name)
+
+
+def test_the_generation_never_goes_back(
+    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords, tmp_path: Path
+) -> None:
+    for sentence in FIRST:
+        run_words(source, sentence)
+    before = FolderCopy(open_folder(str(tmp_path / "checkpoint"))).read()
+    copy_topology(source, target, name, name)
+    handle = run_words(target, *LATER)
+    assert handle.recovery is not None
+    assert handle.recovery.generation == 3
+    files = sorted(path.name for path in (tmp_path / "checkpoint" / "anchorbolt").iterdir())
+    assert files == ["decision-3"]
+    assert FolderCopy(open_folder(str(tmp_path / "checkpoint"))).read() != before
+
+
+def test_a_later_start_at_the_source_is_refused_once_the_target_has_gone_on(
+    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
+) -> None:
+    run_words(source, *FIRST)
+    copy_topology(source, target, name, name)
+    run_words(target, *LATER)
+    before = contents(source, name)
+    with pytest.raises(StateRegressed, match="expected a decision record at txid 3"):
+        run_words(source, "never here")
+    assert contents(source, name) == before
+
+
+def test_the_source_is_left_as_it_is(
+    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
+) -> None:
+    run_words(source, *FIRST)
+    before = read_topology(source, name, name)
+    copy_topology(source, target, name, name)
+    assert read_topology(source, name, name) == before
+    assert not read_topology(target, name, name).holds_fence
+
+
+def test_a_second_copy_compares_and_changes_nothing(
+    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
+) -> None:
+    run_words(source, *FIRST)
+    first = copy_topology(source, target, name, name)
+    before = read_topology(target, name, name)
+    again = copy_topology(source, target, name, name)
+    assert all(each.was_there for each in again.namespaces)
+    assert [each.checksum for each in again.namespaces] == [each.checksum for each in first.namespaces]
+    assert read_topology(target, name, name) == before
+
+
+def test_a_dry_run_writes_nothing_anywhere(
+    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
+) -> None:
+    run_words(source, *FIRST)
+    before = read_topology(source, name, name)
+    report = copy_topology(source, target, name, name, take_fence=True, dry_run=True)
+    assert (report.is_dry_run, len(report.namespaces), report.txid) == (True, 2, 1)
+    assert list(target.namespaces()) == []
+    assert read_topology(source, name, name) == before
+
+
+def test_a_custom_state_is_copied_only_where_its_content_was(
+    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
+) -> None:
+    run_words(source, *FIRST)
+    with closing(sqlite3.connect(f"{source.directory}/{name}@count-1.sqlite")) as file, file:
+        file.execute("UPDATE bookkeeping SET codec = ?", (CUSTOM_HEADER,))
+        file.execute("DELETE FROM entries")
+    with pytest.raises(MigrationRefused, match=f"{name}:count-1: beside a custom state"):
+        copy_topology(source, target, name, name)
+    with pytest.raises(MigrationRefused, match="beside a custom state"):
+        copy_namespace(source, target, f"{name}:count-1")
+    copy_topology(source, target, name, name, with_custom_states=True)
+    assert contents(target, name) == contents(source, name)
+
+
+def test_one_namespace_is_copied_and_a_copy_of_it_compared(
+    memory_provider: MemoryStateProvider, target: SqliteStateProvider
+) -> None:
+    name = new_namespace()
+    items = {b"%d" % number: b"v" * (number % 7) for number in range(5000)}
+    with closing(memory_provider.open(name)) as storage:
+        committed(storage, list(items.items()))
+        head = storage.head()
+    [copied] = copy_namespace(memory_provider, target, name).namespaces
+    with closing(target.open(name)) as storage:
+        assert entries(storage) == items
+        assert (storage.head().committed, storage.head().winner) == (head.committed, head.winner)
+    assert copied.entries == 5000
+    [again] = copy_namespace(memory_provider, target, name).namespaces
+    assert again.was_there
+    with closing(target.open(name)) as storage:
+        attempt = staged(storage, [(b"0", b"damaged")], fence=Fence(9, 0), txid=1, base=0)
+        storage.commit(Fence(9, 0), 1, attempt)
+    with pytest.raises(MigrationRefused, match="holds something else"):
+        copy_namespace(memory_provider, target, name)
+
+
+def test_a_difference_between_both_sides_is_found(
+    source: SqliteStateProvider, name: str, run_words: RunWords
+) -> None:
+    run_words(source, *FIRST)
+    memory = MemoryStateProvider()
+    copy_topology(source, memory, name, name)
+    memory._namespaces[f"{name}:count-0"].entries[b"more"] = b""
+    with pytest.raises(MigrationRefused, match="is not equal"):
+        copy_topology(source, memory, name, name)
+
+
+def test_a_namespace_without_entries_is_copied(
+    memory_provider: MemoryStateProvider, target: SqliteStateProvider
+) -> None:
+    name = new_namespace()
+    with closing(memory_provider.open(name)) as storage:
+        committed(storage, [])
+    copy_namespace(memory_provider, target, name)
+    with closing(target.open(name)) as storage:
+        assert storage.head().committed == 0
+        assert entries(storage) == {}
+
+
+def test_what_is_too_large_for_the_target_is_said_before_anything_is_committed(
+    memory_provider: MemoryStateProvider, redis_provider: Any
+) -> None:
+    name = new_namespace()
+    with closing(memory_provider.open(name)) as storage:
+        committed(storage, [(b"a", b"x" * 2000)])
+    small = type(redis_provider)(redis_provider.host, redis_provider.port, largest_value=1000)
+    with pytest.raises(MigrationRefused, match=r"2,000 bytes; the target takes .* 1,000"):
+        copy_namespace(memory_provider, small, name)
+
+
+def test_a_decision_record_is_not_copied_alone(
+    source: SqliteStateProvider, target: SqliteStateProvider
+) -> None:
+    with pytest.raises(MigrationRefused, match="naming the topology"):
+        copy_namespace(source, target, "t:$checkpointspout-0")
+
+
+def test_no_two_copies_claim_the_same_generation(memory_provider: MemoryStateProvider) -> None:
+    with closing(memory_provider.open("t:$checkpointspout-0")) as storage:
+        assert claimed(storage, 7) == (7, 0)
+        assert claimed(storage, 7) == (8, 0)
+
+
+def test_a_digest_does_not_depend_on_order_and_pages_and_sees_every_difference() -> None:
+    items = [(b"a", b"1"), (b"b", b"2"), (b"", b"")]
+    whole = Digest().plus(items)
+    assert Digest().plus(items[::-1]) == whole == Digest().plus(items[:1]).plus(items[1:])
+    others = [
+        [*items, items[0], items[0]],
+        items[:2],
+        [(b"a1", b""), *items[1:]],
+        [(b"a", b"2"), (b"b", b"1"), items[2]],
+    ]
+    assert all(Digest().plus(other) != whole for other in others)
+
+
+def test_errors_of_a_store_come_through(source: SqliteStateProvider, name: str, run_words: RunWords) -> None:
+    run_words(source, "a")
+    nowhere = SqliteStateProvider("/proc/nowhere")
+    with pytest.raises(AnchorboltError, match="/proc/nowhere"):
+        copy_topology(source, nowhere, name, name)

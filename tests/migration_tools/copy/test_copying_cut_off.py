@@ -1,0 +1,114 @@
+"""A copy of state that was killed, cut off half applied, or overtaken by another one."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from anchorbolt.errors import Fenced, StateRegressed
+from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
+from anchorbolt.migration_tools.inspect.topology_reading import read_topology
+from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.testing.conformance.base import committed, entries, new_namespace
+from tests.migration_tools.conftest import RunWords
+from tests.migration_tools.copy.copies import FIRST, SERVERS, contents
+
+
+class _Killed(BaseException):
+    pass
+
+
+class _KillAfter:
+    """Kills the copy when so many calls of its progress have been made."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+
+    def begin(self, what: str, total: int | None) -> None:
+        self._count()
+
+    def advance(self, entries: int) -> None:
+        self._count()
+
+    def _count(self) -> None:
+        self.calls -= 1
+        if self.calls == 0:
+            raise _Killed
+
+
+@pytest.mark.parametrize("store", SERVERS, indirect=True)
+def test_a_copy_that_is_killed_anywhere_is_finished_by_a_second_one(
+    source: SqliteStateProvider, store: StateProvider, name: str, run_words: RunWords
+) -> None:
+    run_words(source, *FIRST)
+    for calls in range(1, 100):
+        try:
+            copy_topology(source, store, name, name, progress=_KillAfter(calls))
+        except _Killed:
+            assert read_topology(store, name, name).stored is None
+        else:
+            break
+    assert calls > 3
+    assert contents(store, name) == contents(source, name)
+
+
+@pytest.mark.parametrize("store", SERVERS, indirect=True)
+def test_a_commit_that_is_cut_off_half_applied_is_finished_by_a_second_copy(
+    memory_provider: MemoryStateProvider, store: StateProvider
+) -> None:
+    name = new_namespace()
+    items = {b"%d" % number: b"v" for number in range(10_000)}
+    with closing(memory_provider.open(name)) as storage:
+        committed(storage, list(items.items()))
+
+    def strike(place: Place) -> None:
+        if place.point is FaultPoint.SLICE_APPLIED:
+            raise _Killed
+
+    before = observe(strike)
+    try:
+        with pytest.raises(_Killed):
+            copy_namespace(memory_provider, store, name)
+    finally:
+        observe(before)
+    with closing(store.open(name)) as target:
+        assert target.head().committed == -1
+    [copied] = copy_namespace(memory_provider, store, name).namespaces
+    assert (copied.entries, copied.was_there) == (10_000, False)
+    with closing(store.open(name)) as target:
+        assert entries(target) == items
+
+
+def test_a_run_on_half_a_copy_is_refused(
+    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
+) -> None:
+    run_words(source, *FIRST)
+    with pytest.raises(_Killed):
+        copy_topology(source, target, name, name, progress=_KillAfter(6))
+    assert any(head.committed >= 0 for head in read_topology(target, name, name).heads.values())
+    with pytest.raises(StateRegressed):
+        run_words(target)
+
+
+def test_a_copy_that_was_overtaken_by_another_is_fenced_off(
+    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
+) -> None:
+    run_words(source, *FIRST)
+
+    class Overtaken:
+        begun = False
+
+        def begin(self, what: str, total: int | None) -> None:
+            if not self.begun:
+                self.begun = True
+                copy_topology(source, target, name, name)
+
+        def advance(self, entries: int) -> None: ...
+
+    with pytest.raises(Fenced):
+        copy_topology(source, target, name, name, progress=Overtaken())
+    assert contents(target, name) == contents(source, name)

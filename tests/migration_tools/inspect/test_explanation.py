@@ -1,0 +1,271 @@
+"""What is said of a topology's state is what the next start does about it."""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
+from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
+from anchorbolt.checkpoint.decision_log import LET_GO, CheckpointSpout
+from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
+from anchorbolt.engine import LocalCluster
+from anchorbolt.errors import AnchorboltError, StateError
+from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.migration_tools.inspect.decoding import Codecs
+from anchorbolt.migration_tools.inspect.explanation import Standing, explain, judge
+from anchorbolt.migration_tools.inspect.topology_reading import NoCopy, Reading, read_topology
+from anchorbolt.serialization import JsonCodec
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt, StateProvider
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.util.locations import open_folder
+from tests.engine.jobs import word_count
+from tests.migration_tools.conftest import ALL, MSGPACK, TIMEOUT_S, RunWords, conf_of
+
+SEAL = Seal(1, 42)
+A, B = "a" * 32, "b" * 32
+HEADER = "keys msgpack/1, values msgpack/1"
+N, M = "t:count-0", "t:count-1"
+STAGED = StagedAttempt(txid=5, base=4, fence=Fence(1, 9), seal=SEAL)
+
+
+class _Killed(BaseException):
+    """Not caught by anything that handles a failure, as a kill is not."""
+
+
+def _end_at(point: FaultPoint, provider: StateProvider, name: str, location: Path) -> None:
+    """Run two waves, and end as by a kill when the second comes to a point."""
+
+    def strike(place: Place) -> None:
+        if place.point is point and place.txid == 1:
+            raise _Killed
+
+    spout = FeederSpout(["sentence"], [[("a b c d e",)], [("b c d e f g",)]])
+    conf = {"topology.checkpoint.location": str(location), **conf_of(provider)}
+    before = observe(strike)
+    try:
+        with pytest.raises(_Killed):
+            LocalCluster().submit(word_count(spout, name=name), conf).await_termination(TIMEOUT_S)
+    finally:
+        observe(before)
+
+
+def _explained(provider: StateProvider, name: str, location: Path, **options: Any) -> Standing:
+    return explain(provider, name, name, MSGPACK, open_folder(str(location)), **options)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        FaultPoint.WAVE_BEGUN,
+        FaultPoint.SLICE_STAGED,
+        FaultPoint.STAGED,
+        FaultPoint.SEALED,
+        FaultPoint.TASK_PREPARED,
+        FaultPoint.ROUND_ENDED,
+        FaultPoint.DECIDED,
+        FaultPoint.DECISION_COPIED,
+        FaultPoint.NAMESPACE_COMMITTED,
+        FaultPoint.NAMESPACES_COMMITTED,
+        FaultPoint.COMMITTED,
+        FaultPoint.WAVE_ENDED,
+    ],
+)
+def test_the_next_start_does_what_was_said(
+    point: FaultPoint, sqlite_provider: SqliteStateProvider, name: str, tmp_path: Path, run_words: RunWords
+) -> None:
+    _end_at(point, sqlite_provider, name, tmp_path / "checkpoint")
+    before = read_topology(sqlite_provider, name, name)
+    standing = _explained(sqlite_provider, name, tmp_path / "checkpoint")
+    assert read_topology(sqlite_provider, name, name) == before, "explain changed something"
+    assert not standing.refusals
+    recovery = run_words(sqlite_provider).recovery
+    assert recovery is not None
+    assert standing.action == recovery.action
+    blocks = [each for each in standing.namespaces if each.next_start]
+    if point is FaultPoint.DECIDED:
+        assert blocks
+        assert all(
+            f"txid 1 was decided and is not committed in {each.namespace}: the next start commits it"
+            in each.next_start
+            for each in blocks
+        )
+        assert all(each.namespace in standing.blocking[0] for each in blocks)
+    if point is FaultPoint.SEALED:
+        assert "is sealed in" in standing.blocking[0]
+        assert "the next start drops" in standing.next_start[0]
+
+
+@pytest.mark.parametrize("store", [each for each in ALL if each != "memory"], indirect=True)
+def test_a_topology_is_explained_on_every_backend(
+    store: StateProvider, name: str, run_words: RunWords, tmp_path: Path
+) -> None:
+    run_words(store, "a b a", "c")
+    standing = _explained(store, name, tmp_path / "checkpoint")
+    assert standing.action == "resumed"
+    assert standing.reading.stored is not None
+    assert standing.reading.stored.txid == 1
+    assert not standing.blocking
+    assert [each.namespace for each in standing.namespaces] == [f"{name}:count-0", f"{name}:count-1"]
+    assert sum(each.keys or 0 for each in standing.namespaces) == 3
+    assert sum(each.size or 0 for each in standing.namespaces) == 9  # each key two bytes, each count one
+    assert any("has ended and let go of the fence" in note for note in standing.notes)
+
+
+def test_a_run_that_waits_for_input_holds_the_fence_until_it_is_stopped(
+    sqlite_provider: SqliteStateProvider, name: str, tmp_path: Path
+) -> None:
+    conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint"), **conf_of(sqlite_provider)}
+    topology = word_count(FeederSpout(["sentence"]), name=name)
+    handle = LocalCluster().submit(topology, conf, until_empty=False)
+    assert read_topology(sqlite_provider, name, name).holds_fence
+    assert any("holds the fence" in note for note in _explained(sqlite_provider, name, tmp_path).notes)
+    handle.stop()
+    assert not read_topology(sqlite_provider, name, name).holds_fence
+
+
+def test_a_driver_that_let_go_can_write_no_more(sqlite_provider: SqliteStateProvider) -> None:
+    with closing(sqlite_provider.open("t:$checkpointspout-0")) as storage:
+        spout = CheckpointSpout(storage, NoCopy())
+        fence = spout.claim()
+        spout.let_go(fence)
+        assert storage.head().fence == (fence.generation, LET_GO)
+        with pytest.raises(StateError):
+            spout.write(Fence(fence.generation, 10**6), DecisionRecord())
+        assert spout.claim() == (fence.generation + 1, 0)
+
+
+def test_a_topology_that_is_not_there_is_said_with_those_that_are(
+    sqlite_provider: SqliteStateProvider, name: str, run_words: RunWords, tmp_path: Path
+) -> None:
+    run_words(sqlite_provider, "a")
+    with pytest.raises(StateError, match=rf"nothing of topology 'other'.*It holds: {name}"):
+        _explained(sqlite_provider, "other", tmp_path)
+
+
+def test_a_store_that_lost_everything_is_explained_by_the_copy(
+    sqlite_provider: SqliteStateProvider, name: str, run_words: RunWords, tmp_path: Path
+) -> None:
+    run_words(sqlite_provider, "a b")
+    empty = SqliteStateProvider(str(tmp_path / "empty"))
+    standing = _explained(empty, name, tmp_path / "checkpoint")
+    assert standing.action == "refused"
+    expected = "expected a decision record at txid 0 or later, found no decision record"
+    assert any(expected in refusal for refusal in standing.refusals)
+
+
+def reading(phase: Phase, heads: dict[str, NamespaceHead], **changes: Any) -> Reading:
+    """A decision of txid 5 in which N goes from 4 to 5, and M stays at 2."""
+    record = DecisionRecord(
+        topology="t",
+        state=CheckpointState(5, phase),
+        batch_id=5,
+        winners={N: Winner(A, 4, SEAL)},
+        namespaces={N: Committed(5, A), M: Committed(2, B)},
+        parallelism={"count": 2},
+    )
+    head = NamespaceHead(Fence(1, LET_GO))
+    return replace(Reading("t", "t:$checkpointspout-0", head, record, heads=heads), **changes)
+
+
+BEFORE = NamespaceHead(Fence(1, 9), 4, B, HEADER, {A: STAGED})
+AFTER = NamespaceHead(Fence(1, 9), 5, A, HEADER)
+HEAD_M = NamespaceHead(Fence(1, 9), 2, B, HEADER)
+
+
+def refused(found: Reading, codecs: Codecs = MSGPACK) -> str:
+    standing = judge(found, codecs, {})
+    assert standing.action == "refused"
+    assert standing.next_start == ("the next start is refused, and writes nothing",)
+    return " ".join(standing.refusals)
+
+
+def test_a_store_that_lost_data_is_said_to_be_refused_and_what_is_missing() -> None:
+    text = refused(reading(Phase.COMMITTED, {N: BEFORE, M: HEAD_M}))
+    assert N in text
+    assert f"expected txid 5 from attempt {A}, found txid 4 from attempt {B}" in text
+    assert "Restore the store" in text
+    standing = judge(reading(Phase.COMMITTED, {N: BEFORE, M: HEAD_M}), MSGPACK, {})
+    assert [bool(each.refusal) for each in standing.namespaces] == [True, False]
+
+
+def test_a_copy_ahead_of_the_store_is_said_to_be_refused() -> None:
+    found = reading(Phase.COMMITTED, {N: AFTER, M: HEAD_M})
+    assert found.stored is not None
+    ahead = replace(found.stored, state=CheckpointState(6, Phase.COMMITTING))
+    assert "expected a decision record at txid 6" in refused(replace(found, copied=ahead))
+    assert "no decision record" in refused(replace(found, stored=None, copied=ahead))
+    lost = judge(replace(found, stored=None, copied=found.stored), MSGPACK, {})
+    assert not any("has the prefix, but" in note for note in lost.notes)
+
+
+def test_other_reasons_to_refuse_are_those_of_a_start() -> None:
+    whole = {N: AFTER, M: HEAD_M}
+    assert "was written as" in refused(reading(Phase.COMMITTED, whole), Codecs(JsonCodec(), JsonCodec()))
+    assert "belongs to topology 't'" in refused(reading(Phase.COMMITTED, whole, topology="u"))
+    older = NamespaceHead(Fence(0, 9))
+    assert "knows only 0" in refused(reading(Phase.COMMITTED, whole, record_head=older))
+    found = reading(Phase.COMMITTED, whole)
+    assert found.stored is not None
+    of_query = replace(found.stored, query_id="q")
+    assert "is a new one" in refused(replace(found, stored=of_query, query_id="", location="/x"))
+    resumed = judge(replace(found, stored=of_query, query_id=None, location="/x"), MSGPACK, {})
+    assert resumed.action == "resumed"
+    assert any("QueryChanged" in note for note in resumed.notes)
+
+
+def test_who_has_not_prepared_yet_is_said() -> None:
+    found = reading(
+        Phase.COMMITTED, {N: replace(AFTER, attempts={B: replace(STAGED, txid=6, base=5)}), M: HEAD_M}
+    )
+    standing = judge(found, MSGPACK, {})
+    assert standing.blocking == (
+        f"txid 6 waits for its decision: attempt {B} is sealed in {N}",
+        f"nothing is staged in {M}: still at work, or nothing to change there",
+    )
+    assert standing.action == "rolled back"
+
+
+def test_strangers_and_custom_states_are_noted_and_not_judged() -> None:
+    stranger = NamespaceHead(Fence(1, 1), 3, A, "else")
+    custom = replace(AFTER, codec=CUSTOM_HEADER)
+    standing = judge(reading(Phase.COMMITTED, {N: custom, M: HEAD_M, "t:gone-0": stranger}), MSGPACK, {})
+    assert standing.action == "resumed"
+    assert any(f"{N} stands beside a custom state" in note for note in standing.notes)
+    assert any("t:gone-0 has the prefix, but" in note for note in standing.notes)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"), [(b"\xc1", "cannot be read"), (b"", "cannot be read")], ids=["no msgpack", "nothing"]
+)
+def test_a_damaged_record_is_reported_and_the_rest_still_explained(
+    sqlite_provider: SqliteStateProvider,
+    name: str,
+    run_words: RunWords,
+    tmp_path: Path,
+    damage: bytes,
+    says: str,
+) -> None:
+    run_words(sqlite_provider, "a b")
+    with closing(sqlite_provider.open(f"{name}:$checkpointspout-0")) as storage:
+        fence = storage.claim()
+        [[(key, _)]] = list(storage.scan())
+        storage.write(fence, {key: damage}, HEADER)
+    standing = _explained(sqlite_provider, name, tmp_path / "checkpoint")
+    assert says in standing.refusals[0]
+    assert len(standing.namespaces) == 2
+    with pytest.raises(AnchorboltError, match=says):
+        run_words(sqlite_provider)
+
+
+def test_an_unknown_prefix_finds_nothing_even_where_names_have_none(
+    sqlite_provider: SqliteStateProvider,
+) -> None:
+    with pytest.raises(StateError, match="It holds: no topology"):
+        explain(sqlite_provider, uuid.uuid4().hex, "", MSGPACK)

@@ -1,0 +1,221 @@
+"""Namespaces listed, keys looked up, entries scanned: on every backend, and with every codec."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from anchorbolt.errors import ConfigError, StateError, UnsupportedValue
+from anchorbolt.migration_tools.inspect.decoding import Codecs, key_from_text
+from anchorbolt.migration_tools.inspect.inspection import (
+    get_entries,
+    measured,
+    namespace_summaries,
+    scan_entries,
+)
+from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec
+from anchorbolt.serialization.schema import Schema
+from anchorbolt.serialization.serializers import PickleCodec, Serializer, SerializerCodec
+from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.testing.conformance.base import committed, new_namespace, staged
+from tests.migration_tools.conftest import ALL, MSGPACK
+
+VALUES = {"apple": 1, "Ünï": [1.5, None], ("a", 7): {"x": b"\x00"}, b"\xff": True, 7: "seven"}
+
+
+def fill(
+    provider: StateProvider,
+    values: dict[Any, Any],
+    keys: Codec | None = None,
+    of_values: Codec | None = None,
+    schema: Schema | None = None,
+) -> str:
+    """Commit these values as txid 0 of a new namespace; return its name."""
+    name = new_namespace()
+    encoding = EntryEncoding(name, keys or MsgpackCodec(), of_values or MsgpackCodec(), schema or Schema())
+    items = [
+        (encoding.key_bytes([encoding.hold_key(key)])[0], encoding.value_bytes([value])[0])
+        for key, value in values.items()
+    ]
+    with closing(provider.open(name)) as storage:
+        committed(storage, items, codec=encoding.header)
+    return name
+
+
+def scanned(provider: StateProvider, name: str, codecs: Codecs = MSGPACK, **options: Any) -> dict[Any, Any]:
+    _, pages = scan_entries(provider, name, codecs, **options)
+    entries = [entry for page in pages for entry in page]
+    assert all(not entry.key.problem and entry.value and not entry.value.problem for entry in entries)
+    return {entry.key.value: entry.value.value for entry in entries if entry.value}
+
+
+@pytest.mark.parametrize("store", ALL, indirect=True)
+def test_a_store_is_looked_into(store: StateProvider) -> None:
+    name = fill(store, VALUES)
+    with closing(store.open(name)) as storage:
+        attempt = staged(
+            storage,
+            [(MsgpackCodec().encode("pear"), MsgpackCodec().encode(2))],
+            txid=1,
+            base=0,
+            codec=storage.head().codec,
+        )
+        assert storage.count() in (None, len(VALUES))
+        keys, size = measured(storage)
+        assert keys == len(VALUES)
+        assert size == sum(len(key) + len(value) for page in storage.scan() for key, value in page)
+    [summary] = namespace_summaries(store, name, count=True)
+    assert (summary.committed, summary.keys, summary.attempts) == (0, len(VALUES), 1)
+    assert summary.codec == "keys msgpack/1, values msgpack/1"
+    assert scanned(store, name) == VALUES
+    assert scanned(store, name, attempt=attempt) == {**VALUES, "pear": 2}
+    got = get_entries(store, name, ["apple", "7", '["a", 7]', r"b'\xff'", "absent"], MSGPACK)
+    assert [entry.value and entry.value.value for entry in got.entries] == [
+        1,
+        "seven",
+        {"x": b"\x00"},
+        True,
+        None,
+    ]
+    assert got.absent == 1
+
+
+@pytest.mark.parametrize("store", ALL, indirect=True)
+def test_what_is_not_there_is_said_with_the_nearest_names(store: StateProvider) -> None:
+    name = fill(store, {"a": 1})
+    with pytest.raises(StateError, match=name):
+        get_entries(store, f"{name}x", ["a"], MSGPACK)
+    with pytest.raises(StateError, match="no staged attempt 'f00'; staged: none"):
+        scan_entries(store, name, MSGPACK, attempt="f00")
+    assert list(namespace_summaries(store, f"{name}x")) == []
+
+
+@pytest.mark.parametrize("store", ALL, indirect=True)
+def test_nothing_is_made_by_looking(store: StateProvider) -> None:
+    name = new_namespace()
+    with pytest.raises(StateError, match="no namespace"):
+        scan_entries(store, name, MSGPACK)
+    assert name not in list(store.namespaces())
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("apple", "apple"),
+        ("7", 7),
+        ('"7"', "7"),
+        ("'7'", "7"),
+        ("true", True),
+        ("None", None),
+        ("1.5", 1.5),
+        ("NaN", "NaN"),
+        ('["a", [1]]', ("a", (1,))),
+        ("('a', b'x')", ("a", b"x")),
+        (r"b'\x00'", b"\x00"),
+        ("a b", "a b"),
+        ("(((", "((("),
+        ("[" * 5000, "[" * 5000),
+        ("", ""),
+    ],
+)
+def test_a_text_means_a_key(text: str, key: Any) -> None:
+    found = key_from_text(text)
+    assert (found, type(found)) == (key, type(key))
+
+
+def test_json_and_later_schemas_are_decoded_as_written(memory_provider: MemoryStateProvider) -> None:
+    codec = JsonCodec()
+    name = fill(memory_provider, {"a": 1})
+    assert scanned(memory_provider, fill(memory_provider, {"a": {"b": 1}}, codec, codec)) == {"a": {"b": 1}}
+    schema = Schema(3, lambda key, value, version: value)
+    encoding = EntryEncoding(name, MsgpackCodec(), MsgpackCodec(), schema)
+    held = encoding.hold_value("a", [2])
+    later = new_namespace()
+    with closing(memory_provider.open(later)) as storage:
+        committed(
+            storage, [(encoding.key_bytes(["a"])[0], encoding.value_bytes([held])[0])], codec=encoding.header
+        )
+    [entry] = get_entries(memory_provider, later, ["a"], MSGPACK).entries
+    assert entry.value is not None
+    assert (entry.value.value, entry.value.version) == ([2], 3)
+
+
+class Reversed(Serializer[str]):
+    name = "reversed"
+
+    def dumps(self, value: str) -> bytes:
+        return value[::-1].encode()
+
+    def loads(self, data: bytes) -> str:
+        return data.decode()[::-1]
+
+
+def test_a_users_serializer_is_used_where_the_configuration_names_it(
+    memory_provider: MemoryStateProvider,
+) -> None:
+    codecs = Codecs(
+        SerializerCodec(Reversed, "k", for_keys=True), SerializerCodec(Reversed, "v", for_keys=False)
+    )
+    name = fill(memory_provider, {"key": "value"}, codecs.keys, codecs.values)
+    assert scanned(memory_provider, name, codecs) == {"key": "value"}
+    notes, pages = scan_entries(memory_provider, name, MSGPACK)
+    [[entry]] = list(pages)
+    assert entry.key.data == b"yek"
+    assert "reversed/1" in entry.key.problem
+    assert len(notes) == 2
+    with pytest.raises(StateError, match="--hex"):
+        get_entries(memory_provider, name, ["key"], MSGPACK)
+    [found] = get_entries(memory_provider, name, [b"yek".hex()], codecs, hexadecimal=True).entries
+    assert found.value is not None
+    assert found.value.value == "value"
+
+
+class _Bomb:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, ("raise AssertionError('it was unpickled')",)
+
+
+def test_a_pickle_is_unpickled_only_where_the_configuration_chose_it(
+    memory_provider: MemoryStateProvider,
+) -> None:
+    name = new_namespace()
+    header = EntryEncoding(name, MsgpackCodec(), PickleCodec()).header
+    with closing(memory_provider.open(name)) as storage:
+        committed(storage, [(MsgpackCodec().encode("a"), PickleCodec().encode(_Bomb()))], codec=header)
+    notes, pages = scan_entries(memory_provider, name, MSGPACK)
+    [[entry]] = list(pages)
+    assert entry.key.value == "a"
+    assert entry.value is not None
+    assert entry.value.data.startswith(b"p")
+    assert entry.value.problem
+    assert "pickle" in notes[0]
+    chosen = Codecs(MsgpackCodec(), PickleCodec())
+    good = fill(memory_provider, {"a": {1, 2}}, of_values=PickleCodec())
+    assert scanned(memory_provider, good, chosen) == {"a": {1, 2}}
+
+
+def test_what_is_damaged_is_shown_as_bytes_and_the_rest_decoded(memory_provider: MemoryStateProvider) -> None:
+    name = new_namespace()
+    encode = MsgpackCodec().encode
+    with closing(memory_provider.open(name)) as storage:
+        items = [(encode("a"), b"\xc1"), (encode("b"), b"\xc1v\x00"), (b"\xc1", encode(1))]
+        committed(storage, items, codec="keys msgpack/1, values msgpack/1")
+    _, pages = scan_entries(memory_provider, name, MSGPACK)
+    [page] = list(pages)
+    assert [(bool(entry.key.problem), bool(entry.value and entry.value.problem)) for entry in page] == [
+        (False, True),
+        (False, True),
+        (True, False),
+    ]
+
+
+def test_keys_that_cannot_be_are_refused(memory_provider: MemoryStateProvider) -> None:
+    name = fill(memory_provider, {"a": 1})
+    with pytest.raises(UnsupportedValue, match="mutable"):
+        get_entries(memory_provider, name, ['{"a": 1}'], MSGPACK)
+    with pytest.raises(ConfigError, match="not hexadecimal"):
+        get_entries(memory_provider, name, ["xyz"], MSGPACK, hexadecimal=True)

@@ -1,0 +1,269 @@
+"""Redis: the layout, large commits cut off, and data that somebody else has written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+import redis
+
+from anchorbolt.config.secret import Secret
+from anchorbolt.errors import ConfigError, StateCorrupted, StateUnavailable
+from anchorbolt.state_backends.contract import Fence, StateStorage
+from anchorbolt.state_backends.redis import scripts as redis_scripts
+from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.testing.conformance.base import CODEC, FIRST, Items, committed, entries, stage, staged
+from tests.cli.command import wait_until
+from tests.conftest import StartRedis
+from tests.state_backends.same_everywhere import finish_half_applied, work_in_threads
+from tests.support.redis_server import DURABLE, RedisServer
+
+NS = "words:count-0"
+OLD = {b"%d" % number: b"old" for number in range(10_000)}
+UPDATES: dict[bytes, bytes | None] = {
+    b"%d" % number: b"new" if number % 5 else None for number in range(5_000, 25_000)
+}
+NEW = {key: value for key, value in {**OLD, **UPDATES}.items() if value is not None}
+
+
+@pytest.fixture
+def storage(redis_provider: RedisStateProvider) -> Iterator[StateStorage]:
+    with closing(redis_provider.open(NS)) as storage:
+        yield storage
+
+
+@pytest.fixture
+def client(redis_database: RedisServer) -> Iterator[redis.Redis]:
+    with redis_database.client() as client:
+        yield client
+
+
+def sliced(updates: dict[bytes, bytes | None]) -> list[Items]:
+    items = list(updates.items())
+    return [items[start : start + 3_000] for start in range(0, len(items), 3_000)]
+
+
+def names(client: redis.Redis) -> set[str]:
+    return {key.decode() for key in client.scan_iter()}
+
+
+@contextmanager
+def cut_off(storage: StateStorage, after: int) -> Iterator[None]:
+    """Let the connection break within a commit, after so many runs of the script that applies it."""
+    connected = vars(storage)["_client"]
+    run = connected.run
+    left = [after]
+
+    def run_or_break(namespace: str, script: str, *arguments: Any) -> Any:
+        if script == redis_scripts.COMMIT:
+            if left[0] == 0:
+                raise StateUnavailable("the connection broke")
+            left[0] -= 1
+        return run(namespace, script, *arguments)
+
+    connected.run = run_or_break
+    try:
+        with pytest.raises(StateUnavailable, match="broke"):
+            yield
+    finally:
+        del connected.run
+
+
+def test_the_keys_are_those_of_storm_and_three_more(storage: StateStorage, client: redis.Redis) -> None:
+    storage.claim()
+    assert names(client) == {f"{NS}$fence"}
+    winner, _ = stage(storage, [(b"a", b"1")])
+    loser, _ = stage(storage, [(b"a", b"2")])
+    staging = {f"{NS}$fence", f"{NS}$attempts", f"{NS}$prepare${winner}", f"{NS}$prepare${loser}"}
+    assert names(client) == staging
+    storage.seal(FIRST, winner, storage.stage(FIRST, 0, winner, -1, 1, [(b"b", b"")], CODEC))
+    storage.commit(FIRST, 0, winner)
+    assert names(client) == {NS, f"{NS}$txid", f"{NS}$fence"}
+    assert client.hgetall(NS) == {b"a": b"1", b"b": b""}
+    assert client.hgetall(f"{NS}$txid") == {b"prepare": b"0", b"commit": b"0"}
+    stage(storage, [(b"a", b"3")], txid=1, base=0)
+    storage.rollback(FIRST)
+    assert names(client) == {NS, f"{NS}$txid", f"{NS}$fence"}
+
+
+def test_starting_an_attempt_removes_the_keys_of_those_it_drops(
+    storage: StateStorage, client: redis.Redis
+) -> None:
+    stage(storage, [(b"a", b"1")])
+    attempt, _ = stage(storage, [(b"a", b"2")], fence=Fence(1, 1))
+    assert names(client) == {f"{NS}$fence", f"{NS}$attempts", f"{NS}$prepare${attempt}"}
+
+
+def test_a_namespace_that_storm_has_written_is_read(storage: StateStorage, client: redis.Redis) -> None:
+    client.hset(NS, mapping={b"k": b"v"})
+    client.hset(f"{NS}$txid", mapping={"prepare": "7", "commit": "7"})
+    assert storage.head().committed == 7
+    assert entries(storage) == {b"k": b"v"}
+
+
+@pytest.mark.parametrize("runs", [1, 2, 4])
+def test_a_large_commit_that_was_cut_off_is_finished_by_another_driver(
+    redis_provider: RedisStateProvider, client: redis.Redis, runs: int
+) -> None:
+    with closing(redis_provider.open(NS)) as storage:
+        committed(storage, *sliced(dict(OLD)))
+        stage(storage, [(b"loser", b"1")], txid=1, base=0)
+        attempt = staged(storage, *sliced(UPDATES), txid=1, base=0)
+        storage.get_many([b"0"], attempt)
+    with closing(redis_provider.open(NS)) as storage, cut_off(storage, runs):
+        storage.commit(FIRST, 1, attempt)
+
+    assert names(client) == {NS, f"{NS}$txid", f"{NS}$fence", f"{NS}$attempts", f"{NS}$prepare"}
+    assert client.hgetall(f"{NS}$txid") == {b"prepare": b"1", b"commit": b"0"}
+    finish_half_applied(redis_provider, NS, attempt, NEW)
+    assert names(client) == {NS, f"{NS}$txid", f"{NS}$fence"}
+
+
+def test_what_was_acknowledged_survives_a_kill_and_the_handle_goes_on(start_redis: StartRedis) -> None:
+    server = start_redis(**DURABLE)
+    provider = RedisStateProvider(server.host, server.port)
+    with closing(provider.open(NS)) as storage:
+        committed(storage, *sliced(dict(OLD)))
+        attempt = staged(storage, *sliced(UPDATES), txid=1, base=0)
+        with cut_off(storage, 2):
+            storage.commit(FIRST, 1, attempt)
+        before = storage.head()
+        server.kill()
+        server.start()
+        assert storage.head() == before
+        storage.commit(FIRST, 1, attempt)
+        server.kill()
+        server.start()
+        assert storage.head().committed == 1
+        assert entries(storage) == NEW
+
+
+def test_a_lost_script_cache_is_filled_again(storage: StateStorage, client: redis.Redis) -> None:
+    storage.claim()
+    client.script_flush()
+    assert storage.claim() == Fence(2, 0)
+
+
+def test_connections_that_the_server_closed_are_replaced(storage: StateStorage, client: redis.Redis) -> None:
+    committed(storage, [(b"a", b"1")])
+    client.client_kill_filter(_type="normal", skipme=True)
+    assert storage.get_many([b"a"]) == [b"1"]
+
+
+def test_storages_of_a_process_share_connections_and_the_last_one_closes_them(
+    start_redis: StartRedis,
+) -> None:
+    server = start_redis()  # nobody else's, whose connections would be counted
+    provider = RedisStateProvider(server.host, server.port)
+    with server.client() as client:
+        storages = [provider.open(f"{NS}{number}") for number in range(20)]
+        for storage in storages:
+            storage.claim()
+        assert len(client.client_list()) == 2
+        for storage in storages[:-1]:
+            storage.close()
+        assert storages[-1].claim() == Fence(2, 0)
+        assert len(client.client_list()) == 2
+        storages[-1].close()
+        wait_until(lambda: len(client.client_list()) == 1, "Redis to see that the connection is closed")
+
+
+def test_threads_do_not_get_each_others_answers(redis_provider: RedisStateProvider) -> None:
+    work_in_threads(redis_provider, NS, 20)
+
+
+def test_namespaces_are_found_among_many_other_keys(
+    redis_provider: RedisStateProvider, client: redis.Redis
+) -> None:
+    client.mset({f"other-{number}": "x" for number in range(5_000)})
+    client.mset({"$fence": "x", "a*b$fence": "x", "words:x y$fence": "x"})
+    for number in range(30):
+        with closing(redis_provider.open(f"{NS}{number}")) as storage:
+            storage.claim()
+    assert sorted(redis_provider.namespaces("words:")) == sorted(f"{NS}{number}" for number in range(30))
+    assert list(redis_provider.namespaces("w?rds")) == []
+    assert list(redis_provider.namespaces("*")) == []
+
+
+STEPS: dict[str, Callable[[StateStorage, str], object]] = {
+    "head": lambda storage, _: storage.head(),
+    "raise_fence": lambda storage, _: storage.raise_fence(Fence(5, 0)),
+    "stage": lambda storage, _: stage(storage, [(b"a", b"3")], fence=Fence(5, 0), txid=1, base=0),
+    "commit": lambda storage, attempt: storage.commit(Fence(5, 0), 1, attempt),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("suffix", "field", "value"),
+    [
+        ("$fence", b"generation", b"x"),
+        ("$fence", b"seq", b"9" * 5000),
+        ("$fence", b"winner", b"\xff"),
+        ("$txid", b"commit", b"zero"),
+        ("$txid", b"commit", b""),
+        ("$attempts", None, b"garbage"),
+        ("$attempts", None, b"1 0 x 0 2 0 0 1 1"),
+        ("$attempts", None, b"1 0 1 0 2 0 0 1"),
+    ],
+)
+def test_damaged_bookkeeping_is_reported_or_overwritten_and_no_data_changes(
+    storage: StateStorage, client: redis.Redis, step: str, suffix: str, field: bytes | None, value: bytes
+) -> None:
+    committed(storage, [(b"a", b"1")])
+    attempt = staged(storage, [(b"a", b"2")], txid=1, base=0)
+    client.hset(NS + suffix, field or attempt, value)
+    if step == "commit" and field == b"winner":
+        STEPS[step](storage, attempt)  # needs no winner, and writes a new one
+        assert storage.head().winner == attempt
+        return
+    if step == "stage" and field == b"winner":
+        STEPS[step](storage, attempt)
+        return
+    with pytest.raises(StateCorrupted) as error:
+        STEPS[step](storage, attempt)
+    assert NS in str(error.value)
+    assert client.hgetall(NS) == {b"a": b"1"}
+
+
+@pytest.mark.parametrize("suffix", ["", "$fence", "$txid", "$attempts"])
+def test_a_key_of_another_type_is_reported_before_anything_is_written(
+    storage: StateStorage, client: redis.Redis, suffix: str
+) -> None:
+    attempt = staged(storage, [(b"a", b"1")])
+    client.delete(NS + suffix)
+    client.set(NS + suffix, "a string")
+    kept = {key: client.dump(key) for key in names(client)}
+    with pytest.raises(StateCorrupted, match=NS):
+        storage.commit(Fence(2, 0), 0, attempt)
+    assert {key: client.dump(key) for key in names(client)} == kept
+
+
+@pytest.mark.parametrize("damage", [b"\xc1", b"", b"\xdd\xff\xff\xff\xff", b"\x92\xa1a", None])
+def test_a_damaged_chunk_stops_the_commit_before_anything_is_written(
+    storage: StateStorage, client: redis.Redis, damage: bytes | None
+) -> None:
+    committed(storage, [(b"a", b"1")])
+    attempt = staged(storage, [(b"a", b"2")], [(b"b", b"2")], txid=1, base=0)
+    if damage is None:
+        client.hdel(f"{NS}$prepare${attempt}", "1")
+    else:
+        client.hset(f"{NS}$prepare${attempt}", "1", damage)
+    kept = {key: client.dump(key) for key in names(client)}
+    with pytest.raises(StateCorrupted, match=NS):
+        storage.commit(Fence(2, 0), 1, attempt)
+    assert {key: client.dump(key) for key in names(client)} == kept
+
+
+@pytest.mark.parametrize("options", [{"port": 0}, {"port": 65536}, {"database": -1}, {"timeout_ms": 0}])
+def test_impossible_settings_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=str(next(iter(options.values())))):
+        RedisStateProvider(**options)
+
+
+def test_a_provider_shows_no_password() -> None:
+    provider = RedisStateProvider("example.org", 7000, username="me", password=Secret("hush"))
+    assert "hush" not in repr(provider) + provider.describe()
+    assert "example.org:7000" in provider.describe()

@@ -1,0 +1,114 @@
+"""Redis Cluster: masters that are lost, replicas that take over, and what they never got."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import pytest
+
+from anchorbolt.errors import StateRegressed, StateUnavailable
+from anchorbolt.state_backends.contract import Standing, StateStorage
+from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
+from anchorbolt.testing.conformance.base import FIRST, committed, entries, staged
+from tests.conftest import StartRedisCluster
+from tests.state_backends.redis.test_redis_cluster import MANY, NS, ROOT
+from tests.support.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster, wait_until
+from tests.support.slow_servers import until_available
+
+
+@pytest.fixture
+def own_cluster(start_redis_cluster: StartRedisCluster) -> RedisCluster:
+    return start_redis_cluster(**QUICK_TO_FAIL_OVER)
+
+
+def test_a_read_that_says_where_it_stands_finds_the_replica_that_took_over(own_cluster: RedisCluster) -> None:
+    with closing(RedisClusterStateProvider(own_cluster.nodes).open(NS)) as storage:
+        at = Standing(0, committed(storage, MANY))
+        own_cluster.wait_until_in_step()
+        own_cluster.master_of(ROOT).kill()
+        assert until_available(lambda: storage.get_many([b"7"], None, at)) == [b"v" * 50]
+
+
+def test_a_scan_that_a_replica_took_over_from_fails(own_cluster: RedisCluster) -> None:
+    with closing(RedisClusterStateProvider(own_cluster.nodes).open(NS)) as storage:
+        committed(storage, MANY)
+        own_cluster.wait_until_in_step()
+        pages = storage.scan(page_size=100)
+        next(pages)
+        own_cluster.promote(own_cluster.replica_of(own_cluster.master_of(ROOT)))
+        with pytest.raises(StateUnavailable):
+            list(pages)
+        assert entries(storage) == dict(MANY)
+
+
+def test_a_master_is_killed_and_its_replica_takes_over_with_everything(own_cluster: RedisCluster) -> None:
+    with closing(RedisClusterStateProvider(own_cluster.nodes).open(NS)) as storage:
+        committed(storage, MANY)
+        attempt = staged(storage, [(b"7", b"new")], txid=1, base=0)
+        before = storage.head()
+        own_cluster.wait_until_in_step()
+        own_cluster.master_of(ROOT).kill()
+        assert until_available(storage.head) == before
+        storage.commit(FIRST, 1, attempt)
+        assert storage.get_many([b"7"]) == [b"new"]
+
+
+def test_what_a_replica_never_got_is_missed_and_not_guessed(own_cluster: RedisCluster) -> None:
+    """The replica is cut off from its master, which takes an attempt and is lost."""
+    with closing(RedisClusterStateProvider(own_cluster.nodes).open(NS)) as storage:
+        winner = committed(storage, MANY)
+        own_cluster.wait_until_in_step()
+        master = own_cluster.master_of(ROOT)
+        own_cluster.cut_off(own_cluster.replica_of(master))
+        attempt = staged(storage, [(b"7", b"new")], txid=1, base=0)
+        master.kill()
+        own_cluster.resume()
+        head = until_available(storage.head)
+        assert (head.committed, head.winner, head.attempts) == (0, winner, {})
+        with pytest.raises(StateRegressed):
+            storage.commit(FIRST, 1, attempt)
+        assert entries(storage) == dict(MANY)
+
+
+def test_a_slot_without_a_server_is_waited_for_within_the_timeout(own_cluster: RedisCluster) -> None:
+    with _impatient(own_cluster) as storage:
+        master = own_cluster.master_of(ROOT)
+        own_cluster.replica_of(master).kill()
+        master.kill()
+        started = time.monotonic()
+        with pytest.raises(StateUnavailable) as error:
+            storage.head()
+        assert time.monotonic() - started < 5
+        assert own_cluster.nodes[0] in str(error.value)
+        wait_until(lambda: "fail" in _info(own_cluster), "the cluster to notice")
+        with pytest.raises(StateUnavailable, match=rf"no server serves|{master.port}"):
+            storage.head()
+
+
+def test_servers_that_hang_cost_a_bounded_time(own_cluster: RedisCluster) -> None:
+    with _impatient(own_cluster) as storage:
+        own_cluster.pause()
+        started = time.monotonic()
+        with pytest.raises(StateUnavailable):
+            storage.head()
+        assert time.monotonic() - started < 2 * 0.5 + 1  # whatever the number of servers
+        own_cluster.resume()
+        assert until_available(storage.head).committed == 0
+
+
+@contextmanager
+def _impatient(cluster: RedisCluster) -> Iterator[StateStorage]:
+    """A namespace with entries, whose servers have half a second for an answer and have given the first."""
+    with closing(RedisClusterStateProvider(cluster.nodes).open(NS)) as patient:
+        committed(patient, MANY)
+    with closing(RedisClusterStateProvider(cluster.nodes, timeout_ms=500).open(NS)) as storage:
+        until_available(storage.head)
+        yield storage
+
+
+def _info(cluster: RedisCluster) -> str:
+    server = next(server for server in cluster.masters if server.is_running)
+    with server.client() as client:
+        return str(client.execute_command("CLUSTER INFO"))

@@ -1,0 +1,355 @@
+"""Redis servers of all kinds: locked, encrypted, out of reach, out of room, or no Redis at all."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import time
+import traceback
+from contextlib import closing
+from typing import Any
+
+import hiredis
+import pytest
+
+from anchorbolt.config.secret import Secret
+from anchorbolt.config.settings import TlsSettings
+from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable, UnsupportedValue
+from anchorbolt.state_backends.contract import Standing, StateStorage
+from anchorbolt.state_backends.key_value import KeyValueState
+from anchorbolt.state_backends.redis.client import RedisClient
+from anchorbolt.state_backends.redis.hashes import RedisHashes
+from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.testing.conformance.base import FIRST, committed, entries, new_attempt, stage, staged
+from tests.conftest import StartRedis
+from tests.state_backends.fake_server import answering
+from tests.support.certificates import Certificates
+from tests.support.redis_server import RedisServer, RedisUser, free_port
+
+NS = "words:count-0"
+PASSWORD = "correct-horse-battery-staple"
+# What the documentation tells an administrator to allow.
+RULES = (
+    "~words:* -@all +evalsha +eval +multi +exec +scan +hmget +hget +hgetall +hkeys +hlen +hscan +hset +hdel +hincrby "
+    "+unlink +rename +select"
+)
+
+
+def refusal(provider: RedisStateProvider) -> AnchorboltError:
+    """Return the error of the first call, after looking for the password in everything that might be printed."""
+    with closing(provider.open(NS)) as storage, pytest.raises(AnchorboltError) as caught:
+        storage.claim()
+    error = caught.value
+    printed = "".join(traceback.format_exception(error)) + repr(error) + repr(pickle.dumps(error))
+    assert PASSWORD not in printed
+    assert f"{provider.host}:{provider.port}" in str(error)
+    return error
+
+
+def work(storage: StateStorage) -> None:
+    """Take every step once."""
+    storage.raise_fence(storage.claim())
+    storage.write(FIRST, {b"w": b"1"}, "conformance/1")
+    stage(storage, [(b"a", b"0")])
+    storage.rollback(FIRST)
+    stage(storage, [(b"loser", b"1")])
+    attempt = staged(storage, *([(b"%d-%d" % (part, n), b"1") for n in range(2_000)] for part in range(4)))
+    assert len(entries(storage, attempt)) == 8_001
+    storage.commit(FIRST, 0, attempt)
+    winner = committed(storage, [(b"w", None)], txid=1, base=0)
+    assert len(entries(storage)) == 8_000
+    assert storage.get_many([b"0-0", b"w"], None, Standing(1, winner)) == [b"1", None]
+
+
+def test_a_password_opens_the_server(start_redis: StartRedis) -> None:
+    server = start_redis(password=PASSWORD)
+    with closing(RedisStateProvider(server.host, server.port, password=Secret(PASSWORD)).open(NS)) as storage:
+        work(storage)
+
+
+@pytest.mark.parametrize("password", [None, Secret(PASSWORD + "!")])
+def test_a_wrong_password_is_a_configuration_error_at_once(
+    start_redis: StartRedis, password: Secret | None
+) -> None:
+    server = start_redis(password="another")
+    error = refusal(RedisStateProvider(server.host, server.port, password=password))
+    assert isinstance(error, ConfigError)
+    assert "username and password" in str(error)
+
+
+def test_a_user_with_the_documented_rights_can_do_everything(start_redis: StartRedis) -> None:
+    server = start_redis(users={"anchor": RedisUser("pw", RULES)})
+    provider = RedisStateProvider(
+        server.host, server.port, username="anchor", password=Secret("pw"), database=3
+    )
+    with closing(provider.open(NS)) as storage:
+        work(storage)
+    assert list(provider.namespaces("words:")) == [NS]
+
+
+def test_no_number_is_sent(start_redis: StartRedis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C while hiredis formats a number kills the process: a migration died of it, with its copy left behind."""
+    server, kinds, pack = start_redis(), set(), hiredis.pack_command
+
+    def seen(command: Any) -> Any:
+        kinds.update(type(part) for part in command)
+        return pack(command)
+
+    monkeypatch.setattr(hiredis, "pack_command", seen)
+    provider = RedisStateProvider(server.host, server.port)
+    with closing(provider.open(NS)) as storage:
+        work(storage)
+    assert list(provider.namespaces()) == [NS]
+    with RedisHashes(provider.address) as hashes, hashes.connection(NS.encode()) as connection:
+        assert sum(len(page) for page in connection.pages(NS.encode())) == 16_000
+    assert kinds <= {bytes, str}
+
+
+@pytest.mark.parametrize("missing", ["-multi -exec", "-multi", "-exec"])
+def test_a_user_who_may_run_no_transaction_reads_by_a_script(start_redis: StartRedis, missing: str) -> None:
+    server = start_redis(users={"anchor": RedisUser("pw", f"{RULES} {missing}")})
+    provider = RedisStateProvider(server.host, server.port, username="anchor", password=Secret("pw"))
+    with closing(provider.open(NS)) as storage:
+        work(storage)
+        with server.client() as client:
+            client.config_resetstat()
+            assert storage.get_many([b"0-0"], None, Standing(1, storage.head().winner)) == [b"1"]
+            assert {"cmdstat_multi", "cmdstat_exec"}.isdisjoint(client.info("commandstats"))
+
+
+@pytest.mark.parametrize("rules", [RULES.replace("words", "other"), RULES + " -hincrby", RULES + " -evalsha"])
+def test_a_user_without_the_rights_is_named(start_redis: StartRedis, rules: str) -> None:
+    server = start_redis(users={"anchor": RedisUser(PASSWORD, rules)})
+    error = refusal(
+        RedisStateProvider(server.host, server.port, username="anchor", password=Secret(PASSWORD))
+    )
+    assert isinstance(error, ConfigError)
+    assert "'anchor'" in str(error)
+    assert "EVALSHA" in str(error)
+
+
+@pytest.mark.parametrize("missing", ["hdel", "rename", "unlink"])
+def test_a_right_that_is_missing_for_a_commit_leaves_the_data_whole(
+    start_redis: StartRedis, missing: str
+) -> None:
+    server = start_redis(users={"anchor": RedisUser("pw", f"{RULES} -{missing}")})
+    provider = RedisStateProvider(server.host, server.port, username="anchor", password=Secret("pw"))
+    updates = {b"%d" % number: b"1" for number in range(6_000)}
+    with closing(provider.open(NS)) as storage, server.client() as client:
+        attempt = staged(storage, list(updates.items()))
+        with pytest.raises(ConfigError, match="anchor"):
+            storage.commit(FIRST, 0, attempt)
+        assert entries(storage) in ({}, updates)
+        client.execute_command("ACL", "SETUSER", "anchor", f"+{missing}")
+        storage.commit(FIRST, 0, attempt)
+        assert entries(storage) == updates
+
+
+def test_a_connection_is_encrypted_and_verified(start_redis: StartRedis, certificates: Certificates) -> None:
+    server = start_redis(tls=True, tls_auth_clients="yes")
+    tls = TlsSettings(
+        ca=str(certificates.authority),
+        cert=str(certificates.client_certificate),
+        key=str(certificates.client_key),
+    )
+    provider = pickle.loads(pickle.dumps(RedisStateProvider("localhost", server.port, tls=tls)))  # noqa: S301
+    with closing(provider.open(NS)) as storage:
+        work(storage)
+
+
+def test_an_unknown_authority_is_refused_unless_verification_is_off(start_redis: StartRedis) -> None:
+    server = start_redis(tls=True)
+    error = refusal(RedisStateProvider(server.host, server.port, tls=TlsSettings()))
+    assert isinstance(error, StateUnavailable)
+    assert "certificate" in str(error)
+    unverified = RedisStateProvider(server.host, server.port, tls=TlsSettings(verify=False))
+    with closing(unverified.open(NS)) as storage:
+        work(storage)
+
+
+def test_a_certificate_for_another_host_is_refused(
+    start_redis: StartRedis, certificates: Certificates
+) -> None:
+    server = start_redis(tls=True)
+    tls = TlsSettings(ca=str(certificates.authority))
+    error = refusal(RedisStateProvider("127.0.0.2", server.port, tls=tls, timeout_ms=200))
+    assert isinstance(error, StateUnavailable)
+
+
+def test_a_tls_file_that_is_not_there_is_named_before_connecting() -> None:
+    with pytest.raises(ConfigError, match=r"/nowhere/ca\.pem"):
+        RedisStateProvider(tls=TlsSettings(ca="/nowhere/ca.pem")).open(NS)
+
+
+def test_a_plain_connection_to_a_tls_port_is_refused(start_redis: StartRedis) -> None:
+    server = start_redis(tls=True)
+    assert isinstance(refusal(RedisStateProvider(server.host, server.port, timeout_ms=200)), StateUnavailable)
+
+
+def test_a_server_that_does_not_run_is_named_with_host_and_port() -> None:
+    provider = RedisStateProvider("127.0.0.1", free_port(), password=Secret(PASSWORD), timeout_ms=200)
+    error = refusal(provider)
+    assert isinstance(error, StateUnavailable)
+    assert error.namespace == NS
+
+
+def test_a_host_that_does_not_exist_is_named() -> None:
+    provider = RedisStateProvider("redis.invalid", 6379, password=Secret(PASSWORD), timeout_ms=200)
+    assert isinstance(refusal(provider), StateUnavailable)
+
+
+@pytest.mark.parametrize(
+    ("reply", "complaint"),
+    [
+        (b"", "did not answer within 100 ms"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not answer as Redis does"),
+        (b"-LOADING Redis is loading the dataset in memory\r\n", "still loading"),
+        (b"-MISCONF Redis is configured to save RDB snapshots\r\n", "cannot save to its disk"),
+        (b"-BUSY Redis is busy running a script.\r\n", "busy with somebody's script"),
+        (b"-ERR unknown command 'EVALSHA'\r\n", "Redis 5 or newer"),
+    ],
+)
+def test_a_server_that_cannot_serve_is_reported_with_the_reason(reply: bytes, complaint: str) -> None:
+    with answering(reply) as port:
+        # What answers has time to; what does not is to be found out.
+        provider = RedisStateProvider("127.0.0.1", port, password=None, timeout_ms=2_000 if reply else 100)
+        error = refusal(provider)
+    assert isinstance(error, StateError)
+    assert complaint in str(error)
+
+
+@pytest.mark.parametrize("reply", [b"+" + b"a" * 1000, b"*1000\r\n" + b":1\r\n" * 1000])
+def test_an_answer_that_comes_byte_by_byte_lasts_no_longer_than_one_that_does_not_come(reply: bytes) -> None:
+    started = time.monotonic()
+    with answering(reply, at_once=1, pause_s=0.05) as port:
+        error = refusal(RedisStateProvider("127.0.0.1", port, timeout_ms=200))
+        assert time.monotonic() - started < 2 * 0.2 + 1
+    assert isinstance(error, StateUnavailable)
+
+
+def test_so_it_is_without_hiredis_which_executors_need_not_have() -> None:
+    program = (
+        "import sys, time; sys.modules['hiredis'] = None; started = time.monotonic()\n"
+        "from anchorbolt.state_backends.redis.provider import RedisStateProvider\n"
+        "from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider\n"
+        "storage = RedisStateProvider('127.0.0.1', int(sys.argv[1]), timeout_ms=200).open('words:count-0')\n"
+        "started = time.monotonic()\n"
+        "try: storage.claim()\n"
+        "except Exception as error: print(type(error).__name__, time.monotonic() - started < 2 * 0.2 + 1)\n"
+    )
+    with answering(b"+" + b"a" * 1000, at_once=1, pause_s=0.05) as port:
+        ended = subprocess.run(
+            [sys.executable, "-c", program, str(port)], capture_output=True, text=True, check=False
+        )
+    assert ended.stdout == "StateUnavailable True\n", ended.stderr
+
+
+def test_a_large_answer_may_take_longer_than_the_timeout() -> None:
+    content = b"x" * (2 << 20)
+    reply = b"$%d\r\n%b\r\n" % (len(content), content)
+    with answering(reply, at_once=64 << 10, pause_s=0.05) as port:
+        client = RedisClient.acquire(RedisStateProvider("127.0.0.1", port, timeout_ms=1_000).address)
+        try:
+            assert client.command(NS, "GET", "large") == content
+        finally:
+            client.release()
+
+
+@pytest.mark.parametrize(
+    "reply", [b"-MOVED 866 127.0.0.1:7001\r\n", b"-CLUSTERDOWN Hash slot not served\r\n"]
+)
+def test_a_node_of_a_cluster_is_a_configuration_error(reply: bytes) -> None:
+    with answering(reply) as port:
+        error = refusal(RedisStateProvider("127.0.0.1", port))
+    assert isinstance(error, ConfigError)
+    assert "redis-cluster" in str(error)
+
+
+def test_a_database_that_does_not_exist_is_a_configuration_error(redis_database: RedisServer) -> None:
+    error = refusal(RedisStateProvider(redis_database.host, redis_database.port, database=999))
+    assert isinstance(error, ConfigError)
+    assert "999" in str(error)
+
+
+def test_a_replica_is_refused_for_writing_and_read_from(start_redis: StartRedis) -> None:
+    server = start_redis()
+    provider = RedisStateProvider(server.host, server.port)
+    with closing(provider.open(NS)) as storage, server.client() as client:
+        committed(storage, [(b"a", b"1")])
+        client.replicaof("127.0.0.1", str(free_port()))
+        with pytest.raises(StateUnavailable, match="read-only replica"):
+            storage.claim()
+        assert storage.get_many([b"a"]) == [b"1"]
+        client.replicaof("NO", "ONE")
+        storage.claim()
+
+
+def test_a_server_without_memory_is_named_and_still_takes_what_was_decided(start_redis: StartRedis) -> None:
+    server = start_redis()
+    provider = RedisStateProvider(server.host, server.port)
+    with closing(provider.open(NS)) as storage, server.client() as client:
+        committed(storage, [(b"a", b"1")])
+        attempt = staged(storage, [(b"a", b"2")], txid=1, base=0)
+        before = storage.head()
+        client.config_set("maxmemory", "1")
+        with pytest.raises(StateUnavailable, match="maxmemory"):
+            stage(storage, [(b"b", b"x" * 1000)], txid=1, base=0)
+        assert storage.head() == before
+        assert entries(storage) == {b"a": b"1"}
+        storage.commit(FIRST, 1, attempt)
+        assert entries(storage) == {b"a": b"2"}
+        client.config_set("maxmemory", "0")
+        staged(storage, [(b"a", b"3")], txid=2, base=1)
+        client.config_set("maxmemory", "1")
+        assert storage.rollback(FIRST) == 1
+        assert not storage.head().attempts
+        client.config_set("maxmemory", "0")
+        committed(storage, [(b"a", b"3")], txid=2, base=1)
+
+
+def test_values_that_redis_does_not_take_are_refused_in_put_with_what_raises_the_limit(
+    start_redis: StartRedis,
+) -> None:
+    server = start_redis(proto_max_bulk_len="2mb")
+    provider = RedisStateProvider(server.host, server.port, largest_value=1_000_000)
+    state: KeyValueState[str, bytes] = KeyValueState(provider.open(NS))
+    state.begin(AttemptScope(FIRST, 0, new_attempt()))
+    state.put("fits", b"x" * 999_000)
+    for key, value in (("large", b"x" * 1_000_001), ("k" * (17 << 20), b"")):
+        with pytest.raises(UnsupportedValue) as refused:
+            state.put(key, value)
+        assert ("proto-max-bulk-len" in str(refused.value)) == (key == "large")
+    state.prepare_commit(0)
+    state.close()
+    with closing(RedisStateProvider(server.host, server.port).open(NS)) as unaware:
+        assert unaware.limits is not None
+        assert 400 << 20 < unaware.limits.value < 512 << 20
+        with pytest.raises(StateError, match="proto-max-bulk-len"):
+            stage(unaware, [(b"a", b"x" * 2_200_000)])
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random"])
+def test_a_server_that_would_evict_state_is_refused_before_anything_is_written(
+    start_redis: StartRedis, policy: str
+) -> None:
+    server = start_redis(maxmemory="50mb", maxmemory_policy=policy)
+    error = refusal(RedisStateProvider(server.host, server.port))
+    assert isinstance(error, ConfigError)
+    assert policy in str(error)
+    assert "noeviction" in str(error)
+    with server.client() as client:
+        assert client.dbsize() == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"maxmemory": "50mb", "maxmemory_policy": "volatile-lru"}, {"maxmemory_policy": "allkeys-lru"}],
+)
+def test_a_server_that_does_not_evict_our_keys_is_taken(
+    start_redis: StartRedis, options: dict[str, str]
+) -> None:
+    server = start_redis(**options)
+    with closing(RedisStateProvider(server.host, server.port).open(NS)) as storage:
+        assert storage.claim().generation == 1

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anchorbolt.errors import ConfigError
+from anchorbolt.state_backends.sqlite import SqliteStateProvider, file_systems
+from anchorbolt.state_backends.sqlite.file_systems import mounted_type
+
+MOUNTS = """\
+/dev/vda / ext4 rw,relatime 0 0
+tmpfs /run tmpfs rw 0 0
+server:/export /mnt/shared nfs4 rw,vers=4.2 0 0
+/dev/vdb /mnt/shared/local xfs rw 0 0
+//server/share /mnt/with\\040space cifs rw 0 0
+/dev/vdc /srv ext4 rw 0 0
+user@host: /srv fuse.sshfs rw 0 0
+a line of another form
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/", "ext4"),
+        ("/home/me/state", "ext4"),
+        ("/running", "ext4"),
+        ("/run/state", "tmpfs"),
+        ("/mnt/shared", "nfs4"),
+        ("/mnt/shared/state/deep", "nfs4"),
+        ("/mnt/shared-not", "ext4"),
+        ("/mnt/shared/local/state", "xfs"),
+        ("/mnt/with space/state", "cifs"),
+        ("/srv/state", "fuse.sshfs"),
+    ],
+)
+def test_a_path_is_on_the_innermost_and_latest_mount(path: str, expected: str) -> None:
+    assert mounted_type(path, MOUNTS) == expected
+
+
+def test_a_state_directory_on_a_network_file_system_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(MOUNTS)
+    monkeypatch.setattr(file_systems, "_MOUNTS", mounts)
+    provider = SqliteStateProvider("/mnt/shared/state")
+    with pytest.raises(ConfigError) as refusal:
+        provider.open("a:b-0")
+    assert "/mnt/shared/state" in str(refusal.value)
+    assert "nfs4" in str(refusal.value)
+    SqliteStateProvider("/mnt/shared/local/state").open("a:b-0").close()
+
+
+def test_a_link_does_not_hide_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mounts").write_text(f"/dev/vda / ext4 rw 0 0\nserver:/x {tmp_path}/remote nfs rw 0 0\n")
+    monkeypatch.setattr(file_systems, "_MOUNTS", tmp_path / "mounts")
+    (tmp_path / "remote").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "remote")
+    with pytest.raises(ConfigError, match="nfs"):
+        SqliteStateProvider(str(tmp_path / "link" / "state")).open("a:b-0")
+
+
+def test_where_the_system_does_not_say_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_systems, "_MOUNTS", tmp_path / "absent")
+    SqliteStateProvider(str(tmp_path)).open("a:b-0").close()

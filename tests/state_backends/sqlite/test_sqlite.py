@@ -1,0 +1,257 @@
+"""SQLite: its files, and what happens when they are cut off, damaged, locked, or out of room."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from anchorbolt.errors import StateCorrupted, StateUnavailable
+from anchorbolt.state_backends.contract import Fence, StateStorage
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.testing.conformance.base import FIRST, committed, entries, stage, staged
+from tests.state_backends.processes import (
+    claim_as_nobody,
+    exit_code,
+    kill_within_commit,
+    run,
+    stage_with_small_files,
+)
+
+NAMESPACE = "words:count-0"
+
+
+@pytest.fixture
+def file(sqlite_provider: SqliteStateProvider) -> Path:
+    """Where the namespace lies, once it is written to."""
+    return Path(sqlite_provider.directory, "words@count-0.sqlite")
+
+
+@pytest.fixture
+def storage(sqlite_provider: SqliteStateProvider) -> Iterator[StateStorage]:
+    with closing(sqlite_provider.open(NAMESPACE)) as storage:
+        yield storage
+
+
+def test_a_namespace_is_one_file_that_the_first_write_makes(
+    sqlite_provider: SqliteStateProvider, storage: StateStorage, file: Path
+) -> None:
+    storage.head()
+    storage.get_many([b"a"])
+    assert not Path(sqlite_provider.directory).exists()
+    storage.claim()
+    storage.close()
+    assert list(Path(sqlite_provider.directory).iterdir()) == [file]
+
+
+def test_a_relative_directory_is_that_of_the_process_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    provider = SqliteStateProvider("state")
+    monkeypatch.chdir("/")
+    copy = pickle.loads(pickle.dumps(provider))  # noqa: S301 (our own bytes)
+    assert copy.directory == str(tmp_path / "state")
+    assert str(tmp_path / "state") in provider.describe()
+
+
+def test_other_files_in_the_directory_are_no_namespaces(sqlite_provider: SqliteStateProvider) -> None:
+    with closing(sqlite_provider.open(NAMESPACE)) as storage:
+        storage.claim()
+    directory = Path(sqlite_provider.directory)
+    (directory / "empty@a-0.sqlite").touch()
+    (directory / "notes.txt").write_text("nothing")
+    (directory / "a@b.sqlite-wal").touch()
+    assert list(sqlite_provider.namespaces()) == [NAMESPACE]
+
+
+def test_what_was_sealed_and_committed_is_on_the_disk_before_the_call_returns(storage: StateStorage) -> None:
+    def synchronous() -> int:
+        connection = storage._file._connection  # type: ignore[attr-defined]
+        return int(connection.execute("PRAGMA synchronous").fetchone()[0])
+
+    attempt, seal = stage(storage, [(b"a", b"1")])
+    normal, full = 1, 2
+    assert synchronous() == normal
+    storage.seal(FIRST, attempt, seal)
+    assert synchronous() == full
+    stage(storage, [(b"a", b"1")])
+    storage.commit(FIRST, 0, attempt)
+    assert synchronous() == full
+
+
+@pytest.mark.parametrize("instructions", [300, 3_000, 30_000, 60_000, 90_000])
+def test_a_process_killed_within_a_commit_leaves_it_to_be_done_again(
+    sqlite_provider: SqliteStateProvider, storage: StateStorage, instructions: int
+) -> None:
+    before = {b"%d" % number: b"old" for number in range(5_000)}
+    committed(storage, list(before.items()))
+    updates = {b"%d" % number: b"new" for number in range(2_500, 12_000)}
+    attempt = staged(storage, list(updates.items()), txid=1, base=0)
+    storage.close()
+
+    assert exit_code(kill_within_commit, sqlite_provider, NAMESPACE, attempt, instructions) == -signal.SIGKILL
+
+    assert storage.head().committed == 0
+    assert entries(storage) == before
+    storage.commit(Fence(2, 0), 1, attempt)
+    assert entries(storage) == {**before, **updates}
+
+
+def test_a_file_that_is_no_database_is_corrupted(sqlite_provider: SqliteStateProvider, file: Path) -> None:
+    with closing(sqlite_provider.open(NAMESPACE)) as storage:
+        committed(storage, [(b"a", b"1")])
+    file.write_bytes(b"garbage" * 1000)
+    with closing(sqlite_provider.open(NAMESPACE)) as storage:
+        for call in (storage.head, storage.claim, lambda: storage.get_many([b"a"])):
+            with pytest.raises(StateCorrupted) as error:
+                call()
+            assert str(file) in str(error.value)
+            assert error.value.namespace == NAMESPACE
+    assert file.read_bytes() == b"garbage" * 1000
+
+
+def test_damaged_pages_are_reported_and_do_not_reach_the_reader(
+    sqlite_provider: SqliteStateProvider, file: Path
+) -> None:
+    with closing(sqlite_provider.open(NAMESPACE)) as storage:
+        committed(storage, [(b"%d" % number, b"v" * 100) for number in range(2_000)])
+    content = bytearray(file.read_bytes())
+    for page in range(8, len(content) // 4096):
+        content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    file.write_bytes(content)
+    with closing(sqlite_provider.open(NAMESPACE)) as storage, pytest.raises(StateCorrupted):
+        entries(storage)
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        ("UPDATE bookkeeping SET generation = 'x'", "bookkeeping"),
+        ("DELETE FROM bookkeeping", "holds the state of None"),
+        ("UPDATE bookkeeping SET namespace = 'other:b-0'", "other:b-0"),
+        ("DROP TABLE entries", "no such table"),
+        ("UPDATE attempts SET slices = 'x'", "attempts"),
+        ("UPDATE slices SET packed = x'c0'", "damaged"),
+        ("DELETE FROM slices WHERE number = 0", "slice 0"),
+        ("DELETE FROM slices WHERE number = 1", "slice 1"),
+        ("PRAGMA user_version = 99", "99"),
+        ("PRAGMA user_version = 0", "not one of Anchorbolt's"),
+    ],
+)
+def test_damaged_bookkeeping_stops_the_commit_before_anything_changes(
+    sqlite_provider: SqliteStateProvider, file: Path, damage: str, complaint: str
+) -> None:
+    with closing(sqlite_provider.open(NAMESPACE)) as storage:
+        committed(storage, [(b"a", b"1")])
+        attempt = staged(storage, [(b"a", b"2")], [(b"b", b"2")], txid=1, base=0)
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(damage)
+        connection.commit()
+        kept = dump(connection)
+    with closing(sqlite_provider.open(NAMESPACE)) as storage, pytest.raises(StateCorrupted, match=complaint):
+        storage.commit(FIRST, 1, attempt)
+    with closing(sqlite3.connect(file)) as connection:
+        assert dump(connection) == kept
+
+
+def dump(connection: sqlite3.Connection) -> list[str]:
+    """Everything in the file but the number of its logs, which counts up before a write begins."""
+    return [line for line in connection.iterdump() if not line.startswith('INSERT INTO "logs"')]
+
+
+def test_a_writer_that_holds_the_file_for_too_long_is_named_as_the_cause(
+    tmp_path: Path, sqlite_provider: SqliteStateProvider, file: Path
+) -> None:
+    provider = SqliteStateProvider(sqlite_provider.directory, timeout_ms=20)
+    with closing(provider.open(NAMESPACE)) as storage:
+        committed(storage, [(b"a", b"1")])
+        with closing(sqlite3.connect(file, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StateUnavailable, match="another process has been writing to it for 20 ms"):
+                storage.claim()
+            assert entries(storage) == {b"a": b"1"}
+            other.execute("ROLLBACK")
+        assert storage.claim() == Fence(2, 0)
+
+
+def test_a_state_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    storage = SqliteStateProvider(str(tmp_path / "state")).open(NAMESPACE)
+    with pytest.raises(StateUnavailable, match=str(tmp_path / "state")):
+        storage.claim()
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that all users can reach (pytest's own cannot)."""
+    path = Path(tempfile.mkdtemp())
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_directory_that_cannot_be_written_to_is_refused(open_directory: Path, exists: bool) -> None:
+    provider = SqliteStateProvider(str(open_directory))
+    if exists:
+        with closing(provider.open(NAMESPACE)) as storage:
+            storage.claim()
+    open_directory.chmod(0o555)
+    for path in open_directory.iterdir():
+        path.chmod(0o444)
+    with pytest.raises(StateUnavailable, match="can be written to") as error:
+        run(claim_as_nobody, provider, NAMESPACE)
+    assert str(open_directory) in str(error.value)
+    open_directory.chmod(0o755)
+    with closing(provider.open(NAMESPACE)) as storage:
+        assert storage.head().fence == Fence(int(exists), 0)
+
+
+@pytest.mark.parametrize("committing", [False, True])
+def test_a_file_that_may_not_grow_leaves_the_state_as_it_was(
+    sqlite_provider: SqliteStateProvider, storage: StateStorage, committing: bool
+) -> None:
+    committed(storage, [(b"a", b"1")])
+    storage.close()
+    limit = 1_500_000 if committing else 300_000
+    error = run(stage_with_small_files, sqlite_provider, NAMESPACE, limit, committing)
+    assert isinstance(error, StateUnavailable)
+    assert sqlite_provider.directory in str(error)
+    assert storage.head().committed == 0
+    assert entries(storage) == {b"a": b"1"}
+    for attempt in storage.head().attempts:
+        storage.commit(FIRST, 1, attempt)
+        assert len(entries(storage)) == 1_001
+
+
+@pytest.mark.optional_in_ci
+def test_a_full_disk_is_named_and_leaves_the_state_as_it_was(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]).returncode
+    ):
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        with closing(SqliteStateProvider(str(disk / "state")).open(NAMESPACE)) as storage:
+            committed(storage, [(b"a", b"1")])
+            with pytest.raises(StateUnavailable, match="full") as error:
+                stage(storage, [(os.urandom(16), os.urandom(1000)) for _ in range(2_000)], txid=1, base=0)
+            assert "make room" in str(error.value)
+            assert storage.head().attempts == {}
+            assert entries(storage) == {b"a": b"1"}
+            committed(storage, [(b"a", b"2")], txid=1, base=0)
+            assert entries(storage) == {b"a": b"2"}
+    finally:
+        subprocess.run(["umount", disk], check=True)

@@ -1,0 +1,70 @@
+"""Base64 as it is read: strictly, and to the letter what Python's decoder makes of the same text in strict mode."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anchorbolt.storm.base64_text import decode, problem
+from tests.migration_tools.storm_data import in_lines, one_line
+
+
+@given(st.binary(max_size=400))
+def test_what_was_encoded_on_one_line_decodes(data: bytes) -> None:
+    assert decode(one_line(data)) == data
+
+
+@given(st.binary(max_size=400))
+def test_what_was_encoded_in_lines_decodes_with_a_line_break_at_the_end_or_without(data: bytes) -> None:
+    assert decode(in_lines(data)) == data
+    assert decode(base64.encodebytes(data)) == data
+    assert decode(base64.encodebytes(data).replace(b"\n", b"\r\n")) == data
+
+
+@given(st.binary(max_size=200))
+def test_the_url_safe_alphabet_is_refused_where_it_differs(data: bytes) -> None:
+    text = base64.urlsafe_b64encode(data)
+    assert decode(text) == (data if text == base64.b64encode(data) else None)
+
+
+@given(st.binary(min_size=1, max_size=200), st.data())
+def test_a_text_with_one_letter_changed_never_decodes_to_the_same(data: bytes, draw: st.DataObject) -> None:
+    text = bytearray(one_line(data))
+    position = draw.draw(st.integers(0, len(text) - 1))
+    letter = draw.draw(st.integers(0, 255).filter(lambda letter: letter != text[position]))
+    text[position] = letter
+    assert decode(bytes(text)) != data
+
+
+@given(st.binary(max_size=200))
+def test_whatever_decodes_encodes_to_the_same_text_but_for_line_breaks(text: bytes) -> None:
+    data = decode(text)
+    if data is not None:
+        assert base64.b64encode(data) == text.replace(b"\r", b"").replace(b"\n", b"")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"YWI", "3 characters are no multiple of 4"),
+        (b"YWI=YWI=", "padded elsewhere"),
+        (b"YWJj====", "padded elsewhere"),
+        (b"YWJ=", "bits after its last byte"),
+        (b"YW-_", "'-' at position 2 is of the URL-safe alphabet"),
+        (b"YW_j", "'_' at position 2 is of the URL-safe alphabet"),
+        (b" YWJj", "byte 0x20 at position 0"),
+        (b"YWJj\xc3\xa9", "byte 0xc3 at position 4"),
+        (b"YW\nJj", "a line break stands elsewhere"),
+        (b"\n", "a line break stands elsewhere"),
+        (b"YWJj\n\n", "a line break stands elsewhere"),
+        (b"A" * 80 + b"\n", "a line break stands elsewhere"),
+        (b"A" * 72 + b"\n" + b"A" * 4, "a line break stands elsewhere"),
+        (b"A" * 76 + b"\r\n" + b"A" * 76 + b"\nAAAA", "a line break stands elsewhere"),
+    ],
+)
+def test_what_is_no_base64_is_refused_with_a_reason(text: bytes, reason: str) -> None:
+    assert decode(text) is None
+    assert reason in problem(text)

@@ -1,0 +1,303 @@
+"""What cannot be known is refused with a name, and what is endless or too much with a limit."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anchorbolt.errors import SerializationError, UnsupportedJavaClass
+from anchorbolt.storm.kryo import StormDecoder, detect
+from anchorbolt.storm.wrapper import Generation, wrap_for_storm_1_2
+from tests.storm.kryo_encoder import Encoder
+from tests.support.storm_fixtures import dumps, forms
+
+OLD, NEW = Encoder(kryo_5=False), Encoder(kryo_5=True)
+LIST, OPTIONAL, TUPLE = "java.util.ArrayList", "java.util.Optional", "org.apache.storm.tuple.TupleImpl"
+EMPTY_LISTS = "java.util.Collections$EmptyList"
+STORM_1, STORM_2_0, STORM_2_6 = Generation.STORM_1_2, Generation.STORM_2_0, Generation.STORM_2_6
+
+
+WRITTEN = [
+    *(
+        (dump.generation, data)
+        for dump in dumps()
+        for fields in dump.binary().values()
+        for entry in fields.items()
+        for data in entry
+        if not dump.shared
+    ),
+    *((STORM_2_0, form.data) for form in forms("4.0.2")),
+    *((STORM_2_6, form.data) for form in forms("5.6.2")),
+]
+
+
+def decoded_or_refused(generation: Generation, data: bytes) -> None:
+    decoder = StormDecoder(generation, enums={"anchorfix.Colour": ["RED"]})
+    for decode in (decoder.decode_key, decoder.decode_value):
+        try:
+            value = decode(data)
+        except SerializationError:
+            continue
+        json.dumps(value.to_json())
+        assert len(str(value)) <= 201
+    detect([(data, data)])
+
+
+@given(st.sampled_from(Generation), st.binary(max_size=100))
+def test_any_bytes_give_a_value_or_an_error_of_ours(generation: Generation, data: bytes) -> None:
+    decoded_or_refused(generation, data)
+
+
+@given(
+    st.sampled_from(WRITTEN), st.sampled_from(WRITTEN), st.integers(0), st.integers(0), st.binary(max_size=4)
+)
+def test_what_storm_wrote_and_was_damaged_gives_a_value_or_an_error_of_ours(
+    written: tuple[Generation, bytes], other: tuple[Generation, bytes], at: int, end: int, instead: bytes
+) -> None:
+    generation, data = written
+    start = at % (len(data) + 1)
+    decoded_or_refused(generation, data[:start] + instead + data[start + end % 5 :])
+    decoded_or_refused(generation, data[:start] + other[1][end % (len(other[1]) + 1) :])
+
+
+def test_a_users_class_is_named_in_the_error_which_survives_pickling() -> None:
+    with pytest.raises(
+        UnsupportedJavaClass, match=r"Java class 'com\.acme\.Order'.*docs/storm_bytes\.md"
+    ) as caught:
+        StormDecoder(STORM_1).decode_key(OLD.named("com.acme.Order") + b"\x04")
+    again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - pickled here
+    assert (again.java_class, again.class_id, str(again)) == ("com.acme.Order", None, str(caught.value))
+
+
+def test_a_class_name_from_the_bytes_cannot_harm_a_terminal_or_fill_it() -> None:
+    with pytest.raises(UnsupportedJavaClass) as caught:
+        StormDecoder(STORM_1).decode_key(OLD.named("com." + "x" * 100_000))
+    assert len(str(caught.value)) < 1000
+    with pytest.raises(SerializationError, match="a name that a class can have") as refused:
+        StormDecoder(STORM_1).decode_key(OLD.named("com.\x1b[2J"))
+    assert "\x1b" not in str(refused.value)
+
+
+@pytest.mark.parametrize("generation", list(Generation))
+def test_an_id_that_nobody_registered_is_named(generation: Generation) -> None:
+    with pytest.raises(UnsupportedJavaClass, match=r"the id 40.*keyClass, valueClass") as caught:
+        StormDecoder(generation).decode_key(b"\x2a\x01\x00")
+    assert (caught.value.java_class, caught.value.class_id) == ("id 40", 40)
+
+
+def test_a_class_that_is_registered_but_not_known_is_named() -> None:
+    with pytest.raises(UnsupportedJavaClass, match=r"com\.acme\.Order"):
+        StormDecoder(STORM_1, registered=["com.acme.Order"]).decode_key(b"\x0c\x01\x04")
+
+
+def test_storm_1_numbers_registered_classes_in_the_order_of_the_configuration() -> None:
+    decoder = StormDecoder(
+        STORM_1, registered=["java.lang.Long", "java.util.LinkedList", LIST, LIST, "java.util.HashSet"]
+    )
+    for number, form in ((12, "java.util.LinkedList"), (13, LIST), (14, "java.util.HashSet")):
+        assert decoder.decode_key(bytes([number]) + b"\x01\x00").to_json()["class"] == form
+    with pytest.raises(UnsupportedJavaClass, match="the id 13"):
+        decoder.decode_key(b"\x0f\x01\x00")
+
+
+@pytest.mark.parametrize(
+    ("generation", "first", "empty"), [(STORM_2_0, 12, b"\x01\x00"), (STORM_2_6, 11, b"\x01")]
+)
+@pytest.mark.parametrize("in_topology", [True, False])
+def test_storm_2_numbers_them_by_name_with_optional_among_them_and_its_tuple_before(
+    generation: Generation, first: int, empty: bytes, in_topology: bool
+) -> None:
+    registered = ["org.apache.storm.tuple.Values", "java.lang.String", LIST]
+    decoder = StormDecoder(generation, registered=registered, in_topology=in_topology)
+    at = first + in_topology
+    assert decoder.decode_key(bytes([at]) + empty).to_json()["class"] == LIST
+    absent = b"\x01\x00" if generation is STORM_2_0 else b"\x00"
+    assert decoder.decode_key(bytes([at + 1]) + absent).to_json()["t"] == "optional"
+    assert decoder.decode_key(bytes([at + 2]) + empty).to_json()["class"] == "org.apache.storm.tuple.Values"
+
+
+def test_bytes_that_mean_two_things_are_refused_until_the_place_is_named() -> None:
+    data = b"\x0d\x01\x00"  # id 11, new, 0: an Optional without a value, or a list without elements
+    with pytest.raises(SerializationError, match=r"can be read as both\. Say which it was") as caught:
+        StormDecoder(STORM_2_0, registered=[LIST]).decode_key(data)
+    assert not isinstance(caught.value, UnsupportedJavaClass)
+    inside = StormDecoder(STORM_2_0, registered=[LIST], in_topology=True)
+    assert inside.decode_key(data).to_json() == {"t": "list", "class": LIST, "v": []}
+    outside = StormDecoder(STORM_2_0, registered=[LIST], in_topology=False)
+    assert outside.decode_key(data).to_json()["t"] == "optional"
+
+
+@pytest.mark.parametrize(
+    ("generation", "data"),
+    [
+        (STORM_2_0, b"\x0c\x01" + (7).to_bytes(4, "big") + b"\x01\x02\x03\x04\x05\x06\x07"),
+        (STORM_2_6, b"\x0b" + (7).to_bytes(4, "little") + b"\x01\x02\x03\x04\x05\x06\x07"),
+        (
+            STORM_2_0,
+            OLD.named(LIST) + b"\x02\x0c\x01" + (3).to_bytes(4, "big") + b"abc" + OLD.string("after"),
+        ),
+    ],
+)
+def test_a_tuple_of_storms_is_named_even_where_the_place_is_not(generation: Generation, data: bytes) -> None:
+    with pytest.raises(UnsupportedJavaClass) as caught:
+        StormDecoder(generation).decode_key(data)
+    assert caught.value.java_class == TUPLE
+    with pytest.raises(SerializationError):
+        StormDecoder(generation).decode_key(data[:-1])
+
+
+def test_an_enum_constant_beyond_the_last_is_refused() -> None:
+    decoder = StormDecoder(STORM_1, enums={"com.acme.Colour": ["RED", "GREEN"]})
+    assert str(decoder.decode_key(OLD.named("com.acme.Colour") + b"\x02")) == "com.acme.Colour.GREEN"
+    assert str(decoder.decode_key(OLD.named("com.acme.Colour$1") + b"\x02")) == "com.acme.Colour$1.GREEN"
+    for ordinal in (b"\x00", b"\x03"):
+        with pytest.raises(SerializationError, match=r"null where|constant 2 of"):
+            decoder.decode_key(OLD.named("com.acme.Colour") + ordinal)
+
+
+def test_nesting_is_limited_and_far_below_what_python_can_do() -> None:
+    def nested(deep: int) -> bytes:
+        return OLD.named(LIST) + b"\x01" + (OLD.again(0) + b"\x01") * (deep - 2) + OLD.again(0) + b"\x00"
+
+    assert str(StormDecoder(STORM_1).decode_key(nested(64))) == "[" * 64 + "]" * 64
+    for deep in (65, 100_000):
+        with pytest.raises(SerializationError, match="nested more than 64 deep"):
+            StormDecoder(STORM_1).decode_key(nested(deep))
+    with pytest.raises(SerializationError):
+        StormDecoder(STORM_1).decode_key(OLD.named("[" * 5000 + "I") + b"\x01")
+
+
+def test_references_do_not_nest_deeper_than_objects_do() -> None:
+    def tower(floors: int) -> bytes:
+        # A list of lists of thirty levels each, the innermost of which holds the list before it.
+        built = OLD.named(LIST) + OLD.number(floors)
+        first = [1, *range(32, 32 + 30 * floors, 30)]
+        for number in range(floors):
+            before = b"\x01\x00" + OLD.number(first[number - 1] + 2) if number else OLD.again(0) + b"\x00"
+            built += (OLD.again(0) + b"\x01") * 30 + before
+        return built
+
+    assert str(StormDecoder(STORM_1).decode_key(tower(2))).count("[") == 1 + 31 + 61
+    for floors in (3, 60):
+        with pytest.raises(SerializationError, match="nested more than 64 deep"):
+            StormDecoder(STORM_1).decode_key(tower(floors))
+
+
+def test_a_reference_to_an_object_of_another_class_is_refused() -> None:
+    data = OLD.named(LIST) + b"\x02" + OLD.string("x") + b"\x03\x02"
+    with pytest.raises(SerializationError, match=r"another class than 'java\.lang\.String'"):
+        StormDecoder(STORM_1).decode_key(data)
+
+
+def test_references_that_multiply_are_counted_as_often_as_they_are_written_out() -> None:
+    def doubling(deep: int) -> bytes:
+        # Lists of two, of which the second is the first again; the innermost is the object `deep`.
+        inner = OLD.named(LIST) + b"\x02" + (OLD.again(0) + b"\x02") * (deep - 1)
+        ends = OLD.string("x") + b"\x03" + bytes([deep + 2])  # a string, and again
+        return inner + ends + b"".join(b"\x01\x00" + bytes([number + 2]) for number in range(deep - 1, 0, -1))
+
+    value = StormDecoder(STORM_1).decode_key(doubling(10))
+    assert value.describe(10_000).count("'x'") == 1024
+    with pytest.raises(SerializationError, match=r"more than 100.* objects, once each reference"):
+        StormDecoder(STORM_1).decode_key(doubling(50))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(
+            NEW.named(LIST) + NEW.flagged(True, 2**31) + NEW.named(EMPTY_LISTS, 1) + b"\x00", id="of nothing"
+        ),
+        pytest.param(NEW.named(LIST) + NEW.flagged(True, 2**31) + b"\x00", id="of nulls"),
+        pytest.param(NEW.named(LIST) + NEW.flagged(False, 2**31) + b"\x00" * 50, id="of what is not there"),
+        pytest.param(NEW.named("[I") + NEW.number(2**31) + b"\x00" * 50, id="array"),
+        pytest.param(NEW.named("[D") + NEW.number(2**31) + b"\x00" * 50, id="array of doubles"),
+        pytest.param(NEW.named("[B") + NEW.number(2**31) + b"\x00" * 50, id="bytes"),
+        pytest.param(NEW.named("java.util.HashMap") + NEW.number(2**31) + b"\x00" * 50, id="map"),
+        pytest.param(
+            NEW.named("java.util.RegularEnumSet") + NEW.named("a.B", 1) + NEW.number(2**31), id="enum set"
+        ),
+        pytest.param(b"\x03" + NEW.flagged(True, 2**31) + b"x" * 50, id="string"),
+        pytest.param(NEW.named("java.math.BigInteger") + NEW.number(2000) + b"\x01" * 1999, id="number"),
+        pytest.param(NEW.named("java.math.BigInteger") + b"\x01", id="number of no bytes"),
+    ],
+)
+def test_what_says_that_it_is_huge_takes_neither_time_nor_memory(data: bytes) -> None:
+    with pytest.raises(SerializationError):
+        StormDecoder(STORM_2_6).decode_key(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(NEW.named(LIST) + b"\x00", id="null in the place of a list"),
+        pytest.param(NEW.named(LIST) + b"\x81\x03\x00", id="the class of no elements"),
+        pytest.param(
+            NEW.named("java.util.TreeMap") + b"\x01" + NEW.string("x"), id="a comparator that is none"
+        ),
+        pytest.param(
+            NEW.named("java.util.TreeMap") + b"\x01" + NEW.named("java.time.Month", 1) + b"\x01",
+            id="nor this",
+        ),
+        pytest.param(NEW.named("java.util.RegularEnumSet") + b"\x00\x00", id="an enum set of no class"),
+        pytest.param(
+            NEW.named("java.util.RegularEnumSet") + NEW.named("a.B", 1) + b"\x01\x00", id="null in it"
+        ),
+        pytest.param(NEW.named("org.apache.storm.spout.CheckPointState") + b"\x00\x02", id="no state"),
+        pytest.param(
+            NEW.named("org.apache.storm.spout.CheckPointState") + b"\x04\x02", id="a state beyond the last"
+        ),
+    ],
+)
+def test_what_no_java_program_writes_is_refused(data: bytes) -> None:
+    with pytest.raises(SerializationError, match="cannot decode"):
+        StormDecoder(STORM_2_6).decode_key(data)
+
+
+@pytest.mark.parametrize(
+    ("text", "data"),
+    [
+        ("'a\\ud800\\x1b'", OLD.string("a\ud800\x1b")),
+        ("bytes[3] 00ff10", OLD.named("[B") + b"\x04\x00\xff\x10"),
+        ("2017-07-14T02:40:00.123Z", OLD.named("java.util.Date") + OLD.number(1_500_000_000_123, 9)),
+        ("COMMITTING 12", OLD.named("org.apache.storm.spout.CheckPointState") + b"\x01\x02\x18"),
+        ("1.50", OLD.named("java.math.BigDecimal") + b"\x03\x00\x96\x04"),
+    ],
+)
+def test_a_value_has_a_text_for_people(text: str, data: bytes) -> None:
+    assert str(StormDecoder(STORM_1).decode_key(data)) == text
+
+
+def test_a_long_value_has_a_short_text() -> None:
+    value = StormDecoder(STORM_1).decode_key(OLD.named("[I") + OLD.number(100_001) + b"\x02" * 100_000)
+    assert value.describe(12) == "[1, 1, 1, 1,…"
+    assert len(StormDecoder(STORM_1).decode_key(OLD.string("x" * 1_000_000)).describe()) == 201
+
+
+def test_a_value_without_its_wrapper_is_refused_with_what_to_look_at() -> None:
+    with pytest.raises(SerializationError, match=r"not a value as Storm 1\.2 keeps it.*Base64"):
+        StormDecoder(STORM_1).decode_value(b"\x09\x02")
+    assert str(StormDecoder(STORM_1).decode_value(wrap_for_storm_1_2(b"\x09\x02"))) == "1"
+    assert StormDecoder(STORM_1).decode_value(wrap_for_storm_1_2(None)).to_json() == {"t": "tombstone"}
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [],
+        [(b"word", b"12")],
+        [(b"d29yZA==", b"MTI=")],
+        [(b"\x03\x01\x82a", wrap_for_storm_1_2(b"\x09\x02")), (b"\x03\x01\x82b", b"\x0c\x01\x00")],
+        [(b"AwGCYQ==", b"CQI="), (b"\x03\x01\x82b", b"\x09\x02")],
+        [(b"AwGCYQ", b"CQI=")],
+        [(b"AwGCYQ==\nAwGCYQ==", b"CQI=")],
+    ],
+)
+def test_what_is_not_of_one_generation_of_storm_is_not_taken_for_it(
+    entries: list[tuple[bytes, bytes]],
+) -> None:
+    assert detect(entries) is None

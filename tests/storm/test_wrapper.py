@@ -1,0 +1,110 @@
+"""The wrapper around Storm's values, against what Storm itself wrote."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anchorbolt.storm.wrapper import Generation, Wrapped, unwrap, wrap_for_storm_1_2
+from tests.support.storm_fixtures import Dump, dump, dumps
+
+PRESENT_IN_1_2 = b"\x01\x00org.apache.storm.shade.com.google.common.base.Presen\xf4\x01\x01\x01[\xc2\x01"
+
+
+def entries(dump: Dump) -> list[tuple[str, bytes, bytes]]:
+    return [(name, field, value) for name, fields in dump.binary().items() for field, value in fields.items()]
+
+
+@pytest.mark.parametrize("dump", [each for each in dumps() if not each.storm.startswith("1.0")], ids=str)
+def test_each_value_of_storm_shows_its_generation_and_is_wrapped_to_the_last_byte(dump: Dump) -> None:
+    tombstones = 0
+    for name, _, value in entries(dump):
+        wrapped = unwrap(value)
+        assert wrapped is not None, name
+        assert wrapped.generation is dump.generation
+        assert {each for each in Generation if unwrap(value, each) is not None} == {wrapped.generation}
+        tombstones += wrapped.payload is None
+        for cut in range(len(value)):
+            assert unwrap(value[:cut]) is None
+        assert unwrap(value + b"\x00") is None
+    assert tombstones == (0 if dump.name.endswith("wordcount") else 2)
+
+
+@pytest.mark.parametrize("dump", [each for each in dumps() if each.storm.startswith("1.0")], ids=str)
+def test_values_of_storm_1_0_have_no_wrapper_but_one_that_looks_like_a_tombstone_of_2_0(dump: Dump) -> None:
+    found = {(name, value): unwrap(value) for name, _, value in entries(dump)}
+    an_empty_list = ("registered-1", b"\x0c\x01\x00")  # its class was registered, as id 10
+    assert {key: wrapped for key, wrapped in found.items() if wrapped is not None} == (
+        {an_empty_list: Wrapped(Generation.STORM_2_0, None)} if an_empty_list in found else {}
+    )
+    assert an_empty_list in found or dump.name.endswith("wordcount")
+    for generation in (Generation.STORM_1_0, Generation.STORM_1_1, Generation.STORM_1_2):
+        assert [name for name, value in found if unwrap(value, generation) is not None] == []
+
+
+@pytest.mark.parametrize("suffix", ["", "-wordcount"])
+def test_what_storm_1_1_wrote_becomes_byte_for_byte_what_storm_1_2_wrote(suffix: str) -> None:
+    becomes = {}
+    for name, field, value in entries(dump(f"storm-1.1.0{suffix}")):
+        wrapped = unwrap(value)
+        assert wrapped is not None
+        becomes[name, field] = wrap_for_storm_1_2(wrapped.payload)
+    assert becomes == {(name, field): value for name, field, value in entries(dump(f"storm-1.2.4{suffix}"))}
+
+
+@pytest.mark.parametrize("suffix", ["", "-wordcount"])
+def test_what_storm_1_0_wrote_becomes_byte_for_byte_what_storm_1_2_wrote(suffix: str) -> None:
+    becomes = {
+        (name, field): wrap_for_storm_1_2(value)
+        for name, field, value in entries(dump(f"storm-1.0.3{suffix}"))
+    }
+    wrote = {(name, field): value for name, field, value in entries(dump(f"storm-1.2.4{suffix}"))}
+    same = becomes.keys() & wrote.keys()
+    assert len(same) > len(becomes) * 0.9  # Storm 1.0 cannot delete, so a few namespaces differ
+    assert {key: becomes[key] for key in same} == {key: wrote[key] for key in same}
+
+
+@given(st.binary(max_size=40_000))
+def test_a_payload_of_any_length_comes_out_of_its_wrapper(payload: bytes) -> None:
+    assert unwrap(wrap_for_storm_1_2(payload)) == Wrapped(Generation.STORM_1_2, payload)
+
+
+@given(st.binary(max_size=200))
+def test_what_is_no_wrapper_is_none(data: bytes) -> None:
+    for value in (data, PRESENT_IN_1_2 + data):
+        wrapped = unwrap(value)
+        assert (
+            wrapped is None
+            or wrapped.generation is not Generation.STORM_1_2
+            or (wrap_for_storm_1_2(wrapped.payload) == value)
+        )
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b"", "nothing"),
+        (PRESENT_IN_1_2, "no length"),
+        (PRESENT_IN_1_2 + b"\x00", "a byte array that is null"),
+        (PRESENT_IN_1_2 + b"\x82\x00A", "a length in more bytes than it needs"),
+        (PRESENT_IN_1_2 + b"\x80\x80\x80\x80\x80\x01", "a length that does not end in five bytes"),
+        (PRESENT_IN_1_2.replace(b"Presen\xf4", b"Presens\xf4") + b"\x02A", "another class"),
+        (PRESENT_IN_1_2.replace(b"[\xc2", b"[\xc3") + b"\x02A", "another array"),
+        (b"\x0c\x01\x01\x00[\xc2\x02A", "2.0 without its last marker"),
+        (b"\x0b\x01\x01\x00[\xc2\x01\x02A", "2.6 with the markers of 2.0"),
+        (b"\x0c\x00", "2.0 with the tombstone of 2.6"),
+    ],
+)
+def test_what_is_nearly_a_wrapper_is_none(value: bytes, why: str) -> None:
+    assert unwrap(value) is None, why
+
+
+def test_a_generation_is_named_by_its_first_release() -> None:
+    assert [generation.label for generation in Generation] == [
+        "Storm 1.0",
+        "Storm 1.1",
+        "Storm 1.2",
+        "Storm 2.0",
+        "Storm 2.6",
+    ]

@@ -1,0 +1,268 @@
+"""Where rows go: every row to the tasks that its grouping says, none lost, order kept."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anchorbolt.errors import TopologyError, UnsupportedValue
+from anchorbolt.streams import routing
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.groupings import (
+    AllGrouping,
+    CustomGrouping,
+    CustomStreamGrouping,
+    DirectGrouping,
+    FieldsGrouping,
+    GlobalGrouping,
+    GlobalStreamId,
+    Grouping,
+    LocalOrShuffleGrouping,
+    NoneGrouping,
+    PartialKeyGrouping,
+    ShuffleGrouping,
+)
+from anchorbolt.streams.hashing import destination_of, stable_hash
+from anchorbolt.streams.routing import Router, Row, make_router
+
+FIRST_TASK = 11
+STREAM = GlobalStreamId("split", "default")
+
+keys = st.sampled_from(["a", "b", "c", "\ud800", 1, True, 1.0, Decimal(1), None, b"a", ("a", 1), ("a", True)])
+values = st.integers(0, 9)
+buffers = st.lists(st.lists(st.tuples(keys | st.text(max_size=3), keys, values), max_size=12), max_size=4)
+sizes = st.integers(1, 9)
+
+
+def router_for(grouping: Grouping, tasks: int, *, source_index: int = 0) -> Router:
+    return make_router(
+        grouping,
+        stream=STREAM,
+        fields=("key", "second", "value"),
+        target_tasks=range(FIRST_TASK, FIRST_TASK + tasks),
+        context=TopologyContext("t", "split", 3 + source_index, source_index),
+    )
+
+
+def is_subsequence(part: Sequence[Row], whole: Sequence[Row]) -> bool:
+    remaining = iter(whole)
+    return all(any(row is other for other in remaining) for row in part)
+
+
+@pytest.mark.parametrize(
+    "grouping",
+    [
+        ShuffleGrouping(),
+        NoneGrouping(),
+        LocalOrShuffleGrouping(),
+        GlobalGrouping(),
+        FieldsGrouping(("key",)),
+        FieldsGrouping(("key", "second")),
+        PartialKeyGrouping(("key",)),
+        PartialKeyGrouping(("second", "key")),
+    ],
+    ids=str,
+)
+@given(buffers=buffers, tasks=sizes)
+def test_each_row_goes_to_exactly_one_task_in_its_order(
+    grouping: Grouping, buffers: list[list[Row]], tasks: int
+) -> None:
+    router = router_for(grouping, tasks)
+    for rows in buffers:
+        shares = router.route(rows)
+        assert len(shares) == tasks
+        assert sorted(id(row) for share in shares for row in share) == sorted(map(id, rows))
+        assert all(is_subsequence(share, rows) for share in shares)
+
+
+@given(buffers=buffers, tasks=sizes)
+def test_all_grouping_gives_every_row_to_every_task(buffers: list[list[Row]], tasks: int) -> None:
+    router = router_for(AllGrouping(), tasks)
+    assert all(router.route(rows) == [rows] * tasks for rows in buffers)
+
+
+@given(buffers=buffers, tasks=sizes)
+def test_global_grouping_gives_every_row_to_the_first_task(buffers: list[list[Row]], tasks: int) -> None:
+    router = router_for(GlobalGrouping(), tasks)
+    assert all(router.route(rows) == [rows, *[[]] * (tasks - 1)] for rows in buffers)
+
+
+@pytest.mark.parametrize("fields", [("key",), ("second",), ("key", "second"), ("second", "key")], ids=str)
+@given(buffers=buffers, tasks=sizes, memo_entries=st.sampled_from([0, 2, 1000]))
+def test_fields_grouping_places_rows_by_the_stable_hash_of_their_key(
+    fields: tuple[str, ...], buffers: list[list[Row]], tasks: int, memo_entries: int
+) -> None:
+    positions = [("key", "second").index(field) for field in fields]
+    router = router_for(FieldsGrouping(fields), tasks)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(routing, "_MEMO_ENTRIES", memo_entries)
+        shares = [share for rows in buffers for share in enumerate(router.route(rows))]
+    for index, share in shares:
+        for row in share:
+            key = row[positions[0]] if len(positions) == 1 else tuple(row[p] for p in positions)
+            assert destination_of(stable_hash(key), tasks) == index
+
+
+@pytest.mark.parametrize("grouping", [FieldsGrouping(("key",)), FieldsGrouping(("key", "second"))], ids=str)
+@given(buffers=buffers, tasks=sizes)
+def test_equal_keys_go_to_the_same_task_from_every_router(
+    grouping: Grouping, buffers: list[list[Row]], tasks: int
+) -> None:
+    seen: dict[Any, int] = {}
+    for source_index, rows in enumerate(buffers):
+        router = router_for(grouping, tasks, source_index=source_index)
+        for index, share in enumerate(router.route(rows)):
+            for row in share:
+                key = row[0] if grouping == FieldsGrouping(("key",)) else row[:2]
+                assert seen.setdefault(key, index) == index
+
+
+def test_more_keys_than_the_memo_holds_stay_where_they_were() -> None:
+    rows: list[Row] = [(f"user-{i}", i, 0) for i in range(20_000)]
+    router = router_for(FieldsGrouping(("key",)), 8)
+    first = router.route(rows)
+    assert router.route(rows) == first
+    assert {len(share) for share in first} <= set(range(2_200, 2_800))
+
+
+def test_a_memo_does_not_grow_beyond_its_bound() -> None:
+    router = router_for(FieldsGrouping(("key",)), 4)
+    for start in range(0, 60_000, 10_000):
+        router.route([(f"user-{i}", i, 0) for i in range(start, start + 10_000)])
+        router.route([("x" * 5_000 + str(start), 0, 0)])
+    memo = vars(router)["_memo"]
+    assert len(memo) <= 16_384
+    assert max(map(len, memo)) < 1_000
+
+
+@given(buffers=buffers, tasks=sizes, source_index=st.integers(0, 20))
+def test_shuffle_gives_all_tasks_equally_many(
+    buffers: list[list[Row]], tasks: int, source_index: int
+) -> None:
+    router = router_for(ShuffleGrouping(), tasks, source_index=source_index)
+    counts = Counter[int]()
+    for rows in buffers:
+        counts.update({index: len(share) for index, share in enumerate(router.route(rows))})
+    assert max(counts[index] for index in range(tasks)) - min(counts[index] for index in range(tasks)) <= 1
+
+
+@given(buffers=buffers, tasks=sizes)
+def test_the_same_rows_are_shared_out_the_same_again(buffers: list[list[Row]], tasks: int) -> None:
+    for grouping in (ShuffleGrouping(), PartialKeyGrouping(("key",)), FieldsGrouping(("key",))):
+        once, again = router_for(grouping, tasks, source_index=2), router_for(grouping, tasks, source_index=2)
+        assert [once.route(rows) for rows in buffers] == [again.route(rows) for rows in buffers]
+
+
+def test_shuffles_of_several_sources_start_at_different_tasks() -> None:
+    row: Row = ("a", 0, 0)
+    starts = [router_for(ShuffleGrouping(), 4, source_index=i).route([row]).index([row]) for i in range(4)]
+    assert starts == [0, 1, 2, 3]
+
+
+@given(buffers=buffers, tasks=sizes)
+def test_partial_key_grouping_uses_at_most_two_tasks_a_key(buffers: list[list[Row]], tasks: int) -> None:
+    router = router_for(PartialKeyGrouping(("key",)), tasks)
+    seen: dict[Any, set[int]] = {}
+    for rows in buffers:
+        for index, share in enumerate(router.route(rows)):
+            for row in share:
+                seen.setdefault(row[0], set()).add(index)
+    assert all(len(indexes) <= 2 for indexes in seen.values())
+
+
+def test_partial_key_grouping_halves_a_hot_key_over_two_tasks() -> None:
+    router = router_for(PartialKeyGrouping(("key",)), 5)
+    shares = router.route([("hot", i, 0) for i in range(1_000)])
+    assert sorted(map(len, shares)) == [0, 0, 0, 500, 500]
+
+
+def test_partial_key_grouping_uses_all_pairs_of_tasks() -> None:
+    pairs = set()
+    for i in range(400):
+        router = router_for(PartialKeyGrouping(("key",)), 4)
+        pairs.add(tuple(index for index, share in enumerate(router.route([(i, 0, 0)] * 2)) if share))
+    assert pairs == set(itertools.combinations(range(4), 2))
+
+
+@pytest.mark.parametrize(
+    "grouping",
+    [FieldsGrouping(("value",)), FieldsGrouping(("key", "value")), PartialKeyGrouping(("value",))],
+    ids=str,
+)
+def test_a_mutable_key_is_refused_naming_the_grouping_and_the_stream(grouping: Grouping) -> None:
+    router = router_for(grouping, 2)
+    with pytest.raises(UnsupportedValue) as caught:
+        router.route([("a", "b", 1), ("a", "b", [1])])
+    assert caught.value.message.startswith(f"{grouping} on stream 'default' of 'split': ")
+    assert "type list" in caught.value.message
+
+
+def test_a_key_that_no_dict_can_look_up_is_routed_all_the_same() -> None:
+    rows: list[Row] = [(Decimal("sNaN"), 1, 2), ("a", 1, 2)]
+    for grouping in (FieldsGrouping(("key",)), PartialKeyGrouping(("key",))):
+        assert sum(map(len, router_for(grouping, 3).route(rows))) == 2
+
+
+def test_direct_rows_go_to_the_task_that_the_emitter_named() -> None:
+    router = router_for(DirectGrouping(), 2)
+    rows: list[tuple[int, Row]] = [(FIRST_TASK + 1, ("a",)), (FIRST_TASK, ("b",)), (FIRST_TASK + 1, ("c",))]
+    assert router.route_direct(rows) == [[("b",)], [("a",), ("c",)]]
+
+
+def test_direct_rows_for_another_bolt_are_left_to_its_router() -> None:
+    assert router_for(DirectGrouping(), 2).route_direct([(FIRST_TASK + 2, ("a",))]) == [[], []]
+
+
+def test_emitting_without_a_task_to_a_direct_stream_is_refused() -> None:
+    with pytest.raises(TopologyError, match="Use emit_direct"):
+        router_for(DirectGrouping(), 2).route([("a",)])
+
+
+def test_emitting_directly_to_another_kind_of_stream_is_refused() -> None:
+    with pytest.raises(TopologyError, match="not direct"):
+        router_for(ShuffleGrouping(), 2).route_direct([(FIRST_TASK, ("a",))])
+
+
+class ByLength(CustomStreamGrouping):
+    """Sends a row to the task that its second value says, or to what its third value is."""
+
+    def __init__(self) -> None:
+        self.prepared: list[Any] = []
+
+    def prepare(self, context: TopologyContext, stream: GlobalStreamId, target_tasks: Sequence[int]) -> None:
+        self.prepared.append((context.this_task_id, stream, tuple(target_tasks)))
+        self.targets = target_tasks
+
+    def choose_tasks(self, task_id: int, values: Sequence[Any]) -> Sequence[int]:
+        assert task_id == 3
+        chosen = values[1]
+        return [self.targets[index] for index in chosen] if isinstance(chosen, list) else chosen
+
+
+def test_custom_grouping_chooses_none_one_or_several_tasks() -> None:
+    implementation = ByLength()
+    router = router_for(CustomGrouping(implementation), 3)
+    assert implementation.prepared == [(3, STREAM, (11, 12, 13))]
+    rows: list[Row] = [("a", [0, 2]), ("b", []), ("c", [2]), ("d", [1])]
+    assert router.route(rows) == [[rows[0]], [rows[3]], [rows[0], rows[2]]]
+
+
+@pytest.mark.parametrize("chosen", [(14,), (0,), None, 11, ("11",), ([11],)], ids=repr)
+def test_custom_grouping_that_names_no_task_of_the_bolt_is_refused(chosen: Any) -> None:
+    router = router_for(CustomGrouping(ByLength()), 3)
+    with pytest.raises(TopologyError) as caught:
+        router.route([("a", chosen)])
+    assert f"ByLength.choose_tasks returned {chosen!r}" in caught.value.message
+    assert "[11, 12, 13]" in caught.value.message
+
+
+def test_grouping_on_a_field_that_the_stream_has_not_is_refused() -> None:
+    with pytest.raises(TopologyError, match="declares no field 'wrod', but key, second, value"):
+        router_for(FieldsGrouping(("wrod",)), 2)
