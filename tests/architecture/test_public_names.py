@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 
 import pytest
@@ -59,6 +60,21 @@ def test_a_public_module_holds_these_names(name: str) -> None:
     module = importlib.import_module(name)
     assert sorted(module.__all__) == sorted(PUBLIC[name].split())
     assert [listed for listed in module.__all__ if not hasattr(module, listed)] == []
+
+
+@pytest.mark.parametrize("name", [*PUBLIC, "anchorbolt.errors"])
+def test_a_public_name_and_its_methods_say_what_they_do(name: str) -> None:
+    module = importlib.import_module(name)
+    found = {listed: getattr(module, listed) for listed in module.__all__}
+    members = {
+        f"{owner}.{member}": function
+        for owner, kind in found.items()
+        if inspect.isclass(kind)
+        for member, function in vars(kind).items()
+        if not member.startswith("_") and (inspect.isfunction(function) or isinstance(function, property))
+    }
+    documented = {key: each for key, each in found.items() if callable(each)} | members
+    assert [key for key, each in documented.items() if not inspect.getdoc(each)] == []
 
 
 def test_every_error_is_public() -> None:
