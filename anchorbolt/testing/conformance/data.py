@@ -1,7 +1,5 @@
 """Conformance: any bytes, many of them, and large ones."""
 
-# ruff: noqa: D102 - a test's name says what it holds
-
 from __future__ import annotations
 
 import pytest

@@ -1,7 +1,5 @@
 """Conformance: claiming, fences, namespaces, and several processes at one store."""
 
-# ruff: noqa: D102 - a test's name says what it holds
-
 from __future__ import annotations
 
 import multiprocessing

@@ -1,7 +1,5 @@
 """Conformance: the steps of a transaction, in and out of order, repeated, and from several handles."""
 
-# ruff: noqa: D102 - a test's name says what it holds
-
 from __future__ import annotations
 
 from contextlib import closing
