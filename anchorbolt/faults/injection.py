@@ -27,13 +27,13 @@ from anchorbolt.faults.checks import (
     refuse_unknown_task,
     refuse_unreachable,
 )
-from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.faults.points import FaultPoint, PointReached, observe
 
 FAULTS_VARIABLE = "ANCHORBOLT_FAULTS"
 """Environment variable with the folder of the faults that hold for a driver and the workers that it starts."""
 
-_LOOK_S = 0.05
-_TOLD = frozenset({FaultPoint.RECOVERED, FaultPoint.COMMITTED})
+_POLL_S = 0.05
+_RECORDED = frozenset({FaultPoint.RECOVERED, FaultPoint.COMMITTED})
 
 
 class FaultAction(str, Enum):
@@ -99,7 +99,7 @@ class Fault:
         refuse_bad_numbers(self.nth, self.task_index, self.txid, self.seconds)
         refuse_unreachable(self.point, self.component, self.task_index, self.txid)
 
-    def fits(self, place: Place) -> bool:
+    def fits(self, place: PointReached) -> bool:
         """Say whether a place is one of those that this fault counts."""
         return (
             self.point is place.point
@@ -131,11 +131,11 @@ class FaultFolder:
             if fault.component is not None:
                 refuse_unknown_task(fault.component, fault.task_index, tasks)
 
-    def strike(self, place: Place) -> None:
+    def on_point(self, place: PointReached) -> None:
         """An observer, see `anchorbolt.faults.points.observe`: do what the folder says about a place."""
         self._note_process("driver" if place.point.on_driver else "worker")
-        if place.point in _TOLD:
-            self.tell(place.point.value, txid=place.txid)
+        if place.point in _RECORDED:
+            self.record_event(place.point.value, txid=place.txid)
         for number, fault in enumerate(self._read()):
             if fault.fits(place) and not self.has_struck(number) and self._hit(number) == fault.nth:
                 self._strike(number, fault, place)
@@ -148,7 +148,7 @@ class FaultFolder:
         """Let go what hangs at a fault, by its number, or at any."""
         (self.path / _released(number)).touch()
 
-    def tell(self, event: str, **more: Any) -> None:
+    def record_event(self, event: str, **more: Any) -> None:
         """Append an event to the folder's record."""
         line = json.dumps({"at": time.time(), "event": event, "pid": os.getpid(), **more}) + "\n"
         with (self.path / "events.jsonl").open("ab", buffering=0) as file:
@@ -195,12 +195,12 @@ class FaultFolder:
         temporary.write_text(str(os.getpid()))
         temporary.replace(self.path / f"{role}.pid")
 
-    def _strike(self, number: int, fault: Fault, place: Place) -> None:
+    def _strike(self, number: int, fault: Fault, place: PointReached) -> None:
         try:
             (self.path / f"struck-{number}").open("x").close()
         except FileExistsError:
             return
-        self.tell(
+        self.record_event(
             "fault",
             number=number,
             action=fault.action.value,
@@ -215,7 +215,7 @@ class FaultFolder:
             time.sleep(fault.seconds)
         elif fault.action is FaultAction.HANG:
             while not any((self.path / _released(which)).exists() for which in (number, None)):
-                time.sleep(_LOOK_S)
+                time.sleep(_POLL_S)
         else:
             self._signal(fault)
 
@@ -241,7 +241,7 @@ def _stop(pid: int, seconds: float) -> None:
     os.kill(pid, signal.SIGSTOP)
 
 
-def arm(tasks: Mapping[str, int | None] | None = None) -> None:
+def install_faults(tasks: Mapping[str, int | None] | None = None) -> None:
     """Obey the folder that the environment names, if it does; called by every driver and worker that starts.
 
     Args:
@@ -255,4 +255,4 @@ def arm(tasks: Mapping[str, int | None] | None = None) -> None:
         folder = FaultFolder(path)
         if tasks is not None:
             folder.refuse_unknown(tasks)
-        observe(folder.strike)
+        observe(folder.on_point)

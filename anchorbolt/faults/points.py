@@ -25,7 +25,7 @@ class FaultPoint(str, Enum):
     """All namespaces refuse older drivers; nothing is mended yet."""
     RECOVERED = "driver.recovered"
     """Recovery has ended; no wave has begun."""
-    WAVE_BEGUN = "wave.begun"
+    ROUND_BEGUN = "round.begun"
     """A round of a wave is about to be run."""
     TASK_BEGUN = "task.begun"
     """A task's attempt has begun; no tuple was executed. Spouts' tasks included."""
@@ -45,9 +45,9 @@ class FaultPoint(str, Enum):
     """A sink's outbox file is durable; the task's report is not sent."""
     TASK_PREPARED = "task.prepared"
     """A task has prepared; its report is not sent."""
-    ROUND_ENDED = "wave.round_ended"
+    ROUND_ENDED = "round.ended"
     """All reports are in; nothing is decided."""
-    ROUND_FAILED = "wave.round_failed"
+    ROUND_FAILED = "round.failed"
     """A round has failed and is about to be rolled back."""
     ROLLED_BACK = "rollback.namespaces"
     """All namespaces are rolled back; the round's outbox files are still there."""
@@ -115,7 +115,7 @@ _OF_SINKS = {FaultPoint.SINK_PUBLISHING, FaultPoint.SINK_PUBLISHED}
 _BEFORE_ANY = {FaultPoint.RECOVERED, FaultPoint.DECIDED, FaultPoint.DECISION_COPIED}
 
 
-class Place(NamedTuple):
+class PointReached(NamedTuple):
     """Where a point was reached.
 
     Attributes:
@@ -131,7 +131,7 @@ class Place(NamedTuple):
     txid: int
 
 
-Observer = Callable[[Place], None]
+Observer = Callable[[PointReached], None]
 
 _task: ContextVar[tuple[str, int, int]] = ContextVar("anchorbolt_task", default=("", -1, -1))
 _observer: Observer | None = None
@@ -148,7 +148,7 @@ def reach(point: FaultPoint, component: str = "", task_index: int = -1, txid: in
     if _observer is not None:
         at_component, at_index, at_txid = _task.get() if point in _AT_TASK else ("", -1, -1)
         _observer(
-            Place(
+            PointReached(
                 point, component or at_component, max(task_index, at_index), at_txid if txid is None else txid
             )
         )

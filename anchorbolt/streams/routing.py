@@ -29,7 +29,7 @@ from anchorbolt.streams.groupings import (
 )
 from anchorbolt.streams.hashing import destination_of, destinations_of, stable_hash
 
-Row = tuple[Any, ...]
+Values = tuple[Any, ...]
 _V = TypeVar("_V")
 
 _MEMO_ENTRIES = 16_384
@@ -49,7 +49,7 @@ class Router(ABC):
         self._destinations = destinations
 
     @abstractmethod
-    def route(self, rows: list[Row]) -> list[list[Row]]:
+    def route(self, rows: list[Values]) -> list[list[Values]]:
         """Share out rows: one list for each destination index, each with its rows in their order.
 
         Lists may be empty, and may be `rows` itself or each other: treat them as read-only.
@@ -59,7 +59,7 @@ class Router(ABC):
             TopologyError: The stream is direct, or a custom grouping named a task that is not the bolt's.
         """
 
-    def route_direct(self, rows: Iterable[tuple[int, Row]]) -> list[list[Row]]:
+    def route_direct(self, rows: Iterable[tuple[int, Values]]) -> list[list[Values]]:
         """Share out rows of a direct stream, each with the id of the task that it was emitted to.
 
         A row for another task than this bolt's is left out: it goes to another bolt that takes the same stream.
@@ -125,7 +125,7 @@ def _position(field: str, fields: Sequence[str], stream: GlobalStreamId, groupin
         ) from None
 
 
-def _key_column(positions: Sequence[int]) -> Callable[[list[Row]], list[Any]]:
+def _key_column(positions: Sequence[int]) -> Callable[[list[Values]], list[Any]]:
     """Return what takes the keys out of rows: the value of one field, or the tuple of several."""
     if len(positions) == 1:
         position = positions[0]
@@ -139,7 +139,7 @@ class _ShuffleRouter(Router):
         super().__init__(destinations)
         self._next = start % destinations
 
-    def route(self, rows: list[Row]) -> list[list[Row]]:
+    def route(self, rows: list[Values]) -> list[list[Values]]:
         count, first = self._destinations, self._next
         if count == 1:
             return [rows]
@@ -148,12 +148,12 @@ class _ShuffleRouter(Router):
 
 
 class _AllRouter(Router):
-    def route(self, rows: list[Row]) -> list[list[Row]]:
+    def route(self, rows: list[Values]) -> list[list[Values]]:
         return [rows] * self._destinations
 
 
 class _GlobalRouter(Router):
-    def route(self, rows: list[Row]) -> list[list[Row]]:
+    def route(self, rows: list[Values]) -> list[list[Values]]:
         return [rows, *([] for _ in range(self._destinations - 1))]
 
 
@@ -166,7 +166,7 @@ class _FieldsRouter(Router):
         # Equal keys of different types (1, True, 1.0) share an entry; that is right, because they hash equal.
         self._memo: dict[Any, int] = {}
 
-    def route(self, rows: list[Row]) -> list[list[Row]]:
+    def route(self, rows: list[Values]) -> list[list[Values]]:
         # Measured, ns a row: few keys 105 by the memo and 215 in bulk, a million keys 940 and 210. So a memo that
         # has filled up has shown that it does not pay.
         if len(self._memo) >= _MEMO_ENTRIES:
@@ -176,8 +176,8 @@ class _FieldsRouter(Router):
         except TypeError:  # a key that no dict can look up, which `stable_hash` may take nevertheless
             return self._route_in_bulk(rows)
 
-    def _route_by_memo(self, rows: list[Row]) -> list[list[Row]]:
-        buckets: list[list[Row]] = [[] for _ in range(self._destinations)]
+    def _route_by_memo(self, rows: list[Values]) -> list[list[Values]]:
+        buckets: list[list[Values]] = [[] for _ in range(self._destinations)]
         appends = [bucket.append for bucket in buckets]
         memo = self._memo
         for key, row in zip(self._keys_of(rows), rows, strict=True):
@@ -189,13 +189,13 @@ class _FieldsRouter(Router):
                 appends[destination](row)
         return buckets
 
-    def _route_in_bulk(self, rows: list[Row]) -> list[list[Row]]:
+    def _route_in_bulk(self, rows: list[Values]) -> list[list[Values]]:
         columns = [[row[position] for row in rows] for position in self._positions]
         try:
             destinations = destinations_of(columns, self._destinations)
         except UnsupportedValue as error:
             raise UnsupportedValue(f"{self._where}: {error.message}") from None
-        buckets: list[list[Row]] = [[] for _ in range(self._destinations)]
+        buckets: list[list[Values]] = [[] for _ in range(self._destinations)]
         appends = [bucket.append for bucket in buckets]
         for destination, row in zip(destinations, rows, strict=True):
             appends[destination](row)
@@ -210,10 +210,10 @@ class _PartialKeyRouter(Router):
         self._memo: dict[Any, tuple[int, int]] = {}
         self._sent = [0] * destinations
 
-    def route(self, rows: list[Row]) -> list[list[Row]]:
+    def route(self, rows: list[Values]) -> list[list[Values]]:
         if len(self._memo) >= _MEMO_ENTRIES:
             self._memo.clear()
-        buckets: list[list[Row]] = [[] for _ in range(self._destinations)]
+        buckets: list[list[Values]] = [[] for _ in range(self._destinations)]
         # Hashed ahead of sending, so that a refused key leaves the counts as they were.
         candidates = [self._candidates(key) for key in self._keys_of(rows)]
         sent = self._sent
@@ -246,14 +246,14 @@ class _DirectRouter(Router):
         super().__init__(len(target_tasks))
         self._index_of = {task: index for index, task in enumerate(target_tasks)}
 
-    def route(self, rows: list[Row]) -> list[list[Row]]:
+    def route(self, rows: list[Values]) -> list[list[Values]]:
         raise TopologyError(
             "Rows emitted by emit came to a direct stream. Use emit_direct, which names the task, or "
             "declare the stream without direct=True."
         )
 
-    def route_direct(self, rows: Iterable[tuple[int, Row]]) -> list[list[Row]]:
-        buckets: list[list[Row]] = [[] for _ in range(self._destinations)]
+    def route_direct(self, rows: Iterable[tuple[int, Values]]) -> list[list[Values]]:
+        buckets: list[list[Values]] = [[] for _ in range(self._destinations)]
         index_of = self._index_of
         for task, row in rows:
             index = index_of.get(task)
@@ -277,8 +277,8 @@ class _CustomRouter(Router):
         self._index_of = {task: index for index, task in enumerate(target_tasks)}
         implementation.prepare(context, stream, tuple(target_tasks))
 
-    def route(self, rows: list[Row]) -> list[list[Row]]:
-        buckets: list[list[Row]] = [[] for _ in range(self._destinations)]
+    def route(self, rows: list[Values]) -> list[list[Values]]:
+        buckets: list[list[Values]] = [[] for _ in range(self._destinations)]
         choose, task_id, index_of = self._implementation.choose_tasks, self._task_id, self._index_of
         for row in rows:
             chosen = choose(task_id, row)

@@ -15,11 +15,11 @@ from anchorbolt.testing import CrashRunner, CrashTestError, Fault, FaultAction, 
 from tests.cli.command import wait_until
 
 HANGS = """
-from anchorbolt.faults.injection import arm
+from anchorbolt.faults.injection import install_faults
 from anchorbolt.faults.points import FaultPoint, reach
 
-arm()
-reach(FaultPoint.WAVE_BEGUN, txid=1)
+install_faults()
+reach(FaultPoint.ROUND_BEGUN, txid=1)
 """
 
 
@@ -55,9 +55,9 @@ def test_a_start_that_takes_too_long_is_shown_with_the_faults_that_had_struck(
     (tmp_path / "hanging_job.py").write_text(HANGS)
     with pytest.raises(CrashTestError) as failure:
         CrashRunner("hanging_job:topology", tmp_path, start_timeout_s=77).run(
-            Fault(FaultPoint.WAVE_BEGUN, FaultAction.HANG, txid=1), Fault(FaultPoint.DECIDED)
+            Fault(FaultPoint.ROUND_BEGUN, FaultAction.HANG, txid=1), Fault(FaultPoint.DECIDED)
         )
-    assert "took more than 77 s, in start 1; 1 of 2 faults had struck: HANG at WAVE_BEGUN txid=1" in str(
+    assert "took more than 77 s, in start 1; 1 of 2 faults had struck: HANG at ROUND_BEGUN txid=1" in str(
         failure.value
     )
     assert "faults/released-0" in failure.value.message

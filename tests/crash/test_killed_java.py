@@ -15,7 +15,7 @@ from tests.crash.conftest import AccompanyRun
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-@pytest.mark.parametrize("point", [FaultPoint.WAVE_BEGUN, FaultPoint.COMMITTED])
+@pytest.mark.parametrize("point", [FaultPoint.ROUND_BEGUN, FaultPoint.COMMITTED])
 def test_a_driver_whose_java_process_is_killed_says_so_and_the_next_one_goes_on(
     accompany: AccompanyRun, tmp_path: Path, point: FaultPoint
 ) -> None:

@@ -117,7 +117,7 @@ def test_attempts_that_were_stopped_and_wake_after_the_commit_of_their_duplicate
     faults = [
         Fault(point, FaultAction.HANG, component="count", task_index=0, txid=txid)
         for point, txid in zip(points, txids, strict=True)
-    ] + [Fault(FaultPoint.WAVE_BEGUN, FaultAction.HANG, txid=txid + 2) for txid in txids]
+    ] + [Fault(FaultPoint.ROUND_BEGUN, FaultAction.HANG, txid=txid + 2) for txid in txids]
     run = accompany("redis", config_of(start_redis(**DURABLE)), waves=11, faults=faults)
     try:
         cluster.start()

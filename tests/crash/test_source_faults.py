@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 def test_a_batch_whose_files_are_gone_is_refused_until_they_are_back(
     accompany: AccompanyRun, tmp_path: Path
 ) -> None:
-    faults = [Fault(FaultPoint.WAVE_BEGUN, FaultAction.HANG, txid=1)]
+    faults = [Fault(FaultPoint.ROUND_BEGUN, FaultAction.HANG, txid=1)]
     run = accompany("sqlite", {"directory": str(tmp_path / "run" / "state")}, faults=faults)
     driver = run.start()
     run.wait_for_fault(0)

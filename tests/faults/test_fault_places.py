@@ -12,7 +12,7 @@ from anchorbolt.bolts import ParquetSink
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import ConfigError
 from anchorbolt.faults.injection import FAULTS_VARIABLE, FaultFolder
-from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.testing import Fault, FaultAction
 from tests.engine.jobs import word_count
@@ -45,10 +45,10 @@ def run(tmp_path: Path, conf: Mapping[str, Any]) -> None:
 
 
 def test_each_place_has_what_its_point_promises(tmp_path: Path, conf: Mapping[str, Any]) -> None:
-    places: list[Place] = []
-    failed: list[Place] = []
+    places: list[PointReached] = []
+    failed: list[PointReached] = []
 
-    def look(place: Place) -> None:
+    def look(place: PointReached) -> None:
         places.append(place)
         if place.point is FaultPoint.TASK_ALIGNED and place.txid == 0 and not failed:
             failed.append(place)

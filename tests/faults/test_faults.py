@@ -10,7 +10,7 @@ import pytest
 
 from anchorbolt.errors import ConfigError
 from anchorbolt.faults.injection import FaultFolder
-from anchorbolt.faults.points import Place
+from anchorbolt.faults.points import PointReached
 from anchorbolt.testing import Fault, FaultAction, FaultPoint, Victim
 
 
@@ -47,7 +47,7 @@ def test_members_may_be_given_by_their_values() -> None:
     given: Any = {"point": "state.sealed", "action": "raise", "victim": "worker"}
     fault = Fault(**given, txid=1)
     assert fault == Fault(FaultPoint.SEALED, FaultAction.RAISE, victim=Victim.WORKER, txid=1)
-    assert fault.fits(Place(FaultPoint.SEALED, "count", 0, 1))
+    assert fault.fits(PointReached(FaultPoint.SEALED, "count", 0, 1))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_a_point_is_reached_with_is_taken() -> None:
 def test_a_wrong_fault_in_a_file_is_shown_with_the_file(tmp_path: Path) -> None:
     (tmp_path / "faults.json").write_text(json.dumps([{"point": "state.seeled"}]))
     with pytest.raises(ConfigError) as refusal:
-        FaultFolder(tmp_path).strike(Place(FaultPoint.SEALED, "count", 0, 1))
+        FaultFolder(tmp_path).on_point(PointReached(FaultPoint.SEALED, "count", 0, 1))
     assert "faults.json" in refusal.value.message
     assert "Did you mean FaultPoint.SEALED" in refusal.value.message
     assert "Unset" not in refusal.value.message
@@ -86,4 +86,4 @@ def test_a_wrong_fault_in_a_file_is_shown_with_the_file(tmp_path: Path) -> None:
 def test_a_fault_without_a_point_in_a_file_is_no_bare_error(tmp_path: Path) -> None:
     (tmp_path / "faults.json").write_text(json.dumps([{"nth": 1}]))
     with pytest.raises(ConfigError, match=r"faults\.json cannot be read.*point"):
-        FaultFolder(tmp_path).strike(Place(FaultPoint.SEALED, "count", 0, 1))
+        FaultFolder(tmp_path).on_point(PointReached(FaultPoint.SEALED, "count", 0, 1))

@@ -15,7 +15,7 @@ from anchorbolt.errors import (
     StateUnavailable,
     WaveFailed,
 )
-from anchorbolt.faults.points import FaultPoint, Place
+from anchorbolt.faults.points import FaultPoint, PointReached
 from anchorbolt.state_backends.contract import Fence
 from tests.simulation.actors import Actor, Crash, Stage
 from tests.simulation.choices import Choices
@@ -170,7 +170,7 @@ class World:
             self.stage.add(Actor("network", lambda: self._arrive_late(namespace, name, call, fence, what)))
         return result
 
-    def at(self, place: Place) -> None:
+    def at(self, place: PointReached) -> None:
         """An observer, see `anchorbolt.faults.points`."""
         if place.point in _POINTS:
             self.step(f"{place.point.value} {place.component} {place.task_index if place.component else ''}")

@@ -30,7 +30,7 @@ from anchorbolt.streams.groupings import (
     ShuffleGrouping,
 )
 from anchorbolt.streams.hashing import destination_of, stable_hash
-from anchorbolt.streams.routing import Router, Row, make_router
+from anchorbolt.streams.routing import Router, Values, make_router
 
 FIRST_TASK = 11
 STREAM = GlobalStreamId("split", "default")
@@ -51,7 +51,7 @@ def router_for(grouping: Grouping, tasks: int, *, source_index: int = 0) -> Rout
     )
 
 
-def is_subsequence(part: Sequence[Row], whole: Sequence[Row]) -> bool:
+def is_subsequence(part: Sequence[Values], whole: Sequence[Values]) -> bool:
     remaining = iter(whole)
     return all(any(row is other for other in remaining) for row in part)
 
@@ -72,7 +72,7 @@ def is_subsequence(part: Sequence[Row], whole: Sequence[Row]) -> bool:
 )
 @given(buffers=buffers, tasks=sizes)
 def test_each_row_goes_to_exactly_one_task_in_its_order(
-    grouping: Grouping, buffers: list[list[Row]], tasks: int
+    grouping: Grouping, buffers: list[list[Values]], tasks: int
 ) -> None:
     router = router_for(grouping, tasks)
     for rows in buffers:
@@ -83,13 +83,13 @@ def test_each_row_goes_to_exactly_one_task_in_its_order(
 
 
 @given(buffers=buffers, tasks=sizes)
-def test_all_grouping_gives_every_row_to_every_task(buffers: list[list[Row]], tasks: int) -> None:
+def test_all_grouping_gives_every_row_to_every_task(buffers: list[list[Values]], tasks: int) -> None:
     router = router_for(AllGrouping(), tasks)
     assert all(router.route(rows) == [rows] * tasks for rows in buffers)
 
 
 @given(buffers=buffers, tasks=sizes)
-def test_global_grouping_gives_every_row_to_the_first_task(buffers: list[list[Row]], tasks: int) -> None:
+def test_global_grouping_gives_every_row_to_the_first_task(buffers: list[list[Values]], tasks: int) -> None:
     router = router_for(GlobalGrouping(), tasks)
     assert all(router.route(rows) == [rows, *[[]] * (tasks - 1)] for rows in buffers)
 
@@ -97,7 +97,7 @@ def test_global_grouping_gives_every_row_to_the_first_task(buffers: list[list[Ro
 @pytest.mark.parametrize("fields", [("key",), ("second",), ("key", "second"), ("second", "key")], ids=str)
 @given(buffers=buffers, tasks=sizes, memo_entries=st.sampled_from([0, 2, 1000]))
 def test_fields_grouping_places_rows_by_the_stable_hash_of_their_key(
-    fields: tuple[str, ...], buffers: list[list[Row]], tasks: int, memo_entries: int
+    fields: tuple[str, ...], buffers: list[list[Values]], tasks: int, memo_entries: int
 ) -> None:
     positions = [("key", "second").index(field) for field in fields]
     router = router_for(FieldsGrouping(fields), tasks)
@@ -113,7 +113,7 @@ def test_fields_grouping_places_rows_by_the_stable_hash_of_their_key(
 @pytest.mark.parametrize("grouping", [FieldsGrouping(("key",)), FieldsGrouping(("key", "second"))], ids=str)
 @given(buffers=buffers, tasks=sizes)
 def test_equal_keys_go_to_the_same_task_from_every_router(
-    grouping: Grouping, buffers: list[list[Row]], tasks: int
+    grouping: Grouping, buffers: list[list[Values]], tasks: int
 ) -> None:
     seen: dict[Any, int] = {}
     for source_index, rows in enumerate(buffers):
@@ -125,7 +125,7 @@ def test_equal_keys_go_to_the_same_task_from_every_router(
 
 
 def test_more_keys_than_the_memo_holds_stay_where_they_were() -> None:
-    rows: list[Row] = [(f"user-{i}", i, 0) for i in range(20_000)]
+    rows: list[Values] = [(f"user-{i}", i, 0) for i in range(20_000)]
     router = router_for(FieldsGrouping(("key",)), 8)
     first = router.route(rows)
     assert router.route(rows) == first
@@ -144,7 +144,7 @@ def test_a_memo_does_not_grow_beyond_its_bound() -> None:
 
 @given(buffers=buffers, tasks=sizes, source_index=st.integers(0, 20))
 def test_shuffle_gives_all_tasks_equally_many(
-    buffers: list[list[Row]], tasks: int, source_index: int
+    buffers: list[list[Values]], tasks: int, source_index: int
 ) -> None:
     router = router_for(ShuffleGrouping(), tasks, source_index=source_index)
     counts = Counter[int]()
@@ -154,20 +154,20 @@ def test_shuffle_gives_all_tasks_equally_many(
 
 
 @given(buffers=buffers, tasks=sizes)
-def test_the_same_rows_are_shared_out_the_same_again(buffers: list[list[Row]], tasks: int) -> None:
+def test_the_same_rows_are_shared_out_the_same_again(buffers: list[list[Values]], tasks: int) -> None:
     for grouping in (ShuffleGrouping(), PartialKeyGrouping(("key",)), FieldsGrouping(("key",))):
         once, again = router_for(grouping, tasks, source_index=2), router_for(grouping, tasks, source_index=2)
         assert [once.route(rows) for rows in buffers] == [again.route(rows) for rows in buffers]
 
 
 def test_shuffles_of_several_sources_start_at_different_tasks() -> None:
-    row: Row = ("a", 0, 0)
+    row: Values = ("a", 0, 0)
     starts = [router_for(ShuffleGrouping(), 4, source_index=i).route([row]).index([row]) for i in range(4)]
     assert starts == [0, 1, 2, 3]
 
 
 @given(buffers=buffers, tasks=sizes)
-def test_partial_key_grouping_uses_at_most_two_tasks_a_key(buffers: list[list[Row]], tasks: int) -> None:
+def test_partial_key_grouping_uses_at_most_two_tasks_a_key(buffers: list[list[Values]], tasks: int) -> None:
     router = router_for(PartialKeyGrouping(("key",)), tasks)
     seen: dict[Any, set[int]] = {}
     for rows in buffers:
@@ -205,14 +205,18 @@ def test_a_mutable_key_is_refused_naming_the_grouping_and_the_stream(grouping: G
 
 
 def test_a_key_that_no_dict_can_look_up_is_routed_all_the_same() -> None:
-    rows: list[Row] = [(Decimal("sNaN"), 1, 2), ("a", 1, 2)]
+    rows: list[Values] = [(Decimal("sNaN"), 1, 2), ("a", 1, 2)]
     for grouping in (FieldsGrouping(("key",)), PartialKeyGrouping(("key",))):
         assert sum(map(len, router_for(grouping, 3).route(rows))) == 2
 
 
 def test_direct_rows_go_to_the_task_that_the_emitter_named() -> None:
     router = router_for(DirectGrouping(), 2)
-    rows: list[tuple[int, Row]] = [(FIRST_TASK + 1, ("a",)), (FIRST_TASK, ("b",)), (FIRST_TASK + 1, ("c",))]
+    rows: list[tuple[int, Values]] = [
+        (FIRST_TASK + 1, ("a",)),
+        (FIRST_TASK, ("b",)),
+        (FIRST_TASK + 1, ("c",)),
+    ]
     assert router.route_direct(rows) == [[("b",)], [("a",), ("c",)]]
 
 
@@ -250,7 +254,7 @@ def test_custom_grouping_chooses_none_one_or_several_tasks() -> None:
     implementation = ByLength()
     router = router_for(CustomGrouping(implementation), 3)
     assert implementation.prepared == [(3, STREAM, (11, 12, 13))]
-    rows: list[Row] = [("a", [0, 2]), ("b", []), ("c", [2]), ("d", [1])]
+    rows: list[Values] = [("a", [0, 2]), ("b", []), ("c", [2]), ("d", [1])]
     assert router.route(rows) == [[rows[0]], [rows[3]], [rows[0], rows[2]]]
 
 

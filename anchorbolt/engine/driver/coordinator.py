@@ -214,7 +214,7 @@ class WaveCoordinator:
             wave = Wave(state.txid, self._next_fence(), self._record.namespaces, self._previous)
             started = perf_counter()
             try:
-                reach(FaultPoint.WAVE_BEGUN, txid=wave.txid)
+                reach(FaultPoint.ROUND_BEGUN, txid=wave.txid)
                 reports = self._run_round(wave)
                 reach(FaultPoint.ROUND_ENDED, txid=wave.txid)
                 decision = self._decision(state.after(Action.PREPARE), batch, reports)

@@ -21,7 +21,7 @@ from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Row, encode_report
 from anchorbolt.engine.task.round import Wave
 from anchorbolt.errors import PlatformError
-from anchorbolt.faults.injection import arm
+from anchorbolt.faults.injection import install_faults
 
 WAVE_PROPERTY = "anchorbolt.wave"
 """Local property by which the driver tells the tasks of a job their wave."""
@@ -125,7 +125,7 @@ def _freeze() -> None:
 
         for kind in (pa.string(), pa.binary()):
             pa.array([None], type=kind).to_pylist()
-        arm()
+        install_faults()
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)

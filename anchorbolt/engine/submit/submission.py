@@ -13,7 +13,7 @@ from anchorbolt.config.loading import load_conf
 from anchorbolt.config.settings import PROVIDER_CONFIG
 from anchorbolt.engine.submit.plan import EngineSettings, ExecutionPlan
 from anchorbolt.errors import TopologyError
-from anchorbolt.faults.injection import arm
+from anchorbolt.faults.injection import install_faults
 from anchorbolt.serialization import Codec
 from anchorbolt.serialization.serializers import PickleCodec, codec_named
 from anchorbolt.state_backends.contract import StateProvider
@@ -72,7 +72,9 @@ def prepare_submission(
         raise TopologyError(
             f"{topology!r} is no topology. Pass what TopologyBuilder.create_topology(name) returned."
         )
-    arm(dict.fromkeys(topology.spouts) | {name: spec.parallelism for name, spec in topology.bolts.items()})
+    install_faults(
+        dict.fromkeys(topology.spouts) | {name: spec.parallelism for name, spec in topology.bolts.items()}
+    )
     checked = load_conf(conf)
     settings = checked.settings
     if memory is not None and (settings.provider.name == "memory" or not settings.provider.is_set):

@@ -18,7 +18,7 @@ from anchorbolt.checkpoint.location import FolderCopy
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import FaultInjected, Fenced, StateRegressed
-from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import word_count
@@ -27,7 +27,7 @@ DEADLINE_S = 60
 
 
 @pytest.fixture
-def watch() -> Iterator[Callable[[Callable[[Place], None]], None]]:
+def watch() -> Iterator[Callable[[Callable[[PointReached], None]], None]]:
     """Sets who is told of the fault points, for the test."""
     before = observe(None)
     yield lambda watcher: observe(watcher) and None
@@ -45,7 +45,7 @@ class FailsOnce:
         self._act = act
         self._left = 1
 
-    def __call__(self, place: Place) -> None:
+    def __call__(self, place: PointReached) -> None:
         if place.point is FaultPoint.TASK_PREPARED and place.txid == 1 and self._left:
             self._left -= 1
             raise FaultInjected("so that a round is rolled back")
@@ -124,7 +124,7 @@ class TwoOfOneGeneration:
         except Exception as error:
             self.ended.append(error)
 
-    def __call__(self, place: Place) -> None:
+    def __call__(self, place: PointReached) -> None:
         if place.point is FaultPoint.RECOVERED and not self._other.ident:
             self._namespaces.clear()
             self._namespaces.update(self._backup)

@@ -14,7 +14,7 @@ from anchorbolt.bolts import ParquetSink
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.driver.coordinator import Batch, WaveCoordinator
 from anchorbolt.errors import FaultInjected, Fenced, StateRegressed
-from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.topology import Topology
 from tests.engine.jobs import word_count
@@ -37,7 +37,7 @@ class Sleeper:
         self.sleeps = threading.Event()
         self.woken = threading.Event()
 
-    def __call__(self, place: Place) -> None:
+    def __call__(self, place: PointReached) -> None:
         if self._fails(place):
             raise FaultInjected("so that a round is rolled back")
         if place.point is self._point and place.txid == self._txid:
@@ -47,7 +47,7 @@ class Sleeper:
                 self.sleeps.set()
             assert self.woken.wait(DEADLINE_S)
 
-    def _fails(self, place: Place) -> bool:
+    def _fails(self, place: PointReached) -> bool:
         if self._point not in OF_A_FAILED_ROUND or place.txid != 1 or self._has_failed:
             return False
         self._has_failed = place.point is FaultPoint.TASK_PREPARED
@@ -116,7 +116,7 @@ def test_an_older_driver_that_finds_no_more_to_do_is_told_that_a_newer_one_has_c
     def job(batches: list[str]) -> Topology:
         return word_count(FeederSpout(["sentence"], [[(batch,)] for batch in batches]))
 
-    def run_newer(place: Place) -> None:
+    def run_newer(place: PointReached) -> None:
         if place.point is point:
             observe(None)
             assert cluster.submit(job(["b"])).await_termination(DEADLINE_S)

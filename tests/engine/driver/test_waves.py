@@ -24,7 +24,7 @@ from anchorbolt.errors import (
     StateRegressed,
     WaveFailed,
 )
-from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.contract import Fence
@@ -246,7 +246,7 @@ def test_each_emitting_task_has_a_custom_grouping_of_its_own() -> None:
 def test_a_wave_that_fails_for_good_leaves_nothing_staged() -> None:
     cluster = LocalCluster()
 
-    def fail(place: Place) -> None:
+    def fail(place: PointReached) -> None:
         if place.point is FaultPoint.ROUND_ENDED:
             raise FaultInjected("after everything is staged and sealed")
 
@@ -323,7 +323,7 @@ def test_each_round_of_a_wave_has_a_higher_fence_than_the_one_before(monkeypatch
     monkeypatch.setattr(MemoryStateStorage, "stage", noted)
     failures = [FaultInjected("once"), FaultInjected("twice")]
 
-    def fail(place: Place) -> None:
+    def fail(place: PointReached) -> None:
         if place.point is FaultPoint.ROUND_ENDED and failures:
             raise failures.pop()
 

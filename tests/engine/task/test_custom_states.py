@@ -20,7 +20,7 @@ from anchorbolt.errors import (
     StateRegressed,
     TopologyError,
 )
-from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import AttemptState, KeyValueState, State
 from anchorbolt.state_backends.memory import MemoryStateProvider
@@ -129,7 +129,7 @@ class Strikes:
         self.point = point
         self.struck = 0
 
-    def __call__(self, place: Place) -> None:
+    def __call__(self, place: PointReached) -> None:
         of_ours = place.component in ("", *CUSTOM)
         if place.point is self.point and place.txid == 1 and of_ours and not self.struck:
             self.struck += 1
@@ -145,7 +145,7 @@ def strikes(request: pytest.FixtureRequest) -> Iterator[Strikes]:
 
 
 UNDECIDED = [
-    FaultPoint.WAVE_BEGUN,
+    FaultPoint.ROUND_BEGUN,
     FaultPoint.TASK_EXECUTED,
     FaultPoint.SLICE_STAGED,
     FaultPoint.STAGED,

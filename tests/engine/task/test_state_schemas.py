@@ -13,7 +13,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import STATE_KEY
 from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.errors import BoltError, CodecMismatch, FaultInjected, TopologyError
-from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.serialization.schema import untagged
 from anchorbolt.spouts.feeder import FeederSpout
@@ -154,7 +154,7 @@ class Strikes:
         self.point = point
         self.struck = 0
 
-    def __call__(self, place: Place) -> None:
+    def __call__(self, place: PointReached) -> None:
         if place.point is self.point and place.txid == 1 and not self.struck:
             self.struck += 1
             raise FaultInjected(f"at {place.point.value}")

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from anchorbolt.errors import Fenced, StateRegressed
-from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
 from anchorbolt.migration_tools.inspect.topology_reading import read_topology
 from anchorbolt.state_backends.contract import StateProvider
@@ -65,7 +65,7 @@ def test_a_commit_that_is_cut_off_half_applied_is_finished_by_a_second_copy(
     with closing(memory_provider.open(name)) as storage:
         committed(storage, list(items.items()))
 
-    def strike(place: Place) -> None:
+    def strike(place: PointReached) -> None:
         if place.point is FaultPoint.SLICE_APPLIED:
             raise _Killed
 

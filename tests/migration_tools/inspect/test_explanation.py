@@ -16,7 +16,7 @@ from anchorbolt.checkpoint.decision_log import LET_GO, CheckpointSpout
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import AnchorboltError, StateError
-from anchorbolt.faults.points import FaultPoint, Place, observe
+from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.explanation import Standing, explain, judge
 from anchorbolt.migration_tools.inspect.topology_reading import NoCopy, Reading, read_topology
@@ -42,7 +42,7 @@ class _Killed(BaseException):
 def _end_at(point: FaultPoint, provider: StateProvider, name: str, location: Path) -> None:
     """Run two waves, and end as by a kill when the second comes to a point."""
 
-    def strike(place: Place) -> None:
+    def strike(place: PointReached) -> None:
         if place.point is point and place.txid == 1:
             raise _Killed
 
@@ -63,7 +63,7 @@ def _explained(provider: StateProvider, name: str, location: Path, **options: An
 @pytest.mark.parametrize(
     "point",
     [
-        FaultPoint.WAVE_BEGUN,
+        FaultPoint.ROUND_BEGUN,
         FaultPoint.SLICE_STAGED,
         FaultPoint.STAGED,
         FaultPoint.SEALED,

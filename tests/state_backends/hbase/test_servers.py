@@ -14,7 +14,7 @@ import pytest
 from anchorbolt.config.settings import TlsSettings
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
 from anchorbolt.faults import points as faults
-from anchorbolt.faults.points import FaultPoint, Place
+from anchorbolt.faults.points import FaultPoint, PointReached
 from anchorbolt.state_backends.contract import Fence, Seal, StateStorage
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.testing.conformance.base import (
@@ -92,9 +92,9 @@ def refusal(provider: HBaseStateProvider) -> AnchorboltError:
 @contextmanager
 def at_slice_applied(action: Callable[[], None]) -> Iterator[None]:
     """Do something once, when the first group of a commit is applied."""
-    done: list[Place] = []
+    done: list[PointReached] = []
 
-    def observer(place: Place) -> None:
+    def observer(place: PointReached) -> None:
         if place.point is FaultPoint.SLICE_APPLIED and not done:
             done.append(place)
             action()
