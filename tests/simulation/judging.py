@@ -1,30 +1,38 @@
-"""Takes a guard of the protocol out of a copy of the package, and looks whether seeds or the model's tests notice."""
+"""Runs a mutant in a process of its own, by seeds and then by the model's tests, and says what catches it.
+
+    python -m tests.simulation.judging "no fence is ever refused"
+
+The process imports the changed module from its syntax tree; no file is written.
+"""
 
 from __future__ import annotations
 
+import importlib.abc
+import importlib.machinery
+import json
+import logging
 import os
-import re
-import shutil
 import subprocess
 import sys
-import tempfile
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from types import CodeType, ModuleType
+from typing import Any
 
-from tests.simulation.mutants import Mutant
+import pytest
 
-__all__ = ["Verdict", "judge", "mutated"]
+from tests.simulation.guards import ROOT, source_path
+from tests.simulation.mutants import MUTANTS, Mutant
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-_SEED = re.compile(r"^seed (\d+): (.*)$", re.MULTILINE)
-_FAILED = re.compile(r"^FAILED (.+?)(?: - (.*))?$", re.MULTILINE)
+SEEDS = 150  # before the model's tests, which take as long and catch what shows in few schedules
+_MARK = "verdict: "
 _MODEL_TESTS = (
-    "tests/state_backends/test_conformance.py::TestMemory",
-    "tests/checkpoint",
-    "tests/state_backends/test_memory.py",
     "tests/state_backends/test_rules.py",
+    "tests/state_backends/test_memory.py",
+    "tests/state_backends/test_conformance.py::TestMemory",
     "tests/state_backends/test_key_value.py",
     "tests/state_backends/test_reads_where_they_stand.py",
+    "tests/checkpoint",
     "tests/engine/task/test_bolt_task.py",
     "tests/engine/driver/test_waves.py",
     "tests/engine/driver/test_sinks.py",
@@ -35,55 +43,93 @@ _MODEL_TESTS = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a mutant.
+    """The seed or the test that caught a mutant, empty if none did, and what it saw."""
 
-    Attributes:
-        mutant: The mutant.
-        caught_by: The seed or the test that caught it; empty if none did.
-        reason: What it broke.
-    """
-
-    mutant: Mutant
-    caught_by: str
-    reason: str
+    caught_by: str = ""
+    reason: str = ""
 
 
-def mutated(mutant: Mutant) -> str:
-    """Return a mutant's source. Raises `AssertionError` where the source no longer has what it replaces."""
-    source = (ROOT / "anchorbolt" / mutant.file).read_text()
-    found = source.count(mutant.old)
-    assert found == 1, f"{mutant.name}: {mutant.file} has what it replaces {found} times"
-    return source.replace(mutant.old, mutant.new)
-
-
-def judge(mutant: Mutant, seeds: int) -> Verdict:
-    """Simulate a mutant until a seed catches it, or all have been tried; then run the model tests on it.
-
-    Raises:
-        AssertionError: The source no longer has what the mutant replaces, or could not be run at all.
-    """
-    with tempfile.TemporaryDirectory(prefix="anchorbolt-mutant-") as directory:
-        for package in ("anchorbolt", "tests", "tools"):
-            shutil.copytree(ROOT / package, Path(directory) / package)
-        shutil.copy(ROOT / "pyproject.toml", directory)
-        (Path(directory) / "anchorbolt" / mutant.file).write_text(mutated(mutant))
-        simulated = _run(directory, "tests.simulation.first_failure", "--seeds", str(seeds))
-        assert simulated.returncode == 0, f"{mutant.name}: {simulated.stdout}{simulated.stderr}"
-        caught = _SEED.search(simulated.stdout)
-        if caught is not None:
-            return Verdict(mutant, f"seed {caught[1]}", caught[2])
-        tested = _run(directory, "pytest", "-q", "-x", "-p", "no:cacheprovider", *_MODEL_TESTS)
-        assert tested.returncode in (0, 1), f"{mutant.name}: {tested.stdout}{tested.stderr}"
-        failed = _FAILED.search(tested.stdout)
-        return Verdict(mutant, failed[1], failed[2] or "") if failed else Verdict(mutant, "", "")
-
-
-def _run(directory: str, *command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *command],
-        cwd=directory,
-        env={**os.environ, "PYTHONPATH": directory, "ANCHORBOLT_HYPOTHESIS": "caught"},
+def judge(mutant: Mutant) -> Verdict:
+    """Judge a mutant in a process of its own. Raises `RuntimeError` where that process fails."""
+    judged = subprocess.run(
+        [sys.executable, "-m", "tests.simulation.judging", mutant.name],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "ANCHORBOLT_HYPOTHESIS": "caught"},
         capture_output=True,
         text=True,
         check=False,
     )
+    lines = [line for line in judged.stdout.splitlines() if line.startswith(_MARK)]
+    if not lines:
+        raise RuntimeError(f"{mutant.name} could not be judged:\n{judged.stdout}{judged.stderr}")
+    return Verdict(**json.loads(lines[-1].removeprefix(_MARK)))
+
+
+class _MutantImporter(importlib.abc.MetaPathFinder):
+    """Imports one module from a changed syntax tree."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self._module = mutant.module
+        path = str(source_path(mutant.module))
+        self._loader = _TreeLoader(mutant.module, path)
+        self._loader.code = compile(mutant.apply(), path, "exec")
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if name != self._module:
+            return None
+        return importlib.machinery.ModuleSpec(name, self._loader, origin=self._loader.path)
+
+
+class _TreeLoader(importlib.machinery.SourceFileLoader):
+    code: CodeType
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.code
+
+
+class _FirstFailure:
+    """A plugin of pytest that keeps the first test that fails."""
+
+    verdict = Verdict()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and not self.verdict.caught_by:
+            crash: Any = getattr(report.longrepr, "reprcrash", None)
+            self.verdict = Verdict(report.nodeid, crash.message.partition("\n")[0] if crash else "")
+
+
+def _by_seeds() -> Verdict:
+    from tests.simulation.simulate import run_seed  # not before the importer is in place
+
+    for seed in range(SEEDS):
+        outcome = run_seed(seed)
+        if outcome.failure:
+            return Verdict(f"seed {seed}", outcome.failure.partition("\n")[0])
+    return Verdict()
+
+
+def _by_tests() -> Verdict:
+    first = _FirstFailure()
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow and not thorough"]
+    ended = pytest.main([*options, *_MODEL_TESTS], plugins=[first])
+    if ended not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        sys.exit(f"the model's tests ended with {ended!r}")
+    return first.verdict
+
+
+def main(name: str) -> None:
+    """Judge the mutant of this name in this process, and print the verdict."""
+    mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
+    sys.meta_path.insert(0, _MutantImporter(mutant))
+    logging.disable(logging.CRITICAL)
+    verdict = _by_seeds()
+    logging.disable(logging.NOTSET)
+    if not verdict.caught_by:
+        verdict = _by_tests()
+    print(_MARK + json.dumps(asdict(verdict)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,359 +1,337 @@
 """Deliberate breaks of the protocol's guards, one at a time: the simulation must catch each, or a test of the model.
 
-A mutant is a piece of the package's source and what stands in its place.
+A mutant names a module, a function in it, and the guard as code that is found there exactly once (`guards`). Where the
+code moves or a name changes, change the mutant; where a guard goes, say in the commit why it is not needed any more.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
 
-__all__ = ["MUTANTS", "Mutant"]
+from tests.simulation.guards import Change, Expression, Statement, Swap, always, changed, never
 
 
-@dataclass(frozen=True)
 class Mutant:
-    """One break.
+    """One break of a function of the library."""
 
-    Attributes:
-        name: What is broken.
-        file: The file below the package.
-        old: What stands there, exactly once.
-        new: What the mutant has instead.
-    """
+    def __init__(self, name: str, module: str, function: str, *changes: Change) -> None:
+        self.name = name
+        self.module = f"anchorbolt.{module}"
+        self.function = function
+        self.changes = changes
 
-    name: str
-    file: str
-    old: str
-    new: str
+    def apply(self) -> ast.Module:
+        """Return the module's syntax tree with the break. Raises `GuardNotFound`."""
+        return changed(self.module, self.function, self.changes)
 
 
-_TRANSITIONS = "state_backends/rules.py"
-_MEMORY = "state_backends/memory.py"
-_RECOVERY = "checkpoint/recovery.py"
-_WAVES = "engine/driver/coordinator.py"
-_STAGE = "engine/task/bolt_task.py"
-_ATTEMPT = "state_backends/attempt.py"
-_KEY_VALUE = "state_backends/key_value.py"
-_REPORTS = "engine/driver/reports.py"
+_RULES = "state_backends.rules"
+_MEMORY = "state_backends.memory"
+_RECOVERY = "checkpoint.recovery"
+_COORDINATOR = "engine.driver.coordinator"
+_STARTUP = "engine.driver.startup"
+_TASK = "engine.task.bolt_task"
+_ATTEMPT = "state_backends.attempt"
+_KEY_VALUE = "state_backends.key_value"
+_REPORTS = "engine.driver.reports"
 
 MUTANTS = (
-    Mutant("no fence is ever refused", _TRANSITIONS, "    if fence < books.fence:", "    if False:"),
+    # The rules of a namespace.
+    Mutant("no fence is ever refused", _RULES, "check_fence", never("fence < _.fence")),
     Mutant(
         "only the generation is compared, not the round",
-        _TRANSITIONS,
-        "    if fence < books.fence:",
-        "    if fence.generation < books.fence.generation:",
+        _RULES,
+        "check_fence",
+        Expression("fence < books.fence", "fence.generation < books.fence.generation"),
+    ),
+    Mutant("stage does not check the fence", _RULES, "next_record", Statement("check_write(...)")),
+    Mutant("seal does not check the fence", _RULES, "sealed_record", Statement("check_fence(...)")),
+    Mutant("commit does not check the fence", _RULES, "check_commit", Statement("check_fence(...)")),
+    Mutant("rollback does not check the fence", _RULES, "check_rollback", Statement("check_fence(...)")),
+    Mutant("the base of an attempt is not checked", _RULES, "_check_base", never("base != _.committed")),
+    Mutant(
+        "a repeated commit of the winner is refused", _RULES, "check_commit", never("_.winner == attempt")
     ),
     Mutant(
-        "stage does not look at the fence",
-        _TRANSITIONS,
-        "    check_write(namespace, books, fence, codec)\n    _check_not_promoted",
-        "    _check_not_promoted",
+        "a transaction is committed again from another attempt",
+        _RULES,
+        "check_commit",
+        always("_.winner == attempt"),
     ),
-    Mutant(
-        "seal does not look at the fence",
-        _TRANSITIONS,
-        "    check_fence(namespace, books, fence)\n    if record is None:\n        raise _stale",
-        "    if record is None:\n        raise _stale",
-    ),
-    Mutant(
-        "commit does not look at the fence",
-        _TRANSITIONS,
-        "    check_fence(namespace, books, fence)\n    if books.committed == txid",
-        "    if books.committed == txid",
-    ),
-    Mutant(
-        "rollback does not look at the fence",
-        _TRANSITIONS,
-        '    check_fence(namespace, books, fence)\n    _check_not_promoted(namespace, books, "")',
-        '    _check_not_promoted(namespace, books, "")',
-    ),
-    Mutant(
-        "raise_fence lowers a fence",
-        _MEMORY,
-        "            rules.check_fence(self.namespace, self._read().books, fence)\n"
-        "            self._write(fence)\n",
-        "            self._write(fence)\n",
-    ),
-    Mutant(
-        "the base of an attempt is not checked",
-        _TRANSITIONS,
-        "    if base != books.committed:",
-        "    if False:",
-    ),
-    Mutant(
-        "a commit that is done is refused when it is repeated",
-        _TRANSITIONS,
-        "        if books.winner == attempt:\n            return False\n",
-        "",
-    ),
-    Mutant(
-        "an unsealed attempt can be committed", _TRANSITIONS, "    if not record.sealed:", "    if False:"
-    ),
+    Mutant("an unsealed attempt can be committed", _RULES, "check_commit", never("not record.sealed")),
     Mutant(
         "seal does not compare what was staged",
-        _TRANSITIONS,
-        "    if (record.slices, record.checksum) != seal:",
-        "    if False:",
+        _RULES,
+        "sealed_record",
+        never("(record.slices, record.checksum) != seal"),
     ),
     Mutant(
         "a slice sent twice is counted twice",
-        _TRANSITIONS,
-        "    if slice_number == record.slices:",
-        "    if slice_number in (record.slices - 1, record.slices):",
+        _RULES,
+        "next_record",
+        Expression("slice_number == record.slices", "slice_number in (record.slices - 1, record.slices)"),
     ),
     Mutant(
         "a slice sent twice is refused",
-        _TRANSITIONS,
-        "    if slice_checksum(items, record.checksum_before) != record.checksum:",
-        "    if True:",
+        _RULES,
+        "next_record",
+        always("slice_checksum(items, record.checksum_before) != record.checksum"),
     ),
     Mutant(
-        "a transaction is committed once more, from another attempt",
-        _TRANSITIONS,
-        "        if books.winner == attempt:\n            return False\n",
-        "        return False\n",
+        "an attempt reads its own updates without a check of how many are staged",
+        _RULES,
+        "check_reading",
+        never("not is_staged"),
+    ),
+    # The store in memory.
+    Mutant("raise_fence lowers a fence", _MEMORY, "raise_fence", Statement("rules.check_fence(...)")),
+    Mutant(
+        "a claim gives no new generation",
+        _MEMORY,
+        "claim",
+        Expression("self._read().books.fence.generation + 1", "max(1, self._read().books.fence.generation)"),
     ),
     Mutant(
         "commit keeps the attempts that lost",
         _MEMORY,
-        "            for staged in list(store.records):\n                store.drop(staged)\n            store.books",
-        "            store.drop(attempt)\n            store.books",
+        "commit",
+        Expression("list(store.records)", "[attempt]"),
     ),
-    Mutant(
-        "rollback drops nothing",
-        _MEMORY,
-        "            for attempt in dropped:\n                store.drop(attempt)\n            return len",
-        "            return len",
-    ),
+    Mutant("rollback drops nothing", _MEMORY, "rollback", Statement("store.drop(...)")),
     Mutant(
         "a commit stores tombstones as values",
         _MEMORY,
-        "                if value is None:\n                    store.entries.pop(key, None)\n                else:",
-        '                if value is None:\n                    store.entries[key] = b""\n                else:',
+        "commit",
+        Statement("store.entries.pop(...)", 'store.entries[key] = b""'),
     ),
+    # Recovery.
     Mutant(
         "a new driver does not raise the fences before it reads",
-        "engine/driver/startup.py",
-        "        heads = self._namespaces.raise_fence(fence)\n",
-        "        heads = self._namespaces.heads()\n",
+        _STARTUP,
+        "after_claim",
+        Expression("self._namespaces.raise_fence(fence)", "self._namespaces.heads()"),
     ),
     Mutant(
         "a new driver reads before it raises the fences",
-        "engine/driver/startup.py",
-        "        heads = self._namespaces.raise_fence(fence)\n",
-        "        heads = self._namespaces.heads()\n        self._namespaces.raise_fence(fence)\n",
+        _STARTUP,
+        "after_claim",
+        Expression(
+            "self._namespaces.raise_fence(fence)",
+            "(self._namespaces.heads(), self._namespaces.raise_fence(fence))[0]",
+        ),
     ),
     Mutant(
         "COMMITTING is not rolled forward",
         _RECOVERY,
-        "            roll_forward[namespace] = verdict.winner\n",
-        "            leftovers.append(namespace)\n",
+        "plan_recovery",
+        Statement("roll_forward[namespace] = verdict.winner", "leftovers.append(namespace)"),
     ),
     Mutant(
         "recovery leaves staged attempts behind",
         _RECOVERY,
-        "            leftovers.append(namespace)\n    state",
-        "            pass\n    state",
+        "plan_recovery",
+        Statement("leftovers.append(namespace)"),
     ),
     Mutant(
         "recovery does not compare the namespaces with the record",
         _RECOVERY,
-        "    if (head.committed, head.winner) != (expected.txid, expected.attempt):",
-        "    if False:",
+        "judge_namespace",
+        never("(head.committed, head.winner) != _"),
     ),
     Mutant(
-        "recovery does not look whether the winner is still staged",
+        "recovery does not check that the winner is still staged",
         _RECOVERY,
-        "        if staged is None or staged.seal != winner.seal:",
-        "        if False:",
+        "judge_namespace",
+        never("staged is None or staged.seal != winner.seal"),
     ),
     Mutant(
         "the copy of the decision is not compared",
         _RECOVERY,
-        '    if stored is None:\n        raise _regressed(None, f"a decision record',
-        '    if stored is None:\n        return DecisionRecord()\n        raise _regressed(None, f"a decision record',
-    ),
-    Mutant(
-        "a copy that a newer driver removes while it is looked for is missed",
-        "checkpoint/location.py",
-        "            gone.add(generations[-1])\n",
-        "            break\n",
+        "agreed_record",
+        Statement("if stored is None: ...", "if stored is None: return DecisionRecord()"),
     ),
     Mutant(
         "an older record than the copy is accepted",
         _RECOVERY,
-        "    if stored.txid < copied.txid:",
-        "    if False:",
+        "agreed_record",
+        never("stored.txid < copied.txid"),
     ),
     Mutant(
-        "what another driver decided under the same fence is not looked at",
+        "another driver's decision under the same fence is ignored",
         _RECOVERY,
-        "_decision(known) == _decision(record)",
-        "True",
+        "check_unchanged",
+        always("_decision(known) == _decision(record)"),
     ),
     Mutant(
-        "a driver that cannot read the decision does not look whether it was overtaken",
-        "checkpoint/decision_log.py",
-        "        finally:\n            self.check_claim(fence)",
-        "        except StateUnavailable:\n            raise\n        self.check_claim(fence)",
+        "a copy that a newer driver removes during the search is missed",
+        "checkpoint.location",
+        "read",
+        Statement("gone.add(...)", "break"),
     ),
     Mutant(
-        "a fenced driver lets go of a fence that another one holds as well",
-        _WAVES,
-        "                self._fence = NO_FENCE  # as in",
-        "                pass  # as in",
+        "a driver that cannot read the decision does not check whether it was overtaken",
+        "checkpoint.decision_log",
+        "check_unchanged",
+        Statement(
+            "try: ...\nfinally: ...",
+            "stored, copied = self.load()\nself.check_claim(fence)",
+        ),
+    ),
+    # The waves.
+    Mutant(
+        "a fenced driver releases a fence that another driver holds too",
+        _COORDINATOR,
+        "run_wave",
+        Statement("self._fence = NO_FENCE"),
     ),
     Mutant(
-        "a driver lets go of a fence that another one holds as well",
-        _WAVES,
-        "            self._fence = NO_FENCE  # another",
-        "            pass  # another",
+        "a driver releases a fence that another driver holds too",
+        _COORDINATOR,
+        "_check_unchanged",
+        Statement("self._fence = NO_FENCE"),
     ),
     Mutant(
-        "a driver that has no wave to run does not look whether a newer one has come",
-        _WAVES,
-        "        try:\n            self._spout.check_claim(self._fence)",
-        "        try:\n            pass",
+        "a driver without a wave to run does not check whether a newer one has come",
+        _COORDINATOR,
+        "check_not_overtaken",
+        Statement("self._spout.check_claim(...)"),
     ),
     Mutant(
-        "a driver that misses a batch does not look whether a newer one committed it",
-        _WAVES,
-        "            self._check_unchanged(self._fence)  # nothing is lost",
-        "            pass  # nothing is lost",
-    ),
-    Mutant(
-        "the copy is written before the decision",
-        _WAVES,
-        "        self._patience.until_available(lambda: self._spout.write(self._fence, record))\n"
-        "        reach(FaultPoint.DECIDED, txid=record.txid)\n        self._write_copy(record)\n",
-        "        self._write_copy(record)\n"
-        "        self._patience.until_available(lambda: self._spout.write(self._fence, record))\n"
-        "        reach(FaultPoint.DECIDED, txid=record.txid)\n",
-    ),
-    Mutant(
-        "namespaces commit before the decision is durable",
-        _WAVES,
-        "        self._decide(decision)\n        committed = perf_counter()",
-        "        self._namespaces.commit(self._fence, decision.txid, decision.winners)\n"
-        "        self._decide(decision)\n        committed = perf_counter()",
-    ),
-    Mutant(
-        "COMMITTED is written before the namespaces have committed",
-        _WAVES,
-        "        self._namespaces.commit(fence, record.txid, winners)\n        reach",
-        "        self._patience.until_available(lambda: self._spout.write(fence, record.committed()))\n"
-        "        self._namespaces.commit(fence, record.txid, winners)\n        reach",
-    ),
-    Mutant(
-        "sinks publish after COMMITTED is written",
-        _WAVES,
-        "        self._outbox.publish(record, lambda: self._check_claim(fence))\n"
-        "        committed = record.committed()\n"
-        "        self._patience.until_available(lambda: self._spout.write(fence, committed))\n",
-        "        committed = record.committed()\n"
-        "        self._patience.until_available(lambda: self._spout.write(fence, committed))\n"
-        "        self._outbox.publish(record, lambda: self._check_claim(fence))\n",
-    ),
-    Mutant(
-        "a failed round is not rolled back",
-        _WAVES,
-        "        self._namespaces.roll_back(self._next_fence())\n        reach",
-        "        reach",
-    ),
-    Mutant(
-        "every round of a driver has the same fence",
-        _WAVES,
-        "        self._fence = Fence(self._fence.generation, self._fence.seq + 1)\n",
-        "        self._fence = Fence(self._fence.generation, 1)\n",
-    ),
-    Mutant(
-        "the driver claims no new generation",
-        _MEMORY,
-        "self._write(Fence(self._read().books.fence.generation + 1, 0))",
-        "self._write(Fence(max(1, self._read().books.fence.generation), 0))",
+        "a driver that misses a batch does not check whether a newer one committed it",
+        _COORDINATOR,
+        "is_committed",
+        Statement("self._check_unchanged(...)"),
     ),
     Mutant(
         "a committed batch is run again",
-        _WAVES,
-        "        return batch.batch_id <= record.batch_id\n",
-        "        return False\n",
+        _COORDINATOR,
+        "is_committed",
+        never("batch.batch_id <= record.batch_id"),
     ),
+    Mutant(
+        "the copy is written before the decision",
+        _COORDINATOR,
+        "_decide",
+        Swap("self._patience.until_available(...)", "self._write_copy(record)"),
+    ),
+    Mutant(
+        "namespaces commit before the decision is durable",
+        _COORDINATOR,
+        "run_wave",
+        Statement(
+            "self._decide(decision)",
+            "self._namespaces.commit(self._fence, decision.txid, decision.winners)\nself._decide(decision)",
+        ),
+    ),
+    Mutant(
+        "COMMITTED is written before the namespaces have committed",
+        _COORDINATOR,
+        "_commit",
+        Statement(
+            "self._namespaces.commit(...)",
+            "self._patience.until_available(lambda: self._spout.write(fence, record.committed()))\n"
+            "self._namespaces.commit(fence, record.txid, winners)",
+        ),
+    ),
+    Mutant(
+        "sinks publish after COMMITTED is written",
+        _COORDINATOR,
+        "_commit",
+        Statement("self._outbox.publish(...)"),
+        Statement(
+            "self._patience.until_available(...)",
+            "self._patience.until_available(lambda: self._spout.write(fence, committed))\n"
+            "self._outbox.publish(record, lambda: self._check_claim(fence))",
+        ),
+    ),
+    Mutant(
+        "a failed round is not rolled back",
+        _COORDINATOR,
+        "_abandon_round",
+        Statement("self._namespaces.roll_back(...)"),
+    ),
+    Mutant(
+        "every round of a driver has the same fence",
+        _COORDINATOR,
+        "_next_fence",
+        Expression("self._fence.seq + 1", "1"),
+    ),
+    # The reports of a round.
     Mutant(
         "attempts seen downstream are not compared with those that won",
         _REPORTS,
-        "        if report.seen != expected:",
-        "        if False:",
+        "check_round",
+        never("report.seen != expected"),
     ),
     Mutant(
         "a task may report twice",
         _REPORTS,
-        "        if attempts.setdefault(report.task, report.attempt) != report.attempt:",
-        "        attempts[report.task] = report.attempt\n        if False:",
+        "check_round",
+        Statement("if _ != report.attempt: ...", "attempts[report.task] = report.attempt"),
     ),
-    Mutant("a missing task is not noticed", _REPORTS, "    if missing:\n", "    if False:\n"),
+    Mutant("a missing task is not noticed", _REPORTS, "check_round", Statement("if missing: ...")),
+    Mutant(
+        "a failed task counts as one that has prepared",
+        _REPORTS,
+        "check_round",
+        Statement("if failures: ..."),
+    ),
+    # The tasks.
     Mutant(
         "a task does not notice two attempts of one upstream task",
-        _STAGE,
-        "        if self._report.seen.setdefault(source, attempt) != attempt:",
-        "        self._report.seen[source] = attempt\n        if False:",
+        _TASK,
+        "_saw",
+        Statement("if _ != attempt: ...", "self._report.seen[source] = attempt"),
     ),
-    Mutant("barriers are not waited for", _STAGE, "        if missing or short:", "        if False:"),
+    Mutant(
+        "a task does not wait for barriers", _TASK, "_check_aligned", Statement("if missing or short: ...")
+    ),
     Mutant(
         "a batch that arrives twice is executed twice",
-        _STAGE,
-        "        if message.number < expected:",
-        "        if message.number < expected:\n            yield message\n        if False:",
+        _TASK,
+        "_in_order",
+        Statement("if message.number < expected: ...", "if message.number < expected: yield message"),
     ),
     Mutant(
-        "a failed task is taken for one that has prepared", _REPORTS, "    if failures:\n", "    if False:\n"
-    ),
-    Mutant(
-        "an instance is used again whatever wave it saw last",
-        "engine/task/instances.py",
-        "    return not isinstance(instance.executor, StatefulBoltExecutor) or instance.attempt == previous",
-        "    return True",
+        "an instance is used again after any wave",
+        "engine.task.instances",
+        "_usable_again",
+        always("instance.attempt == previous"),
     ),
     Mutant(
         "a stale cache of committed values is used",
         _KEY_VALUE,
-        "        if unfinished or self._known_at != (scope.committed, scope.winner):",
-        "        if unfinished:",
+        "begin",
+        never("self._known_at != _"),
     ),
     Mutant(
         "values of a wave that did not finish stay in the cache",
         _KEY_VALUE,
-        "        if unfinished or self._known_at != (scope.committed, scope.winner):",
-        "        if self._known_at != (scope.committed, scope.winner):",
+        "begin",
+        never("unfinished"),
     ),
     Mutant(
-        "a task does not look where its namespace stands",
+        "a task does not compare its namespace with the driver's record",
         _ATTEMPT,
-        "        self._refuse_regressed(head, cause)\n",
-        "",
+        "_look_at_head",
+        Statement("self._refuse_regressed(...)"),
     ),
     Mutant(
-        "values are read wherever the namespace stands",
+        "values are read without the read position",
         _ATTEMPT,
-        "self._storage.get_many(keys, attempt, at)",
-        "self._storage.get_many(keys, attempt)",
+        "read",
+        Expression("self._storage.get_many(keys, attempt, at)", "self._storage.get_many(keys, attempt)"),
     ),
     Mutant(
-        "pages are scanned wherever the namespace stands",
+        "pages are scanned without the read position",
         _ATTEMPT,
-        "self._storage.scan(attempt, at=at)",
-        "self._storage.scan(attempt)",
-    ),
-    Mutant(
-        "values are read wherever an attempt stands with its own updates",
-        _TRANSITIONS,
-        "    if found[:2] != at[:2] or not is_staged:",
-        "    if found[:2] != at[:2]:",
+        "scan",
+        Expression("self._storage.scan(attempt, at=at)", "self._storage.scan(attempt)"),
     ),
     Mutant(
         "reads do not see what the attempt has staged",
         _ATTEMPT,
-        "        return self.scope.attempt if self._slices and self._committed is None else None",
-        "        return None",
+        "_overlay",
+        Expression("self.scope.attempt if _ else None", "None"),
     ),
 )
