@@ -1,4 +1,4 @@
-"""Bolts: what a job author extends, and the sinks that end a topology."""
+"""Base classes for bolts, and the sinks that end a topology."""
 
 from anchorbolt.bolts.base import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector

@@ -1,4 +1,4 @@
-"""What a job author extends: the three kinds of bolt, and when each of their hooks is called."""
+"""Base classes for bolts, and when the engine calls each of their hooks."""
 
 from __future__ import annotations
 
@@ -18,108 +18,108 @@ S = TypeVar("S", bound=State)
 
 
 class Bolt(ABC):
-    """What all bolts have in common.
+    """Base class of all bolts.
 
-    A bolt object is built by the job, pickled once with the topology, and unpickled for each of its tasks. Attributes
-    set before that travel along and must be picklable; open files, connections and locks in `prepare` instead.
+    The job builds a bolt object; the engine pickles it with the topology and unpickles it for each of its tasks. So
+    attributes set in `__init__` must be picklable. Open files, connections and locks in `prepare` instead.
     """
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Declare the streams that this bolt emits. Called once, while the topology is built, never on a worker.
 
-        A bolt that emits nothing need not override it.
+        A bolt that emits nothing need not override this method.
         """
 
     def cleanup(self) -> None:
-        """Let go of what `prepare` opened.
+        """Close what `prepare` opened.
 
-        Called once on every instance that is let go in an orderly way; never when a worker is killed.
+        Called once on each instance before the engine drops it; never when the worker is killed.
         """
 
 
 class BaseRichBolt(Bolt):
-    """A bolt without state that anchors and acks by itself.
+    """A bolt without state that anchors and acks its tuples itself.
 
-    An instance is kept by its worker and may see any later wave of its task, or none: its attributes are a cache.
+    The worker keeps the instance. It may see any later wave of its task, or none: use its attributes only as a cache.
     """
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        """Called once for an instance, before its first tuple. Keep `collector`; open what must be opened."""
+        """Called once for an instance, before its first tuple. Keep `collector`; open files and connections here."""
 
     @abstractmethod
     def execute(self, tup: Tuple) -> None:
-        """Process one tuple. An exception that leaves it fails the wave: it is rolled back and tried again."""
+        """Process one tuple. If it raises, the engine rolls the wave back and tries again."""
 
 
 class BaseBasicBolt(Bolt):
-    """A bolt without state whose tuples are anchored to their input, and acked, by the framework."""
+    """A bolt without state. The framework anchors its tuples to their input, and acks the input."""
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext) -> None:
         """Called once for an instance, before its first tuple."""
 
     @abstractmethod
     def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
-        """Process one tuple. An exception that leaves it fails the wave: it is rolled back and tried again."""
+        """Process one tuple. If it raises, the engine rolls the wave back and tries again."""
 
 
 class BaseStatefulBolt(Bolt, Generic[S]):
     """A bolt with durable state, checkpointed once a wave.
 
     The order of calls on an instance: `prepare`, `init_state`, then for each wave any number of `execute`,
-    `pre_prepare(txid)`, and, once the driver has decided, `pre_commit(txid)` or `pre_rollback()`. An instance is used
-    again only if it processed the directly preceding wave of its task; else a new one is built, whose `init_state`
-    gets the state as committed. So what must survive is kept in the state, and nothing else.
+    `pre_prepare(txid)`, and, once the driver has decided, `pre_commit(txid)` or `pre_rollback()`. The engine uses an
+    instance again only if it processed the directly preceding wave of its task; otherwise it builds a new one and
+    calls `init_state` with the committed state. So keep in the state whatever must survive.
 
     Attributes:
-        state_schema_version: Version of the shape of this bolt's values, from 1; counted up, in the class, when a new
-            deployment stores them in another shape. See `upcast`.
+        state_schema_version: Version of the format of this bolt's values, from 1. Increase it in the class when a new
+            deployment stores values in another format; see `upcast`.
     """
 
     state_schema_version: int = 1
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        """Called once for an instance, before `init_state`. The state is not there yet."""
+        """Called once for an instance, before `init_state`: there is no state yet."""
 
     @abstractmethod
     def init_state(self, state: S) -> None:
-        """Called once for an instance, after `prepare` and before the first tuple: keep `state`."""
+        """Called once for an instance, after `prepare` and before the first tuple. Keep `state`."""
 
     @abstractmethod
     def execute(self, tup: Tuple) -> None:
-        """Process one tuple. An exception that leaves it fails the wave: it is rolled back and tried again."""
+        """Process one tuple. If it raises, the engine rolls the wave back and tries again."""
 
     def pre_prepare(self, txid: int) -> None:
-        """Called after the last tuple of a wave, just before the state is staged. What it puts is part of `txid`."""
+        """Called after the last tuple of a wave, just before the state is staged. Its updates belong to `txid`."""
 
     def pre_commit(self, txid: int) -> None:
         """Called after the driver's decision, just before the state is committed.
 
-        May be called again for the same txid after a crash, and on an instance that did not process the wave. What
-        it puts into the state is not kept. Without an override no worker is asked to run it.
+        May be called again for the same txid after a crash, and on an instance that did not process the wave. The
+        engine drops updates that it makes to the state. Without an override the engine starts no job for it.
         """
 
     def pre_rollback(self) -> None:
-        """Called just before the state goes back to the last commit, on the task's current instance if it lives.
+        """Called just before the state goes back to the last commit, on the task's current instance if it still exists.
 
-        Never called when the worker was killed. Without an override no worker is asked to run it.
+        Never called when the worker was killed. Without an override the engine starts no job for it.
         """
 
     def upcast(self, key: Any, value: Any, version: int) -> Any:
-        """Turn a value that was stored under schema `version` into what `version + 1` makes of it.
+        """Convert a value from the format of schema `version` to that of `version + 1`.
 
-        Called when a value is read that was written under an older `state_schema_version`, once for each version in
-        between; such a value stays as it is in the store until it is put again. Must be a pure function: it is called
-        for each reading of the value, and on instances for which `prepare` is not called.
-        Never called for a value of the current version.
+        Called when a read value was written under an older `state_schema_version`, once for each version in between.
+        The store keeps the old value until the bolt puts it again. Must be a pure function: it is called for each read
+        of the value, also on instances for which `prepare` is not called. Never called for a value of the current
+        version.
         """
         raise NotImplementedError(
             f"{type(self).__name__} does not override upcast for schema version {version}"
         )
 
     def state_keys(self, tup: Tuple) -> Iterable[Any]:
-        """Name the keys of the state that `execute(tup)` will read, so that they are fetched once for a whole batch.
+        """Return the keys of the state that `execute(tup)` will read, so that one round trip fetches them for a blob.
 
-        By default the value (or, of several fields, the tuple of values) that the tuple was grouped by; nothing
-        where it did not come by a fields grouping. A key left out is still found, with a round trip of its own.
+        By default, the value by which the tuple was grouped (a tuple of values for several fields); no key without a
+        fields grouping. `execute` can still read other keys, each with a round trip of its own.
         """
-        raise NotImplementedError  # never called: the executor knows the default, and takes it by column
+        raise NotImplementedError  # never called: the executor implements the default, column by column

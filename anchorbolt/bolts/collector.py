@@ -1,4 +1,4 @@
-"""What a bolt emits to. An emit is one list append: grouping and encoding happen in bulk, when a buffer is full."""
+"""Collectors, to which a bolt emits. An emit is one list append; full buffers are grouped and encoded in bulk."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ FlushRows = Callable[[str, list[tuple[Any, ...]]], int]
 
 
 class OutputCollector:
-    """Given to a bolt's `prepare`; emits tuples, acks and fails them.
+    """Emits, acks and fails tuples. The engine passes it to a bolt's `prepare`.
 
-    Emitted values are sent when a buffer is full or the wave ends, so they must not be changed after the emit.
+    Emitted values are sent when a buffer is full or the wave ends, so do not change them after the emit.
     """
 
     def __init__(
         self, component: str, streams: Mapping[str, StreamDeclaration], flush: FlushRows, *, must_anchor: bool
     ) -> None:
-        """Made by the executor, never by a job.
+        """Called by the engine, never by a job.
 
         Args:
             component: Id of the emitting component.
             streams: Its declared streams.
-            flush: Takes a stream and its buffered rows; returns how many rows to buffer next time. Rows of a direct
+            flush: Sends the buffered rows of a stream; returns how many rows to buffer next time. Rows of a direct
                 stream are `(task id, values)`.
-            must_anchor: Whether an unanchored emit is an error: it is, in a topology with a stateful bolt.
+            must_anchor: True in a topology with a stateful bolt: an emit without anchors is an error.
         """
         self._component = component
         self._streams = streams
@@ -60,12 +60,12 @@ class OutputCollector:
 
         Args:
             values: One value per declared field.
-            anchors: The tuple, or tuples, that this one follows from. Required in a topology with a stateful bolt.
+            anchors: The input tuples that this tuple results from. Required in a topology with a stateful bolt.
             stream: The stream to emit to.
 
         Raises:
-            TopologyError: The stream is not declared, or a required anchor is missing. A wrong number of values is
-                found when the buffer is sent, and fails the wave just as well.
+            TopologyError: The stream is not declared, or a required anchor is missing. A wrong number of values raises
+                only when the buffer is sent, and fails the wave then.
         """
         if anchors is None and self._must_anchor:
             raise self._unanchored(stream)
@@ -85,7 +85,7 @@ class OutputCollector:
         anchors: Tuple | Sequence[Tuple] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> None:
-        """Emit a tuple to the task with this id, on a stream declared `direct=True`. Otherwise as `emit`."""
+        """Emit a tuple to the task with this id, on a stream declared `direct=True`. Otherwise like `emit`."""
         if anchors is None and self._must_anchor:
             raise self._unanchored(stream)
         try:
@@ -97,15 +97,15 @@ class OutputCollector:
             self._send(stream, buffer)
 
     def ack(self, tup: Tuple) -> None:
-        """Say that `tup` has been processed."""
+        """Acknowledge that `tup` has been processed."""
 
     def fail(self, tup: Tuple) -> None:
-        """Say that `tup` could not be processed: the wave is rolled back and tried again."""
+        """Report that `tup` could not be processed: the engine rolls the wave back and tries again."""
         if self._failed is None:
             self._failed = tup
 
     def report_error(self, error: BaseException) -> None:
-        """Log an error that does not fail the tuple; it is counted in the wave's report."""
+        """Log an error that does not fail the tuple, and count it in the wave's report."""
         self.errors_reported += 1
         _log.error(
             "component %s reports: %s: %s", self._component, type(error).__name__, error, exc_info=error
@@ -113,18 +113,18 @@ class OutputCollector:
 
     @property
     def failed_tuple(self) -> Tuple | None:
-        """The first tuple that was failed in this wave, if any. For the executor."""
+        """The first tuple that the bolt failed in this wave, if any. For the engine."""
         return self._failed
 
     def flush(self) -> None:
-        """Send what is buffered. Called by the executor at the end of a wave, never by a job."""
+        """Send all buffers. Called by the engine at the end of a wave, never by a job."""
         for buffers in (self._buffers, self._direct):
             for stream, buffer in buffers.items():
                 if buffer:
                     self._send(stream, buffer)
 
     def begin(self) -> None:
-        """Start a wave: drop what a failed one left behind. Called by the executor, never by a job."""
+        """Start a wave with empty buffers. Called by the engine, never by a job."""
         for buffers in (self._buffers, self._direct):
             for buffer in buffers.values():
                 buffer.clear()
@@ -180,7 +180,7 @@ class OutputCollector:
 
 
 class BasicOutputCollector:
-    """Given to a basic bolt's `execute`: what it emits is anchored to the input tuple by the framework."""
+    """Emits tuples that the framework anchors to the input tuple. The engine passes it to a basic bolt's `execute`."""
 
     def __init__(self, collector: OutputCollector) -> None:
         self._collector = collector
@@ -188,7 +188,7 @@ class BasicOutputCollector:
         self._capacity = collector._capacity
 
     def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
-        """Emit a tuple; errors as for `OutputCollector.emit`."""
+        """Emit a tuple. Raises the same errors as `OutputCollector.emit`."""
         collector = self._collector
         try:
             buffer = self._buffers[stream]
@@ -203,5 +203,5 @@ class BasicOutputCollector:
         self._collector.emit_direct(task_id, values, anchors=(), stream=stream)
 
     def report_error(self, error: BaseException) -> None:
-        """Log an error that does not fail the tuple; it is counted in the wave's report."""
+        """Log an error that does not fail the tuple, and count it in the wave's report."""
         self._collector.report_error(error)

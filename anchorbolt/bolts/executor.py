@@ -1,4 +1,4 @@
-"""Runs the tuples of one task through a plain bolt, and turns what goes wrong in it into `BoltError`."""
+"""Executes the tuples of one task with a plain bolt. Errors of the user's code become `BoltError`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from anchorbolt.streams.tuple import Tuple, TupleBatch
 
 
 class BoltExecutor(Protocol):
-    """What an engine needs of any executor during a wave."""
+    """What an engine calls during a wave, on the executor of any bolt."""
 
     def prefetch(self, batch: TupleBatch) -> None:
-        """Fetch in one go what executing `batch` will read. Called before its first `execute`."""
+        """Fetch in one round trip the state that executing `batch` will read. Called before `execute`."""
 
-    def execute(self, batch: TupleBatch) -> None:
-        """Execute the tuples of a batch, or of a part of it."""
+    def execute(self, batch: TupleBatch) -> None: ...
 
     def close(self) -> None:
-        """Let the bolt go: calls its `cleanup`."""
+        """Call the bolt's `cleanup`."""
 
 
 class PlainBoltExecutor:
-    """Hosts one instance of a `BaseRichBolt` or `BaseBasicBolt`; `prepare` is called as it is made."""
+    """Hosts one instance of a `BaseRichBolt` or `BaseBasicBolt`; the constructor calls its `prepare`."""
 
     def __init__(
         self,
@@ -50,10 +49,9 @@ class PlainBoltExecutor:
             raise_bolt_error(context, "prepare", None, error)
 
     def prefetch(self, batch: TupleBatch) -> None:
-        """Nothing to fetch: the bolt has no state."""
+        pass  # a plain bolt has no state
 
     def execute(self, batch: TupleBatch) -> None:
-        """Execute the tuples one by one; raises `BoltError`."""
         bolt = self._bolt
         tup: Tuple | None = None
         try:
@@ -71,12 +69,10 @@ class PlainBoltExecutor:
         fail_if_failed(self._context, self._collector)
 
     def close(self) -> None:
-        """Call the bolt's `cleanup`; raises `BoltError`."""
         close_bolt(self._bolt, self._context)
 
 
 def close_bolt(bolt: Any, context: TopologyContext) -> None:
-    """Call a bolt's `cleanup`; raises `BoltError`."""
     try:
         bolt.cleanup()
     except Exception as error:
@@ -88,7 +84,7 @@ def fail_if_failed(context: TopologyContext, collector: OutputCollector) -> None
     failed = collector.failed_tuple
     if failed is not None:
         raise BoltError(
-            f"bolt {context.this_component_id!r}, task {context.this_task_index}, failed the tuple {failed!r} by "
+            f"bolt {context.this_component_id!r}, task {context.this_task_index}, failed the tuple {failed!r} with "
             "collector.fail(tup). The wave is rolled back and tried again.",
             component=context.this_component_id,
             task_index=context.this_task_index,
@@ -98,19 +94,19 @@ def fail_if_failed(context: TopologyContext, collector: OutputCollector) -> None
 
 
 def raise_bolt_error(context: TopologyContext, hook: str, tup: Tuple | None, error: Exception) -> NoReturn:
-    """Raise `BoltError` for an exception that left a user's hook, with the user's own traceback first.
+    """Raise `BoltError` for an exception that a user's hook raised; its message starts with the user's traceback.
 
-    Trouble with the store that only passed through the hook is raised again as it is.
+    A `StateError` is raised unchanged: it comes from the store, and only passed through the hook.
     """
     if isinstance(error, StateError):
         raise error
     shown = traceback.TracebackException(type(error), error, _users_frames(error.__traceback__))
-    # What an error of ours was raised from is our own business, and would stand first.
+    # The cause of an error of ours is internal, and would be printed first.
     text = "".join(shown.format(chain=not isinstance(error, AnchorboltError))).rstrip()
     while_on = "" if tup is None else f", on the tuple {tup!r}"
     raise BoltError(
         f"{text}\n\nraised by bolt {context.this_component_id!r}, task {context.this_task_index}, in {hook}{while_on}."
-        + ("" if isinstance(error, AnchorboltError) else " Mend the bolt, or catch the exception in it."),
+        + ("" if isinstance(error, AnchorboltError) else " Fix the bolt, or catch the exception in it."),
         component=context.this_component_id,
         task_index=context.this_task_index,
         tuple_text=None if tup is None else repr(tup),
@@ -119,5 +115,5 @@ def raise_bolt_error(context: TopologyContext, hook: str, tup: Tuple | None, err
 
 
 def _users_frames(frames: TracebackType | None) -> TracebackType | None:
-    """Leave out the executor's own frame, which stands first."""
+    """Leave out the first frame, which is the executor's own."""
     return frames.tb_next if frames is not None and frames.tb_next is not None else frames

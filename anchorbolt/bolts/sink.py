@@ -1,8 +1,8 @@
-"""Sinks: bolts at the end of a topology whose output is exactly-once. They are outboxes, see section 2 of the design.
+"""Sinks: bolts at the end of a topology, with exactly-once output. Each sink is an outbox.
 
-In the prepare phase each sink task writes its rows to a file beside the streaming checkpoint; the decision names the
-files of the winning attempts; in the commit phase the driver publishes just those, again after a crash that follows
-the decision.
+In the prepare phase each task of a sink writes its rows to a file at the streaming checkpoint location. The decision
+names the files of the winning attempts. In the commit phase the driver publishes exactly these files, and does so
+again after a crash that follows the decision.
 """
 
 from __future__ import annotations
@@ -24,41 +24,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SinkFile:
-    """Rows that one sink task wrote in a wave.
-
-    Attributes:
-        component: Id of the sink.
-        task_index: Index of the task within it.
-        path: Location of the Parquet file.
-        rows: How many rows it holds.
-        schema: Its columns' names and types, as text.
-    """
+    """The rows that one sink task wrote in a wave: a Parquet file."""
 
     component: str
     task_index: int
     path: str
-    rows: int
-    schema: str
+    rows: int  # number of rows in the file
+    schema: str  # names and types of the columns, as text
 
 
 class DataFrameSink(Bolt):
-    """Hands each wave's rows to a function, as a Spark DataFrame together with the wave's txid.
+    """Passes each wave's rows to a function, as a Spark DataFrame together with the wave's txid.
 
-    The function runs on the driver, in the commit phase. After a crash it may be called again with the same txid and
-    the same rows; so it must have one effect per txid: overwrite what it wrote for that txid, or skip it. It is not
-    called for a wave without rows. An exception that leaves it stops the run; the next run calls it again.
+    The engine calls the function on the driver, in the commit phase. After a crash it may call it again with the same
+    txid and the same rows. So the function must have one effect for each txid: it overwrites its earlier output for
+    that txid, or skips the call. It is not called for a wave without rows. If it raises, the run stops; the next run
+    calls it again.
     """
 
     def __init__(
         self, function: Callable[[DataFrame, int], None], *, schema: pyarrow.Schema | None = None
     ) -> None:
-        """Make a sink.
+        """Create a sink.
 
         Args:
-            function: Called as `function(dataframe, txid)`; the columns are the fields of the tuples received.
-            schema: Types of the columns. Without it they are taken from the first values of each task and wave, and
-                a wave in which they differ from before is refused; give it where a column may be None for long, or
-                holds now an int and now a float.
+            function: Called as `function(dataframe, txid)`; the columns are the fields of the received tuples.
+            schema: Types of the columns. Without it, each task infers them from the first values of a wave, and a wave
+                in which they differ from those before is refused. Pass it if a column may hold only None for a while,
+                or sometimes an int and sometimes a float.
         """
         if not callable(function):
             raise TopologyError(
@@ -68,44 +61,40 @@ class DataFrameSink(Bolt):
         self.schema = schema
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the function on the driver: it may hold a session, a connection, or what a test looks at."""
+        """Leave out the function, which stays on the driver: it may hold a session or a connection."""
         return self.__dict__ | {"_function": _stays_on_the_driver}
 
     def refuse_foreign_output(self, txid: int, component: str, task_index: int) -> None:
-        """Called in the prepare phase of a task with rows: raise if publishing them would meet another run's."""
+        """Called in the prepare phase of a task with rows. Raise if publishing would overwrite another run's rows."""
 
     def publish(self, txid: int, files: Sequence[SinkFile], read: Callable[[Sequence[str]], Any]) -> None:
-        """Publish a decided wave; called by the driver, again after a crash.
+        """Publish a decided wave. Called by the driver, and again after a crash.
 
         Args:
             txid: The wave.
-            files: The winners' files, at least one.
-            read: Makes a DataFrame of the files at these locations.
+            files: The files of the winning attempts, at least one.
+            read: Returns a DataFrame of the files at the given locations.
         """
         self._function(read([file.path for file in files]), txid)
 
     def is_published(self, txid: int, file: SinkFile) -> bool:
-        """Say whether a decided file is known to be published; only asked where the file itself is gone.
+        """Return whether a file of a decided wave is known to be published.
 
-        Called by a driver that goes on without the checkpoint location at which the file lay.
-
-        Args:
-            txid: The wave.
-            file: The file, as it was decided.
+        Only called if the file is gone, by a driver that starts without the checkpoint location that held the file.
         """
-        return False  # what the function has done, nobody but its author knows
+        return False  # only the function's author knows what it has done
 
 
 class ParquetSink(DataFrameSink):
-    """Adds each wave's rows to a directory of Parquet files, exactly once whatever is killed and replayed.
+    """Adds each wave's rows to a directory of Parquet files, exactly once.
 
-    The files are named `part-<txid>-<component>-<task>.parquet` and appear whole. Read them with
-    `spark.read.parquet(path)` or any other reader. The directory belongs to one topology, and to one history of its
-    state: a run that starts over needs an empty one.
+    The files are named `part-<txid>-<component>-<task>.parquet`; a file appears only when it is complete. Read them
+    with `spark.read.parquet(path)` or any other reader. A directory belongs to one topology and to one history of its
+    state: a run that starts over needs an empty directory.
     """
 
     def __init__(self, path: str, *, schema: pyarrow.Schema | None = None) -> None:
-        """Make a sink that writes to the directory `path`; a relative one lies below the driver's current one."""
+        """Create a sink that writes to the directory `path`; a relative path starts at the driver's directory."""
         if not isinstance(path, str) or not path:
             raise TopologyError(f"ParquetSink: path is {path!r}. Pass a directory, such as 'out/'.")
         super().__init__(_stays_on_the_driver, schema=schema)
@@ -113,18 +102,18 @@ class ParquetSink(DataFrameSink):
         self.path = path if local is None else os.path.abspath(local)
 
     def refuse_foreign_output(self, txid: int, component: str, task_index: int) -> None:
-        """Raise `TopologyError` where the wave's file is there already: this wave has not been decided yet."""
+        """Raise `TopologyError` if the wave's file already exists, although the wave is not decided yet."""
         name = self._file_name(txid, component, task_index)
         if open_folder(self.path).exists(name):
             raise TopologyError(
-                f"ParquetSink {component!r}: {join(self.path, name)} is there already, written by another run or "
-                "another history of the state. No state and no rows were written. Use an empty directory, or go on "
-                "with the state that the files belong to.",
+                f"ParquetSink {component!r}: {join(self.path, name)} already exists: another run or another history "
+                "of the state wrote it. No state and no rows were written. Use an empty directory, or continue with "
+                "the state that the files belong to.",
                 component=component,
             )
 
     def publish(self, txid: int, files: Sequence[SinkFile], read: Callable[[Sequence[str]], Any]) -> None:
-        """Move the files to their names; those moved already are left alone."""
+        """Move the files to their final names; skip those that an earlier call moved."""
         folder = open_folder(self.path)
         for file in files:
             try:
@@ -132,7 +121,7 @@ class ParquetSink(DataFrameSink):
             except FileNotFoundError as error:
                 raise StateRegressed(
                     f"ParquetSink {file.component!r}: rows of txid {txid} are neither in the outbox ({file.path}) nor "
-                    f"in {self.path}. The checkpoint location or the directory was changed from outside; restore "
+                    f"in {self.path}. Something else changed the checkpoint location or the directory; restore "
                     "them.",
                     expected=file.path,
                     found="nothing",
@@ -140,7 +129,7 @@ class ParquetSink(DataFrameSink):
             reach(FaultPoint.SINK_FILE_MOVED, file.component, file.task_index, txid)
 
     def is_published(self, txid: int, file: SinkFile) -> bool:
-        """Say whether the directory has the file."""
+        """Return whether the directory has the file."""
         return open_folder(self.path).exists(self._file_name(txid, file.component, file.task_index))
 
     @staticmethod

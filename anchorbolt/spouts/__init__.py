@@ -1,4 +1,4 @@
-"""Spouts: where a topology's tuples come from."""
+"""Spouts: the sources of a topology's tuples."""
 
 from anchorbolt.spouts.base import Spout
 from anchorbolt.spouts.stream import StreamSpout

@@ -1,4 +1,4 @@
-"""What every spout has in common. The kinds of spout differ in who drives them, see the modules beside this one."""
+"""The base class of all spouts."""
 
 from __future__ import annotations
 

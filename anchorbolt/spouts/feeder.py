@@ -1,4 +1,4 @@
-"""A spout that a program feeds by hand, for a topology's tests on the local engine."""
+"""A spout that a test feeds with batches. It runs on the local engine only."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from anchorbolt.util.messages import shortened
 
 
 class FeederSpout(Spout):
-    """Emits what it is fed: each `feed` is one batch, and so one wave.
+    """Emits the rows that you feed it: each `feed` is one batch, and so one wave.
 
-    A batch is kept until its wave is committed, so that it is replayed when the wave fails. Runs on `LocalCluster`
-    only. Thread-safe: feed it before or while the topology runs.
+    The spout keeps a batch until its wave is committed, and replays it if the wave fails. Runs on `LocalCluster` only.
+    Thread-safe: feed it before or while the topology runs.
     """
 
     def __init__(self, fields: Sequence[str], batches: Iterable[Iterable[Sequence[Any]]] = ()) -> None:
-        """Make a spout with these fields, fed with these batches, each as for `feed`.
+        """Create a spout with these fields, and `feed` it each of these batches.
 
         Raises:
-            TopologyError: The fields are no list of names, or the batches no batches of rows.
+            TopologyError: `fields` is not a list of names, or `batches` are not batches of rows.
         """
         if isinstance(fields, str) or not fields:
             raise TopologyError(f"FeederSpout: fields is {fields!r}. Pass a list of names.")
@@ -43,7 +43,7 @@ class FeederSpout(Spout):
         """Add a batch of rows, each a tuple or list with one value per field.
 
         Raises:
-            TopologyError: A row is neither, or has another number of values. Nothing of the batch was added.
+            TopologyError: A row is neither, or has another number of values. No row of the batch was added.
         """
         batch = [self._row(row) for row in self._each("a batch is", rows)]
         with self.arrived:
@@ -51,18 +51,18 @@ class FeederSpout(Spout):
             self.arrived.notify_all()
 
     def is_waiting(self) -> bool:
-        """Say whether there is a batch to take. For the engine."""
+        """Return whether there is a batch to take. For the engine."""
         return bool(self._batches)
 
     def take(self, number: int) -> list[tuple[Any, ...]]:
-        """Take the oldest batch, or nothing, as the wave `number`'s, until `settle`. For the engine."""
+        """Take the oldest batch, or an empty list, for the wave `number`, until `settle`. For the engine."""
         with self.arrived:
             batch = self._batches.popleft() if self._batches else []
             self._taken = (number, batch)
             return batch
 
     def settle(self, committed: int) -> None:
-        """Forget what was taken for waves up to `committed`; what was taken for a later one waits again."""
+        """Forget a batch taken for a wave up to `committed`; put back a later wave's batch. For the engine."""
         with self.arrived:
             if self._taken is not None and self._taken[0] > committed and self._taken[1]:
                 self._batches.appendleft(self._taken[1])

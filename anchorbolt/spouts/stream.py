@@ -1,4 +1,4 @@
-"""A spout over any Spark streaming DataFrame. Runs nothing itself: the engine reads the DataFrame wave by wave."""
+"""A spout over any Spark streaming DataFrame. The engine reads the DataFrame wave by wave."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 class StreamSpout(Spout):
     """Emits each row of a streaming DataFrame as one tuple, on the default stream.
 
-    The source is replayed by batch, so state is exactly-once whatever fails. The tasks of this spout are the
-    partitions of each micro-batch; a `parallelism` given to `set_spout` is their upper bound. Values arrive as
-    Python's own types: a struct as dict, a timestamp as an aware datetime, a decimal as `decimal.Decimal`.
+    After a failure the engine replays the whole batch, so the state is exactly-once. The partitions of a micro-batch
+    are the tasks of this spout; the `parallelism` passed to `set_spout` is their upper bound. Values are Python's own
+    types: a struct becomes a dict, a timestamp an aware datetime, a decimal a `decimal.Decimal`.
     """
 
     def __init__(self, source: Callable[[SparkSession], DataFrame], fields: Sequence[str]) -> None:
-        """Make a spout.
+        """Create a spout.
 
         Args:
             source: Called once by the driver at the start of a run, with the engine's own session; returns a
                 streaming DataFrame. Never called on a worker.
-            fields: The tuples' field names, one per column of the DataFrame, in their order.
+            fields: Field names of the tuples, one for each column of the DataFrame, in the same order.
 
         Raises:
-            TopologyError: `source` is no callable, or `fields` is a single string or empty.
+            TopologyError: `source` is not callable, or `fields` is a string or empty.
         """
         if not callable(source):
             raise TopologyError(

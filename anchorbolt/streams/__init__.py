@@ -1,4 +1,4 @@
-"""What flows through a topology: tuples, declared streams, groupings, and the routing of tuples to tasks."""
+"""Tuples, the streams they belong to, and the groupings that route them to tasks."""
 
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer

@@ -1,4 +1,4 @@
-"""Streams: how a component declares what it emits. Knows nothing of groupings or of who listens."""
+"""How a component declares the streams that it emits."""
 
 from __future__ import annotations
 
@@ -16,17 +16,10 @@ _NAME = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9_.\-]{0,127}")
 
 
 def check_name(kind: str, name: object) -> str:
-    """Return `name` if it can name a topology, component or stream.
-
-    A name has 1 to 128 of the characters `A-Z a-z 0-9 _ . -` and no leading dot; names that start with `$` or `__`
-    are reserved for the framework.
-
-    Raises:
-        TopologyError: It cannot.
-    """
+    """Return `name` if a topology, component or stream may have it; otherwise raise `TopologyError`."""
     if isinstance(name, str) and name.startswith(("$", "__")):
         raise TopologyError(
-            f"{kind} {name!r} is reserved: names that start with '$' or '__' are Anchorbolt's own. "
+            f"{kind} {name!r} is reserved: Anchorbolt itself uses names that start with '$' or '__'. "
             f"Choose another {kind}.",
             component=name,
         )
@@ -41,19 +34,12 @@ def check_name(kind: str, name: object) -> str:
 
 @dataclass(frozen=True)
 class StreamDeclaration:
-    """One declared stream of a component.
-
-    Attributes:
-        fields: Names of the values of its tuples, in order.
-        direct: Whether the emitter chooses the receiving task (`emit_direct`).
-    """
-
     fields: tuple[str, ...]
-    direct: bool = False
+    direct: bool = False  # the emitter chooses the receiving task, with `emit_direct`
 
 
 class OutputFieldsDeclarer:
-    """Handed to `declare_output_fields`; collects the streams that a component declares."""
+    """Collects the streams that a component declares. The builder passes it to `declare_output_fields`."""
 
     def __init__(self, component: str) -> None:
         self._component = component
@@ -68,12 +54,12 @@ class OutputFieldsDeclarer:
         """Declare the default stream with these fields.
 
         Raises:
-            TopologyError: A field is not a string, is named twice, or the stream is declared already.
+            TopologyError: A field is not a string or is named twice, or the stream is already declared.
         """
         self._add(DEFAULT_STREAM, fields, direct)
 
     def declare_stream(self, stream: str, *fields: str, direct: bool = False) -> None:
-        """Declare another stream with these fields. Errors as in `declare`."""
+        """Declare a named stream with these fields. Raises the same errors as `declare`."""
         self._add(check_name("stream", stream), fields, direct)
 
     def _add(self, stream: str, fields: tuple[str, ...], direct: bool) -> None:

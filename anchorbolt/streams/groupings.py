@@ -1,35 +1,27 @@
-"""Groupings: how a bolt asks for a stream to be shared out over its tasks.
-
-Only says what is wanted. Never moves a tuple: that is `routing`.
-"""
+"""Groupings: how a bolt wants the tuples of a stream distributed over its tasks. `routing` carries them out."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from anchorbolt.streams.context import TopologyContext
 
 
 class GlobalStreamId(NamedTuple):
-    """A stream, named over the whole topology.
-
-    Attributes:
-        component: Id of the component that emits it.
-        stream: Name of the stream within that component.
-    """
+    """A stream of the topology: the id of the component that emits it, and the stream's name there."""
 
     component: str
     stream: str = "default"
 
 
 class CustomStreamGrouping(ABC):
-    """What a job author extends to choose the receiving tasks of each tuple.
+    """Base class for a grouping of your own, which chooses the receiving tasks of each tuple.
 
-    It is pickled with the topology and unpickled in each task that emits the stream, so what it holds must be
-    picklable; what cannot be, is made in `prepare`.
+    The object is pickled with the topology and unpickled in each task that emits the stream. So its attributes must
+    be picklable; create anything else in `prepare`.
     """
 
     @abstractmethod
@@ -38,16 +30,16 @@ class CustomStreamGrouping(ABC):
 
         Args:
             context: The emitting task's context.
-            stream: The stream to share out.
-            target_tasks: Ids of the receiving bolt's tasks, in the order of their indexes.
+            stream: The stream to distribute.
+            target_tasks: Ids of the receiving bolt's tasks, ordered by task index.
         """
 
     @abstractmethod
     def choose_tasks(self, task_id: int, values: Sequence[Any]) -> Sequence[int]:
-        """Return the ids of the tasks that get a tuple: any number of `target_tasks`, none drops it.
+        """Return the ids of the tasks that get a tuple, out of `target_tasks`; an empty list drops the tuple.
 
-        Called once for each tuple, in the order of emission. Must give the same answer when the same tuples are
-        emitted again: a wave may be computed twice.
+        Called once for each tuple, in the order of emission. Must return the same tasks when the same tuples are
+        emitted again: the engine may compute a wave twice.
 
         Args:
             task_id: Id of the emitting task.
@@ -59,90 +51,87 @@ class CustomStreamGrouping(ABC):
 class Grouping:
     """Base of all groupings; `str` gives its name and fields, as in `fields(word)`."""
 
+    name: ClassVar[str]
+
     def __str__(self) -> str:
-        return _NAMES[type(self)]
+        return self.name
 
 
 @dataclass(frozen=True)
 class ShuffleGrouping(Grouping):
-    """Tuples in turn to each task, so that all get equally many."""
+    """Send tuples to the tasks in turn, so that all tasks get the same number."""
+
+    name = "shuffle"
 
 
 @dataclass(frozen=True)
-class FieldsGrouping(Grouping):
-    """Tuples with equal values of the fields to the same task, chosen by `stable_hash`.
-
-    Attributes:
-        fields: At least one declared field of the stream.
-    """
+class KeyGrouping(Grouping):
+    """Base of the groupings that choose a task by the values of `fields`: one or more declared fields."""
 
     fields: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"fields({', '.join(self.fields)})"
+        return f"{self.name}({', '.join(self.fields)})"
 
 
 @dataclass(frozen=True)
-class PartialKeyGrouping(Grouping):
-    """Each key to one of two tasks, the one that the emitting task has sent less to: for skewed keys.
+class FieldsGrouping(KeyGrouping):
+    """Send tuples with equal values of the fields to the same task, chosen by `stable_hash`."""
 
-    Attributes:
-        fields: At least one declared field of the stream.
-    """
+    name = "fields"
 
-    fields: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return f"partial_key({', '.join(self.fields)})"
+@dataclass(frozen=True)
+class PartialKeyGrouping(KeyGrouping):
+    """Send each key to one of two tasks, the one that got fewer tuples from the emitting task. For skewed keys."""
+
+    name = "partial_key"
 
 
 @dataclass(frozen=True)
 class AllGrouping(Grouping):
-    """Every tuple to every task."""
+    """Send every tuple to every task."""
+
+    name = "all"
 
 
 @dataclass(frozen=True)
 class GlobalGrouping(Grouping):
-    """Every tuple to the bolt's first task."""
+    """Send every tuple to the bolt's first task."""
+
+    name = "global"
 
 
 @dataclass(frozen=True)
-class NoneGrouping(Grouping):
-    """The job does not care: the same as shuffle."""
+class NoneGrouping(ShuffleGrouping):
+    """Any distribution will do: same as shuffle grouping."""
+
+    name = "none"
 
 
 @dataclass(frozen=True)
-class LocalOrShuffleGrouping(Grouping):
-    """Tuples to a task of the same process where there is one, which is never: the same as shuffle.
+class LocalOrShuffleGrouping(ShuffleGrouping):
+    """Same as shuffle grouping: Spark's shuffle separates any two bolts, so no task is local to another.
 
-    Between two levels lies Spark's shuffle, so nothing is local. Taken for the sake of topologies from Storm.
+    Accepted so that Storm topologies need no change.
     """
+
+    name = "local_or_shuffle"
 
 
 @dataclass(frozen=True)
 class DirectGrouping(Grouping):
-    """The emitter names the receiving task of each tuple, by `emit_direct` on a stream declared direct."""
+    """The emitter names the receiving task of each tuple, with `emit_direct` on a stream declared direct."""
+
+    name = "direct"
 
 
 @dataclass(frozen=True)
 class CustomGrouping(Grouping):
-    """A job author's own grouping.
+    """A grouping that the job's author wrote."""
 
-    Attributes:
-        implementation: Chooses the tasks.
-    """
-
+    name = "custom"
     implementation: CustomStreamGrouping
 
     def __str__(self) -> str:
-        return f"custom({type(self.implementation).__name__})"
-
-
-_NAMES: dict[type[Grouping], str] = {
-    ShuffleGrouping: "shuffle",
-    AllGrouping: "all",
-    GlobalGrouping: "global",
-    NoneGrouping: "none",
-    LocalOrShuffleGrouping: "local_or_shuffle",
-    DirectGrouping: "direct",
-}
+        return f"{self.name}({type(self.implementation).__name__})"

@@ -1,6 +1,6 @@
-"""The hash that keys are placed by: the same in every process, Python version and machine, and for ever.
+"""The hash that assigns keys to tasks: the same in every process, Python version and machine.
 
-Never uses Python's `hash` of a string, and never changes: state lies where this hash put it.
+It must never change, because it decides which task's namespace stores a key. Never use Python's `hash` of a string.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 _MASK = 0xFFFFFFFF
 _MASK_64 = 0xFFFFFFFFFFFFFFFF
 _SPREAD = 0x9E3779B1
-"""An odd number near 2**32 / golden ratio: multiplying by it carries every bit of a CRC into the high bits."""
+"""An odd number near 2**32 / golden ratio: a multiplication by it spreads every bit of a CRC to the high bits."""
 _SPREAD_64 = 0x9E3779B97F4A7C15
 _STEP = 0x01000193
 _SMALL = 2**61 - 1
-"""Ints nearer to 0 are their own hash in Python, but for -1."""
+"""Below this, Python's hash of an int is the int itself (except -1)."""
 
 _BYTES, _TUPLE, _NONE, _NAN, _DATETIME, _DATE, _TIME, _TIMEDELTA, _UUID = range(2, 11)
-"""Where each kind starts, so that b"a" and "a", or None and 0, part."""
+"""Seed of each type, so that b"a" and "a", or None and 0, hash differently."""
 
 
 def stable_hash(key: Any) -> int:
-    """Hash a key to 32 bits, unsigned: the same in every process, Python version and machine, and for ever.
+    """Return an unsigned 32-bit hash of a key: the same in every process, Python version and machine.
 
-    Keys that are equal in Python hash equal (`1 == True == 1.0 == Decimal(1)`, in tuples as well). The high bits are
-    well spread: `stable_hash(key) * n >> 32` shares keys out over n tasks. State is placed by it, so a change of it
-    would orphan all state; the tests pin it.
+    Keys that are equal in Python have the same hash (`1 == True == 1.0 == Decimal(1)`, in tuples as well). The high
+    bits are well spread: `stable_hash(key) * n >> 32` distributes keys evenly over n tasks. The hash decides which
+    task stores a key, so it never changes; the tests pin its values.
 
     Args:
         key: None, bool, int, float, str, bytes, Decimal, datetime, date, time, timedelta, UUID, or a tuple of these.
 
     Raises:
-        UnsupportedValue: The key is of another type, or tuples are nested too deep.
+        UnsupportedValue: The key has another type, or its tuples are nested too deep.
     """
     if type(key) is str:
         try:
@@ -59,20 +59,17 @@ def stable_hash(key: Any) -> int:
 
 
 def destination_of(key_hash: int, destinations: int) -> int:
-    """Return the index, below `destinations`, that a `stable_hash` belongs to."""
+    """Return the index, below `destinations`, to which a `stable_hash` maps."""
     return key_hash * destinations >> 32
 
 
 def destinations_of(columns: Sequence[Sequence[Any]], destinations: int) -> list[int]:
-    """Return the destinations of many keys at once, given as one list of values per field of the key.
+    """Return `destination_of(stable_hash(key), destinations)` of many keys; each column holds one field of the keys.
 
-    The same as `destination_of(stable_hash(key), destinations)` for each key, where a key of one field is its value
-    and a key of several is their tuple; but for strings and small ints at a fraction of the cost.
-
-    Raises:
-        UnsupportedValue: As in `stable_hash`.
+    A key of one field is its value, a key of several fields is their tuple. For strings and small ints this costs a
+    fraction of hashing each key on its own.
     """
-    import numpy as np  # comes with pandas, which Spark workers import anyway; a driver need not
+    import numpy as np  # not on top: Spark workers import it anyway, a driver need not
 
     hashes = _hash_column(columns[0])
     if len(columns) > 1:
@@ -93,7 +90,7 @@ def _hash_column(column: Sequence[Any]) -> NDArray[np.uint32]:
         hashes = np.fromiter(map(crc32, map(str.encode, column)), np.uint32, size)
         hashes *= np.uint32(_SPREAD)
         return hashes
-    except (TypeError, UnicodeEncodeError):  # not all of it proper strings
+    except (TypeError, UnicodeEncodeError):  # some values are not strings, or have lone surrogates
         pass
     if set(map(type, column)) == {int} and min(column) > -_SMALL and max(column) < _SMALL:
         numbers = np.fromiter(column, np.int64, size)
@@ -115,7 +112,7 @@ def _hasher(key: Any) -> Callable[[Any], int]:
             if isinstance(key, kind):
                 return of_kind
         if type(key).__module__ == "numpy" and getattr(key, "ndim", None) == 0:
-            hasher = _HASHERS.get(type(key.item()))  # a scalar arrives as Python's own, see `serialization`
+            hasher = _HASHERS.get(type(key.item()))  # the receiving task gets this Python value
             if hasher is not None:
                 return lambda scalar: hasher(scalar.item())
         raise UnsupportedValue(
@@ -127,8 +124,8 @@ def _hasher(key: Any) -> Callable[[Any], int]:
 
 
 def _hash_number(key: float | decimal.Decimal) -> int:
-    # Python's own hash of numbers is documented, has no seed, and is made for equality across the types. It is the
-    # same on all 64-bit builds, and Arrow has no others. Only for NaN it is random or an error.
+    # Python documents its hash of numbers: without a seed, equal across numeric types, the same on all 64-bit builds
+    # (PyArrow has no others). Only the hash of NaN is random or raises.
     if key != key:
         return _NAN
     bits = hash(key) & _MASK_64
@@ -136,7 +133,7 @@ def _hash_number(key: float | decimal.Decimal) -> int:
 
 
 def _hash_decimal(key: decimal.Decimal) -> int:
-    return _NAN if key.is_nan() else _hash_number(key)  # comparing a signalling NaN is an error
+    return _NAN if key.is_nan() else _hash_number(key)  # comparing a signalling NaN raises
 
 
 def _hash_tuple(key: tuple[Any, ...]) -> int:
@@ -147,7 +144,7 @@ def _hash_tuple(key: tuple[Any, ...]) -> int:
 
 
 def _hash_datetime(key: datetime.datetime) -> int:
-    # Aware datetimes are equal where their instants are, wherever their zones; `fold` takes no part in it.
+    # Aware datetimes are equal if their instants are, whatever their zones and `fold`.
     offset = key.replace(fold=0).utcoffset()
     days, micros = key.toordinal(), _micros(key)
     if offset is not None:
@@ -175,14 +172,12 @@ _HASHERS: dict[type[Any], Callable[[Any], int]] = {
     int: _hash_number,
     float: _hash_number,
     bool: _hash_number,
-    str: lambda key: crc32(
-        key.encode("utf-8", "surrogatepass")
-    ),  # a subclass of str; str itself never comes here
+    str: lambda key: crc32(key.encode("utf-8", "surrogatepass")),  # only for subclasses of str
     tuple: _hash_tuple,
     bytes: lambda key: crc32(key, _BYTES),
     type(None): lambda _: _NONE,
     decimal.Decimal: _hash_decimal,
-    datetime.datetime: _hash_datetime,  # before date, of which it is a subclass
+    datetime.datetime: _hash_datetime,  # before date: datetime is a subclass of date
     datetime.date: lambda key: crc32(b"%d" % key.toordinal(), _DATE),
     datetime.time: _hash_time,
     datetime.timedelta: lambda key: crc32(b"%d" % _timedelta_micros(key), _TIMEDELTA),

@@ -1,6 +1,7 @@
-"""Routing: shares out a buffer of emitted rows over the tasks of a receiving bolt, as its grouping says.
+"""Distributes a buffer of emitted tuples over the tasks of a receiving bolt, according to its grouping.
 
-The hot path between two bolts, so everything is done by the buffer. Pure: never encodes a row, never does I/O.
+This is the hot path between two bolts, so it works on whole buffers. A row is the values of one tuple. To add a
+grouping, add its class in `groupings`, its method in `topology.declarer`, and its router here. Never does I/O.
 """
 
 from __future__ import annotations
@@ -22,9 +23,7 @@ from anchorbolt.streams.groupings import (
     GlobalGrouping,
     GlobalStreamId,
     Grouping,
-    LocalOrShuffleGrouping,
-    NoneGrouping,
-    PartialKeyGrouping,
+    KeyGrouping,
     ShuffleGrouping,
 )
 from anchorbolt.streams.hashing import destination_of, destinations_of, stable_hash
@@ -35,14 +34,14 @@ _V = TypeVar("_V")
 _MEMO_ENTRIES = 16_384
 _MEMO_KEY_BYTES = 512
 _SECOND_SPREAD = 0x85EBCA77
-"""Another odd multiplier than `stable_hash` uses, for the second candidate of a partial key."""
+"""An odd multiplier that `stable_hash` does not use, for the second candidate task of a partial key."""
 
 
 class Router(ABC):
-    """Shares out one stream of one emitting task over the tasks of one receiving bolt.
+    """Distributes one stream of one emitting task over the tasks of one receiving bolt.
 
-    Made by `make_router`, once for each (emitting task, stream, receiving bolt), and kept from buffer to buffer: it
-    remembers the destinations of recent keys, at most 16,384 of them, and whose turn it is. Not thread-safe.
+    A router is kept from buffer to buffer: it remembers the destinations of up to 16,384 keys, or which task is next.
+    Not thread-safe.
     """
 
     def __init__(self, destinations: int) -> None:
@@ -50,27 +49,24 @@ class Router(ABC):
 
     @abstractmethod
     def route(self, rows: list[Values]) -> list[list[Values]]:
-        """Share out rows: one list for each destination index, each with its rows in their order.
+        """Return a list of rows for each destination index, each in the order of `rows`.
 
-        Lists may be empty, and may be `rows` itself or each other: treat them as read-only.
+        Two lists may be the same object, or `rows` itself: treat them as read-only.
 
         Raises:
-            UnsupportedValue: A row's key cannot be hashed. No row of the buffer counts as routed.
-            TopologyError: The stream is direct, or a custom grouping named a task that is not the bolt's.
+            UnsupportedValue: A row's key cannot be hashed. The router's counters are then unchanged.
+            TopologyError: A custom grouping returned a task of another bolt.
         """
 
     def route_direct(self, rows: Iterable[tuple[int, Values]]) -> list[list[Values]]:
-        """Share out rows of a direct stream, each with the id of the task that it was emitted to.
+        """Distribute rows of a direct stream, each given with the id of its receiving task.
 
-        A row for another task than this bolt's is left out: it goes to another bolt that takes the same stream.
-
-        Raises:
-            TopologyError: The stream is not direct.
+        Rows for tasks of other bolts are left out: those bolts take the same stream.
         """
-        raise TopologyError(
-            "Rows emitted by emit_direct came to a stream that is not direct. Declare it with "
-            "direct=True, or use emit."
-        )
+        raise NotImplementedError  # the collector refuses such an emit
+
+    def _buckets(self) -> list[list[Values]]:
+        return [[] for _ in range(self._destinations)]
 
 
 def make_router(
@@ -81,27 +77,19 @@ def make_router(
     target_tasks: Sequence[int],
     context: TopologyContext,
 ) -> Router:
-    """Make the router for one stream that a task emits and one bolt that takes it.
+    """Make the router of one emitting task's stream for one receiving bolt.
 
-    Args:
-        grouping: How the bolt takes the stream.
-        stream: The stream.
-        fields: The stream's declared fields, in order.
-        target_tasks: Ids of the bolt's tasks, in the order of their indexes.
-        context: The emitting task's context. Its task index decides where a shuffle starts, so that the result
-            depends on nothing but the rows.
-
-    Raises:
-        TopologyError: The grouping names a field that the stream does not declare.
+    `fields` are the stream's declared fields, `target_tasks` the ids of the bolt's tasks by index. A shuffle starts at
+    the emitting task's own index (from its `context`), so the same rows are always distributed in the same way.
     """
     destinations = len(target_tasks)
-    if isinstance(grouping, (FieldsGrouping, PartialKeyGrouping)):
-        positions = [_position(field, fields, stream, grouping) for field in grouping.fields]
+    if isinstance(grouping, KeyGrouping):
+        positions = [fields.index(field) for field in grouping.fields]
         where = f"{grouping} on stream {stream.stream!r} of {stream.component!r}"
         if isinstance(grouping, FieldsGrouping):
             return _FieldsRouter(destinations, positions, where)
         return _PartialKeyRouter(destinations, positions, where)
-    if isinstance(grouping, (ShuffleGrouping, NoneGrouping, LocalOrShuffleGrouping)):
+    if isinstance(grouping, ShuffleGrouping):
         return _ShuffleRouter(destinations, context.this_task_index)
     if isinstance(grouping, AllGrouping):
         return _AllRouter(destinations)
@@ -114,19 +102,8 @@ def make_router(
     raise TopologyError(f"No router for grouping {grouping!r}.", component=stream.component)
 
 
-def _position(field: str, fields: Sequence[str], stream: GlobalStreamId, grouping: Grouping) -> int:
-    try:
-        return tuple(fields).index(field)
-    except ValueError:
-        raise TopologyError(
-            f"{grouping}: stream {stream.stream!r} of {stream.component!r} declares no field "
-            f"{field!r}, but {', '.join(fields)}.",
-            component=stream.component,
-        ) from None
-
-
 def _key_column(positions: Sequence[int]) -> Callable[[list[Values]], list[Any]]:
-    """Return what takes the keys out of rows: the value of one field, or the tuple of several."""
+    """Return a function that extracts the keys of rows: the value of one field, or the tuple of several."""
     if len(positions) == 1:
         position = positions[0]
         return lambda rows: [row[position] for row in rows]
@@ -163,21 +140,21 @@ class _FieldsRouter(Router):
         self._positions = positions
         self._keys_of = _key_column(positions)
         self._where = where
-        # Equal keys of different types (1, True, 1.0) share an entry; that is right, because they hash equal.
+        # Equal keys of different types (1, True, 1.0) share an entry; they have the same stable hash, too.
         self._memo: dict[Any, int] = {}
 
     def route(self, rows: list[Values]) -> list[list[Values]]:
-        # Measured, ns a row: few keys 105 by the memo and 215 in bulk, a million keys 940 and 210. So a memo that
-        # has filled up has shown that it does not pay.
+        # Measured, ns a row: with few keys 105 by memo and 215 in bulk; with a million keys 940 and 210. So a full
+        # memo is no longer worth it.
         if len(self._memo) >= _MEMO_ENTRIES:
             return self._route_in_bulk(rows)
         try:
             return self._route_by_memo(rows)
-        except TypeError:  # a key that no dict can look up, which `stable_hash` may take nevertheless
+        except TypeError:  # a key that is not hashable in Python, but perhaps by `stable_hash`
             return self._route_in_bulk(rows)
 
     def _route_by_memo(self, rows: list[Values]) -> list[list[Values]]:
-        buckets: list[list[Values]] = [[] for _ in range(self._destinations)]
+        buckets = self._buckets()
         appends = [bucket.append for bucket in buckets]
         memo = self._memo
         for key, row in zip(self._keys_of(rows), rows, strict=True):
@@ -195,7 +172,7 @@ class _FieldsRouter(Router):
             destinations = destinations_of(columns, self._destinations)
         except UnsupportedValue as error:
             raise UnsupportedValue(f"{self._where}: {error.message}") from None
-        buckets: list[list[Values]] = [[] for _ in range(self._destinations)]
+        buckets = self._buckets()
         appends = [bucket.append for bucket in buckets]
         for destination, row in zip(destinations, rows, strict=True):
             appends[destination](row)
@@ -213,8 +190,8 @@ class _PartialKeyRouter(Router):
     def route(self, rows: list[Values]) -> list[list[Values]]:
         if len(self._memo) >= _MEMO_ENTRIES:
             self._memo.clear()
-        buckets: list[list[Values]] = [[] for _ in range(self._destinations)]
-        # Hashed ahead of sending, so that a refused key leaves the counts as they were.
+        buckets = self._buckets()
+        # All keys are hashed before any row is counted, so that a refused key leaves the counts unchanged.
         candidates = [self._candidates(key) for key in self._keys_of(rows)]
         sent = self._sent
         for row, (first, second) in zip(rows, candidates, strict=True):
@@ -247,13 +224,10 @@ class _DirectRouter(Router):
         self._index_of = {task: index for index, task in enumerate(target_tasks)}
 
     def route(self, rows: list[Values]) -> list[list[Values]]:
-        raise TopologyError(
-            "Rows emitted by emit came to a direct stream. Use emit_direct, which names the task, or "
-            "declare the stream without direct=True."
-        )
+        raise NotImplementedError  # the collector refuses such an emit
 
     def route_direct(self, rows: Iterable[tuple[int, Values]]) -> list[list[Values]]:
-        buckets: list[list[Values]] = [[] for _ in range(self._destinations)]
+        buckets = self._buckets()
         index_of = self._index_of
         for task, row in rows:
             index = index_of.get(task)
@@ -278,7 +252,7 @@ class _CustomRouter(Router):
         implementation.prepare(context, stream, tuple(target_tasks))
 
     def route(self, rows: list[Values]) -> list[list[Values]]:
-        buckets: list[list[Values]] = [[] for _ in range(self._destinations)]
+        buckets = self._buckets()
         choose, task_id, index_of = self._implementation.choose_tasks, self._task_id, self._index_of
         for row in rows:
             chosen = choose(task_id, row)

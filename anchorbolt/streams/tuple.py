@@ -1,4 +1,4 @@
-"""Tuples as bolts see them, and batches of them as the engines move them. Never does I/O."""
+"""Tuples, as bolts see them, and batches of tuples, as engines move them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ _SHOWN_CHARACTERS = 200
 
 
 class StreamHeader:
-    """What all tuples of a batch have in common: where they come from, and their fields.
+    """The source and the fields that all tuples of a batch share.
 
-    Attributes:
-        component: Id of the emitting component.
-        task: Id of the emitting task; for a stream spout, the index of the source's partition.
-        stream: Name of the stream.
-        fields: Names of the values, in order.
-        index: From field name, or position, to position.
+    For a stream spout, `task` is the index of the source's partition. `index` maps a field's name, or a position that
+    may be negative, to a position.
     """
 
     __slots__ = ("component", "fields", "index", "stream", "task")
@@ -32,9 +28,9 @@ class StreamHeader:
 
 
 class Tuple:
-    """One tuple of a stream: a named list of values, which must not be changed.
+    """One tuple of a stream: a named list of values. Do not change the values.
 
-    `tup["word"]` and `tup[0]` give a value; `len`, iteration and `in` (over values) work as on a list.
+    `tup["word"]` and `tup[0]` return a value; `len`, iteration and `in` (over values) work as on a list.
 
     Attributes:
         values: The values, in the order of `fields`.
@@ -62,7 +58,7 @@ class Tuple:
         return value in self.values
 
     def get(self, field: str, default: Any = None) -> Any:
-        """Return the value of `field`, or `default` where the stream has no such field."""
+        """Return the value of `field`, or `default` if the stream has no such field."""
         position = self._header.index.get(field)
         return default if position is None else self.values[position]
 
@@ -87,7 +83,7 @@ class Tuple:
 
     @property
     def source_stream(self) -> str:
-        """Name of the stream that this tuple was emitted to."""
+        """Name of the stream that this tuple belongs to."""
         return self._header.stream
 
     def __repr__(self) -> str:
@@ -109,25 +105,17 @@ def _no_such_field(field: object, header: StreamHeader) -> Exception:
 
 
 class TupleBatch(NamedTuple):
-    """Tuples of one stream from one task, column by column.
-
-    Attributes:
-        header: Where they come from.
-        size: How many there are.
-        columns: One list of values per field.
-    """
+    """Tuples of one stream from one task, column by column: the decoded content of one blob."""
 
     header: StreamHeader
-    size: int
+    size: int  # number of tuples; a stream may have no fields, and so no columns
     columns: Sequence[Sequence[Any]]
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the values of each tuple."""
         if not self.columns:
             return iter([()] * self.size)
         return zip(*self.columns, strict=True)
 
     def tuples(self) -> list[Tuple]:
-        """Build the tuples."""
         header = self.header
         return [Tuple(row, header) for row in self.rows()]

@@ -1,4 +1,4 @@
-"""Topologies: built with `TopologyBuilder`, checked once, and immutable from then on."""
+"""Topologies: a `TopologyBuilder` checks the graph once and returns it immutable."""
 
 from anchorbolt.topology.builder import TopologyBuilder
 from anchorbolt.topology.declarer import BoltDeclarer

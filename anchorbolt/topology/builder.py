@@ -1,4 +1,4 @@
-"""`TopologyBuilder`: where a job author names the components of a topology and wires them."""
+"""`TopologyBuilder`: adds components to a topology and connects them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.base import Spout
 from anchorbolt.streams.declaration import OutputFieldsDeclarer, StreamDeclaration, check_name
 from anchorbolt.topology.declarer import BoltDeclarer
-from anchorbolt.topology.graph import (
-    BoltSpec,
-    BoltWrapper,
-    CheckpointSpoutSpec,
-    Component,
-    SpoutSpec,
-    Topology,
-)
+from anchorbolt.topology.graph import BoltSpec, Component, SpoutSpec, Topology
 from anchorbolt.topology.order import topological_order
 from anchorbolt.topology.validation import check_graph, check_instance, check_parallelism, check_picklable
 
 
 class TopologyBuilder:
-    """Collects spouts and bolts, in any order, and makes a `Topology` of them."""
+    """Collects spouts and bolts, in any order, and creates a `Topology` from them."""
 
     def __init__(self) -> None:
         self._spouts: dict[str, SpoutSpec] = {}
@@ -33,12 +26,12 @@ class TopologyBuilder:
         """Add a spout. Calls its `declare_output_fields`.
 
         Args:
-            id: Its id, unlike that of any other component.
+            id: An id that no other component has.
             spout: The spout.
-            parallelism: How many tasks it has; for a stream spout, how many at most. None leaves it to the spout.
+            parallelism: The number of its tasks; for a stream spout, the upper bound. None leaves it to the spout.
 
         Raises:
-            TopologyError: The id is not valid, reserved or taken; `spout` is no spout; the parallelism is not an int
+            TopologyError: The id is invalid, reserved or taken; `spout` is not a spout; the parallelism is not an int
                 of at least 1; or `declare_output_fields` raised.
         """
         self._check_id(id)
@@ -48,15 +41,16 @@ class TopologyBuilder:
         self._spouts[id] = SpoutSpec(id, spout, parallelism, _declared(id, spout))
 
     def set_bolt(self, id: str, bolt: Bolt, parallelism: int = 1) -> BoltDeclarer:
-        """Add a bolt, and return what its inputs are declared with. Calls its `declare_output_fields`.
+        """Add a bolt, and return the declarer of its inputs. Calls its `declare_output_fields`.
 
         Args:
-            id: Its id, unlike that of any other component. With a stateful bolt, its state is found by it.
-            bolt: The bolt, which is pickled when the topology is created.
-            parallelism: How many tasks it has.
+            id: An id that no other component has. It is part of the name under which a stateful bolt's state is
+                stored.
+            bolt: The bolt. It is pickled when the topology is created.
+            parallelism: The number of its tasks.
 
         Raises:
-            TopologyError: As in `set_spout`.
+            TopologyError: For the same reasons as in `set_spout`.
         """
         self._check_id(id)
         check_instance(id, bolt, Bolt)
@@ -66,39 +60,32 @@ class TopologyBuilder:
         return self._declarers[id]
 
     def create_topology(self, name: str) -> Topology:
-        """Check the graph as a whole and return it.
-
-        With a stateful bolt in it, the checkpoint spout is added, and every bolt gets the wrapper that passes
-        checkpoint tuples on.
+        """Check the whole graph and return it.
 
         Args:
-            name: The topology's name. State is found by it.
+            name: The topology's name. It is part of the name under which the state is stored.
 
         Raises:
-            TopologyError: The name is not valid or reserved; there is no spout or no bolt; a bolt has no input, takes
-                from an unknown component or stream, is grouped by a field that the stream does not declare, takes a
-                direct stream other than by direct grouping or the reverse; bolts form a cycle; or a bolt or a custom
-                grouping cannot be pickled.
+            TopologyError: The name is invalid or reserved; there is no spout or no bolt; a bolt has no input, takes
+                an unknown stream, groups by an undeclared field, or combines a direct stream with another grouping
+                than direct grouping, or the reverse; bolts form a cycle; or a bolt or a custom grouping cannot be
+                pickled.
         """
         check_name("topology", name)
         bolts = {id: replace(spec, inputs=self._declarers[id].inputs) for id, spec in self._bolts.items()}
-        specs: dict[str, SpoutSpec | BoltSpec] = {**self._spouts, **bolts}
+        specs: dict[str, Component] = {**self._spouts, **bolts}
         check_graph(specs)
-        order = topological_order({id: _sources(spec) for id, spec in specs.items()})
+        sources = {id: spec.sources if isinstance(spec, BoltSpec) else () for id, spec in specs.items()}
+        order = topological_order(sources)
         check_picklable(bolts.values())
-        components: dict[str, Component] = {id: specs[id] for id in order}
-        if any(spec.is_stateful for spec in bolts.values()):
-            checkpoint_spout = CheckpointSpoutSpec()
-            wrapped = {id: _wrapped(spec) for id, spec in components.items()}
-            components = {checkpoint_spout.id: checkpoint_spout, **wrapped}
-        return Topology(name, components)
+        return Topology(name, {id: specs[id] for id in order})
 
     def _check_id(self, id: str) -> None:
         check_name("component", id)
         if id in self._spouts or id in self._bolts:
             kind = "spout" if id in self._spouts else "bolt"
             raise TopologyError(
-                f"component {id!r} is set already, as a {kind}. Give each component an id of its own.",
+                f"component id {id!r} is taken by a {kind}. Give each component its own id.",
                 component=id,
             )
 
@@ -112,18 +99,7 @@ def _declared(id: str, component: Spout | Bolt) -> dict[str, StreamDeclaration]:
     except Exception as error:
         raise TopologyError(
             f"component {id!r}: its declare_output_fields raised {type(error).__name__}: {error}. It must only declare "
-            "streams: it is called before prepare, and not on a worker.",
+            "streams: it is called before prepare, on the driver.",
             component=id,
         ) from error
     return dict(declarer.streams)
-
-
-def _sources(spec: SpoutSpec | BoltSpec) -> tuple[str, ...]:
-    return spec.sources if isinstance(spec, BoltSpec) else ()
-
-
-def _wrapped(spec: Component) -> Component:
-    if not isinstance(spec, BoltSpec):
-        return spec
-    stateful, plain = BoltWrapper.STATEFUL_BOLT_EXECUTOR, BoltWrapper.CHECKPOINT_TUPLE_FORWARDER
-    return replace(spec, wrapper=stateful if spec.is_stateful else plain)

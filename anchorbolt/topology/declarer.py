@@ -1,4 +1,4 @@
-"""Declarers: what `set_bolt` returns, to say which streams a bolt takes and how. Looks at no other component yet."""
+"""`BoltDeclarer`, which `set_bolt` returns: declares which streams a bolt takes, and by which groupings."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from anchorbolt.topology.graph import Input
 class BoltDeclarer:
     """Declares the inputs of one bolt. Every method returns the declarer, so that calls can be chained.
 
-    In all of them `component` is the id of the component to take a stream from, which may be set later on, and
-    `stream` the name of that stream. A stream can be taken once.
+    `component` is the id of the component that emits the stream; it may be added to the topology later. `stream` is
+    the stream's name. A bolt can take each stream once.
 
-    All methods raise `TopologyError` where an argument cannot be used or the bolt takes the stream already; that the
-    component, stream and fields exist is checked by `TopologyBuilder.create_topology`.
+    A method raises `TopologyError` if an argument is invalid or the bolt already takes the stream.
+    `TopologyBuilder.create_topology` checks later that the component, stream and fields exist.
     """
 
     def __init__(self, bolt_id: str) -> None:
@@ -37,15 +37,15 @@ class BoltDeclarer:
 
     @property
     def inputs(self) -> tuple[Input, ...]:
-        """The streams taken so far."""
+        """The inputs declared so far."""
         return tuple(Input(source, grouping) for source, grouping in self._inputs.items())
 
     def shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Take a stream's tuples in turn, so that all tasks get equally many."""
+        """Send tuples to the tasks in turn, so that all tasks get the same number."""
         return self._take(component, stream, ShuffleGrouping())
 
     def fields_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Take a stream so that tuples with equal values of `fields` reach the same task."""
+        """Send tuples with equal values of `fields` to the same task."""
         return self._take(
             component, stream, FieldsGrouping(self._checked("fields_grouping", component, fields))
         )
@@ -53,41 +53,41 @@ class BoltDeclarer:
     def partial_key_grouping(
         self, component: str, *fields: str, stream: str = DEFAULT_STREAM
     ) -> BoltDeclarer:
-        """Take a stream so that each key reaches at most two tasks, the less loaded one each time."""
+        """Send each key to one of two tasks, the one that got fewer tuples. For skewed keys."""
         checked = self._checked("partial_key_grouping", component, fields)
         return self._take(component, stream, PartialKeyGrouping(checked))
 
     def all_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Take every tuple of a stream in every task."""
+        """Send every tuple to every task."""
         return self._take(component, stream, AllGrouping())
 
     def global_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Take every tuple of a stream in the bolt's first task."""
+        """Send every tuple to the bolt's first task."""
         return self._take(component, stream, GlobalGrouping())
 
     def none_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Take a stream in whatever way; the same as `shuffle_grouping`."""
+        """Any distribution will do: same as `shuffle_grouping`."""
         return self._take(component, stream, NoneGrouping())
 
     def local_or_shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Take a stream as `shuffle_grouping` does: between Spark's stages no task is local to another."""
+        """Same as `shuffle_grouping`: Spark's shuffle separates any two bolts. Accepted for topologies from Storm."""
         return self._take(component, stream, LocalOrShuffleGrouping())
 
     def direct_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
-        """Take from a stream declared direct what its emitter sends to a task by `emit_direct`."""
+        """Send each tuple to the task that its emitter names with `emit_direct`, on a stream declared direct."""
         return self._take(component, stream, DirectGrouping())
 
     def custom_grouping(
         self, component: str, grouping: CustomStreamGrouping, stream: str = DEFAULT_STREAM
     ) -> BoltDeclarer:
-        """Take a stream by a grouping of your own."""
+        """Send each tuple to the tasks that your own grouping chooses."""
         if isinstance(grouping, type):
             name = grouping.__name__
             raise self._refusal(f"custom_grouping got the class {name}. Pass {name}(), not {name}.")
         if not isinstance(grouping, CustomStreamGrouping):
             raise self._refusal(
                 f"custom_grouping got {grouping!r}, of type {type(grouping).__name__}. Pass an instance of a subclass "
-                "of anchorbolt.streams.groupings.CustomStreamGrouping."
+                "of anchorbolt.streams.CustomStreamGrouping."
             )
         return self._take(component, stream, CustomGrouping(grouping))
 
@@ -95,8 +95,8 @@ class BoltDeclarer:
         source = GlobalStreamId(check_name("component", component), check_name("stream", stream))
         if source in self._inputs:
             raise self._refusal(
-                f"stream {stream!r} of {component!r} is taken by {self._inputs[source]} already, and now by {grouping} "
-                "again. Take each stream once; for a second grouping of it, add a second bolt."
+                f"stream {stream!r} of {component!r} is already taken by {self._inputs[source]}, now by {grouping}. "
+                "A bolt takes each stream once; for a second grouping, add a second bolt."
             )
         self._inputs[source] = grouping
         return self
@@ -109,7 +109,7 @@ class BoltDeclarer:
         for field in fields:
             if not isinstance(field, str):
                 raise self._refusal(
-                    f"{method} got the field {field!r}, which is no string. Pass each field as a string of its own, as "
+                    f"{method} got the field {field!r}, which is not a string. Pass each field as a string, as "
                     f"in {method}({component!r}, 'word', 'day')."
                 )
         if len(set(fields)) < len(fields):

@@ -1,4 +1,4 @@
-"""The order of a graph's components. Pure; knows only ids."""
+"""The topological order of component ids. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ from anchorbolt.errors import TopologyError
 
 
 def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:
-    """Return the ids so that each stands behind its sources and, as far as that allows, in the order of `sources`.
+    """Return the ids, each behind all its sources and otherwise in the order of the keys of `sources`.
 
-    Args:
-        sources: For each component the ids that it takes streams from, all of them keys here.
-
-    Raises:
-        TopologyError: The components form a cycle.
+    Raises `TopologyError` if the components form a cycle.
     """
     sorter = TopologicalSorter(sources)
     try:
@@ -24,8 +20,8 @@ def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:
     except CycleError as error:
         cycle: list[str] = error.args[1]
         raise TopologyError(
-            f"the components form a cycle: {' -> '.join(cycle)}. Remove one of these groupings: a topology is a "
-            "directed graph without cycles.",
+            f"the components form a cycle: {' -> '.join(cycle)}. Remove one of these groupings: a topology has no "
+            "cycles.",
             component=cycle[0],
         ) from None
     ids = list(sources)

@@ -1,4 +1,4 @@
-"""What is refused in a topology, each time with the culprit's name and the fix. Pure functions."""
+"""Checks of a topology's graph. Each raises `TopologyError` with the name of the offending component and the fix."""
 
 from __future__ import annotations
 
@@ -9,20 +9,15 @@ from anchorbolt.errors import TopologyError
 from anchorbolt.serialization.schema import FIRST_VERSION, LAST_VERSION
 from anchorbolt.spouts.base import Spout
 from anchorbolt.streams.declaration import StreamDeclaration
-from anchorbolt.streams.groupings import CustomGrouping, DirectGrouping, FieldsGrouping, PartialKeyGrouping
-from anchorbolt.topology.graph import BoltSpec, Input, SpoutSpec
+from anchorbolt.streams.groupings import CustomGrouping, DirectGrouping, KeyGrouping
+from anchorbolt.topology.graph import BoltSpec, Component, Input, SpoutSpec
 from anchorbolt.topology.pickling import find_unpicklable
 from anchorbolt.util.messages import did_you_mean
 
-Specs = Mapping[str, SpoutSpec | BoltSpec]
+Specs = Mapping[str, Component]
 
 
 def check_instance(id: str, candidate: object, kind: type[Spout] | type[Bolt]) -> None:
-    """Refuse what is not a spout, or not a bolt.
-
-    Raises:
-        TopologyError: It is a class, the other kind, or neither.
-    """
     if isinstance(candidate, kind):
         return
     wanted = kind.__name__.lower()
@@ -37,18 +32,13 @@ def check_instance(id: str, candidate: object, kind: type[Spout] | type[Bolt]) -
         )
     base = "one of the kinds in anchorbolt." + ("spouts" if wanted == "spout" else "bolts")
     raise TopologyError(
-        f"{wanted} {id!r}: {candidate!r}, of type {type(candidate).__name__}, is no {wanted}. Pass an instance of "
+        f"{wanted} {id!r}: {candidate!r}, of type {type(candidate).__name__}, is not a {wanted}. Pass an instance of "
         f"{base}, or of a subclass.",
         component=id,
     )
 
 
 def check_parallelism(id: str, parallelism: object) -> None:
-    """Refuse a parallelism that is not an int of at least 1.
-
-    Raises:
-        TopologyError: It is not.
-    """
     if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
         raise TopologyError(
             f"component {id!r}: parallelism is {parallelism!r}. Pass a whole number of tasks, at least 1.",
@@ -57,30 +47,21 @@ def check_parallelism(id: str, parallelism: object) -> None:
 
 
 def check_graph(specs: Specs) -> None:
-    """Refuse a graph whose parts do not fit together; cycles are left to `topological_order`.
-
-    Raises:
-        TopologyError: See `TopologyBuilder.create_topology`.
-    """
+    """Check the components and their connections, but not for cycles: `topological_order` finds those."""
     if not any(isinstance(spec, SpoutSpec) for spec in specs.values()):
-        raise TopologyError("the topology has no spout, so nothing would ever flow. Add one with set_spout.")
+        raise TopologyError("the topology has no spout. Add one with set_spout.")
     bolts = [spec for spec in specs.values() if isinstance(spec, BoltSpec)]
     if not bolts:
-        raise TopologyError("the topology has no bolt, so nothing would be done. Add one with set_bolt.")
+        raise TopologyError("the topology has no bolt. Add one with set_bolt.")
     for bolt in bolts:
         _check_schema_version(bolt)
         if not bolt.inputs:
-            raise _refusal(bolt, "takes no stream. Declare one, as in .shuffle_grouping('component').")
+            raise _refusal(bolt, "takes no stream. Declare an input, as in .shuffle_grouping('component').")
         for each in bolt.inputs:
             _check_fields(bolt, each, _checked_stream(bolt, each, specs))
 
 
 def check_picklable(bolts: Iterable[BoltSpec]) -> None:
-    """Refuse bolts and custom groupings that cannot be sent to their tasks.
-
-    Raises:
-        TopologyError: One cannot be pickled; names the attribute.
-    """
     for spec in bolts:
         _check_picklable(spec, "bolt", spec.id, spec.bolt)
         for each in spec.inputs:
@@ -96,7 +77,7 @@ def _check_picklable(spec: BoltSpec, kind: str, name: str, candidate: object) ->
     owner = f"bolt {spec.id!r}" if kind == "bolt" else f"{kind} {name} of bolt {spec.id!r}"
     raise TopologyError(
         f"{owner} cannot be pickled, because of {culprit.path}, of type {culprit.type_name} ({culprit.reason}). Open "
-        "it in prepare, not before: the object is sent to its tasks.",
+        "it in prepare: the object is pickled for its tasks.",
         component=spec.id,
     )
 
@@ -117,7 +98,7 @@ def _checked_stream(bolt: BoltSpec, each: Input, specs: Specs) -> StreamDeclarat
         raise _refusal(
             bolt,
             f"takes stream {stream!r} of {component!r}, but there is no such component."
-            f"{did_you_mean(component, specs)} Set are: {', '.join(specs)}.",
+            f"{did_you_mean(component, specs)} The topology has: {', '.join(specs)}.",
         )
     streams = specs[component].streams
     if stream not in streams:
@@ -144,7 +125,7 @@ def _check_fields(bolt: BoltSpec, each: Input, declaration: StreamDeclaration) -
             f"takes the direct stream {stream!r} of {component!r} by {grouping}, but its emitter names the task of "
             "each tuple. Take it by direct_grouping, or declare it without direct=True.",
         )
-    if isinstance(grouping, (FieldsGrouping, PartialKeyGrouping)):
+    if isinstance(grouping, KeyGrouping):
         for field in grouping.fields:
             if field not in declaration.fields:
                 raise _refusal(

@@ -31,7 +31,6 @@ from anchorbolt.streams.groupings import (
     ShuffleGrouping,
 )
 from anchorbolt.topology import Topology, TopologyBuilder
-from anchorbolt.topology.graph import BoltWrapper, CheckpointSpoutSpec
 from anchorbolt.topology.order import topological_order
 
 
@@ -81,7 +80,7 @@ def word_count() -> Topology:
 def test_topology_of_the_design_is_built_as_it_was_wired() -> None:
     topology = word_count()
     assert topology.name == "word-count"
-    assert list(topology.components) == ["$checkpointspout", "sentences", "split", "count", "out"]
+    assert list(topology.components) == ["sentences", "split", "count", "out"]
     assert list(topology.spouts) == ["sentences"]
     count, out = topology.bolts["count"], topology.bolts["out"]
     assert (count.parallelism, count.is_stateful) == (3, True)
@@ -120,33 +119,18 @@ def test_every_grouping_is_declared_by_its_method() -> None:
     }
 
 
-def test_with_a_stateful_bolt_every_bolt_is_wrapped_and_the_checkpoint_spout_added() -> None:
-    topology = word_count()
-    assert topology.is_stateful
-    checkpoint_spout = topology.components["$checkpointspout"]
-    assert isinstance(checkpoint_spout, CheckpointSpoutSpec)
-    assert dict(checkpoint_spout.streams) == {"$checkpoint": StreamDeclaration(("txid", "action"))}
-    assert {id: spec.wrapper for id, spec in topology.bolts.items()} == {
-        "split": BoltWrapper.CHECKPOINT_TUPLE_FORWARDER,
-        "count": BoltWrapper.STATEFUL_BOLT_EXECUTOR,
-        "out": BoltWrapper.CHECKPOINT_TUPLE_FORWARDER,
-    }
-
-
-def test_without_a_stateful_bolt_nothing_is_wrapped_or_added() -> None:
+def test_a_topology_is_stateful_with_a_stateful_bolt() -> None:
+    assert word_count().is_stateful
     builder = TopologyBuilder()
     builder.set_spout("sentences", FeederSpout(["sentence"]))
     builder.set_bolt("split", Split()).shuffle_grouping("sentences")
-    topology = builder.create_topology("t")
-    assert not topology.is_stateful
-    assert list(topology.components) == ["sentences", "split"]
-    assert topology.bolts["split"].wrapper is None
+    assert not builder.create_topology("t").is_stateful
 
 
 def test_description_shows_levels_wrappers_and_streams() -> None:
     assert word_count().describe() == (
         "topology word-count, stateful\n"
-        "  driver: $checkpointspout (CheckpointSpout) emits $checkpoint(txid, action) to all spouts' tasks\n"
+        "  driver: $checkpointspout sends $checkpoint(txid, action) to all tasks\n"
         "  level 0\n"
         "    sentences (FeederSpout) emits default(sentence)\n"
         "  level 1\n"
@@ -159,7 +143,7 @@ def test_description_shows_levels_wrappers_and_streams() -> None:
     )
 
 
-def test_a_bolt_stands_one_level_below_its_farthest_source() -> None:
+def test_a_bolts_level_is_one_more_than_the_highest_of_its_sources() -> None:
     builder = TopologyBuilder()
     builder.set_bolt("join", Sink()).shuffle_grouping("short").shuffle_grouping("long").shuffle_grouping(
         "other"

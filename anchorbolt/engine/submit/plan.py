@@ -24,10 +24,9 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.streams.groupings import (
     DirectGrouping,
-    FieldsGrouping,
     GlobalStreamId,
     Grouping,
-    PartialKeyGrouping,
+    KeyGrouping,
 )
 from anchorbolt.topology.graph import Topology
 
@@ -129,7 +128,7 @@ class ExecutionPlan:
             for stream_id, grouping in spec.inputs:
                 self._edges[stream_id.component][stream_id.stream].append(Edge(spec.id, stream_id, grouping))
                 sources[stream_id.component] = None
-                if isinstance(grouping, FieldsGrouping | PartialKeyGrouping):
+                if isinstance(grouping, KeyGrouping):
                     keys[stream_id.component, stream_id.stream] = grouping.fields
             self._key_fields[spec.id] = keys
             self._upstream[spec.id] = tuple(
