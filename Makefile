@@ -34,8 +34,8 @@ SET_UP = @"$(PYTHON)" tools/set_up.py --venv "$(VENV)" $(if $(SPARK),--spark "$(
 # What every command is run with: the environment's programs, and the Java and the Redis that set-up found.
 IN_VENV = @. "./$(VENV)/anchorbolt.env" &&
 
-# On as many cores as there are; who is done takes over what waits at the others.
-SIDE_BY_SIDE = -n auto --dist worksteal
+# On as many cores as there are; the tests of one shared server stay together on one of them.
+SIDE_BY_SIDE = -n auto --dist loadgroup
 
 .PHONY: help
 help:  ## show the targets
@@ -48,13 +48,19 @@ venv:
 set-up:  ## everything the other targets need: environment, Java, Redis, HBase, PostgreSQL
 	$(SET_UP) --java --redis --hbase --postgres
 
-.PHONY: test test-fast
-test: lint types set-up  ## lint, types, layering and all tests
+.PHONY: test test-fast test-all
+test: lint types  ## lint, types and the tests: every guarantee once, on real servers
+	$(SET_UP) --java --redis --hbase
+	$(IN_VENV) python -m tests.support.spark_jvm
+	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) -m "not thorough" $(OPTIONS) $(TESTS)
+
+test-fast: lint types  ## the same without Spark, HBase and what else takes more than 2 s
+	$(SET_UP) --java --redis
+	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) -m "not slow and not thorough" $(OPTIONS) $(TESTS)
+
+test-all: lint types set-up  ## all tests: every kill point, every mutant, every page as printed, the examples
 	$(IN_VENV) python -m tests.support.spark_jvm
 	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) $(OPTIONS) $(TESTS)
-
-test-fast: lint types set-up  ## the same without the slow tests
-	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) -m "not slow" $(OPTIONS) $(TESTS)
 
 .PHONY: lint types format
 lint: venv  ## style and formatting

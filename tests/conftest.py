@@ -42,6 +42,19 @@ StartHBase = Callable[..., HBaseServer]
 StartPostgres = Callable[..., PostgresServer]
 
 
+# A test's tier and its worker follow from the fixtures that it uses. On several workers, all tests of a shared server
+# run on one of them, so that this server is started once.
+TIERS = {
+    "hbase_program": pytest.mark.slow,
+    "redis_cluster": pytest.mark.slow,
+    "start_redis_cluster": pytest.mark.slow,
+    "postgres_program": pytest.mark.thorough,
+}
+SHARED = {"hbase_server", "redis_cluster", "postgres_server", "spark"}
+# Parameters by which tests choose one of these fixtures at run time.
+CHOSEN = {"hbase": "hbase_server", "redis_cluster": "redis_cluster", "cluster": "redis_cluster"}
+
+
 def in_ci() -> bool:
     """Whether this is a run of continuous integration."""
     return os.environ.get("CI", "").lower() in {"true", "1", "yes"}
@@ -57,6 +70,22 @@ def pytest_configure(config: pytest.Config) -> None:
         # PySpark 4.1 leaves sockets of its own to the garbage collector; no other version of it needs this.
         config.addinivalue_line("filterwarnings", "ignore:unclosed <socket.socket:ResourceWarning")
     set_spark_environment()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by their fixtures; on several workers, let the long tests come first."""
+    for item in items:
+        used = set(getattr(item, "fixturenames", ()))
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            chosen = [value for value in item.callspec.params.values() if isinstance(value, str)]
+            used |= {CHOSEN[value] for value in chosen if value in CHOSEN}
+        for fixture in used & TIERS.keys():
+            item.add_marker(TIERS[fixture])
+        for fixture in used & SHARED:
+            item.add_marker(pytest.mark.xdist_group(fixture))
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def spark_version() -> tuple[int, int]:
@@ -212,7 +241,7 @@ def hbase_program() -> HBaseProgram:
 def hbase_server(
     hbase_program: HBaseProgram, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[HBaseServer]:
-    """The HBase that the session's tests share (each of pytest-xdist's workers has one); never kill this one.
+    """The HBase that the session's tests share; never kill this one.
 
     Tests keep apart by names: of tables, or of namespaces in one table.
     """

@@ -12,7 +12,8 @@ from tests.cli.command import Command, wait_until
 from tests.crash.runs import AccompaniedRun
 from tests.support.hbase_server import HBaseServer
 from tests.support.redis_cluster import RedisCluster
-from tests.support.redis_server import RedisServer, free_port
+from tests.support.redis_server import RedisServer
+from tests.support.server_process import free_port
 
 __all__ = [
     "FullDisk",

@@ -61,6 +61,7 @@ def test_a_master_killed_at_any_step_is_replaced_by_its_replica_and_nothing_is_l
     assert run.differences() == []
 
 
+@pytest.mark.thorough
 def test_slots_moved_at_any_step_are_followed(accompany: AccompanyRun, cluster: RedisCluster) -> None:
     run = accompany("redis-cluster", config_of_cluster(cluster), waves=len(STEPS) + 2, faults=held_at(STEPS))
     driver = run.start()
@@ -75,6 +76,7 @@ def test_slots_moved_at_any_step_are_followed(accompany: AccompanyRun, cluster: 
     assert run.differences() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("point", [FaultPoint.TASK_ALIGNED, FaultPoint.DECIDED], ids=["prepare", "commit"])
 def test_a_slot_that_is_half_moved_is_waited_for(
     accompany: AccompanyRun, cluster: RedisCluster, point: FaultPoint
@@ -111,6 +113,7 @@ def lose(run: AccompaniedRun, cluster: RedisCluster, key: str) -> dict[bytes, di
     return left
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", [COUNT, DECISION], ids=["a task's state", "the decision"])
 def test_acknowledged_writes_that_a_fail_over_lost_halt_the_run_and_nothing_is_written(
     accompany: AccompanyRun, cluster: RedisCluster, key: str

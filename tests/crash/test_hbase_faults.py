@@ -25,6 +25,7 @@ KILLED: dict[FaultPoint, tuple[str, ...]] = {
 }
 
 
+@pytest.mark.thorough
 def test_each_process_of_hbase_killed_at_any_step_is_waited_for(
     accompany: AccompanyRun, start_hbase: StartHBase
 ) -> None:

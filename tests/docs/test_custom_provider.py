@@ -27,6 +27,7 @@ def lines_of(text: str) -> Iterator[str]:
     return (line.strip() for line in text.splitlines())
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_tests_pass_as_printed(

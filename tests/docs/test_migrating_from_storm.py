@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.docs.conftest import TypeCommands
 from tests.docs.pages import read_page
 from tests.support.redis_server import RedisServer
 from tests.support.storm_fixtures import dump
 
 
+@pytest.mark.thorough
 def test_the_guide_works_as_printed_from_beginning_to_end(
     directory: Path, type_commands: TypeCommands, redis_database: RedisServer
 ) -> None:

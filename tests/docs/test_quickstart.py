@@ -10,7 +10,7 @@ import pytest
 
 from tests.docs.conftest import TypeCommands
 from tests.docs.pages import Page, read_page
-from tests.support.redis_server import free_port
+from tests.support.server_process import free_port
 
 PORT = "6380"
 
@@ -20,6 +20,7 @@ def page() -> Page:
     return read_page("docs/quickstart.md")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_quickstart_works_as_printed(

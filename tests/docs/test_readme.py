@@ -50,6 +50,7 @@ def test_the_commands_for_other_stores_name_the_job_and_each_store_by_set_alone(
     assert chosen == ["redis", "redis-cluster", "hbase"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_job_and_its_unit_test_run_as_printed(

@@ -17,6 +17,7 @@ def page() -> Page:
     return read_page("docs/testing.md")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_examples_run_as_printed(page: Page, directory: Path, type_commands: TypeCommands) -> None:

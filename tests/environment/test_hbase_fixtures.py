@@ -11,6 +11,8 @@ from thriftpy2.transport import TTransportException
 from tests.conftest import StartHBase
 from tests.support.hbase_server import LOW_RETRY, MASTER, REGION_SERVER, THRIFT, HBaseServer
 
+pytestmark = pytest.mark.thorough
+
 
 def is_running(pid: int) -> bool:
     try:

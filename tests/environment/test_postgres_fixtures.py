@@ -12,6 +12,8 @@ import pytest
 from tests.conftest import StartPostgres
 from tests.support.postgres_server import PostgresServer
 
+pytestmark = pytest.mark.thorough
+
 
 def is_running(pid: int) -> bool:
     try:

@@ -13,6 +13,8 @@ from tests.conftest import StartRedis
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import AT_ONCE, DURABLE, RedisServer, RedisUser
 
+pytestmark = pytest.mark.thorough
+
 
 def is_running(pid: int) -> bool:
     try:

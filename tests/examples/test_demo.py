@@ -16,7 +16,7 @@ import pytest
 import redis
 
 from tests.examples.conftest import DemoProcess
-from tests.support.redis_server import free_port
+from tests.support.server_process import free_port
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the demo finds processes in /proc")
 
@@ -24,7 +24,13 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the dem
 @linux
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("provider", ["sqlite", "redis", "redis-cluster", "hbase"])
+@pytest.mark.parametrize(
+    "provider",
+    [
+        "sqlite",
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in ("redis", "redis-cluster", "hbase")),
+    ],
+)
 def test_counts_are_equal_after_a_killed_worker_and_a_killed_driver(
     start_demo: Callable[..., DemoProcess], request: pytest.FixtureRequest, provider: str
 ) -> None:
@@ -41,6 +47,7 @@ def test_counts_are_equal_after_a_killed_worker_and_a_killed_driver(
     assert demo.left_over() == []
 
 
+@pytest.mark.thorough
 @linux
 @pytest.mark.slow
 @pytest.mark.timeout(600)

@@ -132,6 +132,7 @@ def test_the_documented_command_for_one_process_prints_every_page(
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_on_spark_killed_before_and_after_decisions_it_equals_sketches_made_in_one_go(

@@ -20,7 +20,7 @@ from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries
 from tests.conftest import StartPostgres
 from tests.examples.conftest import PostgresProviderOf
 from tests.support.postgres_server import PostgresServer
-from tests.support.redis_server import free_port
+from tests.support.server_process import free_port
 from tests.support.slow_servers import until_available
 
 NS = "words:count-0"

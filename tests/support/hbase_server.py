@@ -1,14 +1,11 @@
-"""A real HBase of a test's own with its Thrift server: processes on free loopback ports, stopped by their process ids.
+"""A real HBase of a test's own with its Thrift server, from the pinned jars (tools/hbase_artefacts.py).
 
-Nothing here is a stand-in: the programs are those of the pinned jars (tools/hbase_artefacts.py). What HBase has
-acknowledged survives a SIGKILL of its processes (docs/testing.md), so each of them may be killed and started again.
+What HBase has acknowledged survives a SIGKILL of its processes, so each of them may be killed and started again.
 """
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -26,13 +23,10 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 
 import hbase_artefacts  # (the tools are scripts, not a package)
 
-from tests.support.redis_server import HOST, free_port
-from tests.support.stopping import stop_process
+from tests.support.server_process import HOST, OwnedProcess, free_port, port_was_taken
 
 _READY_SECONDS = 180.0
-_STOP_SECONDS = 20.0
 _START_ATTEMPTS = 3
-_IN_USE = ("BindException", "Address already in use")
 
 # What Hadoop and HBase reach into, one flag each on Java 17 and later.
 _OPENED = (
@@ -150,7 +144,7 @@ class HBaseServer:
         self._distributed = distributed
         self._behind = behind
         self._settings = dict(settings or {})
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, OwnedProcess] = {}
         self._ports: list[int] = []
         for name in ("conf", "logs", "tmp"):
             (directory / name).mkdir(parents=True, exist_ok=True)
@@ -188,7 +182,7 @@ class HBaseServer:
             said = self.log(dead)[-3000:]
             first = not (self.directory / "data").exists()  # later its ports are known to others
             self.kill()
-            if not first or not any(sign in said for sign in _IN_USE) or attempt == _START_ATTEMPTS - 1:
+            if not first or not port_was_taken(said) or attempt == _START_ATTEMPTS - 1:
                 raise RuntimeError(f"the {dead} of HBase ended by itself:\n{said}")
             self._ports = []  # somebody else took one of them meanwhile
 
@@ -199,12 +193,12 @@ class HBaseServer:
     def kill(self, part: str | None = None) -> None:
         """Kill one part, or all that run, with SIGKILL."""
         for name in [part] if part else [name for name in reversed(self.parts) if name in self._processes]:
-            self._end(name, signal.SIGKILL)
+            self._processes.pop(name).end(signal.SIGKILL)
 
     def stop(self, part: str | None = None) -> None:
         """Let one part, or all that run, end by themselves."""
         for name in [part] if part else [name for name in reversed(self.parts) if name in self._processes]:
-            self._end(name, signal.SIGTERM)
+            self._processes.pop(name).end(signal.SIGTERM)
 
     def set(self, name: str, value: str | int) -> None:
         """Change a setting; each process has it from its next start on."""
@@ -213,11 +207,11 @@ class HBaseServer:
 
     def pause(self, part: str) -> None:
         """Stop a part from running (SIGSTOP), its connections open."""
-        stop_process(self.pid(part))
+        self._processes[part].pause()
 
     def go_on(self, part: str) -> None:
         """Let a paused part run again."""
-        os.kill(self.pid(part), signal.SIGCONT)
+        self._processes[part].resume()
 
     def connection(self, *, timeout_seconds: float = 30.0) -> happybase.Connection:
         """Return an open connection to the Thrift server; the caller closes it."""
@@ -239,7 +233,7 @@ class HBaseServer:
         deadline = time.monotonic() + _READY_SECONDS
         while time.monotonic() < deadline:
             for name, process in self._processes.items():
-                if process.poll() is not None:
+                if process.has_ended:
                     return name
             if is_ready():
                 return None
@@ -282,14 +276,9 @@ class HBaseServer:
             "-cp",
             f"{self.directory / 'conf'}:{self._program.jars}/*",
         ]
-        with open(self._log_path(part), "ab") as log:
-            self._processes[part] = subprocess.Popen(
-                [*java, main, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.directory,
-            )
+        self._processes[part] = OwnedProcess(
+            [*java, main, *arguments], self._log_path(part), cwd=self.directory
+        )
 
     def _write_settings(self) -> None:
         zookeeper, master, region_server, _ = self._ports
@@ -324,17 +313,6 @@ class HBaseServer:
         (conf / "hbase-site.xml").write_text(f"<configuration>\n{''.join(lines)}</configuration>\n")
         (conf / "log4j.properties").write_text(_LOG4J)
         (conf / "zoo.cfg").write_text(_ZOOKEEPER.format(data=data, port=zookeeper))
-
-    def _end(self, part: str, number: signal.Signals) -> None:
-        process = self._processes.pop(part)
-        # A stopped process (SIGSTOP) would not act on SIGTERM before it goes on.
-        process.send_signal(signal.SIGCONT)
-        process.send_signal(number)
-        try:
-            process.wait(timeout=_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
     def _log_path(self, part: str) -> Path:
         return self.directory / "logs" / f"{part}.log"

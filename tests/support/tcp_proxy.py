@@ -10,7 +10,7 @@ from contextlib import suppress
 from enum import Enum
 from types import TracebackType
 
-from tests.support.redis_server import HOST
+from tests.support.server_process import HOST
 
 __all__ = ["Loss", "TcpProxy"]
 

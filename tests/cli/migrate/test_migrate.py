@@ -139,6 +139,7 @@ def test_a_name_does_not_control_the_terminal(redis_database: RedisServer, run: 
     assert r"a\x1b[31m-1" in ended.stderr
 
 
+@pytest.mark.slow
 def test_the_way_there_and_back(redis_database: RedisServer, run: Run) -> None:
     place = ["-h", redis_database.host, "-p", str(redis_database.port), "-n", "words-1"]
     with redis_database.client() as client:
@@ -159,6 +160,7 @@ def test_the_way_there_and_back(redis_database: RedisServer, run: Run) -> None:
         assert {key for key in client.scan_iter() if b"_old" in key} == set()
 
 
+@pytest.mark.slow
 def test_a_password_comes_from_everywhere_and_is_shown_nowhere(
     start_redis: StartRedis, run: Run, tmp_path: Path
 ) -> None:
@@ -200,6 +202,7 @@ def test_a_redis_cluster_over_its_option(empty_redis_cluster: RedisCluster, run:
         assert client.hgetall("words-1") == storm_1_2(words(9))
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_nothing_behind(redis_database: RedisServer, tmp_path: Path) -> None:
     with redis_database.client() as client:
         client.hset("words-1", mapping=dict(storm_1_1(words(60_000))))

@@ -105,6 +105,7 @@ def test_a_namespace_of_storms_is_not_taken_for_one_of_ours(
     assert not list((tmp_path / "to").glob("*"))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_readmes_job_goes_on_from_sqlite_in_redis(tmp_path: Path, redis_database: RedisServer) -> None:

@@ -163,6 +163,7 @@ DECIDED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hooks", [False, True])
 @pytest.mark.parametrize("strikes", [*UNDECIDED, *DECIDED], indirect=True, ids=lambda point: point.value)
 def test_a_driver_that_dies_anywhere_in_a_wave_has_one_effect(

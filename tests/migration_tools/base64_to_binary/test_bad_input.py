@@ -135,6 +135,7 @@ def test_it_works_with_a_password_over_tls(start_redis: StartRedis) -> None:
     close(store)
 
 
+@pytest.mark.slow
 def test_a_read_only_replica_is_refused(start_redis: StartRedis) -> None:
     master, replica = start_redis(), start_redis()
     source = server_store(master)
@@ -187,6 +188,7 @@ def test_a_server_that_wants_replicas_says_so(start_redis: StartRedis) -> None:
     close(store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [1, 3])
 def test_a_redis_that_goes_in_the_middle_leaves_nothing_half_done(start_redis: StartRedis, page: int) -> None:
     server = start_redis(**DURABLE)

@@ -13,6 +13,7 @@ from tests.migration_tools.base64_to_binary.listening import Listening
 from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_second_run_finishes_what_a_killed_one_has_begun() -> None:
@@ -29,6 +30,7 @@ class Killed(BaseException):
     """Ends a migration as a kill does: nothing is cleaned up."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["RENAME", "RENAMENX", "EXEC", "UNLINK", "HSET", "WATCH"])
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("nth", [1, 2, 3])

@@ -128,6 +128,7 @@ def test_a_dry_run_says_what_would_be_done_and_writes_nothing(store: Store) -> N
     assert store.everything() == before
 
 
+@pytest.mark.slow
 def test_large_hashes_of_many_pages_and_large_values_are_converted_whole(store: Store) -> None:
     long = {key: value + b"\0" * 40_000 for key, value in words(200, first=30_000).items()}
     store.put("words-1", storm_1_0({**words(30_000), **long}))

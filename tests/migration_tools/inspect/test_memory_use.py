@@ -72,6 +72,7 @@ def peak_mib(program: str, directory: Path, name: str, entries: int) -> float:
     return peak / 1024
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("what", PROGRAMS)
 def test_twenty_times_the_entries_need_no_more_memory(what: str, directory: Path) -> None:

@@ -33,7 +33,7 @@ from tests.state_backends.fake_server import answering
 from tests.state_backends.hbase.providers import provider_of
 from tests.support.certificates import Certificates
 from tests.support.hbase_server import LOW_RETRY, MASTER, REGION_SERVER, THRIFT, HBaseProgram, HBaseServer
-from tests.support.redis_server import free_port
+from tests.support.server_process import free_port
 from tests.support.slow_servers import refusal_of, until_available
 from tests.support.tcp_proxy import TcpProxy
 

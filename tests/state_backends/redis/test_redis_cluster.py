@@ -20,7 +20,8 @@ from tests.conftest import StartRedis, StartRedisCluster
 from tests.state_backends.redis.test_redis_servers import RULES, work
 from tests.support.certificates import Certificates
 from tests.support.redis_cluster import RedisCluster, each_key
-from tests.support.redis_server import RedisServer, RedisUser, free_port
+from tests.support.redis_server import RedisServer, RedisUser
+from tests.support.server_process import free_port
 from tests.support.slow_servers import refusal_of
 
 NS = "words:count-0"

@@ -26,7 +26,8 @@ from anchorbolt.testing.conformance.base import FIRST, committed, entries, new_a
 from tests.conftest import StartRedis
 from tests.state_backends.fake_server import answering
 from tests.support.certificates import Certificates
-from tests.support.redis_server import RedisServer, RedisUser, free_port
+from tests.support.redis_server import RedisServer, RedisUser
+from tests.support.server_process import free_port
 
 NS = "words:count-0"
 PASSWORD = "correct-horse-battery-staple"
@@ -246,6 +247,7 @@ def test_so_it_is_without_hiredis_which_executors_need_not_have() -> None:
     assert ended.stdout == "StateUnavailable True\n", ended.stderr
 
 
+@pytest.mark.slow
 def test_a_large_answer_may_take_longer_than_the_timeout() -> None:
     content = b"x" * (2 << 20)
     reply = b"$%d\r\n%b\r\n" % (len(content), content)
@@ -257,6 +259,7 @@ def test_a_large_answer_may_take_longer_than_the_timeout() -> None:
             client.release()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reply", [b"-MOVED 866 127.0.0.1:7001\r\n", b"-CLUSTERDOWN Hash slot not served\r\n"]
 )

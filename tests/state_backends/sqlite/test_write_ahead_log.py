@@ -106,6 +106,7 @@ def refused(provider: SqliteStateProvider, call: Callable[[StateStorage], object
 STEPS = st.sampled_from(["few", "many", "stage", "roll back", "restart", "look", "kill"])
 
 
+@pytest.mark.slow
 @given(st.lists(STEPS, min_size=3, max_size=14))
 @settings(max_examples=60, deadline=None)
 def test_a_mixture_of_two_moments_is_never_taken_for_the_state(steps: list[str]) -> None:
