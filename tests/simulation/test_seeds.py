@@ -57,6 +57,7 @@ def test_a_seed_replays_step_by_step() -> None:
         assert replayed.trace == first.trace
 
 
+@pytest.mark.slow
 def test_the_seeds_reach_every_kind_of_fault() -> None:
     wanted = {
         "is killed": "a driver is killed",
