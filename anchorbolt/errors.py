@@ -7,24 +7,24 @@ AnchorboltError
 ├── JobError               the job's module, name or file cannot be loaded
 ├── PlatformError          Java, Spark or a Python package is missing or too old
 ├── SerializationError     a value cannot be encoded or decoded
-│   ├── UnsupportedValue   … because of its type or size: it was refused, nothing was changed
-│   └── UnsupportedJavaClass   what Storm kept is of a Java class that only its own code can read
+│   ├── UnsupportedValue   … because of its type or size; nothing was changed
+│   └── UnsupportedJavaClass   Storm stored a Java class that only its own code can read
 ├── BoltError              a user's bolt raised, or called `fail`
-├── WaveFailed             a wave could not be finished within its retries
-├── FaultInjected          a test asked for it, see `anchorbolt.faults.points`
-├── QueryChanged           the streaming query is not the one that the state was computed from
-├── MigrationRefused       a tool of `migration_tools` refused, or could not finish; its source is untouched
+├── WaveFailed             a wave did not finish within its retries
+├── FaultInjected          a test injected this error, see `anchorbolt.faults.points`
+├── QueryChanged           the state was computed by another streaming query
+├── MigrationRefused       a migration tool refused or could not finish; its source is unchanged
 └── StateError             a state provider refused or failed
     ├── StateUnavailable   the store cannot be reached, or did not answer in time
     ├── Fenced             a newer driver or a newer round owns the namespace
-    ├── StaleAttempt       the staged updates are not based on what is committed
+    ├── StaleAttempt       the staged updates are not based on the committed state
     ├── StateRegressed     the store went back in time, or lost data
     ├── CodecMismatch      the namespace was written with another codec
-    └── StateCorrupted     bytes in the store are not what was written
+    └── StateCorrupted     the store holds bytes that Anchorbolt did not write
 ```
 
-Errors cross Spark's worker processes, so each of them survives pickling with all its attributes. A message names the
-offending thing and ends with what to do next. It never holds a secret.
+Errors cross process boundaries, so each of them survives pickling with all its attributes. A message names what is
+wrong and ends with what to do next. It never contains a secret.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class AnchorboltError(Exception):
     """Base of all errors of this package.
 
     Attributes:
-        message: The whole message, as shown by `str`.
+        message: The whole message, same as `str(error)`.
     """
 
     def __init__(self, message: str) -> None:
@@ -83,7 +83,7 @@ class ConfigError(AnchorboltError):
     """A configuration key is unknown, or its value cannot be used.
 
     Attributes:
-        key: The offending key, dotted where it is an inner one.
+        key: The offending key, or None; an inner key is dotted.
     """
 
     def __init__(self, message: str, *, key: str | None = None) -> None:
@@ -92,10 +92,10 @@ class ConfigError(AnchorboltError):
 
 
 class TopologyError(AnchorboltError):
-    """The topology cannot be run as it was wired.
+    """The graph of spouts and bolts is wrong.
 
     Attributes:
-        component: The id of the offending component, or None where the topology as a whole is wrong.
+        component: Id of the offending component, or None if the topology as a whole is wrong.
     """
 
     def __init__(self, message: str, *, component: str | None = None) -> None:
@@ -108,7 +108,7 @@ class JobError(AnchorboltError):
 
 
 class PlatformError(AnchorboltError):
-    """Something that this machine must offer is missing or too old: Java, Spark, a package."""
+    """Java, Spark or a Python package is missing on this machine, or too old."""
 
 
 class SerializationError(AnchorboltError):
@@ -116,15 +116,15 @@ class SerializationError(AnchorboltError):
 
 
 class UnsupportedValue(SerializationError):
-    """A key or value was refused before anything was changed, because its type or size is not supported."""
+    """The type or size of a key or value is not supported. It was refused before anything was changed."""
 
 
 class UnsupportedJavaClass(SerializationError):
-    """Bytes that Storm kept hold an object of a Java class that cannot be read: the user's own, or an unknown one.
+    """Bytes that Storm stored hold an object of a Java class that cannot be read: a user's own, or an unknown one.
 
     Attributes:
-        java_class: The class's name, or "id 12" where the bytes hold no name.
-        class_id: That id; None where they hold a name.
+        java_class: The class's name, or its id, such as "id 12", if the bytes hold no name.
+        class_id: The id; None if the bytes hold a name.
     """
 
     def __init__(self, message: str, *, java_class: str, class_id: int | None = None) -> None:
@@ -134,13 +134,13 @@ class UnsupportedJavaClass(SerializationError):
 
 
 class BoltError(AnchorboltError):
-    """A user's bolt raised an exception, or called `fail`. The message starts with the user's own traceback.
+    """A user's bolt raised an exception, or called `fail`. The message starts with the user's traceback.
 
     Attributes:
         component: Id of the component.
         task_index: Index of the task within its component.
-        tuple_text: The tuple that was being executed, shortened; None outside `execute`.
-        user_traceback: The user's traceback as text; empty where the bolt called `fail`.
+        tuple_text: The tuple that the bolt was executing, shortened; None outside `execute`.
+        user_traceback: The user's traceback as text; empty if the bolt called `fail`.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class BoltError(AnchorboltError):
 
 
 class WaveFailed(AnchorboltError):
-    """A round of a wave did not finish: a task was lost, or did not see what it had to see.
+    """A round of a wave did not finish: a task was lost, or did not get its complete input.
 
     Attributes:
         txid: The wave's transaction id.
@@ -166,22 +166,22 @@ class WaveFailed(AnchorboltError):
 
 
 class FaultInjected(AnchorboltError):
-    """A test asked for an error at this point."""
+    """A test injected an error at this point."""
 
 
 class QueryChanged(AnchorboltError):
-    """The state belongs to another streaming query than the one that is starting."""
+    """The state was computed by another streaming query than the one that starts now."""
 
 
 class MigrationRefused(AnchorboltError):
-    """A migration would not be safe, or did not give what it had to. What it read from is as it was."""
+    """A migration would not be safe, or did not give the expected result. Its source is unchanged."""
 
 
 class StateError(AnchorboltError):
     """A state provider refused or failed.
 
     Attributes:
-        namespace: The namespace concerned, or None where the whole store is.
+        namespace: The namespace, or None if the error concerns the whole store.
     """
 
     def __init__(self, message: str, *, namespace: str | None = None) -> None:
@@ -190,7 +190,7 @@ class StateError(AnchorboltError):
 
 
 class StateUnavailable(StateError):
-    """The store could not be reached, or did not answer in time. The outcome of the call is unknown."""
+    """The store could not be reached, or did not answer in time. The call may or may not have had its effect."""
 
 
 class Fenced(StateError):
@@ -198,15 +198,15 @@ class Fenced(StateError):
 
 
 class StaleAttempt(StateError):
-    """An attempt's updates do not fit what is committed, or are not staged and sealed as they must be."""
+    """An attempt's updates are based on another committed state, or are not completely staged and sealed."""
 
 
 class StateRegressed(StateError):
-    """The store is not where its decision record says that it must be: it went back in time, or lost data.
+    """The store does not hold the state that the decision record names: it went back in time, or lost data.
 
     Attributes:
-        expected: What the record says.
-        found: What the store holds.
+        expected: The state according to the record.
+        found: The state in the store.
     """
 
     def __init__(
@@ -218,8 +218,8 @@ class StateRegressed(StateError):
 
 
 class CodecMismatch(StateError):
-    """The namespace was written with another codec, or another version of it, than is configured."""
+    """The namespace was written with another codec, or codec version, than the configured one."""
 
 
 class StateCorrupted(StateError):
-    """Bytes in the store cannot be what Anchorbolt wrote."""
+    """The store holds bytes that Anchorbolt cannot have written."""

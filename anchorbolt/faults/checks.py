@@ -1,4 +1,4 @@
-"""Refuses a `Fault` that is wrong or can never strike, with the nearest name: a test must not pass for want of one."""
+"""Refuses a `Fault` that is wrong or can never strike: otherwise a test would pass without its fault."""
 
 from __future__ import annotations
 
@@ -16,11 +16,7 @@ M = TypeVar("M", bound=Enum)
 
 
 def checked_member(name: str, given: object, kind: type[M]) -> M:
-    """Return the member of `kind` that an attribute's value is, or is the value of.
-
-    Raises:
-        ConfigError: It is none; the message offers the nearest one.
-    """
+    """Return the member of `kind` that is, or has the value, `given`; otherwise offer the nearest one."""
     try:
         return kind(given)
     except ValueError:
@@ -32,55 +28,45 @@ def checked_member(name: str, given: object, kind: type[M]) -> M:
         member = spellings[nearest[0]]
         hint = f" Did you mean {kind.__name__}.{member.name} ({member.value!r})?"
     names = ", ".join(member.name for member in kind)
-    raise ConfigError(
-        f"Fault: {name} is {shortened(given, 100)}.{hint} Pass a {kind.__name__}, one of {names}."
-    )
+    raise _refusal(name, given, f"Pass a {kind.__name__}, one of {names}.", hint)
 
 
-def refuse_bad_numbers(nth: object, task_index: object, txid: object, seconds: object) -> None:
-    """Raise `ConfigError` where a number of a fault is none, or too small."""
-    _refuse_unless_whole("nth", nth, 1, "counted from 1")
-    if task_index is not None:
-        _refuse_unless_whole("task_index", task_index, 0, "counted from 0, or None for any task")
-    if txid is not None:
-        _refuse_unless_whole("txid", txid, -1, "counted from 0, -1 before the first, or None for any")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise ConfigError(
-            f"Fault: seconds is {shortened(seconds, 100)}. Pass a number of seconds, such as 0.5."
-        )
-    if not (math.isfinite(seconds) and seconds >= 0):
-        raise ConfigError(f"Fault: seconds is {seconds!r}. Pass a number of seconds from 0 on, such as 0.5.")
+def check_number(name: str, given: object, least: int) -> None:
+    if isinstance(given, bool) or not isinstance(given, int) or given < least:
+        raise _refusal(name, given, f"Pass a whole number, at least {least}.")
 
 
-def refuse_unreachable(point: FaultPoint, component: object, task_index: object, txid: object) -> None:
-    """Raise `ConfigError` where a point is never reached with what a fault asks for."""
-    if component is not None:
-        if not isinstance(component, str) or not component:
+def check_seconds(given: object) -> None:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < math.inf:
+        raise _refusal("seconds", given, "Pass a number of seconds, at least 0.")
+
+
+def check_component(given: object) -> None:
+    if not isinstance(given, str) or not given:
+        raise _refusal("component", given, "Pass a component's id.")
+
+
+def check_reachable(
+    point: FaultPoint, component: str | None, task_index: int | None, txid: int | None
+) -> None:
+    """Refuse a fault that names what its point does not have: a component, a task, or an early transaction."""
+    first = point.first_txid
+    unfit = {
+        "component": component is not None and not point.has_component,
+        "task_index": task_index is not None and not point.has_task,
+        "txid": txid is not None and (first is None or txid < first),
+    }
+    for name, never in unfit.items():
+        if never:
+            reason = f"the first is {first}" if name == "txid" and first is not None else "the point has none"
             raise ConfigError(
-                f"Fault: component is {shortened(component, 100)}. Pass a component's id, or None for any."
+                f"Fault: {name} does not fit FaultPoint.{point.name} ({point.value!r}): {reason}. Leave it out, and "
+                "use nth to select a later time."
             )
-        if not point.has_component:
-            raise _never(point, f"component={component!r}", "no component", "Leave it out.")
-    if task_index is not None and not point.has_task:
-        raise _never(point, f"task_index={task_index!r}", "no task", "Leave it out.")
-    if txid is None:
-        return
-    if point.first_txid is None:
-        raise _never(point, f"txid={txid!r}", "no transaction", "Leave it out, and say which time by nth.")
-    if isinstance(txid, int) and txid < point.first_txid:
-        raise _never(
-            point, f"txid={txid!r}", f"no txid below {point.first_txid}", "Name a later one, or none."
-        )
 
 
-def refuse_unknown_task(component: str, task_index: int | None, tasks: Mapping[str, int | None]) -> None:
-    """Raise `ConfigError` where a topology lacks the component or the task that a fault is for.
-
-    Args:
-        component: The component.
-        task_index: The task; None for any.
-        tasks: How many tasks each of the topology's components has; None where that is not known.
-    """
+def check_known_task(component: str, task_index: int | None, tasks: Mapping[str, int | None]) -> None:
+    """Refuse a component or task that the topology lacks; `tasks` is their number by component, None if unknown."""
     if component not in tasks:
         raise ConfigError(
             f"Fault: component is {component!r}, which the topology does not have."
@@ -89,17 +75,10 @@ def refuse_unknown_task(component: str, task_index: int | None, tasks: Mapping[s
     count = tasks[component]
     if task_index is not None and count is not None and task_index >= count:
         raise ConfigError(
-            f"Fault: task_index is {task_index}, but {component!r} has {count} tasks, counted from 0. Name one of "
-            "them, or none. Nothing was started."
+            f"Fault: task_index is {task_index}, but {component!r} has {count} tasks, counted from 0. Nothing was "
+            "started."
         )
 
 
-def _refuse_unless_whole(name: str, given: object, least: int, advice: str) -> None:
-    if isinstance(given, bool) or not isinstance(given, int) or given < least:
-        raise ConfigError(f"Fault: {name} is {shortened(given, 100)}. Pass a whole number, {advice}.")
-
-
-def _never(point: FaultPoint, given: str, lacks: str, advice: str) -> ConfigError:
-    return ConfigError(
-        f"Fault: {given} never fits FaultPoint.{point.name} ({point.value!r}), which is reached with {lacks}. {advice}"
-    )
+def _refusal(name: str, given: object, advice: str, hint: str = "") -> ConfigError:
+    return ConfigError(f"Fault: {name} is {shortened(given, 100)}.{hint} {advice}")

@@ -1,8 +1,8 @@
-"""Faults that hold for several processes and their restarts: a folder that says what to do, and notes what was done.
+"""Faults that apply to several processes and their restarts, shared through a folder. For tests only.
 
-The folder is named by the environment variable `ANCHORBOLT_FAULTS`, which a driver hands on to the Spark workers that
-it starts. It holds `faults.json`; beside it every fault's hits and strike, the process ids of driver and workers, and
-the events of the run, one line each. For tests only: see `anchorbolt.testing.crash`.
+The environment variable `ANCHORBOLT_FAULTS` names the folder; a driver passes it to the Spark workers that it starts.
+The folder holds `faults.json`, the hits and strike of each fault, the process ids of driver and workers, and the
+events of the run, one line each. `anchorbolt.testing.crash` writes and reads it.
 """
 
 from __future__ import annotations
@@ -22,65 +22,60 @@ from typing import Any
 
 from anchorbolt.errors import ConfigError, FaultInjected
 from anchorbolt.faults.checks import (
+    check_component,
+    check_known_task,
+    check_number,
+    check_reachable,
+    check_seconds,
     checked_member,
-    refuse_bad_numbers,
-    refuse_unknown_task,
-    refuse_unreachable,
 )
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 
 FAULTS_VARIABLE = "ANCHORBOLT_FAULTS"
-"""Environment variable with the folder of the faults that hold for a driver and the workers that it starts."""
 
 _POLL_S = 0.05
 _RECORDED = frozenset({FaultPoint.RECOVERED, FaultPoint.COMMITTED})
 
 
 class FaultAction(str, Enum):
-    """What happens at a point."""
+    """What a fault does at its point."""
 
-    RAISE = "raise"
-    """`FaultInjected` is raised there."""
-    KILL = "kill"
-    """The victim is killed with SIGKILL."""
-    STOP = "stop"
-    """The victim is stopped with SIGSTOP, for `seconds`, and then goes on."""
-    HANG = "hang"
-    """The thread that came there waits until it is let go by the folder's `release`."""
-    DELAY = "delay"
-    """The thread that came there waits for `seconds`."""
+    RAISE = "raise"  # raise `FaultInjected`
+    KILL = "kill"  # send SIGKILL to the victim
+    STOP = "stop"  # send SIGSTOP to the victim, and SIGCONT after `seconds`
+    HANG = "hang"  # block the thread until the folder's `release`
+    DELAY = "delay"  # block the thread for `seconds`
 
 
 class Victim(str, Enum):
-    """Which process is killed or stopped."""
+    """The process that a fault kills or stops."""
 
-    HERE = "here"
-    """The one that reached the point."""
+    HERE = "here"  # the process that reached the point
     DRIVER = "driver"
-    """The driver."""
-    WORKER = "worker"
-    """A Spark Python worker: the one that reached the point, else the one that last reached any."""
+    WORKER = (
+        "worker"  # the Spark Python worker that reached the point; on the driver, that last reached any point
+    )
 
 
 @dataclass(frozen=True)
 class Fault:
     """One fault, which strikes once.
 
-    The members of the enumerations may be given by their values, such as `"state.sealed"`.
+    Members of the enumerations may be given by their values, such as `"state.sealed"`.
 
     Attributes:
-        point: Where.
-        action: What.
-        nth: The how-manieth time that the point is reached, counted from 1 over all processes and restarts, those times
-            only that fit `component`, `task_index` and `txid`.
-        component: Only for this component, at a point that `has_component`; None for any.
-        task_index: Only for this task, at a point that `has_task`; None for any.
-        txid: Only in this transaction, from the point's `first_txid` on; None for any.
-        victim: Who is killed or stopped.
-        seconds: How long for DELAY and STOP.
+        point: Where the fault strikes.
+        action: What it does.
+        nth: Strike on the nth time that the point is reached with this `component`, `task_index` and `txid`, counted
+            from 1 across processes and restarts.
+        component: Strike only for this component, at a point that `has_component`; None for any.
+        task_index: Strike only for this task, at a point that `has_task`; None for any.
+        txid: Strike only in this transaction, at least the point's `first_txid`; None for any.
+        victim: The process to kill or stop.
+        seconds: Duration of DELAY and STOP.
 
     Raises:
-        ConfigError: A value is unknown or out of range, or the point is never reached with it.
+        ConfigError: A value is unknown or out of range, or does not fit the point.
     """
 
     point: FaultPoint
@@ -96,73 +91,78 @@ class Fault:
         object.__setattr__(self, "point", checked_member("point", self.point, FaultPoint))
         object.__setattr__(self, "action", checked_member("action", self.action, FaultAction))
         object.__setattr__(self, "victim", checked_member("victim", self.victim, Victim))
-        refuse_bad_numbers(self.nth, self.task_index, self.txid, self.seconds)
-        refuse_unreachable(self.point, self.component, self.task_index, self.txid)
+        check_number("nth", self.nth, 1)
+        if self.component is not None:
+            check_component(self.component)
+        if self.task_index is not None:
+            check_number("task_index", self.task_index, 0)
+        if self.txid is not None:
+            check_number("txid", self.txid, -1)
+        check_seconds(self.seconds)
+        check_reachable(self.point, self.component, self.task_index, self.txid)
 
-    def fits(self, place: PointReached) -> bool:
-        """Say whether a place is one of those that this fault counts."""
+    def fits(self, reached: PointReached) -> bool:
+        """Return whether this fault counts a point that was reached."""
         return (
-            self.point is place.point
-            and self.component in (None, place.component)
-            and self.task_index in (None, place.task_index)
-            and self.txid in (None, place.txid)
+            self.point is reached.point
+            and self.component in (None, reached.component)
+            and self.task_index in (None, reached.task_index)
+            and self.txid in (None, reached.txid)
         )
 
 
 class FaultFolder:
-    """The faults of a folder, as one process meets them."""
+    """The faults of a folder, for one process. A fault's number is its index in `faults.json`."""
 
     def __init__(self, path: str | Path) -> None:
-        """Use a folder; reads nothing yet."""
         self.path = Path(path)
         self._faults: list[Fault] | None = None
         self._noted: set[str] = set()
 
     def write(self, faults: Sequence[Fault]) -> None:
-        """Make the folder, with these faults and without any memory of earlier ones."""
+        """Create the folder with these faults, and delete what it held before."""
         self.path.mkdir(parents=True, exist_ok=True)
         for old in self.path.iterdir():
             old.unlink()
         (self.path / "faults.json").write_text(json.dumps([asdict(fault) for fault in faults]))
 
-    def refuse_unknown(self, tasks: Mapping[str, int | None]) -> None:
-        """Raise `ConfigError` where a fault is for what a topology does not have; see `refuse_unknown_task`."""
+    def check_known(self, tasks: Mapping[str, int | None]) -> None:
+        """Raise `ConfigError` if a fault names a component or task that is not in `tasks`."""
         for fault in self._read():
             if fault.component is not None:
-                refuse_unknown_task(fault.component, fault.task_index, tasks)
+                check_known_task(fault.component, fault.task_index, tasks)
 
-    def on_point(self, place: PointReached) -> None:
-        """An observer, see `anchorbolt.faults.points.observe`: do what the folder says about a place."""
-        self._note_process("driver" if place.point.on_driver else "worker")
-        if place.point in _RECORDED:
-            self.record_event(place.point.value, txid=place.txid)
+    def on_point(self, reached: PointReached) -> None:
+        """Strike with the faults that fit. This is an observer for `points.observe`."""
+        self._note_process("driver" if reached.point.on_driver else "worker")
+        if reached.point in _RECORDED:
+            self.record_event(reached.point.value, txid=reached.txid)
         for number, fault in enumerate(self._read()):
-            if fault.fits(place) and not self.has_struck(number) and self._hit(number) == fault.nth:
-                self._strike(number, fault, place)
+            if fault.fits(reached) and not self.has_struck(number) and self._hit(number) == fault.nth:
+                self._strike(number, fault, reached)
 
     def has_struck(self, number: int) -> bool:
-        """Say whether a fault, by its number, has struck."""
         return (self.path / f"struck-{number}").exists()
 
     def release(self, number: int | None = None) -> None:
-        """Let go what hangs at a fault, by its number, or at any."""
+        """End the HANG of one fault, or of all."""
         (self.path / _released(number)).touch()
 
     def record_event(self, event: str, **more: Any) -> None:
-        """Append an event to the folder's record."""
+        """Append an event to the folder's `events.jsonl`."""
         line = json.dumps({"at": time.time(), "event": event, "pid": os.getpid(), **more}) + "\n"
         with (self.path / "events.jsonl").open("ab", buffering=0) as file:
             file.write(line.encode())
 
     def events(self) -> list[dict[str, Any]]:
-        """Return what was told so far, in order."""
+        """Return the recorded events, in order."""
         path = self.path / "events.jsonl"
         if not path.exists():
             return []
         return [json.loads(line) for line in path.read_text().splitlines()]
 
     def pid_of(self, role: str) -> int | None:
-        """Return the process that last reached a point as `driver` or `worker`; None if there was none."""
+        """Return the process that last reached a point as `driver` or `worker`, None if there is none."""
         path = self.path / f"{role}.pid"
         return int(path.read_text()) if path.exists() else None
 
@@ -181,7 +181,7 @@ class FaultFolder:
         return self._faults
 
     def _hit(self, number: int) -> int:
-        """Count a hit, over all processes: each appends a byte."""
+        """Count a hit across processes: each appends a byte to a file, whose size is the count."""
         with (self.path / f"hits-{number}").open("ab", buffering=0) as file:
             file.write(b".")
             return file.tell()
@@ -195,22 +195,14 @@ class FaultFolder:
         temporary.write_text(str(os.getpid()))
         temporary.replace(self.path / f"{role}.pid")
 
-    def _strike(self, number: int, fault: Fault, place: PointReached) -> None:
+    def _strike(self, number: int, fault: Fault, reached: PointReached) -> None:
         try:
             (self.path / f"struck-{number}").open("x").close()
         except FileExistsError:
             return
-        self.record_event(
-            "fault",
-            number=number,
-            action=fault.action.value,
-            point=place.point.value,
-            component=place.component,
-            task_index=place.task_index,
-            txid=place.txid,
-        )
+        self.record_event("fault", number=number, action=fault.action, **reached._asdict())
         if fault.action is FaultAction.RAISE:
-            raise FaultInjected(f"a fault was injected at {place.point.value}, as the test asked for")
+            raise FaultInjected(f"a test injected a fault at {reached.point.value}")
         if fault.action is FaultAction.DELAY:
             time.sleep(fault.seconds)
         elif fault.action is FaultAction.HANG:
@@ -235,24 +227,21 @@ def _released(number: int | None) -> str:
 
 
 def _stop(pid: int, seconds: float) -> None:
-    """Stop a process, be it this one, and have a child of its own wake it."""
+    """Stop a process, perhaps this one; a child process wakes it."""
     waker = f"import os, time; time.sleep({seconds}); os.kill({pid}, {int(signal.SIGCONT)})"
     subprocess.Popen([sys.executable, "-c", waker], start_new_session=True)
     os.kill(pid, signal.SIGSTOP)
 
 
 def install_faults(tasks: Mapping[str, int | None] | None = None) -> None:
-    """Obey the folder that the environment names, if it does; called by every driver and worker that starts.
+    """Observe this process with the folder that the environment names, if any. Every driver and worker calls it.
 
-    Args:
-        tasks: On a driver, how many tasks each component of its topology has; None where that is not known.
-
-    Raises:
-        ConfigError: On a driver, the folder cannot be used, or has a fault for a component or task that is not there.
+    A driver passes the number of tasks of each component (None if it is not known); then a `ConfigError` is raised if
+    the folder cannot be read or a fault names a component or task that the topology lacks.
     """
     path = os.environ.get(FAULTS_VARIABLE)
     if path:
         folder = FaultFolder(path)
         if tasks is not None:
-            folder.refuse_unknown(tasks)
+            folder.check_known(tasks)
         observe(folder.on_point)

@@ -1,6 +1,6 @@
-"""Tools for tests of topologies, and of state providers of one's own.
+"""Tools to test topologies and your own state providers.
 
-They are imported when they are first named: the conformance suite needs pytest, `check_agreement` needs Hypothesis, and
+A name is imported on first use: the conformance suite needs pytest, `check_agreement` needs Hypothesis, and
 `LocalCluster` needs neither.
 """
 

@@ -1,4 +1,4 @@
-"""`TupleCapture`: a sink that keeps what reaches it, for a test to look at."""
+"""`TupleCapture`: a sink that keeps the tuples it receives, for assertions in a test."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
 class TupleCapture(DataFrameSink):
     """Keeps the tuples of all committed waves, each exactly once, in the process that submitted the topology.
 
-    Put it behind the component to look at, on `LocalCluster` or on `SparkCluster`:
+    Connect it to the component under test, on `LocalCluster` or on `SparkCluster`:
 
         captured = TupleCapture()
         builder.set_bolt("captured", captured).global_grouping("count")
 
-    Values travel through a Parquet file, as those of every sink: a tuple comes back as a list. Tuples of a wave that is
-    rolled back are never seen.
+    Like every sink, it writes values to a Parquet file: a tuple value is read back as a list. It never gets tuples of a
+    wave that was rolled back.
     """
 
     def __init__(self, *, schema: pyarrow.Schema | None = None) -> None:
-        """Make a sink; `schema` as for `DataFrameSink`."""
+        """Create a sink; `schema` as for `DataFrameSink`."""
         super().__init__(_unused, schema=schema)
         self._waves: dict[int, list[tuple[Any, ...]]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave what was captured on the driver."""
+        """Leave out the captured tuples, which stay on the driver."""
         return super().__getstate__() | {"_waves": {}}
 
     @property
     def tuples(self) -> list[tuple[Any, ...]]:
-        """The values of all tuples so far, wave by wave; within a wave task by task, in the order of arrival."""
+        """The values of all tuples so far, by wave, then by task, then in the order of arrival."""
         return [values for txid in sorted(self._waves) for values in self._waves[txid]]
 
     @property
     def waves(self) -> dict[int, list[tuple[Any, ...]]]:
-        """The same by txid; a wave without tuples is not there."""
+        """The values of all tuples by txid; a wave without tuples has no entry."""
         return {txid: list(values) for txid, values in sorted(self._waves.items())}
 
     def publish(self, txid: int, files: Sequence[SinkFile], read: Callable[[Sequence[str]], Any]) -> None:
-        """Keep a wave's rows, in place of what was kept for it before."""
+        """Keep a wave's rows; replaces rows that were kept for the same txid."""
         import io
 
         import pyarrow.parquet as pq
@@ -61,4 +61,4 @@ class TupleCapture(DataFrameSink):
 
 
 def _unused(dataframe: Any, txid: int) -> None:
-    raise AssertionError("a TupleCapture publishes by itself")
+    raise AssertionError("a TupleCapture has its own publish")

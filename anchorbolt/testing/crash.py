@@ -1,4 +1,4 @@
-"""`CrashRunner`: starts a job as its users do, has it killed at named points, starts it again until it is done.
+"""`CrashRunner`: runs a job as its users do, kills it at named points, and starts it again until it ends by itself.
 
 For a job's own tests, with real processes and real signals:
 
@@ -28,12 +28,11 @@ from anchorbolt.faults.points import FaultPoint
 
 _STARTS_TO_SPARE = 3
 _TAIL = 4000
-_WRONG_USAGE = 2
-"""Exit code of `anchorbolt run` for a job, configuration or fault that it refuses; see `anchorbolt.cli.exit_codes`."""
+_WRONG_USAGE = 2  # exit code of `anchorbolt run` for a job, configuration or fault that it refuses
 
 
 class CrashTestError(AnchorboltError):
-    """A crash test could not be carried to its end: the job did not finish, or not in time."""
+    """A crash test failed: the job did not finish, or not in time."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +40,11 @@ class JobStart:
     """One start of the job.
 
     Attributes:
-        exit_code: Of the driver's process; negative for the signal that ended it.
-        seconds: From its start to its end.
-        recovery: What it found and did: `started`, `resumed`, `rolled back` or `rolled forward`; empty if it did not
-            come to that.
-        first_commit_s: From its start to its first COMMITTED wave, in seconds; None if it committed none.
-        output: What it printed.
+        exit_code: Exit code of the driver's process; the negative signal number if a signal ended it.
+        seconds: Duration of the process.
+        recovery: `started`, `resumed`, `rolled back` or `rolled forward`; empty if it ended before its recovery.
+        first_commit_s: Seconds from its start to its first COMMITTED wave; None if it committed no wave.
+        output: The output of the process.
     """
 
     exit_code: int
@@ -58,13 +56,13 @@ class JobStart:
 
 @dataclass(frozen=True)
 class CrashReport:
-    """What a crash test did.
+    """The result of a crash test.
 
     Attributes:
-        faults: The faults that were asked for.
-        struck: Those that struck.
+        faults: The requested faults.
+        struck: The faults that struck.
         starts: Every start of the job, in order; the last one ended by itself.
-        seconds: From the first start to the last end.
+        seconds: Duration from the first start to the last end.
     """
 
     faults: tuple[Fault, ...]
@@ -74,7 +72,7 @@ class CrashReport:
 
 
 class CrashRunner:
-    """Runs a job by `anchorbolt run --until-empty` in processes of its own, with faults, until it is done."""
+    """Runs a job with faults, by `anchorbolt run --until-empty` in new processes, until it ends by itself."""
 
     def __init__(
         self,
@@ -86,15 +84,15 @@ class CrashRunner:
         environment: Mapping[str, str] | None = None,
         start_timeout_s: float = 180,
     ) -> None:
-        """Make a runner.
+        """Create a runner.
 
         Args:
             job: MODULE:NAME, importable from this process's current directory, from `directory`, or by `PYTHONPATH`.
-            directory: The job's current directory, made if need be; what the runner keeps lies below it.
+            directory: The job's current directory, created if it does not exist. The runner keeps its files below it.
             conf: The job's configuration.
             arguments: Further arguments of `anchorbolt run`, such as `["--master", "local[2]"]`.
-            environment: Environment variables to set beside those of this process.
-            start_timeout_s: How long one start may take, in seconds, before it is killed and the test fails.
+            environment: Environment variables to add to those of this process.
+            start_timeout_s: Seconds that one start may take; after that the runner kills it and the test fails.
         """
         self._job = job
         self._directory = Path(directory)
@@ -106,20 +104,20 @@ class CrashRunner:
         self._start_timeout_s = start_timeout_s
 
     def run(self, *faults: Fault) -> CrashReport:
-        """Start the job until it ends by itself, with exit code 0.
+        """Start the job again and again, until it ends with exit code 0.
 
-        Faults strike once each, all starts together; after the last one the job has a few starts to finish in.
+        Each fault strikes once over all starts. The job may be started three times more than there are faults.
 
         Raises:
-            ConfigError: What was passed is no fault. Nothing was started.
-            CrashTestError: It did not finish within those, one start took too long, or one was refused as wrong usage:
-                then there is no further one.
+            ConfigError: An argument is not a `Fault`. Nothing was started.
+            CrashTestError: The job did not finish within these starts, one start took too long, or one start ended with
+                exit code 2 (wrong usage): then the job is not started again.
         """
         for fault in faults:
             if not isinstance(fault, Fault):
                 raise ConfigError(
-                    f"CrashRunner.run: {fault!r} is no Fault. Pass each as an argument of its own, such as "
-                    "run(Fault(FaultPoint.DECIDED), Fault(FaultPoint.SEALED)); those of a list as run(*faults)."
+                    f"CrashRunner.run: {fault!r} is not a Fault. Pass each fault as an argument, as in "
+                    "run(Fault(FaultPoint.DECIDED), Fault(FaultPoint.SEALED)); pass a list as run(*faults)."
                 )
         self._directory.mkdir(parents=True, exist_ok=True)
         folder = FaultFolder(self._directory / "faults")
@@ -140,11 +138,11 @@ class CrashRunner:
                 if starts[-1].exit_code == _WRONG_USAGE:
                     raise CrashTestError(
                         f"{self._job} ended with exit code {_WRONG_USAGE}, wrong usage, in start {len(starts)}; "
-                        "further starts would end alike. Mend what it says:\n"
+                        "further starts would end the same way. Fix the problem that it reports:\n"
                         f"{starts[-1].output[-_TAIL:]}"
                     )
         finally:
-            for group in groups:  # what a killed driver left behind: its JVM and its workers
+            for group in groups:  # the JVM and the workers of a killed driver
                 with suppress(ProcessLookupError):
                     os.killpg(group, signal.SIGKILL)
         struck = tuple(fault for number, fault in enumerate(faults) if folder.has_struck(number))
@@ -155,7 +153,7 @@ class CrashRunner:
     ) -> JobStart:
         command = [sys.executable, "-m", "anchorbolt", "run", self._job, "--until-empty", "--conf", str(conf)]
         environment = {**self._environment, FAULTS_VARIABLE: str(folder.path.absolute())}
-        told = len(folder.events())
+        events_before = len(folder.events())
         log = self._directory / f"start-{number}.log"
         begun, begun_at = time.monotonic(), time.time()
         with log.open("wb") as output:
@@ -181,7 +179,7 @@ class CrashRunner:
         seconds = time.monotonic() - begun
         commits = [
             event["at"]
-            for event in folder.events()[told:]
+            for event in folder.events()[events_before:]
             if event["event"] == FaultPoint.COMMITTED.value and event["pid"] == process.pid
         ]
         text = _text(log)
@@ -194,7 +192,6 @@ def _text(log: Path) -> str:
 
 
 def _struck(folder: FaultFolder, faults: Sequence[Fault]) -> str:
-    """Say which faults have struck, for messages."""
     struck = [_named(fault, number) for number, fault in enumerate(faults) if folder.has_struck(number)]
     return f"{len(struck)} of {len(faults)} faults had struck{': ' if struck else ''}{', '.join(struck)}"
 

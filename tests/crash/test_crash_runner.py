@@ -1,4 +1,4 @@
-"""How `CrashRunner` says that a crash test cannot be carried to its end; the jobs here never come to start Spark."""
+"""How `CrashRunner` reports a crash test that it cannot finish. The jobs here never start Spark."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_job_that_is_refused_as_wrong_usage_is_started_once(tmp_path: Path) ->
 def test_what_is_no_fault_is_refused_before_the_job_is_started(tmp_path: Path, given: Any) -> None:
     with pytest.raises(ConfigError) as refusal:
         CrashRunner("no_such_module:topology", tmp_path / "run").run(given)
-    assert f"{given!r} is no Fault" in refusal.value.message
+    assert f"{given!r} is not a Fault" in refusal.value.message
     assert "run(*faults)" in refusal.value.message
     assert not (tmp_path / "run").exists()
 

@@ -1,4 +1,4 @@
-"""What the engine says of each fault point that it reaches, and which faults it refuses to start with."""
+"""The points that the engine reaches, and the faults with which it refuses to start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATE_TASKS = {("count", 0), ("count", 1)}
 
 @pytest.fixture(autouse=True)
 def unobserved() -> Iterator[None]:
-    """Whoever observes is not there any more after a test."""
+    """Restore the observer after a test."""
     before = observe(None)
     yield
     observe(before)
@@ -44,28 +44,31 @@ def run(tmp_path: Path, conf: Mapping[str, Any]) -> None:
     assert handle.await_termination(60)
 
 
-def test_each_place_has_what_its_point_promises(tmp_path: Path, conf: Mapping[str, Any]) -> None:
-    places: list[PointReached] = []
+def test_each_point_is_reached_with_the_component_task_and_transaction_that_it_has(
+    tmp_path: Path, conf: Mapping[str, Any]
+) -> None:
+    seen: list[PointReached] = []
     failed: list[PointReached] = []
 
-    def look(place: PointReached) -> None:
-        places.append(place)
-        if place.point is FaultPoint.TASK_ALIGNED and place.txid == 0 and not failed:
-            failed.append(place)
+    def record(reached: PointReached) -> None:
+        seen.append(reached)
+        if reached.point is FaultPoint.TASK_ALIGNED and reached.txid == 0 and not failed:
+            failed.append(reached)
             raise RuntimeError("so that a round is rolled back")
 
-    observe(look)
+    observe(record)
     run(tmp_path, conf)
-    assert {place.point for place in places} == set(FaultPoint)
-    for place in places:
-        assert bool(place.component) == place.point.has_component, place
-        assert (place.task_index >= 0) == place.point.has_task, place
-    first = {point: min(place.txid for place in places if place.point is point) for point in FaultPoint}
+    assert {each.point for each in seen} == set(FaultPoint)
+    for each in seen:
+        assert bool(each.component) == each.point.has_component, each
+        assert (each.task_index >= 0) == each.point.has_task, each
+    first = {point: min(each.txid for each in seen if each.point is point) for point in FaultPoint}
     for point in FaultPoint:
         assert first[point] == (-1 if point.first_txid in (None, -1) else 0), point
     for point in (FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED):
-        reached = {(place.component, place.task_index) for place in places if place.point is point}
-        assert reached == STATE_TASKS, point
+        assert {(each.component, each.task_index) for each in seen if each.point is point} == STATE_TASKS, (
+            point
+        )
 
 
 def test_a_fault_in_the_commit_strikes_at_its_task(
@@ -85,35 +88,29 @@ def test_a_fault_in_the_commit_strikes_at_its_task(
 
 
 @pytest.mark.parametrize(
-    ("fault", "parts"),
+    ("fault", "hint"),
     [
-        (
-            Fault(FaultPoint.SEALED, component="cuont"),
-            ["component is 'cuont'", "Did you mean 'count'?", "It has sentences, split, count"],
-        ),
-        (
-            Fault(FaultPoint.SEALED, component="count", task_index=2),
-            ["task_index is 2, but 'count' has 2 tasks"],
-        ),
+        (Fault(FaultPoint.SEALED, component="cuont"), "Did you mean 'count'?"),
+        (Fault(FaultPoint.SEALED, component="count", task_index=2), "'count' has 2 tasks"),
     ],
 )
-def test_a_fault_for_what_the_topology_lacks_is_refused_before_anything_changes(
+def test_a_fault_for_an_unknown_component_or_task_is_refused_before_anything_changes(
     tmp_path: Path,
     conf: Mapping[str, Any],
     monkeypatch: pytest.MonkeyPatch,
     fault: Fault,
-    parts: list[str],
+    hint: str,
 ) -> None:
     FaultFolder(tmp_path / "faults").write([fault])
     monkeypatch.setenv(FAULTS_VARIABLE, str(tmp_path / "faults"))
     with pytest.raises(ConfigError) as refusal:
         run(tmp_path, conf)
-    assert [part for part in parts if part not in refusal.value.message] == [], refusal.value.message
+    assert hint in refusal.value.message
     assert [path.name for path in tmp_path.iterdir()] == ["faults"]
     assert [path.name for path in (tmp_path / "faults").iterdir()] == ["faults.json"]
 
 
-def test_a_fault_for_any_component_of_the_topology_is_taken(
+def test_a_fault_for_any_component_of_the_topology_is_accepted(
     tmp_path: Path, conf: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     FaultFolder(tmp_path / "faults").write(
