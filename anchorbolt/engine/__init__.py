@@ -1,6 +1,6 @@
 """The engines that run topologies: `LocalCluster` in this process, `SparkCluster` on Spark.
 
-They are imported when they are first named: a Spark worker needs neither, and `LocalCluster` does not need Spark.
+Each is imported on first use: a Spark worker needs neither, and `LocalCluster` does not need Spark.
 """
 
 from __future__ import annotations

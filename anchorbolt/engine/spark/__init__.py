@@ -1,1 +1,1 @@
-"""The Spark engine. Imports nothing here: `remote` must be importable on a worker that lacks every dependency."""
+"""The Spark engine. Imports nothing here: workers import `remote` before they can import its dependencies."""

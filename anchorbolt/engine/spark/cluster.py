@@ -1,4 +1,4 @@
-"""`SparkCluster`: runs topologies on Spark, as one streaming query whose every batch is a wave."""
+"""`SparkCluster`: runs a topology as one streaming query on Spark; each micro-batch is a wave."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class SparkCluster:
     """Runs topologies on a Spark session's cluster."""
 
     def __init__(self, spark: SparkSession | None = None, *, master: str | None = None) -> None:
-        """Use a session, whose settings are left as they are; without one, build one when a topology is submitted.
+        """Use a Spark session, or let `submit` build one.
 
         Args:
-            spark: The session.
-            master: Spark master of the session to build, `local[*]` by default.
+            spark: The session. Its settings are not changed.
+            master: Spark master of a session that `submit` builds, `local[*]` by default.
         """
         self._spark = spark
         self._master = master
@@ -45,16 +45,16 @@ class SparkCluster:
         until_empty: bool = False,
         on_wave: WaveListener | None = None,
     ) -> SparkRunHandle:
-        """Start a topology, recovering what an earlier run of it left behind, and return its handle.
+        """Recover from an earlier run of the topology, start it, and return its handle.
 
         Args:
             topology: The topology.
             conf: Configuration; see `docs/configuration.md`.
-            until_empty: Process what the source holds now, in waves as usual, and end.
+            until_empty: Process the data that the source has now, and end.
             on_wave: Called after each committed wave, on a thread of the engine.
 
         Raises:
-            AnchorboltError: The topology or configuration cannot be used, or recovery was refused.
+            AnchorboltError: The topology or configuration is wrong, or recovery was refused.
         """
         spark = self._spark or build_session(topology.name, self._master)
         local = (spark.sparkContext.master or "").startswith("local")
@@ -73,7 +73,6 @@ class SparkRunHandle(RunHandle):
     def __init__(
         self, session: SparkSession, topology: Topology, submission: Submission, listener: WaveListener | None
     ) -> None:
-        """Made by `SparkCluster.submit`."""
         super().__init__(submission.plan, listener)
         self._submission = submission
         self._folder = folder = open_folder(submission.plan.settings.checkpoint_location)
@@ -85,11 +84,11 @@ class SparkRunHandle(RunHandle):
 
     @property
     def query(self) -> StreamingQuery | None:
-        """Spark's own handle of the streaming query; its `recentProgress` tells of the source."""
+        """Spark's own handle of the streaming query. Its `recentProgress` describes the source."""
         return self._waves.query
 
     def start(self, *, until_empty: bool) -> None:
-        """Recover, then start the streaming query. Called once, by `SparkCluster.submit`."""
+        """Recover, then start the streaming query."""
         try:
             self._recovery = self._coordinator.recover(
                 query_id_at(self._folder), accept_new=self._submission.accept_new_query
@@ -104,7 +103,6 @@ class SparkRunHandle(RunHandle):
         return self._waves.stop()
 
     def _watch(self) -> None:
-        """Wait for the query's end, whatever its reason, and let go of everything."""
         failure = self._waves.wait()
         self._end(failure, self._let_go_of_workers, self._coordinator.close)
 

@@ -1,4 +1,4 @@
-"""The streaming query of a run: gives each micro-batch to the coordinator as a wave, and ends between two waves."""
+"""The streaming query of a run: runs each micro-batch as a wave, and stops only between two waves."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from anchorbolt.util.locations import Folder
 
 _log = logging.getLogger("anchorbolt.engine")
 
-_STOP_LOOK_S = 0.1
-_JAVA_IS_GONE = (Py4JNetworkError, OSError)  # what py4j raises then
+_STOP_POLL_S = 0.1
+_JVM_LOST = (Py4JNetworkError, OSError)  # raised by py4j when the JVM does not exist any more
 
 
 class WaveQuery:
-    """One streaming query and its `foreachBatch`."""
+    """One streaming query and its `foreachBatch`. The coordinator has recovered before `start`."""
 
     def __init__(
         self,
@@ -34,19 +34,9 @@ class WaveQuery:
         folder: Folder,
         session: SparkSession,
         coordinator: WaveCoordinator,
-        begin_batch: Callable[[DataFrame], None],
-        add: WaveListener,
+        begin_batch: Callable[[DataFrame], None],  # called with each micro-batch before its wave
+        add: WaveListener,  # called after each committed wave
     ) -> None:
-        """Make a query that is not started yet.
-
-        Args:
-            submission: What was submitted.
-            folder: Its checkpoint location.
-            session: The engine's session.
-            coordinator: Runs the waves; has recovered already.
-            begin_batch: Told of each micro-batch's DataFrame, before its wave.
-            add: Told of each committed wave.
-        """
         self._submission = submission
         self._folder = folder
         self._source_files = SourceFiles(folder, session)
@@ -60,11 +50,6 @@ class WaveQuery:
         self.query: StreamingQuery | None = None
 
     def start(self, frame: DataFrame, *, until_empty: bool) -> None:
-        """Start the query over a streaming DataFrame.
-
-        Raises:
-            WaveFailed: Spark refused to start it.
-        """
         submission = self._submission
         writer = (
             frame.writeStream.foreachBatch(self._on_batch)
@@ -79,9 +64,11 @@ class WaveQuery:
             raise WaveFailed(f"Spark could not start the streaming query: {error}", txid=-1) from error
 
     def stop(self) -> bool:
-        """End the query after the wave that runs, if one does; return False from within a wave, which goes on."""
+        """End the query after the current wave. Return False at once if a listener calls this within the wave."""
         self._stop_requested.set()
-        if self._wave_thread == threading.get_ident():  # from a listener, which the wave waits for
+        if (
+            self._wave_thread == threading.get_ident()
+        ):  # a listener calls this, and the wave waits for the listener
             threading.Thread(target=self.stop, name="anchorbolt-stop", daemon=True).start()
             return False
         if self.query is not None:
@@ -90,37 +77,37 @@ class WaveQuery:
         return True
 
     def wait(self) -> BaseException | None:
-        """Wait for the query's end; return what ended it, None after `stop` or when the source was empty."""
+        """Wait until the query has ended; return the error, or None after `stop` or when the source was empty."""
         assert self.query is not None
         failure: AnchorboltError | None = None
         try:
             self.query.awaitTermination()
-        except Exception as error:  # StreamingQueryException, or py4j's own when the JVM is gone
+        except Exception as error:  # StreamingQueryException, or an error of py4j if the JVM is lost
             failure = WaveFailed(f"the streaming query ended: {_reason(error)}", txid=-1)
             failure.__cause__ = error
-        if self._wave_failure is not None and not self._failed_as_java_is_gone(failure):
+        if self._wave_failure is not None and not self._failed_with_the_jvm(failure):
             return self._wave_failure
         if self._stop_requested.is_set():
             return None
         try:
-            # Spark refuses an older driver's next batch in words that do not say that it is the older one.
+            # If a newer driver has taken over, Spark fails with an error that does not say so.
             self._coordinator.check_not_overtaken()
         except AnchorboltError as overtaken:
             overtaken.__cause__ = failure
             return overtaken
         return failure
 
-    def _failed_as_java_is_gone(self, ended: AnchorboltError | None) -> bool:
-        """Return whether the wave, too, failed only because it could not reach the JVM, by how the query `ended`."""
-        if ended is None or not isinstance(ended.__cause__, _JAVA_IS_GONE):
+    def _failed_with_the_jvm(self, ended: AnchorboltError | None) -> bool:
+        """Return True if the query lost its JVM and the wave failed only because of that."""
+        if ended is None or not isinstance(ended.__cause__, _JVM_LOST):
             return False
         failure = self._wave_failure
         return isinstance(failure, WaveFailed) or not isinstance(failure, AnchorboltError)
 
     def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
-        """Called by Spark for each micro-batch; an exception ends the query."""
-        # `stop` holds the lock while it waits for this very thread to end, so never wait for the lock alone.
-        while not self._between_waves.acquire(timeout=_STOP_LOOK_S):
+        """Called by Spark for each micro-batch. An exception ends the query."""
+        # `stop` holds the lock while it waits for this thread to end: waiting for the lock without end would deadlock.
+        while not self._between_waves.acquire(timeout=_STOP_POLL_S):
             if self._stop_requested.is_set():
                 raise _StopRequested
         self._wave_thread = threading.get_ident()
@@ -151,20 +138,20 @@ class WaveQuery:
         try:
             report = self._coordinator.run_wave(batch)
         except WaveFailed:
-            self._source_files.check(batch_id, offsets, txid)  # if that is why, it is the better answer
+            self._source_files.check(batch_id, offsets, txid)  # missing files are the better explanation
             raise
         self._add(report)
 
 
 class _StopRequested(Exception):
-    """Raised in Spark's callback so that no further wave begins; never seen outside."""
+    """Raised in Spark's callback so that no further wave begins. Never leaves this module."""
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, _JAVA_IS_GONE):
+    if isinstance(error, _JVM_LOST):
         return (
-            f"Spark's Java process is gone ({error}). It was killed, by the kernel if memory ran out, or crashed: see "
-            "what it said last. Start again: the run goes on where it was."
+            f"Spark's Java process is gone ({error}): it crashed, or was killed (by the kernel, if memory ran out). "
+            "See its last output. Start again: the run resumes after the last committed wave."
         )
-    # What follows is the whole plan of the query, which helps nobody.
+    # The text continues with the query's whole plan.
     return str(error).partition("=== Streaming Query ===")[0].rstrip()

@@ -1,7 +1,7 @@
-"""What Spark unpickles on a worker first. Needs the standard library only, and makes the rest importable.
+"""The object that Spark unpickles on a worker. Needs the standard library only; makes the rest importable.
 
-Anchorbolt reaches the workers as a zip file (see `shipping`), in which the pure Python parts of its dependencies lie
-in a folder of their own. They are used only where the worker's Python has no installed ones.
+`shipping` sends Anchorbolt to the workers in a zip file. One folder of it holds the pure Python code of the
+dependencies, which is used only if the worker's Python has not installed them.
 """
 
 from __future__ import annotations
@@ -19,27 +19,20 @@ DEPENDENCIES_FOLDER = "_anchorbolt_dependencies"
 class RemoteStage:
     """A function for `mapInArrow`: one stage of a run.
 
-    The plan travels pickled, and is unpickled once a process, because Spark unpickles this object for every task.
+    It holds the plan pickled: Spark unpickles this object for every task, but the plan is unpickled once per process.
     """
 
-    __name__ = "anchorbolt"  # Spark names the stage in its UI by it
+    __name__ = "anchorbolt"  # the stage's name in Spark's UI
 
     def __init__(self, kind: str, run_id: str, plan: bytes, argument: Any) -> None:
-        """Make a stage.
-
-        Args:
-            kind: Name of a function of the module `worker`.
-            run_id: Id of the run that `plan` belongs to.
-            plan: The pickled `ExecutionPlan`.
-            argument: Handed to the function, beside the plan.
-        """
+        """Create a stage. `kind` and `argument` are those of `worker.run`."""
         self._kind = kind
         self._run_id = run_id
         self._plan = plan
         self._argument = argument
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Run one task of the stage; called by Spark on a worker, with the Arrow batches of its partition."""
+        """Run one task. Called by Spark on a worker, with the Arrow batches of its partition."""
         _make_importable()
         from anchorbolt.engine.spark import worker
 
@@ -48,7 +41,7 @@ class RemoteStage:
 
 @functools.cache
 def _make_importable() -> None:
-    """Once a process: to look for a module that is not imported takes a good part of a millisecond."""
+    """Called once per process: `find_spec` of a module that is not imported takes most of a millisecond."""
     if any(name not in sys.modules and importlib.util.find_spec(name) is None for name in DEPENDENCIES):
         archive = __file__.rpartition("/anchorbolt/")[0]
         sys.path.append(f"{archive}/{DEPENDENCIES_FOLDER}")

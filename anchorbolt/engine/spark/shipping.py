@@ -1,4 +1,4 @@
-"""Gets Anchorbolt, its pure Python dependencies and the job's own code to Spark's executors, as one zip file."""
+"""Sends Anchorbolt, its pure Python dependencies and the job's own code to Spark's executors, as one zip file."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def ship(context: SparkContext) -> None:
-    """Make Anchorbolt and all local modules that are imported by now importable on every executor.
+    """Make Anchorbolt and all local modules that are already imported importable on every executor.
 
-    The zip file's name holds a digest of its content, so that it is added once.
+    The zip file's name contains a digest of its content, so that the same content is added once.
     """
     files = dict(_archive_files())
     digest = hashlib.sha256()
@@ -38,7 +38,7 @@ def ship(context: SparkContext) -> None:
     name = f"anchorbolt-{digest.hexdigest()[:16]}.zip"
     if any(added.rpartition("/")[2] == name for added in context.listFiles):
         return
-    # Executors fetch it when they get their first task, so it has to live as long as the application.
+    # Executors fetch the file when they get their first task, so it must exist as long as the application.
     folder = tempfile.mkdtemp(prefix="anchorbolt-ship-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder) / name
@@ -49,34 +49,31 @@ def ship(context: SparkContext) -> None:
 
 
 def local_modules() -> Iterator[ModuleType]:
-    """Yield the imported top-level modules that are the job's own: neither installed nor of the standard library."""
+    """Yield the job's own imported top-level modules: neither installed nor in the standard library."""
     for name, module in sorted(sys.modules.items()):
         if "." in name or name in ("__main__", "anchorbolt") or module is None:
             continue
-        places = [getattr(module, "__file__", None) or "", *map(str, getattr(module, "__path__", []))]
-        places = [place for place in places if place]
-        if places and not any(_is_installed(Path(place)) for place in places):
+        paths = [getattr(module, "__file__", None) or "", *map(str, getattr(module, "__path__", []))]
+        paths = list(filter(None, paths))
+        if paths and not any(_is_installed(Path(path)) for path in paths):
             yield module
 
 
 def _archive_files() -> Iterator[tuple[str, Path]]:
-    yield from _tree(anchorbolt, "")
+    yield from _module_files(anchorbolt)
     for name in DEPENDENCIES:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin is not None:
             yield from _folder(Path(spec.origin).parent, f"{DEPENDENCIES_FOLDER}/{name}")
     for module in local_modules():
-        yield from _tree(module, "")
+        yield from _module_files(module)
 
 
-def _tree(module: ModuleType, prefix: str) -> Iterator[tuple[str, Path]]:
-    name = module.__name__
-    folders = [Path(place) for place in getattr(module, "__path__", [])]
-    if folders:
-        for folder in folders:
-            yield from _folder(folder, f"{prefix}{name}")
-    elif module.__file__ is not None and module.__file__.endswith(".py"):
-        yield f"{prefix}{name}.py", Path(module.__file__)
+def _module_files(module: ModuleType) -> Iterator[tuple[str, Path]]:
+    for folder in getattr(module, "__path__", []):
+        yield from _folder(Path(folder), module.__name__)
+    if not hasattr(module, "__path__") and (module.__file__ or "").endswith(".py"):
+        yield f"{module.__name__}.py", Path(str(module.__file__))
 
 
 def _folder(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
@@ -101,6 +98,6 @@ def _installed_roots() -> set[Path]:
     roots.update(site.getsitepackages())
     roots.add(site.getusersitepackages())
     spark = importlib.util.find_spec("pyspark")
-    if spark is not None and spark.origin is not None:  # spark-submit runs it from $SPARK_HOME/python
+    if spark is not None and spark.origin is not None:  # spark-submit uses the one in $SPARK_HOME/python
         roots.add(str(Path(spark.origin).parent.parent))
     return {Path(root).resolve() for root in roots if root}

@@ -1,8 +1,8 @@
-"""Whether the files that a batch reads are all there. Spark itself runs a batch again without those that are gone.
+"""Checks that all files of a batch still exist. Spark itself replays a batch silently without its missing files.
 
-Which files make a batch stands at the checkpoint location: `offsets/<batch>` has a line for each source, `{"logOffset":
-n}` where it reads files, and `sources/<source>/<n>` names the files of n; every tenth is `<n>.compact`, which repeats
-all before it. Both are as Spark's `FileStreamSource` writes them, in its version 1.
+The checkpoint location names the files: `offsets/<batch>` has one line per source, `{"logOffset": n}` for a source of
+files, and `sources/<source>/<n>` lists the files of n. Every tenth list is `<n>.compact`, which repeats all earlier
+ones. Spark's `FileStreamSource` writes both, in its version 1.
 """
 
 from __future__ import annotations
@@ -22,28 +22,19 @@ _MOST_LOGS = 1000
 
 
 class SourceFiles:
-    """Looks for the files of each batch of one run. Nothing is said of other sources than files."""
+    """Checks the files of each batch of one run; `folder` is its checkpoint location. Ignores other sources."""
 
     def __init__(self, folder: Folder, session: SparkSession) -> None:
-        """Make the check of a run; `folder` is its checkpoint location."""
         self._folder = folder
         self._session = session
         self._ends: tuple[int, list[int | None]] = (-1, [])
-        self._has_looked_far = False
+        self._checked_remote = False
 
     def check(self, batch_id: int, offsets: bytes, txid: int) -> None:
-        """Refuse a batch that would be read without some of its files.
+        """Raise `WaveFailed` if files of a batch are missing; `offsets` is the content of `offsets/<batch_id>`.
 
-        A file that is there now was there when Spark planned the batch. Files on other file systems than the local one
-        are looked for in the first batch of a run only: each look is a round trip.
-
-        Args:
-            batch_id: The batch.
-            offsets: What `offsets/<batch_id>` holds.
-            txid: The transaction, for the message.
-
-        Raises:
-            WaveFailed: Files are gone; the message names some.
+        A file that exists now existed when Spark planned the batch. Files that are not on the local file system are
+        checked only in the first batch of a run, because each check is a round trip.
         """
         ends = _log_offsets(offsets)
         if not any(end is not None for end in ends):
@@ -54,18 +45,18 @@ class SourceFiles:
         files: list[str] = []
         for source, end in enumerate(ends):
             if end is not None:
-                # Spark keeps the offsets of a hundred batches; without those before, the newest files are looked for.
+                # Spark keeps the offsets of the last 100 batches. If older ones are gone, check only the newest files.
                 before = starts[source] if source < len(starts) else end - 1 if batch_id else None
                 for number in range(max(-1 if before is None else before, end - _MOST_LOGS), end):
                     files += self._logged(source, number + 1)
-        gone = [path for path in files if not self._is_there(path)]
-        self._has_looked_far = True
+        gone = [path for path in files if not self._exists(path)]
+        self._checked_remote = True
         if gone and self._session.conf.get("spark.sql.files.ignoreMissingFiles", "false") != "true":
             more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
             raise WaveFailed(
                 f"files of batch {batch_id} of the source are gone ({len(gone)} of {len(files)}): "
-                f"{', '.join(gone[:_SHOWN])}{more}. Nothing of the batch is committed. Put them back and start again; "
-                "to go on without their rows, put empty files in their place.",
+                f"{', '.join(gone[:_SHOWN])}{more}. Nothing of the batch is committed. Put the files back and start "
+                "again; to continue without their rows, put empty files in their place.",
                 txid=txid,
             )
         self._ends = (batch_id, ends)
@@ -74,18 +65,18 @@ class SourceFiles:
         name = f"sources/{source}/{number}"
         data = self._folder.read(name) or self._folder.read(f"{name}.compact") or b""
         lines = data.splitlines()
-        # The newest stand at the end, and there may be very many before them.
+        # The newest entries are at the end, and there may be very many before them.
         while lines and lines[0] == _VERSION and len(lines) > 1:
             entry = _object(lines.pop())
             if entry.get("batchId") != number or "path" not in entry:
                 return
             yield str(entry["path"])
 
-    def _is_there(self, path: str) -> bool:
+    def _exists(self, path: str) -> bool:
         local = local_path(path)
         if local is not None:
             return local.exists()
-        if self._has_looked_far:
+        if self._checked_remote:
             return True
         jvm: Any = self._session._jvm
         found = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(path))
@@ -94,19 +85,19 @@ class SourceFiles:
 
 
 def _log_offsets(offsets: bytes) -> list[int | None]:
-    """Return where each source's log of files stands; None for a source of another kind."""
+    """Return the log offset of each source; None for a source that does not read files."""
     lines = offsets.splitlines()
     if not lines or lines[0] != _VERSION:
         return []
     found: list[int | None] = []
-    for line in lines[2:]:  # behind the version and the batch's metadata
+    for line in lines[2:]:  # after the version and the batch's metadata
         end = _object(line).get("logOffset")
         found.append(end if isinstance(end, int) else None)
     return found
 
 
 def _object(line: bytes) -> dict[str, Any]:
-    """Decode a line; empty where it is none of ours to judge: Spark reads it, too, and says so."""
+    """Decode a line; return an empty dict if it is malformed: Spark reads it, too, and reports that."""
     try:
         content = json.loads(line)
     except (ValueError, RecursionError):

@@ -13,7 +13,7 @@ from anchorbolt.errors import ConfigError, PlatformError
 
 @pytest.mark.parametrize("master", ["foo", "", "spark:/host:7077", "local[", "http://host"])
 def test_a_master_that_is_none_is_named(master: str) -> None:
-    with pytest.raises(ConfigError, match="is no Spark master") as caught:
+    with pytest.raises(ConfigError, match="is not a Spark master") as caught:
         build_session("refused", master)
     assert repr(master) in str(caught.value)
 
