@@ -14,7 +14,7 @@ from tests.docs.conftest import TypeCommands
 from tests.docs.pages import ROOT, Page, read_page
 
 OTHER_STORES = "Another store"  # the tests of the examples run the job on each of them
-WITHOUT = {"Two commands", "Installing it", OTHER_STORES}
+WITHOUT = {"Two commands", "Install", OTHER_STORES}
 
 
 @pytest.fixture
