@@ -31,7 +31,7 @@ from anchorbolt.state_backends.contract import NOTHING_COMMITTED, StateProvider
 from anchorbolt.state_backends.provider_factory import provider_from
 from anchorbolt.state_backends.scope import AttemptScope
 from benchmarks.raw_clients import RawClient, raw_client
-from tests.crash.campaign_stores import PROVIDERS, store_of
+from tests.support.stores import PROVIDERS, config_of, settings_of, store_of
 
 _KEYS = 100_000
 _READ_BATCH = 10_000
@@ -53,13 +53,11 @@ def main(
     for name in provider or PROVIDERS:
         with (
             tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as home,
-            store_of(name, Path(home)) as config,
+            store_of(name, Path(home)) as store,
         ):
-            conf = load_conf(
-                {"topology.state.provider": name, "topology.state.provider.config": dict(config)}
-            )
+            conf = load_conf(settings_of(store))
             ours = provider_from(conf.settings, shared_by_processes=True, shared_by_machines=False)
-            with closing(raw_client(name, config)) as raw:
+            with closing(raw_client(name, config_of(store))) as raw:
                 table.add_row(name, *_measured(ours, raw, rounds))
     console.print(table)
 

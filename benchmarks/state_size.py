@@ -28,7 +28,7 @@ from anchorbolt.state_backends.attempt import NamespaceAttempt
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, StateStorage
 from anchorbolt.state_backends.provider_factory import provider_from
 from anchorbolt.state_backends.scope import AttemptScope
-from tests.crash.campaign_stores import PROVIDERS, store_of
+from tests.support.stores import PROVIDERS, settings_of, store_of
 
 _FILLED_BY = 100_000
 _SMALL = 1_000
@@ -84,10 +84,10 @@ def main(
         table.add_column(column, justify="right")
     with (
         tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as home,
-        store_of(provider, Path(home)) as config,
+        store_of(provider, Path(home)) as server,
     ):
-        conf = {"topology.state.provider": provider, "topology.state.provider.config": dict(config)}
-        store = provider_from(load_conf(conf).settings, shared_by_processes=True, shared_by_machines=False)
+        conf = load_conf(settings_of(server))
+        store = provider_from(conf.settings, shared_by_processes=True, shared_by_machines=False)
         with closing(store.open(f"bench:{uuid.uuid4().hex}-0")) as storage:
             waves = Waves(storage)
             measured_at = _FILLED_BY

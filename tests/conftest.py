@@ -17,7 +17,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from tests.support import no_skips_in_ci, spark_jvm
+from tests.support import no_skips_in_ci, spark_jvm, stores
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.hbase_server import HBaseProgram, HBaseServer
 from tests.support.postgres_server import PostgresServer
@@ -114,10 +114,10 @@ def set_spark_environment() -> None:
 @pytest.fixture(scope="session")
 def redis_program() -> str:
     """The path of the machine's redis-server."""
-    program = shutil.which("redis-server")
-    if program is None:
-        pytest.skip("there is no redis-server on the PATH; `make set-up` says how to install one")
-    return program
+    try:
+        return stores.redis_program()
+    except LookupError as missing:
+        pytest.skip(str(missing))
 
 
 @pytest.fixture(scope="session")

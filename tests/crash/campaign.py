@@ -22,29 +22,22 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from anchorbolt.testing import CrashReport, CrashRunner, FaultAction, FaultPoint, Victim
+from anchorbolt.testing import FaultAction, FaultPoint, Victim
 from anchorbolt.testing.crash import CrashTestError
-from tests.crash.campaign_stores import PROVIDERS, store_of
 from tests.crash.older_driver import wrong_once_it_wakes
-from tests.crash.outcome import differences, lost_and_twice
-from tests.crash.plans import IN_RECOVERY, ON_DRIVER, ON_WORKERS, input_for, kills
+from tests.crash.plans import IN_WAVES, ON_DRIVER, ON_WORKERS
+from tests.crash.runs import KilledRun, kill_at
 from tests.support import spark_jvm
+from tests.support.stores import PROVIDERS, store_of
 
 _SETS: tuple[tuple[str, Sequence[FaultPoint], Victim], ...] = (
     ("driver, at its own points", ON_DRIVER, Victim.HERE),
     ("worker, at its own points", ON_WORKERS, Victim.HERE),
     ("driver, at a worker's points", ON_WORKERS, Victim.DRIVER),
-    (
-        "worker, at the driver's points",
-        [point for point in ON_DRIVER if point not in IN_RECOVERY],
-        Victim.WORKER,
-    ),
+    ("worker, at the driver's points", IN_WAVES, Victim.WORKER),
 )
 
 _TWO_DRIVERS = "nobody; a driver slept, a newer one ran"
-
-# One start may lose nine workers, one after the other, on a machine that others use, too.
-_START_TIMEOUT_S = 900
 
 
 @dataclass
@@ -61,14 +54,14 @@ class Tally:
     restarts_s: list[float] = field(default_factory=list)
     seconds: float = 0.0
 
-    def add(self, report: CrashReport, balance: tuple[int, int], wrong: Sequence[str]) -> None:
-        """Count a run that came to its end: what it did, what is lost and there twice, and all that is wrong."""
+    def add(self, run: KilledRun) -> None:
+        """Count a run that came to its end."""
+        report = run.report
         self.runs += 1
-        self.lost += balance[0]
-        self.twice += balance[1]
+        self.lost += run.lost
+        self.twice += run.twice
         self.kills += sum(fault.action is FaultAction.KILL for fault in report.struck)
-        self.wrong += wrong
-        self.wrong += [f"never struck: {fault}" for fault in report.faults if fault not in report.struck]
+        self.wrong += run.wrong
         self.seconds += report.seconds
         for number, start in enumerate(report.starts):
             if start.recovery:
@@ -103,44 +96,31 @@ def main(
 
 
 def _run(provider: str, points: Sequence[FaultPoint], victim: Victim, tally: Tally) -> None:
-    home = Path(tempfile.mkdtemp(prefix="anchorbolt-crash-"))
-    folder = home / "run"
-    with store_of(provider, home) as config:
-        conf = {
-            "topology.checkpoint.location": str(folder / "checkpoint"),
-            "topology.state.provider": provider,
-            "topology.state.provider.config": config,
-        }
-        waves = input_for(folder, points)
-        arguments = ["--master", "local[2]"]
-        runner = CrashRunner(
-            "tests.crash.job:topology",
-            folder,
-            conf=conf,
-            arguments=arguments,
-            start_timeout_s=_START_TIMEOUT_S,
-        )
+    with _folder(tally) as home, store_of(provider, home) as store:
         try:
-            report = runner.run(*kills(points, victim))
-            tally.add(report, lost_and_twice(folder, conf, waves), differences(folder, conf, waves))
+            tally.add(kill_at(home / "run", store, points, victim))
         except CrashTestError as error:
             tally.wrong.append(str(error))
-    if not tally.wrong:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _run_two_drivers(provider: str, point: FaultPoint, tally: Tally) -> None:
-    home = Path(tempfile.mkdtemp(prefix="anchorbolt-crash-"))
     started = time.monotonic()
-    with store_of(provider, home) as config:
+    with _folder(tally) as home, store_of(provider, home) as store:
         try:
-            wrong = wrong_once_it_wakes(home, provider, config, point)
+            tally.wrong += wrong_once_it_wakes(home, store, point)
         except AssertionError as error:  # not as far as that in time
-            wrong = [str(error)]
+            tally.wrong.append(str(error))
     tally.runs += 1
     tally.seconds += time.monotonic() - started
-    tally.wrong += wrong
-    if not wrong:
+
+
+@contextmanager
+def _folder(tally: Tally) -> Iterator[Path]:
+    """Make a folder, which stays for inspection where something is wrong."""
+    home = Path(tempfile.mkdtemp(prefix="anchorbolt-crash-"))
+    before = len(tally.wrong)
+    yield home
+    if len(tally.wrong) == before:
         shutil.rmtree(home, ignore_errors=True)
 
 

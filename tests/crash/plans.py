@@ -1,4 +1,4 @@
-"""Which faults strike in one run: every named point once, each in a wave of its own."""
+"""Which faults strike in one run: each named point once, in a wave of its own."""
 
 from __future__ import annotations
 
@@ -8,13 +8,33 @@ from pathlib import Path
 from anchorbolt.testing import Fault, FaultAction, FaultPoint, Victim
 from tests.crash.job import write_waves
 
-__all__ = ["AFTER_A_FAILURE", "IN_RECOVERY", "ON_DRIVER", "ON_WORKERS", "input_for", "kills"]
-
 IN_RECOVERY = (FaultPoint.CLAIMED, FaultPoint.FENCES_RAISED, FaultPoint.RECOVERED)
 AFTER_A_FAILURE = (FaultPoint.ROUND_FAILED, FaultPoint.ROLLED_BACK)
 
 ON_DRIVER = tuple(point for point in FaultPoint if point.on_driver)
 ON_WORKERS = tuple(point for point in FaultPoint if not point.on_driver)
+IN_WAVES = tuple(point for point in ON_DRIVER if point not in IN_RECOVERY)
+
+# One point in each phase of the protocol that the driver goes through.
+DRIVER_PHASES = (
+    FaultPoint.FENCES_RAISED,
+    FaultPoint.ROUND_ENDED,
+    FaultPoint.ROLLED_BACK,
+    FaultPoint.DECIDED,
+    FaultPoint.NAMESPACE_COMMITTED,
+    FaultPoint.SINK_PUBLISHED,
+    FaultPoint.COMMITTED,
+)
+# The steps of a wave between which a store may fail.
+STEPS = (
+    FaultPoint.TASK_ALIGNED,
+    FaultPoint.SLICE_STAGED,
+    FaultPoint.SEALED,
+    FaultPoint.ROUND_ENDED,
+    FaultPoint.DECIDED,
+    FaultPoint.NAMESPACE_COMMITTED,
+    FaultPoint.SINK_PUBLISHED,
+)
 
 
 def kills(points: Sequence[FaultPoint], victim: Victim) -> tuple[Fault, ...]:
@@ -23,6 +43,16 @@ def kills(points: Sequence[FaultPoint], victim: Victim) -> tuple[Fault, ...]:
     The points of recovery are reached before any wave; those of a rolled back round after one has failed.
     """
     return tuple(fault for txid, point in enumerate(points, 1) for fault in _at(point, txid, victim))
+
+
+def hangs(points: Sequence[FaultPoint], *, task_index: int | None = None) -> list[Fault]:
+    """Return faults that let the n-th wave wait at the n-th point, a task's points in the bolt `count`."""
+    return [
+        Fault(point, FaultAction.HANG, txid=txid)
+        if point.on_driver
+        else Fault(point, FaultAction.HANG, txid=txid, component="count", task_index=task_index)
+        for txid, point in enumerate(points, 1)
+    ]
 
 
 def input_for(folder: Path, points: Sequence[FaultPoint]) -> list[list[str]]:

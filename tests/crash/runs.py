@@ -1,19 +1,56 @@
-"""A run of the job of this folder that a test accompanies: it hangs at named points while the test does harm."""
+"""Runs of the job of this folder: killed at named points, or hanging there while a test does harm."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from anchorbolt.faults.injection import FAULTS_VARIABLE, Fault, FaultFolder
+from anchorbolt.testing import CrashReport, CrashRunner, FaultPoint, Victim
 from tests.cli.command import Command, run_arguments, wait_until
 from tests.crash.job import write_waves
-from tests.crash.outcome import differences
+from tests.crash.outcome import differences, lost_and_twice
+from tests.crash.plans import input_for, kills
 from tests.support import spark_jvm
+from tests.support.stores import Store, settings_of
 
-__all__ = ["AccompaniedRun"]
+JOB = "tests.crash.job:topology"
+START_TIMEOUT_S = 900  # a start may lose nine workers, one after the other, on a busy machine
+
+
+def conf_of(folder: Path, store: Store) -> dict[str, Any]:
+    """Return the configuration of the job in a folder."""
+    return {"topology.checkpoint.location": str(folder / "checkpoint"), **settings_of(store)}
+
+
+@dataclass(frozen=True)
+class KilledRun:
+    """A run that came to its end, what is wrong with it, and how many words and rows are lost or there twice."""
+
+    report: CrashReport
+    wrong: list[str]
+    lost: int
+    twice: int
+
+
+def kill_at(folder: Path, store: Store, points: Sequence[FaultPoint], victim: Victim) -> KilledRun:
+    """Run the job with a kill at each of these points.
+
+    Raises:
+        CrashTestError: The job could not be brought to its end.
+    """
+    waves = input_for(folder, points)
+    conf = conf_of(folder, store)
+    runner = CrashRunner(
+        JOB, folder, conf=conf, arguments=["--master", "local[2]"], start_timeout_s=START_TIMEOUT_S
+    )
+    report = runner.run(*kills(points, victim))
+    wrong = differences(folder, conf, waves)
+    wrong += [f"never struck: {fault}" for fault in report.faults if fault not in report.struck]
+    return KilledRun(report, wrong, *lost_and_twice(folder, conf, waves))
 
 
 class AccompaniedRun:
@@ -29,8 +66,7 @@ class AccompaniedRun:
     def __init__(
         self,
         home: Path,
-        provider: str,
-        config: Mapping[str, Any],
+        store: Store,
         *,
         waves: int = 4,
         large: int | None = None,
@@ -38,12 +74,7 @@ class AccompaniedRun:
         conf: Mapping[str, Any] | None = None,
     ) -> None:
         self.folder = home / "run"
-        self.conf: dict[str, Any] = {
-            "topology.checkpoint.location": str(self.folder / "checkpoint"),
-            "topology.state.provider": provider,
-            "topology.state.provider.config": dict(config),
-            **(conf or {}),
-        }
+        self.conf = {**conf_of(self.folder, store), **(conf or {})}
         self.waves = write_waves(self.folder, waves, large)
         self.faults = FaultFolder(home / "faults")
         self.faults.write(faults)
@@ -65,7 +96,7 @@ class AccompaniedRun:
         if spark:
             environment |= spark_jvm.environment(spark)
         arguments = ("--until-empty", "--conf", str(self._conf_path), "--master", master)
-        command = run_arguments("tests.crash.job:topology", *arguments)
+        command = run_arguments(JOB, *arguments)
         driver = Command(command, directory=self.folder, env=environment)
         self._drivers.append(driver)
         return driver
@@ -95,6 +126,11 @@ class AccompaniedRun:
     def differences(self, waves: int | None = None, *, tidy: bool = True) -> list[str]:
         """Say in which ways the outcome of all waves, or of the first few, is not what it must be."""
         return differences(self.folder, self.conf, self.waves[:waves], tidy=tidy)
+
+    def assert_done(self, driver: Command) -> None:
+        """Wait for the end of a driver, and assert that the whole input has its effect, once."""
+        assert driver.end() == 0, repr(driver)
+        assert self.differences() == []
 
     def close(self) -> None:
         """End whatever runs."""

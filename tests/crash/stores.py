@@ -6,27 +6,12 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from tests.cli.command import Command, wait_until
 from tests.crash.runs import AccompaniedRun
-from tests.support.hbase_server import HBaseServer
-from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
 from tests.support.server_process import free_port
-
-__all__ = [
-    "FullDisk",
-    "FullMemory",
-    "Harm",
-    "ReadOnlyReplica",
-    "config_of",
-    "config_of_cluster",
-    "config_of_hbase",
-    "contents_of",
-    "data_put_back",
-    "let_go_and_wait",
-]
 
 
 class Harm(Protocol):
@@ -96,33 +81,6 @@ class FullDisk:
 
     def undo(self) -> None:
         self._filler.unlink()
-
-
-def config_of(server: RedisServer) -> dict[str, Any]:
-    """Return the provider's configuration for a Redis."""
-    return {"jedisPoolConfig": {"host": server.host, "port": server.port}}
-
-
-def config_of_cluster(cluster: RedisCluster) -> dict[str, Any]:
-    """Return the provider's configuration for a Redis Cluster."""
-    return {"jedisClusterConfig": {"nodes": cluster.nodes}}
-
-
-def config_of_hbase(server: HBaseServer) -> dict[str, Any]:
-    """Return the provider's configuration for an HBase."""
-    return {
-        "tableName": "anchorbolt",
-        "columnFamily": "state",
-        "createTable": True,
-        # Time enough for a machine that has much else to do.
-        "thriftConfig": {
-            "host": server.host,
-            "port": server.port,
-            "timeout": 20_000,
-            "transport": server.transport,
-            "protocol": server.protocol,
-        },
-    }
 
 
 def contents_of(*servers: RedisServer) -> dict[bytes, dict[bytes, bytes]]:

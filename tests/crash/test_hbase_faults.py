@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from anchorbolt.faults.injection import Fault, FaultAction
 from anchorbolt.faults.points import FaultPoint
 from tests.conftest import StartHBase
 from tests.crash.conftest import AccompanyRun
-from tests.crash.stores import config_of_hbase, let_go_and_wait
+from tests.crash.plans import STEPS, hangs
+from tests.crash.stores import let_go_and_wait
 from tests.support.hbase_server import MASTER, REGION_SERVER, THRIFT, ZOOKEEPER
+from tests.support.stores import config_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]
 
-# Each step of the protocol, and what is killed there. Without the master, and without ZooKeeper, HBase goes on.
-KILLED: dict[FaultPoint, tuple[str, ...]] = {
+# What is killed at each step. HBase works without its master for a time, and without ZooKeeper.
+KILLED = {
     FaultPoint.TASK_ALIGNED: (THRIFT,),
     FaultPoint.SLICE_STAGED: (REGION_SERVER,),
     FaultPoint.SEALED: (MASTER,),
@@ -25,28 +26,22 @@ KILLED: dict[FaultPoint, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.thorough
 def test_each_process_of_hbase_killed_at_any_step_is_waited_for(
     accompany: AccompanyRun, start_hbase: StartHBase
 ) -> None:
     server = start_hbase(distributed=True)
-    config = config_of_hbase(server)
+    config = config_of(server)
     config["thriftConfig"]["timeout"] = 3000
-    faults = [
-        Fault(point, FaultAction.HANG, txid=txid, component=None if point.on_driver else "count")
-        for txid, point in enumerate(KILLED, 1)
-    ]
-    patient = {"topology.message.timeout.secs": 120}
-    run = accompany("hbase", config, waves=len(KILLED) + 2, faults=faults, conf=patient)
+    conf = {"topology.message.timeout.secs": 120, "topology.state.provider.config": config}
+    run = accompany(server, waves=len(STEPS) + 2, faults=hangs(STEPS), conf=conf)
     driver = run.start()
-    for number, parts in enumerate(KILLED.values()):
+    for number, point in enumerate(STEPS):
         run.wait_for_fault(number)
-        for part in parts:
+        for part in KILLED[point]:
             server.kill(part)
-        if parts == (MASTER,):
-            run.faults.release(number)  # nobody notices
+        if KILLED[point] == (MASTER,):
+            run.faults.release(number)  # the run does not notice
         else:
             let_go_and_wait(run, driver, number)
         server.start()
-    assert driver.end() == 0, repr(driver)
-    assert run.differences() == []
+    run.assert_done(driver)

@@ -19,7 +19,6 @@ from anchorbolt.faults.points import FaultPoint
 from tests.cli.command import wait_until
 from tests.conftest import StartRedis
 from tests.crash.conftest import AccompanyRun
-from tests.crash.stores import config_of
 from tests.support.redis_server import DURABLE
 from tests.support.spark_standalone import SparkStandalone
 from tests.support.stopping import stop_process
@@ -59,16 +58,15 @@ def test_an_executor_lost_after_it_prepared_has_its_tasks_run_twice_with_one_eff
         # The last task of that stage: what `count` sent lies at its executor, and nobody has fetched it.
         Fault(FaultPoint.TASK_PREPARED, FaultAction.HANG, component="lengths", txid=1),
     ]
-    run = accompany("redis", config_of(start_redis(**DURABLE)), faults=faults)
+    run = accompany(start_redis(**DURABLE), faults=faults)
     driver = run.start(master="local-cluster[2,1,1024]")
     worker = run.wait_for_fault(0)
     executor = parent_of(worker, lambda command: "CoarseGrainedExecutorBackend" in command)
     run.wait_for_fault(1)
     os.kill(executor, signal.SIGKILL)
     run.faults.release()
-    assert driver.end() == 0, repr(driver)
+    run.assert_done(driver)
     assert "ExecutorLost" in driver.err or "Lost executor" in driver.err, repr(driver)
-    assert run.differences() == []
 
 
 def test_a_stage_recomputed_for_output_that_cannot_be_fetched_has_one_effect(
@@ -76,7 +74,7 @@ def test_a_stage_recomputed_for_output_that_cannot_be_fetched_has_one_effect(
 ) -> None:
     local = tmp_path / "spark-local"
     fault = Fault(FaultPoint.TASK_PREPARED, FaultAction.HANG, component="lengths", txid=1)
-    run = accompany("sqlite", {"directory": str(tmp_path / "run" / "state")}, faults=[fault])
+    run = accompany(faults=[fault])
     driver = run.start(spark={"spark.local.dir": str(local)})
     run.wait_for_fault(0)
 
@@ -93,9 +91,8 @@ def test_a_stage_recomputed_for_output_that_cannot_be_fetched_has_one_effect(
     for path in last_output():
         path.unlink()
     run.faults.release()
-    assert driver.end() == 0, repr(driver)
+    run.assert_done(driver)
     assert "FetchFailed" in driver.err, repr(driver)
-    assert run.differences() == []
 
 
 def test_attempts_that_were_stopped_and_wake_after_the_commit_of_their_duplicate_have_no_effect(
@@ -118,7 +115,7 @@ def test_attempts_that_were_stopped_and_wake_after_the_commit_of_their_duplicate
         Fault(point, FaultAction.HANG, component="count", task_index=0, txid=txid)
         for point, txid in zip(points, txids, strict=True)
     ] + [Fault(FaultPoint.ROUND_BEGUN, FaultAction.HANG, txid=txid + 2) for txid in txids]
-    run = accompany("redis", config_of(start_redis(**DURABLE)), waves=11, faults=faults)
+    run = accompany(start_redis(**DURABLE), waves=11, faults=faults)
     try:
         cluster.start()
         driver = run.start(master=cluster.url, spark=speculation)
@@ -131,7 +128,6 @@ def test_attempts_that_were_stopped_and_wake_after_the_commit_of_their_duplicate
             run.wait_for_fault(len(points) + number)
             wait_until_idle(sleeper)
             run.faults.release(len(points) + number)
-        assert driver.end() == 0, repr(driver)
+        run.assert_done(driver)
     finally:
         cluster.stop()
-    assert run.differences() == []

@@ -12,55 +12,44 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.command import Command, run_arguments
-from tests.conftest import StartHBase, StartRedis, StartRedisCluster
-from tests.crash.stores import config_of, config_of_cluster, config_of_hbase
 from tests.examples.conftest import WORD_COUNT
+from tests.support.stores import settings_of, store_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-@pytest.fixture
-def redis_config(start_redis: StartRedis) -> dict[str, Any]:
-    return config_of(start_redis())
-
-
-@pytest.fixture
-def redis_cluster_config(start_redis_cluster: StartRedisCluster) -> dict[str, Any]:
-    return config_of_cluster(start_redis_cluster())
-
-
-@pytest.fixture
-def hbase_config(start_hbase: StartHBase) -> dict[str, Any]:
-    return config_of_hbase(start_hbase())
-
-
-def as_settings(config: Mapping[str, Any], prefix: str) -> list[str]:
+def as_options(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
     """Return the options that set every inner key, dotted."""
     options = []
-    for key, value in config.items():
+    for key, value in settings.items():
         if isinstance(value, Mapping):
-            options += as_settings(value, f"{prefix}.{key}")
+            options += as_options(value, f"{prefix}{key}.")
         else:
-            options += ["--set", f"{prefix}.{key}={json.dumps(value)}"]
+            options += ["--set", f"{prefix}{key}={value if isinstance(value, str) else json.dumps(value)}"]
     return options
 
 
-@pytest.mark.parametrize("provider", ["redis", "redis-cluster", "hbase"])
-def test_the_job_runs_on_it_and_goes_on_from_its_state(
-    tmp_path: Path, request: pytest.FixtureRequest, provider: str
-) -> None:
-    config = request.getfixturevalue(f"{provider.replace('-', '_')}_config")
+@pytest.mark.parametrize(
+    "provider",
+    ["redis", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("redis-cluster", "hbase"))],
+)
+def test_the_job_runs_on_it_and_continues_from_its_state(tmp_path: Path, provider: str) -> None:
+    try:
+        with store_of(provider, tmp_path / "store") as store:
+            run_twice(tmp_path, settings_of(store))
+    except LookupError as missing:
+        pytest.skip(str(missing))
+
+
+def run_twice(tmp_path: Path, settings: Mapping[str, Any]) -> None:
     texts = ["to be or not to be\n", "to do or not to do\n"]
     folder = tmp_path / "in"
     folder.mkdir()
     for number, text in enumerate(texts):
         (folder / f"{number}.txt").write_text(text)
-        settings = [
-            *("--set", f"topology.state.provider={provider}", "--set", f"word_count.input={folder}"),
-            *as_settings(config, "topology.state.provider.config"),
-        ]
+        options = as_options({**settings, "word_count.input": str(folder)})
         job = f"{WORD_COUNT / 'job.py'}:topology"
-        arguments = run_arguments(job, "--until-empty", "--master", "local[2]", *settings)
+        arguments = run_arguments(job, "--until-empty", "--master", "local[2]", *options)
         command = Command(arguments, directory=tmp_path)
         try:
             assert command.end() == 0, repr(command)

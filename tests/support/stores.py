@@ -1,0 +1,81 @@
+"""A store of each provider, and the provider's configuration for it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.hbase_server import HBaseProgram, HBaseServer
+from tests.support.redis_cluster import RedisCluster
+from tests.support.redis_server import DURABLE, RedisServer
+
+PROVIDERS = ("sqlite", "redis", "redis-cluster", "hbase")
+
+Store = Path | RedisServer | RedisCluster | HBaseServer
+"""A server, or SQLite's directory."""
+
+
+@contextmanager
+def store_of(provider: str, home: Path) -> Iterator[Store]:
+    """Start what a provider needs, below `home`, for as long as the context lasts. What it acknowledges survives kills.
+
+    Raises:
+        LookupError: The program is not on this machine.
+    """
+    if provider == "sqlite":
+        yield home / "run" / "state"
+        return
+    server: RedisServer | RedisCluster | HBaseServer
+    if provider == "hbase":
+        server = HBaseServer(HBaseProgram.installed(), home / "hbase")
+    else:
+        kind = RedisServer if provider == "redis" else RedisCluster
+        server = kind(redis_program(), home / provider, options=DURABLE)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+def redis_program() -> str:
+    """Return the path of the machine's redis-server. Raises `LookupError` where there is none."""
+    program = shutil.which("redis-server")
+    if program is None:
+        raise LookupError("there is no redis-server on the PATH; `make set-up` says how to install one")
+    return program
+
+
+def settings_of(store: Store) -> dict[str, Any]:
+    """Return the configuration of a job whose state is in a store."""
+    provider, config = _provider_of(store)
+    return {"topology.state.provider": provider, "topology.state.provider.config": config}
+
+
+def config_of(store: Store) -> dict[str, Any]:
+    """Return the provider's own configuration."""
+    return _provider_of(store)[1]
+
+
+def _provider_of(store: Store) -> tuple[str, dict[str, Any]]:
+    if isinstance(store, RedisServer):
+        return "redis", {"jedisPoolConfig": {"host": store.host, "port": store.port}}
+    if isinstance(store, RedisCluster):
+        return "redis-cluster", {"jedisClusterConfig": {"nodes": store.nodes}}
+    if isinstance(store, Path):
+        return "sqlite", {"directory": str(store)}
+    return "hbase", {
+        "tableName": "anchorbolt",
+        "columnFamily": "state",
+        "createTable": True,
+        "thriftConfig": {
+            "host": store.host,
+            "port": store.port,
+            "timeout": 20_000,  # ms, time enough for a busy machine
+            "transport": store.transport,
+            "protocol": store.protocol,
+        },
+    }
