@@ -1,4 +1,4 @@
-"""Where the local engine's waves come from: feeder spouts in this process, or stream spouts read by a local Spark."""
+"""The local engine's sources of waves: feeder spouts, or stream spouts that a local Spark reads."""
 
 from __future__ import annotations
 
@@ -23,41 +23,34 @@ from anchorbolt.util.locations import Folder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOOK_S = 0.05
+_POLL_S = 0.05
 
 
 class LocalSource(Protocol):
-    """A source of waves."""
-
     def run(
         self, coordinator: WaveCoordinator, add: WaveListener, stop: threading.Event, *, until_empty: bool
     ) -> None:
-        """Run waves until the source is empty, or `stop` is set; raises what ended it otherwise."""
+        """Run waves until the source is empty or `stop` is set. Raises the error of a wave that failed."""
 
     def query_id(self) -> str:
-        """Return the id of the streaming query at the checkpoint location; empty for none."""
+        """Return the id of the streaming query at the checkpoint location, or an empty string."""
 
     def rows(self, wave: Wave) -> Iterable[Row]:
-        """Return what the spouts send in the current wave; again for each of its rounds."""
+        """Return the blobs of all spouts for the current wave. Called in each of its rounds."""
 
     def spark_session(self) -> SparkSession:
-        """Return a Spark session, for sinks that want DataFrames."""
+        """Return a Spark session, for sinks that need DataFrames."""
 
 
 def open_source(topology: Topology, submission: Submission, folder: Folder) -> LocalSource:
-    """Return the source of a topology's spouts.
-
-    Raises:
-        TopologyError: A spout's kind does not run here, or two kinds are mixed.
-    """
     spouts: dict[str, Any] = {component: spec.spout for component, spec in topology.spouts.items()}
     if all(isinstance(spout, FeederSpout) for spout in spouts.values()):
         return _FeederSource(submission.plan, spouts)
     if all(isinstance(spout, StreamSpout) for spout in spouts.values()):
         return _SparkSource(topology, submission, folder)
     raise TopologyError(
-        f"the spouts {', '.join(spouts)} are of several kinds, or of one that LocalCluster does not "
-        "run. Use FeederSpout for all of them, or StreamSpout for all of them."
+        f"the spouts {', '.join(spouts)} have different classes, or a class that LocalCluster does not run. Use "
+        "FeederSpout for all of them, or StreamSpout for all of them."
     )
 
 
@@ -86,7 +79,7 @@ class _FeederSource:
             else:
                 spout = next(iter(spouts))
                 with spout.arrived:
-                    spout.arrived.wait(_LOOK_S)
+                    spout.arrived.wait(_POLL_S)
 
     def query_id(self) -> str:
         return ""
@@ -108,7 +101,7 @@ class _FeederSource:
 
 
 class _SparkSource:
-    """Reads stream spouts with a local Spark, which runs nothing but their stage."""
+    """Reads stream spouts with a local Spark, which runs only their stage."""
 
     def __init__(self, topology: Topology, submission: Submission, folder: Folder) -> None:
         from anchorbolt.engine.spark.session import build_session, engine_session
@@ -136,7 +129,7 @@ class _SparkSource:
 
         def stop_when_asked() -> None:
             while not ended.is_set():
-                if stop.wait(_LOOK_S):
+                if stop.wait(_POLL_S):
                     waves.stop()
                     return
 

@@ -1,4 +1,4 @@
-"""The handle of a running topology: what `submit` returns on every engine."""
+"""The handle of a running topology, which `submit` returns on every engine."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ WaveListener = Callable[[WaveReport], None]
 
 
 class RunStatus(str, Enum):
-    """How a run stands."""
-
     RUNNING = "RUNNING"
     STOPPED = "STOPPED"
     FINISHED = "FINISHED"
@@ -35,7 +33,7 @@ class RunHandle:
     """A topology that was submitted. Thread-safe."""
 
     def __init__(self, plan: ExecutionPlan, listener: WaveListener | None = None) -> None:
-        """Made by an engine; `listener` is called after each committed wave."""
+        """Called by an engine; `listener` is called after each committed wave."""
         self._plan = plan
         self._listener = listener
         self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
@@ -47,7 +45,7 @@ class RunHandle:
 
     @property
     def status(self) -> RunStatus:
-        """RUNNING; then STOPPED by `stop`, FINISHED when the source was empty, or FAILED."""
+        """RUNNING, STOPPED (by `stop`), FINISHED (the source was empty) or FAILED."""
         return self._status
 
     @property
@@ -57,19 +55,19 @@ class RunHandle:
 
     @property
     def recovery(self) -> RecoveryReport | None:
-        """What the driver found and did when it started."""
+        """What the driver found and did at its start; None before."""
         return self._recovery
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended the run, if it failed."""
+        """The error that ended the run, or None."""
         return self._failure
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Wait until the run has ended, at most `timeout` seconds; return whether it has.
+        """Wait until the run has ended, at most `timeout` seconds; return whether it has ended.
 
         Raises:
-            AnchorboltError: Why it failed, if it did.
+            AnchorboltError: The run failed with this error.
         """
         if not self._ended.wait(timeout):
             return False
@@ -78,10 +76,9 @@ class RunHandle:
         return True
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Finish the current wave, if there is one, and end the run; return whether it has ended.
+        """Finish the current wave, if any, and end the run; return whether it has ended.
 
-        Waits at most `timeout` seconds. May be called again, and after the end. Called from an `on_wave` listener it
-        does not wait.
+        Waits at most `timeout` seconds, but not at all if an `on_wave` listener calls it. May be called repeatedly.
         """
         self._stop_requested.set()
         if not self._interrupt():
@@ -89,27 +86,28 @@ class RunHandle:
         return self._ended.wait(timeout)
 
     def state(self, component: str) -> dict[Any, Any]:
-        """Read the committed state of a stateful bolt, all tasks together, into memory. For tests and small states.
+        """Read the committed state of all tasks of a stateful bolt into memory. For tests and small states.
 
-        May be called while the topology runs (each task's part is then of some commit), and after it has ended.
+        May be called while the topology runs, and after its end. While it runs, the tasks' states may belong to
+        different waves.
 
         Raises:
             ConfigError: The topology has no such stateful bolt.
-            StateError: It has keys that are different in the state and equal in a dict, such as `1`, `1.0` and `True`;
+            StateError: The state has different keys that are equal in a dict, such as `1`, `1.0` and `True`;
                 `state_items` yields them all.
         """
         entries: dict[Any, Any] = {}
         for key, value in self.state_items(component):
             if key in entries:
                 raise StateError(
-                    f"bolt {component!r} has several keys that a dict takes for {key!r}: 1, 1.0 and True are different "
-                    "keys in the state. Read them by state_items(component)."
+                    f"bolt {component!r} has several keys that are equal to {key!r} in a dict: 1, 1.0 and True are "
+                    "different keys in the state. Read them with state_items(component)."
                 )
             entries[key] = value
         return entries
 
     def state_items(self, component: str) -> Iterator[tuple[Any, Any]]:
-        """Yield the committed entries of a stateful bolt, task by task, page by page; see `state`.
+        """Yield the committed entries of a stateful bolt, task by task, without reading them all at once.
 
         Raises:
             ConfigError: The topology has no such stateful bolt.
@@ -117,8 +115,8 @@ class RunHandle:
         plan = self._plan
         if component not in plan.stateful_bolts:
             raise ConfigError(
-                f"{component!r} is no stateful bolt of {plan.topology!r}. Name one of: "
-                f"{', '.join(plan.stateful_bolts) or '(there is none)'}."
+                f"{component!r} is not a stateful bolt of {plan.topology!r}. Its stateful bolts: "
+                f"{', '.join(plan.stateful_bolts) or 'none'}."
             )
         settings, schema = plan.settings, plan.state_schema(component)
         for index in range(plan.parallelism(component)):
@@ -128,8 +126,7 @@ class RunHandle:
             try:
                 if storage.head().codec == CUSTOM_HEADER:
                     raise StateError(
-                        f"bolt {component!r} keeps a state of its own class, which has no entries. Read it by that "
-                        "class.",
+                        f"bolt {component!r} has a state of its own class, without entries. Read it with that class.",
                         namespace=namespace,
                     )
                 for page in storage.scan():
@@ -140,7 +137,7 @@ class RunHandle:
                 storage.close()
 
     def _interrupt(self) -> bool:
-        """Make the engine notice `_stop_requested`; return whether this thread may wait for the end."""
+        """Make the engine notice `_stop_requested`. Return True if the calling thread may wait for the end."""
         return True
 
     def _add(self, report: WaveReport) -> None:
@@ -149,12 +146,12 @@ class RunHandle:
             self._listener(report)
 
     def _end(self, failure: BaseException | None, *clean_ups: Callable[[], object]) -> None:
-        """Clean up, and end, whatever that raises: who waits for the end must not wait for ever."""
+        """Clean up and end the run. Errors of `clean_ups` are logged, so that `await_termination` always returns."""
         for clean_up in clean_ups:
             try:
                 clean_up()
             except Exception:
-                _log.warning("the run has ended, and something could not be cleaned up", exc_info=True)
+                _log.warning("the run has ended, but cleaning up failed", exc_info=True)
         if failure is not None:
             self._failure = failure
             self._status = RunStatus.FAILED

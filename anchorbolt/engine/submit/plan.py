@@ -1,4 +1,4 @@
-"""How a topology is laid out over stages and tasks: fixed for a run, pickled to every worker. Pure."""
+"""The layout of a topology over stages and tasks: fixed for a run, and pickled to every worker. Pure."""
 
 from __future__ import annotations
 
@@ -60,29 +60,22 @@ class EngineSettings:
 
 @dataclass(frozen=True)
 class Edge:
-    """A bolt that takes a stream.
+    """A stream, and a bolt that takes it."""
 
-    Attributes:
-        component: Id of the bolt.
-        stream_id: The stream.
-        grouping: How it is shared out.
-    """
-
-    component: str
+    component: str  # id of the bolt
     stream_id: GlobalStreamId
     grouping: Grouping
 
     @property
     def direct(self) -> bool:
-        """Whether the emitter names the receiving task."""
         return isinstance(self.grouping, DirectGrouping)
 
 
 class ExecutionPlan:
     """Levels, partitions, task ids and edges of a topology.
 
-    Level 0 are the spouts; the bolts of level n run in one stage, a partition each; the driver is one level above the
-    last. Task ids count from 1 over the bolts, in the topology's order of components.
+    Level 0 holds the spouts. All bolts of a level run in one stage; each of their tasks is a partition. The driver's
+    level follows the last one. Task ids count from 1 over the bolts, in the topology's order of components.
     """
 
     def __init__(
@@ -93,7 +86,6 @@ class ExecutionPlan:
         settings: EngineSettings,
         provider: StateProvider,
     ) -> None:
-        """Lay out a topology for the run `run_id`; bolts get `conf`, tasks `settings` and `provider`."""
         self.topology = topology.name
         self.run_id = run_id
         self.conf = dict(conf)
@@ -149,11 +141,9 @@ class ExecutionPlan:
 
     @property
     def driver_level(self) -> int:
-        """The level of the driver, one above the last bolts'."""
         return len(self.levels) + 1
 
     def width(self, level: int) -> int:
-        """Return the number of partitions of a level of bolts."""
         return len(self.levels[level - 1])
 
     def place(self, component: str, index: int) -> tuple[int, int]:
@@ -161,42 +151,40 @@ class ExecutionPlan:
         return self._places[component, index]
 
     def next_partition(self, level: int, target_level: int, destination: int) -> int:
-        """Return the partition, of the stage after `level`, that a row for a place further on goes to."""
+        """Return the partition of the next stage for a blob that is sent from `level` to `target_level`.
+
+        A later stage passes on, unopened, a blob that is for a level behind it.
+        """
         if level + 1 == target_level or level + 1 > len(self.levels):
             return destination
         return destination % self.width(level + 1)
 
     def task_ids(self, component: str) -> tuple[int, ...]:
-        """Return the task ids of a bolt, in the order of their indexes."""
         return self._task_ids[component]
 
     def parallelism(self, component: str) -> int:
-        """Return how many tasks a bolt has."""
         return len(self._task_ids[component])
 
     def edges(self, component: str) -> Mapping[str, list[Edge]]:
-        """Return by stream the bolts that take what a component emits."""
+        """Return the receiving bolts of a component, by stream."""
         return self._edges[component]
 
     def streams(self, component: str) -> Mapping[str, StreamDeclaration]:
-        """Return a component's declared streams."""
         return self._streams[component]
 
     def fields(self, component: str, stream: str) -> tuple[str, ...]:
-        """Return a stream's fields."""
         return self._streams[component][stream].fields
 
     def spout_stream(self, component: str) -> tuple[str, tuple[str, ...]]:
-        """Return the one stream of a stream spout, and its fields."""
+        """Return the only stream of a spout, and its fields."""
         [(stream, declaration)] = self._streams[component].items()
         return stream, declaration.fields
 
     def upstream_tasks(self, component: str) -> tuple[TaskKey, ...]:
-        """Return the bolt tasks that send to a bolt. Those of spouts are known only to the source."""
+        """Return the bolt tasks that send to a bolt. The tasks of spouts are known only once a batch is read."""
         return self._upstream[component]
 
     def sources(self, component: str) -> set[str]:
-        """Return the components that a bolt takes streams from."""
         return {
             source
             for source, streams in self._edges.items()
@@ -205,15 +193,13 @@ class ExecutionPlan:
         }
 
     def key_fields(self, component: str) -> Mapping[tuple[str, str], tuple[str, ...]]:
-        """Return, by source component and stream, the fields that a bolt's input is grouped by."""
+        """Return the fields by which a bolt's input is grouped, by source component and stream."""
         return self._key_fields[component]
 
     def namespace(self, component: str, index: int) -> str:
-        """Return the namespace of a task's state."""
         return task_namespace(self.settings.namespace_prefix, component, index)
 
     def namespaces(self) -> dict[str, TaskKey]:
-        """Return all namespaces of stateful tasks."""
         return {
             self.namespace(component, index): (component, index)
             for component in self.stateful_bolts
@@ -221,18 +207,16 @@ class ExecutionPlan:
         }
 
     def stateful_parallelism(self) -> dict[str, int]:
-        """Return how many tasks each stateful bolt has."""
         return {component: self.parallelism(component) for component in self.stateful_bolts}
 
     def codec_header(self, namespace: str) -> str:
-        """Return the format header that a namespace has with the configured codecs."""
+        """Return the format header of a namespace with the configured codecs."""
         return EntryEncoding(namespace, self.settings.key_codec, self.settings.value_codec).header
 
     def new_state(self, component: str, index: int) -> State | None:
-        """Return a new state of the user's own class for a task, None where it has a `KeyValueState`.
+        """Return a new state of the user's own class for a task, or None if the task has a `KeyValueState`.
 
-        Raises:
-            ConfigError: The user's provider raised, or returned something else.
+        Raises `ConfigError` if the user's provider raises or returns something else.
         """
         provider = self.provider
         if type(provider).new_state is StateProvider.new_state:
@@ -245,25 +229,25 @@ class ExecutionPlan:
             raise
         except Exception as error:
             raise ConfigError(
-                f"{made_by} raised {type(error).__name__}: {error}, for {namespace!r}. Mend it.",
+                f"{made_by} raised {type(error).__name__}: {error}, for {namespace!r}. Fix it.",
                 key="topology.state.provider",
             ) from error
         if state is not None and (not isinstance(state, State) or isinstance(state, KeyValueState)):
             raise ConfigError(
-                f"{made_by} returned a {type(state).__name__} for {namespace!r}. Return an object of a class of yours "
+                f"{made_by} returned a {type(state).__name__} for {namespace!r}. Return an object of your own class "
                 "that extends State or AttemptState, or None for a KeyValueState.",
                 key="topology.state.provider",
             )
         return state
 
     def state_schema(self, component: str) -> Schema:
-        """Return the schema of a stateful bolt's values, with a bolt of its own to upcast older ones."""
+        """Return the schema of a stateful bolt's values; a new instance of the bolt upcasts older ones."""
         bolt = self.unpickle_bolt(component)
         assert isinstance(bolt, BaseStatefulBolt)
         return Schema(bolt.state_schema_version, bolt.upcast)
 
     def context(self, component: str, index: int) -> TopologyContext:
-        """Return the context of a task; a spout's task has its partition's index as id."""
+        """Return the context of a task. The id of a spout's task is the index of its partition."""
         ids = self._task_ids.get(component)
         return TopologyContext(
             topology=self.topology,
@@ -278,17 +262,16 @@ class ExecutionPlan:
         )
 
     def pickled(self) -> bytes:
-        """Return the plan pickled for workers, which unpickle it without the job's `__main__`."""
+        """Return the pickled plan. Workers can unpickle it without the job's `__main__`."""
         data: bytes = cloudpickle.dumps(self)
         return data
 
     def pickled_without_provider(self) -> bytes:
-        """Return the plan for tasks that touch no state, pickled; a state in memory cannot be."""
+        """Return the pickled plan for tasks without state. A provider that keeps state in memory cannot be pickled."""
         plan = copy.copy(self)
         del plan.provider
         return plan.pickled()
 
     def unpickle_bolt(self, component: str) -> Bolt:
-        """Return a new instance of a bolt."""
         bolt: Bolt = cloudpickle.loads(self._pickled[component])
         return bolt

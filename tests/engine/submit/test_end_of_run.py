@@ -1,4 +1,4 @@
-"""A run comes to its end, and says so, whatever happens while it lets go of what it holds."""
+"""A run ends, and reports its end, even if cleaning up fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anchorbolt.spouts.feeder import FeederSpout
 from tests.engine.jobs import word_count
 
 
-def test_who_waits_for_the_end_does_not_wait_for_ever_where_something_cannot_be_closed(
+def test_await_termination_returns_although_cleaning_up_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(coordinator: Any) -> None:

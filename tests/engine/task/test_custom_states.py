@@ -238,7 +238,7 @@ def test_a_decided_wave_waits_for_the_bolt_whose_custom_state_it_changes(job: Jo
 
 def test_a_custom_state_has_no_entries_for_the_handle_to_read(job: Job) -> None:
     handle = job.run("a")
-    with pytest.raises(StateError, match="keeps a state of its own class"):
+    with pytest.raises(StateError, match="state of its own class"):
         handle.state("storm")
 
 
