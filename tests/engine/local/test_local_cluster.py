@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def test_until_empty_false_goes_on_until_it_is_stopped() -> None:
 class FailsOn(BaseRichBolt):
     """Raises on a word, so many times, or fails its tuple."""
 
-    attempts: dict[str, int] = {}  # noqa: RUF012 - shared by the instances of a test, which unpickling would part
+    attempts: dict[str, int] = {}  # noqa: RUF012 - shared by the instances of a test, although each is unpickled
 
     def __init__(self, name: str, word: str, times: int, *, by_fail: bool = False) -> None:
         self.name, self.word, self.times, self.by_fail = name, word, times, by_fail
@@ -176,33 +177,37 @@ class Unanchored(BaseRichBolt):
         declarer.declare("word")
 
 
-def test_an_unanchored_emit_is_an_error_in_a_stateful_topology_only() -> None:
-    for stateful in (True, False):
-        builder = TopologyBuilder()
-        builder.set_spout("words", FeederSpout(["word"], [[("a",)]]))
-        builder.set_bolt("plain", Unanchored()).shuffle_grouping("words")
-        if stateful:
-            builder.set_bolt("count", CountWords()).fields_grouping("plain", "word")
-        handle = LocalCluster().submit(builder.create_topology("unanchored"))
-        if stateful:
-            with pytest.raises(BoltError, match="pass anchors=tup"):
-                handle.await_termination(60)
-        else:
-            assert handle.await_termination(60)
+@pytest.mark.parametrize("stateful", [True, False])
+def test_an_unanchored_emit_is_an_error_in_a_stateful_topology_only(stateful: bool) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("words", FeederSpout(["word"], [[("a",)]]))
+    builder.set_bolt("plain", Unanchored()).shuffle_grouping("words")
+    if stateful:
+        builder.set_bolt("count", CountWords()).fields_grouping("plain", "word")
+    handle = LocalCluster().submit(builder.create_topology("unanchored"))
+    with pytest.raises(BoltError, match="anchors=tup") if stateful else nullcontext():
+        assert handle.await_termination(60)
 
 
 class Puts(BaseStatefulBolt[KeyValueState[Any, Any]]):
-    """Puts whatever it is told to."""
+    """Puts these entries for each tuple."""
 
-    def __init__(self, entry: Any) -> None:
-        self.entry = entry
+    def __init__(self, *entries: tuple[Any, Any]) -> None:
+        self.entries = entries
 
     def init_state(self, state: KeyValueState[Any, Any]) -> None:
         self.state = state
 
     def execute(self, tup: Tuple) -> None:
-        self.state.put("seen", tup[0])
-        self.state.put(*self.entry)
+        for key, value in self.entries:
+            self.state.put(key, value)
+
+
+def submit_puts(*entries: tuple[Any, Any]) -> RunHandle:
+    builder = TopologyBuilder()
+    builder.set_spout("words", FeederSpout(["word"], [[("a",)]]))
+    builder.set_bolt("puts", Puts(*entries)).shuffle_grouping("words")
+    return LocalCluster().submit(builder.create_topology("puts"), {"topology.max.batch.retries": 0})
 
 
 @pytest.mark.parametrize(
@@ -216,10 +221,7 @@ class Puts(BaseStatefulBolt[KeyValueState[Any, Any]]):
     ],
 )
 def test_an_unsupported_key_or_value_is_refused_in_put_and_changes_nothing(entry: Any, says: str) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("words", FeederSpout(["word"], [[("a",)]]))
-    builder.set_bolt("puts", Puts(entry)).shuffle_grouping("words")
-    handle = LocalCluster().submit(builder.create_topology("puts"), {"topology.max.batch.retries": 0})
+    handle = submit_puts(("seen", "a"), entry)
     with pytest.raises(BoltError, match=says) as caught:
         handle.await_termination(60)
     assert UnsupportedValue.__name__ in caught.value.message
@@ -227,9 +229,9 @@ def test_an_unsupported_key_or_value_is_refused_in_put_and_changes_nothing(entry
 
 
 class Recorder(BaseStatefulBolt[KeyValueState[str, int]]):
-    """Writes down every call, by instance."""
+    """Records every call of a hook."""
 
-    calls: list[Any] = []  # noqa: RUF012 - shared by the instances of a test, which unpickling would part
+    calls: list[Any] = []  # noqa: RUF012 - shared by the instances of a test, although each is unpickled
     fail_once: set[str] = set()  # noqa: RUF012 - likewise
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
@@ -316,42 +318,17 @@ def location(tmp_path: Path, name: str) -> dict[str, str]:
     return {"topology.checkpoint.location": str(tmp_path / "checkpoint" / name)}
 
 
-class ThreeOnes(BaseStatefulBolt[KeyValueState[Any, str]]):
-    """Keeps three entries whose keys a dict takes for one."""
-
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def init_state(self, state: KeyValueState[Any, str]) -> None:
-        self.state = state
-
-    def execute(self, tup: Tuple) -> None:
-        self.state.put_many([(1, "int"), (1.0, "float"), (True, "bool")])
-        self.collector.ack(tup)
-
-
-def test_keys_that_a_dict_takes_for_one_are_not_dropped_in_silence() -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("sentences", FeederSpout(["sentence"], [[("a",)]]))
-    builder.set_bolt("ones", ThreeOnes()).global_grouping("sentences")
-    handle = LocalCluster().submit(builder.create_topology("ones"))
+def test_keys_that_are_equal_in_a_dict_are_not_dropped_silently() -> None:
+    handle = submit_puts((1, "int"), (1.0, "float"), (True, "bool"))
     assert handle.await_termination(30)
     with pytest.raises(StateError, match="state_items"):
-        handle.state("ones")
-    assert sorted(map(repr, handle.state_items("ones"))) == ["(1, 'int')", "(1.0, 'float')", "(True, 'bool')"]
+        handle.state("puts")
+    assert sorted(map(repr, handle.state_items("puts"))) == ["(1, 'int')", "(1.0, 'float')", "(True, 'bool')"]
 
 
-def test_an_error_of_ours_that_leaves_a_bolt_shows_the_bolts_own_lines_only() -> None:
-    class PutsAnObject(ThreeOnes):
-        def execute(self, tup: Tuple) -> None:
-            self.state.put("key", object())
-
-    builder = TopologyBuilder()
-    builder.set_spout("sentences", FeederSpout(["sentence"], [[("a",)]]))
-    builder.set_bolt("puts", PutsAnObject()).global_grouping("sentences")
-    handle = LocalCluster().submit(builder.create_topology("puts"), {"topology.max.batch.retries": 0})
+def test_an_error_of_ours_that_a_bolt_raises_shows_only_the_bolts_own_lines() -> None:
     with pytest.raises(BoltError) as caught:
-        handle.await_termination(30)
+        submit_puts(("key", object())).await_termination(30)
     assert "direct cause" not in caught.value.message
     assert "_packer" not in caught.value.message
     assert caught.value.message.index("test_local_cluster.py") < caught.value.message.index("key_value.py")

@@ -1,0 +1,82 @@
+"""Collectors: what they send, and the emits that they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from anchorbolt.bolts import BasicOutputCollector, OutputCollector
+from anchorbolt.errors import TopologyError
+from anchorbolt.streams.declaration import StreamDeclaration
+
+STREAMS = {
+    "default": StreamDeclaration(("word", "count")),
+    "to-task": StreamDeclaration(("word",), direct=True),
+}
+
+
+class Sent(list[tuple[str, list[Any]]]):
+    def flush(self, stream: str, rows: list[Any]) -> int:
+        self.append((stream, rows))
+        return 2
+
+
+def collector(sent: Sent, *, must_anchor: bool = False) -> OutputCollector:
+    return OutputCollector("split", STREAMS, sent.flush, must_anchor=must_anchor)
+
+
+def test_buffers_are_sent_when_they_are_full_and_at_the_end_of_a_wave() -> None:
+    sent = Sent()
+    emits = collector(sent)
+    for number in range(513):
+        emits.emit(["a", number])
+    assert [(stream, len(rows)) for stream, rows in sent] == [("default", 512)], "the first buffer"
+    emits.emit(("b", 0))
+    assert [rows for _, rows in sent[1:]] == [[("a", 512), ("b", 0)]], "as many as flush asked for"
+    emits.emit_direct(7, ("c",), stream="to-task")
+    BasicOutputCollector(emits).emit_direct(8, ["d"], stream="to-task")
+    emits.emit(("e", 1))
+    emits.flush()
+    assert sent[2:] == [("default", [("e", 1)]), ("to-task", [(7, ("c",)), (8, ("d",))])]
+    assert emits.emitted == 517
+
+
+def test_a_new_wave_starts_with_empty_buffers() -> None:
+    sent = Sent()
+    emits = collector(sent)
+    emits.emit(("a", 1))
+    emits.begin()
+    emits.flush()
+    assert sent == []
+    assert emits.emitted == 0
+
+
+REFUSED: dict[str, tuple[Callable[[Any], object], str]] = {
+    "undeclared stream": (lambda emits: emits.emit(("a", 1), stream="late"), "declare_output_fields"),
+    "undeclared direct stream": (
+        lambda emits: emits.emit_direct(1, ("a",), stream="late"),
+        "declare_output_fields",
+    ),
+    "emit to a direct stream": (lambda emits: emits.emit(("a",), stream="to-task"), "Use emit_direct"),
+    "emit_direct to another stream": (lambda emits: emits.emit_direct(1, ("a", 1)), "Use emit,"),
+    "a value that is not in a tuple": (lambda emits: emits.emit("ab"), "(value,)"),
+    "too few values": (lambda emits: (emits.emit(("a",)), emits.flush()), "word, count"),
+}
+
+
+@pytest.mark.parametrize(("emit", "hint"), REFUSED.values(), ids=REFUSED)
+def test_wrong_emits(emit: Callable[[Any], object], hint: str) -> None:
+    with pytest.raises(TopologyError) as refusal:
+        emit(collector(Sent()))
+    assert refusal.value.component == "split"
+    assert hint in refusal.value.message
+
+
+@pytest.mark.parametrize(
+    "emit", [lambda emits: emits.emit(("a", 1)), lambda emits: emits.emit_direct(1, ("a",), stream="to-task")]
+)
+def test_an_emit_without_anchors_in_a_stateful_topology(emit: Callable[[OutputCollector], None]) -> None:
+    with pytest.raises(TopologyError, match="anchors=tup"):
+        emit(collector(Sent(), must_anchor=True))
