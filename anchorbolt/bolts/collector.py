@@ -139,11 +139,10 @@ class OutputCollector:
         values = [row for _, row in rows] if stream in self._direct else rows
         if set(map(len, values)) != {width}:
             wrong = next(row for row in values if len(row) != width)
-            raise TopologyError(
-                f"component {self._component!r} emitted {len(wrong)} values to stream {stream!r}, which declares "
-                f"{width}: {', '.join(self._streams[stream].fields)}. Got {shortened(wrong, 120)}. Emit one value "
-                "per field; a single value is written (value,).",
-                component=self._component,
+            raise self._refusal(
+                f"emitted {len(wrong)} values to stream {stream!r}, which declares {width}: "
+                f"{', '.join(self._streams[stream].fields)}. Got {shortened(wrong, 120)}. Emit one value per field; a "
+                "single value is written (value,)."
             )
         self.emitted += len(rows)
         self._capacity[stream] = self._flush(stream, rows)
@@ -151,32 +150,31 @@ class OutputCollector:
     def _as_tuple(self, values: Sequence[Any], stream: str) -> tuple[Any, ...]:
         if isinstance(values, list | tuple):
             return tuple(values)
-        raise TopologyError(
-            f"component {self._component!r} emitted {shortened(values, 120)}, a {type(values).__name__}, to stream "
-            f"{stream!r}. Emit a tuple or list with one value per field; a single value is written (value,).",
-            component=self._component,
+        raise self._refusal(
+            f"emitted {shortened(values, 120)}, a {type(values).__name__}, to stream {stream!r}. Emit a tuple or list "
+            "with one value per field; a single value is written (value,)."
         )
 
     def _unanchored(self, stream: str) -> TopologyError:
-        return TopologyError(
-            f"component {self._component!r} emitted to stream {stream!r} without an anchor. In a topology with a "
-            "stateful bolt every tuple is anchored: pass anchors=tup.",
-            component=self._component,
+        return self._refusal(
+            f"emitted to stream {stream!r} without an anchor. In a topology with a stateful bolt every tuple is "
+            "anchored: pass anchors=tup."
         )
 
     def _undeclared(self, stream: str, *, direct: bool) -> TopologyError:
         if stream in self._streams:
-            method = "emit" if direct else "emit_direct"
-            return TopologyError(
-                f"component {self._component!r}: stream {stream!r} is {'not ' if direct else ''}declared direct. "
-                f"Use {method}, or change the declaration.",
-                component=self._component,
+            used, other = ("emit_direct", "emit") if direct else ("emit", "emit_direct")
+            return self._refusal(
+                f"called {used} for stream {stream!r}, which is {'not ' if direct else ''}declared direct. "
+                f"Use {other}, or change the declaration."
             )
-        return TopologyError(
-            f"component {self._component!r} emitted to stream {stream!r}, which it does not declare. Declared: "
-            f"{', '.join(self._streams) or 'none'}. Add it in declare_output_fields.",
-            component=self._component,
+        return self._refusal(
+            f"emitted to stream {stream!r}, which it does not declare. Declared: "
+            f"{', '.join(self._streams) or 'none'}. Add it in declare_output_fields."
         )
+
+    def _refusal(self, problem: str) -> TopologyError:
+        return TopologyError(f"component {self._component!r} {problem}", component=self._component)
 
 
 class BasicOutputCollector:

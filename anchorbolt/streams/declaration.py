@@ -18,18 +18,12 @@ _NAME = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9_.\-]{0,127}")
 def check_name(kind: str, name: object) -> str:
     """Return `name` if a topology, component or stream may have it; otherwise raise `TopologyError`."""
     if isinstance(name, str) and name.startswith(("$", "__")):
-        raise TopologyError(
-            f"{kind} {name!r} is reserved: Anchorbolt itself uses names that start with '$' or '__'. "
-            f"Choose another {kind}.",
-            component=name,
-        )
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise TopologyError(
-            f"{kind} {name!r} is not a valid name. Use 1 to 128 of the characters A-Z a-z 0-9 _ . - "
-            "and no leading dot.",
-            component=name if isinstance(name, str) else None,
-        )
-    return name
+        problem = "reserved: Anchorbolt itself uses names that start with '$' or '__'. Choose another one."
+    elif not isinstance(name, str) or not _NAME.fullmatch(name):
+        problem = "not a valid name. Use 1 to 128 of the characters A-Z a-z 0-9 _ . - and no leading dot."
+    else:
+        return name
+    raise TopologyError(f"{kind} {name!r} is {problem}", component=name if isinstance(name, str) else None)
 
 
 @dataclass(frozen=True)
@@ -63,22 +57,15 @@ class OutputFieldsDeclarer:
         self._add(check_name("stream", stream), fields, direct)
 
     def _add(self, stream: str, fields: tuple[str, ...], direct: bool) -> None:
-        where = f"component {self._component!r}, stream {stream!r}"
-        if stream in self._streams:
-            raise TopologyError(
-                f"{where}: declared twice. Declare each stream once.", component=self._component
-            )
+        problem = "" if stream not in self._streams else "declared twice. Declare each stream once."
         for field in fields:
             if not isinstance(field, str) or not field:
-                raise TopologyError(
-                    f"{where}: field {field!r} is not a name. Pass each field as a string of its own, "
-                    "as in declare('word', 'count').",
-                    component=self._component,
+                problem = (
+                    f"field {field!r} is not a name. Pass each field as a string: declare('word', 'count')."
                 )
-        if len(set(fields)) != len(fields):
-            twice = next(field for field in fields if fields.count(field) > 1)
-            raise TopologyError(
-                f"{where}: field {twice!r} is named twice. Give each field its own name.",
-                component=self._component,
-            )
+            elif fields.count(field) > 1:
+                problem = f"field {field!r} is named twice. Give each field its own name."
+        if problem:
+            where = f"component {self._component!r}, stream {stream!r}"
+            raise TopologyError(f"{where}: {problem}", component=self._component)
         self._streams[stream] = StreamDeclaration(tuple(fields), direct)

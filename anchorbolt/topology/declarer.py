@@ -112,9 +112,8 @@ class BoltDeclarer:
                     f"{method} got the field {field!r}, which is not a string. Pass each field as a string, as "
                     f"in {method}({component!r}, 'word', 'day')."
                 )
-        if len(set(fields)) < len(fields):
-            twice = next(field for field in fields if fields.count(field) > 1)
-            raise self._refusal(f"{method} names the field {twice!r} twice. Name each field once.")
+            if fields.count(field) > 1:
+                raise self._refusal(f"{method} names the field {field!r} twice. Name each field once.")
         return fields
 
     def _refusal(self, message: str) -> TopologyError:

@@ -21,21 +21,17 @@ def check_instance(id: str, candidate: object, kind: type[Spout] | type[Bolt]) -
     if isinstance(candidate, kind):
         return
     wanted = kind.__name__.lower()
+    given = type(candidate).__name__
     if isinstance(candidate, type) and issubclass(candidate, kind):
-        name = candidate.__name__
-        raise TopologyError(f"{wanted} {id!r}: {name} is a class. Pass {name}(), not {name}.", component=id)
-    if isinstance(candidate, (Spout, Bolt)):
+        problem = f"{candidate.__name__} is a class. Pass {candidate.__name__}(), not {candidate.__name__}."
+    elif isinstance(candidate, Spout | Bolt):
         other = "bolt" if wanted == "spout" else "spout"
-        raise TopologyError(
-            f"{wanted} {id!r}: a {type(candidate).__name__} is a {other}. Add it with set_{other}.",
-            component=id,
+        problem = f"a {given} is a {other}. Add it with set_{other}."
+    else:
+        problem = (
+            f"{candidate!r}, of type {given}, is not a {wanted}. Extend a class of anchorbolt.{wanted}s."
         )
-    base = "one of the kinds in anchorbolt." + ("spouts" if wanted == "spout" else "bolts")
-    raise TopologyError(
-        f"{wanted} {id!r}: {candidate!r}, of type {type(candidate).__name__}, is not a {wanted}. Pass an instance of "
-        f"{base}, or of a subclass.",
-        component=id,
-    )
+    raise TopologyError(f"{wanted} {id!r}: {problem}", component=id)
 
 
 def check_parallelism(id: str, parallelism: object) -> None:
@@ -63,23 +59,19 @@ def check_graph(specs: Specs) -> None:
 
 def check_picklable(bolts: Iterable[BoltSpec]) -> None:
     for spec in bolts:
-        _check_picklable(spec, "bolt", spec.id, spec.bolt)
+        objects: list[tuple[str, object]] = [(spec.id, spec.bolt)]
         for each in spec.inputs:
             if isinstance(each.grouping, CustomGrouping):
                 implementation = each.grouping.implementation
-                _check_picklable(spec, "custom grouping", type(implementation).__name__, implementation)
-
-
-def _check_picklable(spec: BoltSpec, kind: str, name: str, candidate: object) -> None:
-    culprit = find_unpicklable(name, candidate)
-    if culprit is None:
-        return
-    owner = f"bolt {spec.id!r}" if kind == "bolt" else f"{kind} {name} of bolt {spec.id!r}"
-    raise TopologyError(
-        f"{owner} cannot be pickled, because of {culprit.path}, of type {culprit.type_name} ({culprit.reason}). Open "
-        "it in prepare: the object is pickled for its tasks.",
-        component=spec.id,
-    )
+                objects.append((type(implementation).__name__, implementation))
+        for name, candidate in objects:
+            culprit = find_unpicklable(name, candidate)
+            if culprit is not None:
+                raise _refusal(
+                    spec,
+                    f"cannot be pickled, because of {culprit.path}, of type {culprit.type_name} ({culprit.reason}). "
+                    "Open it in prepare: the object is pickled for the bolt's tasks.",
+                )
 
 
 def _check_schema_version(bolt: BoltSpec) -> None:

@@ -272,7 +272,7 @@ def wired_with_stubborn(builder: TopologyBuilder) -> None:
         (wired_by_class, "out (class Local).execute (variable lock),"),
         (
             wired_by_grouping,
-            "custom grouping Evenly of bolt 'out' cannot be pickled, because of Evenly.lock,",
+            "because of Evenly.lock,",
         ),
         (wired_with_stubborn, "out.held,"),
     ],
