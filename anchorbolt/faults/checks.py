@@ -49,7 +49,7 @@ def check_component(given: object) -> None:
 def check_reachable(
     point: FaultPoint, component: str | None, task_index: int | None, txid: int | None
 ) -> None:
-    """Refuse a fault that names what its point does not have: a component, a task, or an early transaction."""
+    """Refuse a component, a task or a transaction with which the point is never reached."""
     first = point.first_txid
     unfit = {
         "component": component is not None and not point.has_component,

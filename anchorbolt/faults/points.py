@@ -15,8 +15,8 @@ from typing import NamedTuple
 class FaultPoint(str, Enum):
     """The points at which a fault can strike, in the order of a run.
 
-    `on_driver` tells which process reaches a point; `has_component`, `has_task` and `first_txid` tell to what a fault
-    at the point can be limited.
+    `on_driver` is True for points that the driver reaches. `has_component`, `has_task` and `first_txid` define the
+    arguments that a fault at the point can have.
     """
 
     CLAIMED = "driver.claimed"  # a starting driver has taken a new generation; no other namespace knows of it

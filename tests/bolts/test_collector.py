@@ -1,4 +1,4 @@
-"""Collectors: what they send, and the emits that they refuse."""
+"""Collectors send full buffers, and refuse wrong emits."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def unobserved() -> Iterator[None]:
 
 @pytest.fixture
 def conf(tmp_path: Path) -> Mapping[str, Any]:
-    """State in SQLite, whose commits have slices."""
+    """State in SQLite: its commits apply slices."""
     return {
         "topology.checkpoint.location": str(tmp_path / "checkpoint"),
         "topology.state.provider": "sqlite",

@@ -1,4 +1,4 @@
-"""What a `FeederSpout` is fed with: batches of rows, and nothing that merely looks like them."""
+"""A `FeederSpout` accepts batches of rows, and refuses similar objects."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from anchorbolt.testing import FeederSpout
     ],
     ids=str,
 )
-def test_what_is_no_batches_of_rows_is_refused_with_what_is_expected(batches: Any, given: str) -> None:
+def test_objects_that_are_not_batches_of_rows_are_refused_with_an_example(batches: Any, given: str) -> None:
     with pytest.raises(TopologyError) as refusal:
         FeederSpout(["a"], batches)
     assert given in refusal.value.message
     assert "FeederSpout(['a'], [[(a,), …], …])" in refusal.value.message
 
 
-def test_a_row_with_another_number_of_values_is_refused_and_none_of_its_batch_is_kept() -> None:
+def test_a_row_with_another_number_of_values_is_refused_with_its_batch() -> None:
     spout = FeederSpout(["a", "b"])
     with pytest.raises(TopologyError, match=r"\(3,\) has 1 values for the fields a, b"):
         spout.feed([(1, 2), (3,)])
     assert not spout.is_waiting()
 
 
-def test_rows_are_tuples_or_lists_and_batches_anything_to_go_through() -> None:
+def test_rows_are_tuples_or_lists_and_batches_any_iterable() -> None:
     spout = FeederSpout(["a", "b"], (batch for batch in [[(1, "x"), [2, "y"]], ()]))
     spout.feed(zip([3], ["z"], strict=True))
     assert [spout.take(number) for number in range(3)] == [[(1, "x"), (2, "y")], [], [(3, "z")]]

@@ -1,4 +1,4 @@
-"""Where rows go: every row to the tasks that its grouping says, none lost, order kept."""
+"""Every row goes to the tasks that its grouping chooses; no row is lost, and the order is kept."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_equal_keys_go_to_the_same_task_from_every_router(
                 assert seen.setdefault(key, index) == index
 
 
-def test_more_keys_than_the_memo_holds_stay_where_they_were() -> None:
+def test_more_keys_than_the_memo_holds_keep_their_tasks() -> None:
     rows: list[Values] = [(f"user-{i}", i, 0) for i in range(20_000)]
     router = router_for(FieldsGrouping(("key",)), 8)
     first = router.route(rows)
@@ -141,7 +141,7 @@ def test_a_memo_does_not_grow_beyond_its_bound() -> None:
 
 
 @given(buffers=buffers, tasks=sizes, source_index=st.integers(0, 20))
-def test_shuffle_gives_all_tasks_equally_many(
+def test_shuffle_gives_all_tasks_the_same_number_of_rows(
     buffers: list[list[Values]], tasks: int, source_index: int
 ) -> None:
     router = router_for(ShuffleGrouping(), tasks, source_index=source_index)
@@ -152,7 +152,7 @@ def test_shuffle_gives_all_tasks_equally_many(
 
 
 @given(buffers=buffers, tasks=sizes)
-def test_the_same_rows_are_shared_out_the_same_again(buffers: list[list[Values]], tasks: int) -> None:
+def test_the_same_rows_are_distributed_in_the_same_way_again(buffers: list[list[Values]], tasks: int) -> None:
     for grouping in (ShuffleGrouping(), PartialKeyGrouping(("key",)), FieldsGrouping(("key",))):
         once, again = router_for(grouping, tasks, source_index=2), router_for(grouping, tasks, source_index=2)
         assert [once.route(rows) for rows in buffers] == [again.route(rows) for rows in buffers]
@@ -202,7 +202,7 @@ def test_a_mutable_key_is_refused_naming_the_grouping_and_the_stream(grouping: G
     assert "type list" in caught.value.message
 
 
-def test_a_key_that_no_dict_can_look_up_is_routed_all_the_same() -> None:
+def test_a_key_that_python_cannot_hash_is_routed() -> None:
     rows: list[Values] = [(Decimal("sNaN"), 1, 2), ("a", 1, 2)]
     for grouping in (FieldsGrouping(("key",)), PartialKeyGrouping(("key",))):
         assert sum(map(len, router_for(grouping, 3).route(rows))) == 2
@@ -219,7 +219,7 @@ def test_direct_rows_go_to_the_named_task_unless_it_is_another_bolts() -> None:
 
 
 class ByLength(CustomStreamGrouping):
-    """Sends a row to the task that its second value says, or to what its third value is."""
+    """Sends a row to the tasks in its second value: a list of indexes, or the ids to return unchecked."""
 
     def __init__(self) -> None:
         self.prepared: list[Any] = []
@@ -243,7 +243,7 @@ def test_custom_grouping_chooses_none_one_or_several_tasks() -> None:
 
 
 @pytest.mark.parametrize("chosen", [(14,), (0,), None, 11, ("11",), ([11],)], ids=repr)
-def test_custom_grouping_that_names_no_task_of_the_bolt_is_refused(chosen: Any) -> None:
+def test_a_custom_grouping_that_returns_another_bolts_task_is_refused(chosen: Any) -> None:
     router = router_for(CustomGrouping(ByLength()), 3)
     with pytest.raises(TopologyError) as caught:
         router.route([("a", chosen)])

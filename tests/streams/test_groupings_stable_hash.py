@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from anchorbolt.errors import UnsupportedValue
 from anchorbolt.streams.hashing import destination_of, destinations_of, stable_hash
 
-# State lies where these values put it. A change of any of them orphans the state of every topology.
+# These values decide which task stores a key. A change of any of them orphans the state of every topology.
 PINNED: list[tuple[Any, int]] = [
     ("", 0),
     ("word", 1055783361),
@@ -152,7 +152,7 @@ def test_one_instant_hashes_equal_in_every_zone(
 ) -> None:
     here = naive.replace(tzinfo=zone)
     there = here.astimezone(other)
-    if here == there:  # not so for times that a zone repeats or leaves out
+    if here == there:  # false for times that a zone repeats or skips
         assert stable_hash(here) == stable_hash(there)
 
 
@@ -235,7 +235,7 @@ def test_hashing_two_columns_in_bulk_agrees_with_hashing_one_by_one(
         "bytes",
     ],
 )
-def test_keys_in_a_row_are_spread_evenly(make: Any, tasks: int) -> None:
+def test_consecutive_keys_are_spread_evenly(make: Any, tasks: int) -> None:
     keys = 40_000
     counts = Counter(destination_of(stable_hash(make(i)), tasks) for i in range(keys))
     share = keys / tasks

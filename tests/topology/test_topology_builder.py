@@ -1,4 +1,4 @@
-"""Topologies that can be built, and what the graph says of them."""
+"""Topologies that can be built, and the properties of their graph."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_streams_are_declared_once_however_often_a_topology_is_created() -> None
     assert len(calls) == 1
 
 
-def test_a_topology_does_not_change_when_its_builder_goes_on() -> None:
+def test_a_topology_does_not_change_with_its_builder() -> None:
     builder = TopologyBuilder()
     builder.set_spout("spout", FeederSpout(["a"]))
     declarer = builder.set_bolt("sink", Sink()).shuffle_grouping("spout")
@@ -205,7 +205,9 @@ def test_a_topology_cannot_be_changed() -> None:
 
 
 @given(st.data())
-def test_topological_order_keeps_sources_first_and_the_declared_order_where_free(data: st.DataObject) -> None:
+def test_topological_order_puts_sources_first_and_otherwise_keeps_the_declared_order(
+    data: st.DataObject,
+) -> None:
     size = data.draw(st.integers(1, 8))
     rank = data.draw(st.permutations(range(size)))
     edges: dict[str, list[str]] = {

@@ -170,7 +170,7 @@ def test_a_declaration_that_raises_is_the_cause_of_the_error() -> None:
 
 
 class Holder(BaseRichBolt):
-    """A bolt, module-level and so pickled by reference, that holds what it is given."""
+    """A bolt with an attribute. Its class is pickled by reference."""
 
     def __init__(self, held: Any) -> None:
         self.name = "fine"
@@ -277,7 +277,7 @@ def wired_with_stubborn(builder: TopologyBuilder) -> None:
         (wired_with_stubborn, "out.held,"),
     ],
 )
-def test_what_else_cannot_be_pickled(
+def test_classes_and_groupings_that_cannot_be_pickled(
     builder: TopologyBuilder, wire: Callable[[TopologyBuilder], None], path: str
 ) -> None:
     wire(builder)

@@ -104,10 +104,10 @@ class SparkRunHandle(RunHandle):
 
     def _watch(self) -> None:
         failure = self._waves.wait()
-        self._end(failure, self._let_go_of_workers, self._coordinator.close)
+        self._end(failure, self._close_instances, self._coordinator.close)
 
-    def _let_go_of_workers(self) -> None:
+    def _close_instances(self) -> None:
         try:
             self._runner.let_go()
         except Exception as error:
-            _log.warning("the workers could not be asked to clean up: %s", error)
+            _log.warning("the workers did not clean up: %s", error)

@@ -1,4 +1,4 @@
-"""What is refused before a JVM is started: a master that is none, and a Java that is not there."""
+"""A wrong master and a missing Java are refused before a JVM is started."""
 
 from __future__ import annotations
 

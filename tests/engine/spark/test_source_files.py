@@ -1,4 +1,4 @@
-"""Which files of a batch are looked for, as Spark's own log names them."""
+"""The files of a batch that are checked, as Spark's own log names them."""
 
 from __future__ import annotations
 

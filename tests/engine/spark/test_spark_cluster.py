@@ -175,7 +175,7 @@ def test_a_killed_worker_changes_nothing_in_the_result(
 
 
 class Cleaned(BaseRichBolt):
-    """Leaves a file when it is let go."""
+    """Writes a file in `cleanup`."""
 
     def __init__(self, marker: str) -> None:
         self.marker = marker

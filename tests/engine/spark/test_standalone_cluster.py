@@ -1,4 +1,4 @@
-"""A real standalone cluster runs a job whose executors have no copy of Anchorbolt, of its needs, or of the job."""
+"""A real standalone cluster runs a job although its executors lack Anchorbolt, its dependencies and the job."""
 
 from __future__ import annotations
 

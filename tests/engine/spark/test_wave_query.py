@@ -1,4 +1,4 @@
-"""What a run is said to have ended by, where both its wave and Spark's streaming query tell of a failure."""
+"""The error that ends a run if both its wave and Spark's streaming query fail."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRAPPED = StreamingQueryException("An exception was raised by the Python Proxy")
 
 
 def ended_by(of_the_wave: BaseException, of_the_query: Exception) -> BaseException | None:
-    """Return what a run ended by whose wave raised one error and whose streaming query another one."""
+    """Return the error of a run in which the wave and the streaming query raised different errors."""
     coordinator = Mock()
     coordinator.check_query.side_effect = of_the_wave
     query = WaveQuery(Mock(), Mock(), Mock(), coordinator, Mock(), Mock())
