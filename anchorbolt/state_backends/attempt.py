@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,14 +13,16 @@ from anchorbolt.state_backends.contract import (
     START_OVER,
     NamespaceHead,
     Seal,
+    StagedSlice,
     Standing,
     StateStorage,
 )
 from anchorbolt.state_backends.scope import AttemptScope
 
+SLICE_UPDATES = 4096
 _SLICE_BYTES = 4 << 20
 
-Items = list[tuple[bytes, bytes | None]]
+Updates = Mapping[bytes, "bytes | None"]
 Page = list[tuple[bytes, bytes]]
 T = TypeVar("T")
 
@@ -49,6 +51,8 @@ class NamespaceAttempt:
         """Use a namespace whose format header is, or will be, `codec`."""
         self._storage = storage
         self._codec = codec
+        # A store that takes small values only may take small requests only.
+        self._slice_bytes = min(_SLICE_BYTES, storage.limits.value) if storage.limits else _SLICE_BYTES
         self._scope: AttemptScope | None = None
         self._is_checked = False
         self._is_released = False
@@ -171,22 +175,22 @@ class NamespaceAttempt:
                 self._look_at_head(error)
                 raise
 
-    def stage(self, items: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """Stage updates, in slices of some MiB; a later one of a key replaces an earlier one.
+    def stage(self, updates: Updates) -> None:
+        """Stage updates in slices of some MiB; the update of a key replaces one that an earlier call staged.
 
         Raises:
             Fenced: A newer driver or round has taken over.
             StateRegressed: The namespace is not where the driver knows it to be.
         """
-        for piece in _slices(items):
-            self._stage_slice(piece)
-            self.counters.keys_staged += len(piece)
+        for some in _slices(updates, self._slice_bytes):
+            self._stage_slice(some)
+            self.counters.keys_staged += len(some)
         self._sealed = None
 
     def stage_nothing(self) -> None:
         """Start the attempt without an update, so that there is something to be sealed. Raises as `stage`."""
         if not self._slices:
-            self._stage_slice([])
+            self._stage_slice({})
 
     def seal_staged(self, txid: int) -> None:
         """Seal what was staged for `txid`; without anything staged nothing is written."""
@@ -238,12 +242,13 @@ class NamespaceAttempt:
             return None
         return self._committed or Standing(self.scope.committed, self.scope.winner, self._running)
 
-    def _stage_slice(self, items: Items) -> None:
+    def _stage_slice(self, updates: Updates) -> None:
         scope = self.scope
+        staged = StagedSlice(
+            scope.fence, scope.txid, scope.attempt, scope.committed, self._slices, updates, self._codec
+        )
         try:
-            self._running = self._storage.stage(
-                scope.fence, scope.txid, scope.attempt, scope.committed, self._slices, items, self._codec
-            )
+            self._running = self._storage.stage(staged)
         except StaleAttempt as error:
             self._refuse_regressed(self._storage.head(), error)
             raise
@@ -264,14 +269,20 @@ class NamespaceAttempt:
             ) from cause
 
 
-def _slices(items: Iterable[tuple[bytes, bytes | None]]) -> Iterator[Items]:
-    waiting: Items = []
+def _slices(updates: Updates, most_bytes: int) -> Iterator[Updates]:
+    """Split updates; only an update that is larger by itself makes a slice of more than `most_bytes`."""
+    sizes = map(len, updates), map(len, filter(None, updates.values()))
+    if len(updates) <= SLICE_UPDATES and sum(map(sum, sizes)) <= most_bytes:
+        if updates:
+            yield updates
+        return
+    waiting: dict[bytes, bytes | None] = {}
     size = 0
-    for item in items:
-        waiting.append(item)
-        size += len(item[0]) + len(item[1] or b"")
-        if size >= _SLICE_BYTES:
+    for key, value in updates.items():
+        added = len(key) + len(value or b"")
+        if waiting and (len(waiting) == SLICE_UPDATES or size + added > most_bytes):
             yield waiting
-            waiting, size = [], 0
-    if waiting:
-        yield waiting
+            waiting, size = {}, 0
+        waiting[key] = value
+        size += added
+    yield waiting

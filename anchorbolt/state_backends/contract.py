@@ -22,11 +22,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from zlib import crc32
 
+from anchorbolt.state_backends.packed_updates import packed_updates
 from anchorbolt.state_backends.scope import NO_FENCE, NOTHING_COMMITTED, Fence
 from anchorbolt.state_backends.state import State
 from anchorbolt.streams.context import TopologyContext
 
 __all__ = [
+    "CHECKSUM_FACTOR",
     "NOTHING_COMMITTED",
     "NO_FENCE",
     "START_OVER",
@@ -35,11 +37,14 @@ __all__ = [
     "Seal",
     "SizeLimits",
     "StagedAttempt",
+    "StagedSlice",
     "Standing",
     "StateProvider",
     "StateStorage",
-    "slice_checksum",
 ]
+
+CHECKSUM_FACTOR = 1_000_003
+"""What an attempt's checksum is multiplied by before the next slice's is added, modulo 2^32."""
 
 START_OVER = (
     "Restore the store and the checkpoint location from backups of one moment; or, to start over without the state, "
@@ -53,7 +58,7 @@ class Seal(NamedTuple):
 
     Attributes:
         slices: How many calls of `stage` made up the attempt.
-        checksum: CRC-32 over all of their items, continued from slice to slice by `slice_checksum`.
+        checksum: The checksums of all slices, put together by `StagedSlice.checksum_after`.
     """
 
     slices: int
@@ -88,6 +93,38 @@ class Standing(NamedTuple):
     committed: int = NOTHING_COMMITTED
     winner: str = ""
     staged: Seal | None = None
+
+
+@dataclass(frozen=True)
+class StagedSlice:
+    """One slice of an attempt's updates, which one call of `stage` carries.
+
+    The updates are packed here, once; a store keeps `packed` as it is, or `updates`, and never computes a checksum.
+    """
+
+    fence: Fence
+    txid: int  # the transaction to commit
+    attempt: str
+    base: int  # the committed txid that the updates are based on
+    number: int  # 0, 1, 2, … without a gap
+    updates: Mapping[
+        bytes, bytes | None
+    ]  # None deletes; may be empty; some thousand updates and some MiB at most
+    codec: str  # the format header; the first writer of a namespace sets it
+    packed: bytes = field(init=False, repr=False)  # see `packed_updates`
+    checksum: int = field(init=False, repr=False)  # CRC-32 of `packed`
+
+    def __post_init__(self) -> None:
+        packed = packed_updates(self.updates)
+        object.__setattr__(self, "packed", packed)
+        object.__setattr__(self, "checksum", crc32(packed))
+
+    def checksum_after(self, before: int) -> int:
+        """Return the checksum of the attempt with this slice; `before` is that without it, 0 if this is the first.
+
+        A store that compares in a language of its own computes the same: no number is above 2^53.
+        """
+        return (before * CHECKSUM_FACTOR + self.checksum) % 2**32
 
 
 @dataclass(frozen=True)
@@ -188,37 +225,19 @@ class StateStorage(ABC):
         """
 
     @abstractmethod
-    def stage(
-        self,
-        fence: Fence,
-        txid: int,
-        attempt: str,
-        base: int,
-        slice_number: int,
-        items: Sequence[tuple[bytes, bytes | None]],
-        codec: str,
-    ) -> Seal:
-        """Add one slice of updates to an attempt; the first slice (number 0) starts it. None as value is a delete.
+    def stage(self, staged: StagedSlice) -> Seal:
+        """Add one slice of updates to an attempt; the first slice (number 0) starts it.
 
         Returns what the attempt consists of so far, to be handed to `seal` after the last slice.
 
-        A key that occurs in several slices has the value of the last one; within a slice keys are unique. Starting
-        an attempt drops every staged attempt whose fence is lower than `fence`. A repeated slice, by its number, is
-        accepted and ignored when it is the latest one and its checksum is equal.
-
-        Args:
-            fence: The caller's fence.
-            txid: The transaction to commit.
-            attempt: Id of the attempt.
-            base: The committed txid that the updates are based on.
-            slice_number: 0, 1, 2, … without a gap.
-            items: The updates; may be empty. The caller keeps slices small (some thousand items, some MiB).
-            codec: Format header; the first writer of a namespace sets it.
+        A key that occurs in several slices has the value of the last one. Starting an attempt drops every staged
+        attempt whose fence is lower than the slice's. A repeated slice, by its number, is accepted and ignored when it
+        is the latest one and its checksum is equal.
 
         Raises:
-            Fenced: `fence` is lower than the namespace's.
-            StaleAttempt: `base` is not the committed txid, the attempt is known with another txid or base, is sealed
-                already, or the slice is out of order.
+            Fenced: The slice's fence is lower than the namespace's.
+            StaleAttempt: The slice's base is not the committed txid, the attempt is known with another txid or base,
+                is sealed already, or the slice is out of order.
             CodecMismatch: The namespace has another format header.
         """
 
@@ -308,11 +327,3 @@ class StateProvider(ABC):
     @abstractmethod
     def describe(self) -> str:
         """Say in a few words where the data lies, for messages: kind and place, without secrets."""
-
-
-def slice_checksum(items: Sequence[tuple[bytes, bytes | None]], checksum: int = 0) -> int:
-    """Continue a CRC-32 over the items of one more slice, in their order; starts from 0."""
-    for key, value in items:
-        checksum = crc32(key, crc32(len(key).to_bytes(4, "big"), checksum))
-        checksum = crc32(b"-", checksum) if value is None else crc32(value, crc32(b"+", checksum))
-    return checksum

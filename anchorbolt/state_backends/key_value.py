@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
 from anchorbolt.serialization import Codec, MsgpackCodec
 from anchorbolt.serialization.schema import SINGLE_SCHEMA, Schema
-from anchorbolt.state_backends.attempt import NamespaceAttempt, StateCounters
+from anchorbolt.state_backends.attempt import SLICE_UPDATES, NamespaceAttempt, StateCounters
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Seal, StateStorage
 from anchorbolt.state_backends.encoding import ABSENT, EncodedValue, EntryEncoding, HeldKey
 from anchorbolt.state_backends.scope import AttemptScope
@@ -28,7 +28,6 @@ D = TypeVar("D")
 
 _NO_KEY = (b"",)  # encodes no key at all: no codec encodes anything as zero bytes
 _READ_CHUNK = 4096
-_SLICE_ITEMS = 4096
 _PENDING_BYTES = 64 << 20
 _KNOWN_BYTES = 64 << 20
 _SMALL_INT = 1 << 62
@@ -346,10 +345,10 @@ class KeyValueState(State, Generic[K, V]):
         known = self._known
         updated = iter(list(self._updated))
         try:
-            while chunk := list(islice(updated, _SLICE_ITEMS)):
+            while chunk := list(islice(updated, SLICE_UPDATES)):
                 keys = self._encoding.key_bytes(chunk)
                 values = self._encoding.value_bytes(known[key] for key in chunk)
-                self._attempt.stage(zip(keys, values, strict=True))
+                self._attempt.stage(dict(zip(keys, values, strict=True)))
         except StateError as error:
             self._trouble = self._trouble or error
             raise

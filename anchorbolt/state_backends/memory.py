@@ -13,6 +13,7 @@ from anchorbolt.state_backends.contract import (
     Fence,
     NamespaceHead,
     Seal,
+    StagedSlice,
     Standing,
     StateProvider,
     StateStorage,
@@ -117,31 +118,21 @@ class MemoryStateStorage(StateStorage):
                 self._read_at(attempt, at)
             yield entries[start : start + page_size]
 
-    def stage(
-        self,
-        fence: Fence,
-        txid: int,
-        attempt: str,
-        base: int,
-        slice_number: int,
-        items: Sequence[tuple[bytes, bytes | None]],
-        codec: str,
-    ) -> Seal:
+    def stage(self, staged: StagedSlice) -> Seal:
         """See `StateStorage.stage`."""
         with self._lock:
             store = self._read()
-            known = store.records.get(attempt)
-            record = rules.next_record(
-                self.namespace, store.books, known, fence, txid, attempt, base, slice_number, items, codec
-            )
-            store = self._write(fence, codec)
+            known = store.records.get(staged.attempt)
+            record = rules.next_record(self.namespace, store.books, known, staged)
+            store = self._write(staged.fence, staged.codec)
             if known is None:
-                for other in [a for a, staged in store.records.items() if staged.fence < fence]:
+                for other in [a for a, each in store.records.items() if each.fence < staged.fence]:
                     store.drop(other)
             if record is not None:
-                store.records[attempt] = record
-                store.updates.setdefault(attempt, {}).update(items)
-            return Seal(store.records[attempt].slices, store.records[attempt].checksum)
+                store.records[staged.attempt] = record
+                store.updates.setdefault(staged.attempt, {}).update(staged.updates)
+            known = store.records[staged.attempt]
+            return Seal(known.slices, known.checksum)
 
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
         """See `StateStorage.seal`."""

@@ -9,7 +9,7 @@ Public: authors of providers use it as our own backends do, see docs/custom_prov
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,8 +20,8 @@ from anchorbolt.state_backends.contract import (
     NamespaceHead,
     Seal,
     StagedAttempt,
+    StagedSlice,
     Standing,
-    slice_checksum,
 )
 
 __all__ = [
@@ -175,48 +175,41 @@ def check_write(namespace: str, books: Bookkeeping, fence: Fence, codec: str) ->
 
 
 def next_record(
-    namespace: str,
-    books: Bookkeeping,
-    record: AttemptRecord | None,
-    fence: Fence,
-    txid: int,
-    attempt: str,
-    base: int,
-    slice_number: int,
-    items: Sequence[tuple[bytes, bytes | None]],
-    codec: str,
+    namespace: str, books: Bookkeeping, record: AttemptRecord | None, staged: StagedSlice
 ) -> AttemptRecord | None:
     """Return the record of the attempt with one slice more, or None where the slice is a repeated one.
 
-    Where `record` is None, the caller starts the attempt and drops all those whose fence is lower than `fence`.
+    Where `record` is None, the caller starts the attempt and drops all those whose fence is lower than the slice's.
 
     Raises:
         Fenced, CodecMismatch, StaleAttempt: As said by `StateStorage.stage`.
-        ValueError: `attempt` is not an attempt id.
+        ValueError: `staged.attempt` is not an attempt id.
     """
+    attempt, number = staged.attempt, staged.number
     check_attempt(attempt)
-    check_write(namespace, books, fence, codec)
+    check_write(namespace, books, staged.fence, staged.codec)
     _check_not_promoted(namespace, books, attempt)
-    _check_base(namespace, books, attempt, base)
+    _check_base(namespace, books, attempt, staged.base)
     if record is None:
-        if slice_number != 0:
-            raise _stale(namespace, attempt, f"its slice {slice_number} came, and no slice of it is staged")
-        return AttemptRecord(txid, base, fence, 1, slice_checksum(items), 0, False)
-    if (record.txid, record.base) != (txid, base):
+        if number != 0:
+            raise _stale(namespace, attempt, f"its slice {number} came, and no slice of it is staged")
+        checksum = staged.checksum_after(0)
+        return AttemptRecord(staged.txid, staged.base, staged.fence, 1, checksum, 0, False)
+    if (record.txid, record.base) != (staged.txid, staged.base):
         raise _stale(
             namespace,
             attempt,
-            f"it is staged for txid {record.txid} over {record.base}, and txid {txid} over {base} came",
+            f"it is staged for txid {record.txid} over {record.base}, and txid {staged.txid} over {staged.base} came",
         )
     if record.sealed:
-        raise _stale(namespace, attempt, f"it is sealed, and its slice {slice_number} came")
-    if slice_number == record.slices:
-        checksum = slice_checksum(items, record.checksum)
-        return record._replace(slices=record.slices + 1, checksum=checksum, checksum_before=record.checksum)
-    if slice_number != record.slices - 1:
-        raise _stale(namespace, attempt, f"slice {record.slices} is next, and slice {slice_number} came")
-    if slice_checksum(items, record.checksum_before) != record.checksum:
-        raise _stale(namespace, attempt, f"its slice {slice_number} came again with other items")
+        raise _stale(namespace, attempt, f"it is sealed, and its slice {number} came")
+    if number == record.slices:
+        checksum = staged.checksum_after(record.checksum)
+        return record._replace(slices=number + 1, checksum=checksum, checksum_before=record.checksum)
+    if number != record.slices - 1:
+        raise _stale(namespace, attempt, f"slice {record.slices} is next, and slice {number} came")
+    if staged.checksum_after(record.checksum_before) != record.checksum:
+        raise _stale(namespace, attempt, f"its slice {number} came again with other items")
     return None
 
 

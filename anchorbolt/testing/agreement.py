@@ -24,6 +24,7 @@ from anchorbolt.state_backends.contract import (
     Fence,
     NamespaceHead,
     Seal,
+    StagedSlice,
     Standing,
     StateProvider,
     StateStorage,
@@ -48,15 +49,14 @@ _txids = st.integers(-1, 4)
 _attempts = st.sampled_from(_ATTEMPTS)
 _handles = st.integers(0, 1)
 _values = st.one_of(st.none(), st.sampled_from([b"", b"-", b"+", b"\xc1"]), st.binary(max_size=3))
-_items = st.dictionaries(st.sampled_from(_KEYS), _values, max_size=4).map(
-    lambda updates: list(updates.items())
-)
+_updates = st.dictionaries(st.sampled_from(_KEYS), _values, max_size=4)
 _entries = st.dictionaries(st.sampled_from(_KEYS), st.binary(max_size=3), max_size=3)
 _codecs = st.sampled_from(["one", "one", "one", "two"])
 _standings = st.none() | st.just(True) | st.builds(Standing, _txids, st.sampled_from(["", *_ATTEMPTS]))
 """Where a reader expects the namespace to stand: nowhere in particular, where it does, or anywhere."""
 
 _Outcome = tuple[str, object]
+_Updates = dict[bytes, "bytes | None"]
 
 
 class StateStorageAgreement(RuleBasedStateMachine):
@@ -115,7 +115,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
         attempt=_attempts,
         base=_txids,
         number=st.integers(0, 3),
-        updates=_items,
+        updates=_updates,
         codec=_codecs,
     )
     def stage_anything(
@@ -126,25 +126,13 @@ class StateStorageAgreement(RuleBasedStateMachine):
         attempt: str,
         base: int,
         number: int,
-        updates: list[tuple[bytes, bytes | None]],
+        updates: _Updates,
         codec: str,
     ) -> None:
-        self._stage(handle, fence, txid, attempt, base, number, updates, codec)
+        self._stage(handle, StagedSlice(fence, txid, attempt, base, number, updates, codec))
 
-    def _stage(
-        self,
-        handle: int,
-        fence: Fence,
-        txid: int,
-        attempt: str,
-        base: int,
-        number: int,
-        updates: list[tuple[bytes, bytes | None]],
-        codec: str,
-    ) -> _Outcome:
-        return self._both(
-            handle, lambda storage: storage.stage(fence, txid, attempt, base, number, updates, codec)
-        )
+    def _stage(self, handle: int, staged: StagedSlice) -> _Outcome:
+        return self._both(handle, lambda storage: storage.stage(staged))
 
     def _seal(self, handle: int, fence: Fence, attempt: str, seal: Seal) -> _Outcome:
         return self._both(handle, lambda storage: storage.seal(fence, attempt, seal))
@@ -153,16 +141,14 @@ class StateStorageAgreement(RuleBasedStateMachine):
         handle=_handles,
         higher=st.booleans(),
         attempt=_attempts,
-        updates=st.lists(_items, min_size=1, max_size=3),
+        updates=st.lists(_updates, min_size=1, max_size=3),
     )
-    def stage_as_one_should(
-        self, handle: int, higher: bool, attempt: str, updates: list[list[tuple[bytes, bytes | None]]]
-    ) -> None:
+    def stage_as_one_should(self, handle: int, higher: bool, attempt: str, updates: list[_Updates]) -> None:
         head = self._storages[0][0].head()
         fence = Fence(head.fence.generation, head.fence.seq + higher)
         txid, codec = head.committed + 1, head.codec or "one"
         for number, some in enumerate(updates):
-            self._stage(handle, fence, txid, attempt, head.committed, number, some, codec)
+            self._stage(handle, StagedSlice(fence, txid, attempt, head.committed, number, some, codec))
 
     @rule(
         handle=_handles, fence=_fences, attempt=_attempts, seal=st.builds(Seal, st.integers(0, 3), st.just(0))
@@ -170,16 +156,14 @@ class StateStorageAgreement(RuleBasedStateMachine):
     def seal_anything(self, handle: int, fence: Fence, attempt: str, seal: Seal) -> None:
         self._seal(handle, fence, attempt, seal)
 
-    @rule(handle=_handles, attempt=_attempts, updates=_items, commit=st.booleans())
-    def finish_an_attempt(
-        self, handle: int, attempt: str, updates: list[tuple[bytes, bytes | None]], commit: bool
-    ) -> None:
+    @rule(handle=_handles, attempt=_attempts, updates=_updates, commit=st.booleans())
+    def finish_an_attempt(self, handle: int, attempt: str, updates: _Updates, commit: bool) -> None:
         """Add what may be its last slice, or the first one, seal it, and commit it."""
         head = self._storages[0][0].head()
         txid, codec = head.committed + 1, head.codec or "one"
         for number in range(3):
             kind, seal = self._stage(
-                handle, head.fence, txid, attempt, head.committed, number, updates, codec
+                handle, StagedSlice(head.fence, txid, attempt, head.committed, number, updates, codec)
             )
             if kind == "returned":
                 assert isinstance(seal, Seal)

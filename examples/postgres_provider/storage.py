@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from anchorbolt.state_backends import rules
-from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, Standing, StateStorage
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice, Standing, StateStorage
 from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
 from postgres_provider.sessions import Server, Session, Sessions, sessions_of
 
@@ -170,32 +170,21 @@ class PostgresStateStorage(StateStorage):
             yield [(key, value) for _, key, value in rows]
             after = rows[-1][0]
 
-    def stage(
-        self,
-        fence: Fence,
-        txid: int,
-        attempt: str,
-        base: int,
-        slice_number: int,
-        items: Sequence[tuple[bytes, bytes | None]],
-        codec: str,
-    ) -> Seal:
+    def stage(self, staged: StagedSlice) -> Seal:
         """See `StateStorage.stage`."""
-        rules.check_attempt(attempt)
+        rules.check_attempt(staged.attempt)
         with self._locked() as found:
-            known = found.records(attempt).get(attempt)
-            record = rules.next_record(
-                self.namespace, found.books, known, fence, txid, attempt, base, slice_number, items, codec
-            )
-            found.raise_fence(fence, codec)
+            known = found.records(staged.attempt).get(staged.attempt)
+            record = rules.next_record(self.namespace, found.books, known, staged)
+            found.raise_fence(staged.fence, staged.codec)
             if known is None:
-                found.drop_attempts(below=fence)
+                found.drop_attempts(below=staged.fence)
             if record is not None:  # else it is the latest slice again
-                found.put_record(attempt, record)
-                found.put_updates(attempt, items)
-            staged = record or known
-            assert staged is not None
-            return Seal(staged.slices, staged.checksum)
+                found.put_record(staged.attempt, record)
+                found.put_updates(staged.attempt, staged.updates)
+            known = record or known
+            assert known is not None
+            return Seal(known.slices, known.checksum)
 
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
         """See `StateStorage.seal`."""
@@ -332,8 +321,8 @@ class _Namespace:
             **{name: value for name, value in record._asdict().items() if name != "fence"},
         )
 
-    def put_updates(self, attempt: str, items: Sequence[tuple[bytes, bytes | None]]) -> None:
-        keys, values = [key for key, _ in items], [value for _, value in items]
+    def put_updates(self, attempt: str, updates: Mapping[bytes, bytes | None]) -> None:
+        keys, values = list(updates), list(updates.values())
         self.session.run(_STAGE, id=self.id, attempt=_uuid(attempt), keys=keys, values=values)
 
     def put_entries(self, items: Mapping[bytes, bytes]) -> None:

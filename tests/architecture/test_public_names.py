@@ -27,8 +27,8 @@ PUBLIC = {
     "anchorbolt.spouts": "Spout StreamSpout",
     "anchorbolt.state_backends": "AttemptState KeyValueState Serializer State",
     "anchorbolt.state_backends.contract": """
-        NOTHING_COMMITTED NO_FENCE START_OVER Fence NamespaceHead Seal SizeLimits StagedAttempt Standing StateProvider
-        StateStorage slice_checksum
+        CHECKSUM_FACTOR NOTHING_COMMITTED NO_FENCE START_OVER Fence NamespaceHead Seal SizeLimits StagedAttempt
+        StagedSlice Standing StateProvider StateStorage
     """,
     "anchorbolt.state_backends.hbase": "HBaseStateProvider",
     "anchorbolt.state_backends.redis": "RedisClusterStateProvider RedisStateProvider",

@@ -14,7 +14,7 @@ import pytest
 
 from anchorbolt.config.secret import Secret
 from anchorbolt.errors import AnchorboltError, ConfigError, Fenced, StateCorrupted, StateUnavailable
-from anchorbolt.state_backends.contract import Fence, Seal, StateProvider, StateStorage, slice_checksum
+from anchorbolt.state_backends.contract import Fence, Seal, StagedSlice, StateProvider, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries, new_namespace, stage
 from tests.conftest import StartPostgres
@@ -25,14 +25,15 @@ from tests.support.slow_servers import until_available
 
 NS = "words:count-0"
 ATTEMPT, OTHER = "a" * 32, "b" * 32
-ITEMS = [(b"a", b"2"), (b"b", None), (b"c", b"2")]
+UPDATES = {b"a": b"2", b"b": None, b"c": b"2"}
+SLICE = StagedSlice(FIRST, 1, ATTEMPT, 0, 0, UPDATES, CODEC)
 
 # Every step that writes, on a namespace as `prepared` leaves it.
 STEPS: dict[str, Callable[[StateStorage], Any]] = {
     "claim": lambda storage: storage.claim(),
     "raise_fence": lambda storage: storage.raise_fence(Fence(1, 1)),
-    "stage": lambda storage: storage.stage(Fence(1, 1), 1, OTHER, 0, 0, ITEMS, CODEC),
-    "seal": lambda storage: storage.seal(FIRST, ATTEMPT, Seal(1, slice_checksum(ITEMS))),
+    "stage": lambda storage: storage.stage(StagedSlice(Fence(1, 1), 1, OTHER, 0, 0, UPDATES, CODEC)),
+    "seal": lambda storage: storage.seal(FIRST, ATTEMPT, Seal(1, SLICE.checksum_after(0))),
     "commit": lambda storage: storage.commit(FIRST, 1, ATTEMPT),
     "rollback": lambda storage: storage.rollback(FIRST),
     "write": lambda storage: storage.write(FIRST, {b"a": b"3"}, CODEC),
@@ -43,9 +44,9 @@ def prepared(provider: StateProvider, namespace: str, step: str) -> StateStorage
     """Return a namespace at txid 0 with an attempt for txid 1, sealed unless the step is to seal it."""
     storage = provider.open(namespace)
     stage(storage, [(b"a", b"1"), (b"b", b"1")], attempt="c" * 32)
-    storage.seal(FIRST, "c" * 32, storage.stage(FIRST, 0, "c" * 32, -1, 1, [], CODEC))
+    storage.seal(FIRST, "c" * 32, storage.stage(StagedSlice(FIRST, 0, "c" * 32, -1, 1, {}, CODEC)))
     storage.commit(FIRST, 0, "c" * 32)
-    _, seal = stage(storage, ITEMS, txid=1, base=0, attempt=ATTEMPT)
+    _, seal = stage(storage, list(UPDATES.items()), txid=1, base=0, attempt=ATTEMPT)
     if step != "seal":
         storage.seal(FIRST, ATTEMPT, seal)
     return storage

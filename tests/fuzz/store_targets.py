@@ -6,25 +6,23 @@ from collections.abc import Iterable
 from typing import Any, cast
 from zlib import crc32
 
-import msgpack
-
 from anchorbolt.checkpoint.location import query_id_at
 from anchorbolt.engine.spark import source_files
 from anchorbolt.errors import StateCorrupted
 from anchorbolt.state_backends.contract import Fence, SizeLimits
 from anchorbolt.state_backends.hbase import layout as hbase_layout
+from anchorbolt.state_backends.packed_updates import packed_updates, unpacked_updates
 from anchorbolt.state_backends.redis.addresses import RedisServer
 from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.redis.storage import RedisStateStorage
 from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
-from anchorbolt.state_backends.staged_items import unpacked_pairs
 from anchorbolt.util.locations import Folder
 from tests.fuzz.target import Target
 
 __all__ = ["STORE_TARGETS"]
 
 _NAMESPACE = "word-count:count-0"
-_ITEMS = [(b"key %d" % number, None if number % 3 == 0 else b"v" * number) for number in range(20)]
+_UPDATES = {b"key %d" % number: None if number % 3 == 0 else b"v" * number for number in range(20)}
 _ATTEMPT = AttemptRecord(7, 6, Fence(3, 2), 2, 77, 5, True)
 _BOOKS = hbase_layout.Books(
     Bookkeeping(Fence(3, 2), 6, "a" * 32, "msgpack/1", "b" * 32),
@@ -47,12 +45,14 @@ def _slice_of_hbase(packed: bytes) -> Any:
     """Decode a slice whose checksum is right: bytes that somebody else has written, not only damaged."""
     whole = len(packed).to_bytes(8, "big") + crc32(packed).to_bytes(4, "big") + packed
     pages = iter([[(b"row$00000000.0000", whole)]])
-    return _checked(item for items in hbase_layout.read_slices(_NAMESPACE, pages, 0, 1) for item in items)
+    return _checked(
+        item for updates in hbase_layout.read_slices(_NAMESPACE, pages, 0, 1) for item in updates.items()
+    )
 
 
 def _slice_of_sqlite(packed: bytes) -> Any:
     try:
-        return _checked(unpacked_pairs(packed))
+        return _checked(unpacked_updates(packed, crc32(packed)).items())
     except ValueError as error:  # what the storage makes of it, with the name of its file
         raise StateCorrupted(str(error), namespace=_NAMESPACE) from error
 
@@ -103,12 +103,12 @@ STORE_TARGETS = (
     Target(
         "slices staged in HBase",
         _slice_of_hbase,
-        [msgpack.packb([part for item in _ITEMS for part in item]), msgpack.packb([])],
+        [packed_updates(_UPDATES), packed_updates({})],
     ),
     Target(
         "slices staged in SQLite",
         _slice_of_sqlite,
-        [msgpack.packb(_ITEMS), msgpack.packb([])],
+        [packed_updates(_UPDATES), packed_updates({})],
     ),
     Target("Redis's bookkeeping", _books_of_redis, [b"3|2|" + b"a" * 32 + b"|msgpack/1||7", b"|||||-1"]),
     Target("metadata of Spark's query", _query_id, [b'{"id":"9f2c6f0e-7a9c-4f43-a5f0-0f4bb0b4c3a1"}']),
@@ -120,6 +120,6 @@ STORE_TARGETS = (
     Target(
         "attempts staged in Redis",
         lambda data: _REDIS._record(data),
-        [b"7 6 3 2 2 77 5 1 4", b"-1 -1 0 0 0 0 0 0 0"],
+        [b"v2 7 6 3 2 2 77 5 1", b"v2 -1 -1 0 0 0 0 0 0"],
     ),
 )

@@ -69,13 +69,13 @@ MUTANTS = (
         "a slice sent twice is counted twice",
         _RULES,
         "next_record",
-        Expression("slice_number == record.slices", "slice_number in (record.slices - 1, record.slices)"),
+        Expression("number == record.slices", "number in (record.slices - 1, record.slices)"),
     ),
     Mutant(
         "a slice sent twice is refused",
         _RULES,
         "next_record",
-        always("slice_checksum(items, record.checksum_before) != record.checksum"),
+        always("staged.checksum_after(record.checksum_before) != record.checksum"),
     ),
     Mutant(
         "an attempt reads its own updates without a check of how many are staged",

@@ -9,6 +9,7 @@ from anchorbolt.state_backends.contract import (
     Fence,
     NamespaceHead,
     Seal,
+    StagedSlice,
     Standing,
     StateProvider,
     StateStorage,
@@ -97,22 +98,9 @@ class _SimulatedStorage(StateStorage):
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         return iter(self._call("scan", lambda: list(self._storage.scan(attempt, page_size, at))))
 
-    def stage(
-        self,
-        fence: Fence,
-        txid: int,
-        attempt: str,
-        base: int,
-        slice_number: int,
-        items: Sequence[tuple[bytes, bytes | None]],
-        codec: str,
-    ) -> Seal:
-        return self._call(
-            "stage",
-            lambda: self._storage.stage(fence, txid, attempt, base, slice_number, items, codec),
-            fence,
-            (txid, attempt[-4:], "over", base),
-        )
+    def stage(self, staged: StagedSlice) -> Seal:
+        told = (staged.txid, staged.attempt[-4:], "over", staged.base)
+        return self._call("stage", lambda: self._storage.stage(staged), staged.fence, told)
 
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
         self._call("seal", lambda: self._storage.seal(fence, attempt, seal), fence, attempt[-4:])

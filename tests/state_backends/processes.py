@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from anchorbolt.errors import Fenced, StaleAttempt, StateError, StateRegressed
 from anchorbolt.state_backends.contract import Fence, StateProvider
-from anchorbolt.testing.conformance.base import CODEC, committed, new_attempt, stage, staged
+from anchorbolt.testing.conformance.base import committed, new_attempt, stage, stage_slice, staged
 
 T = TypeVar("T")
 SPAWN = multiprocessing.get_context("spawn")
@@ -75,7 +75,7 @@ def use_before_and_after_a_fork(provider: StateProvider, namespace: str) -> int:
     child = os.fork()
     if child == 0:
         try:
-            seal = storage.stage(Fence(1, 0), 0, attempt, -1, 1, [(b"b", b"child")], CODEC)
+            seal = stage_slice(storage, attempt, 1, {b"b": b"child"}, fence=Fence(1, 0))
             storage.seal(Fence(1, 0), attempt, seal)
             storage.close()
         except BaseException:
@@ -107,7 +107,7 @@ def stage_with_small_files(
             if committing:
                 storage.commit(Fence(1, 0), 1, attempt)
             else:
-                storage.stage(Fence(1, 0), 1, attempt, 0, 0, items, CODEC)
+                stage_slice(storage, attempt, 0, dict(items), fence=Fence(1, 0), txid=1, base=0)
         except StateError as error:
             return error
     raise AssertionError("there was room enough")

@@ -22,7 +22,7 @@ from anchorbolt.errors import (
 )
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec, pack
 from anchorbolt.state_backends import key_value
-from anchorbolt.state_backends.contract import Fence, SizeLimits, StateStorage
+from anchorbolt.state_backends.contract import Fence, Seal, SizeLimits, StagedSlice, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.scope import AttemptScope
@@ -366,9 +366,9 @@ def test_large_values_are_staged_in_slices_of_some_mib_before_there_are_many() -
     sizes: list[int] = []
     stage = storage.stage
 
-    def noting(*arguments: Any) -> Any:
-        sizes.append(sum(len(key) + len(value or b"") for key, value in arguments[5]))
-        return stage(*arguments)
+    def noting(staged: StagedSlice) -> Seal:
+        sizes.append(len(staged.packed))
+        return stage(staged)
 
     storage.stage = noting  # type: ignore[method-assign]
     state: KeyValueState[Any, Any] = KeyValueState(storage)

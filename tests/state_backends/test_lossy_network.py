@@ -14,7 +14,7 @@ from anchorbolt.state_backends.contract import Fence, StagedAttempt, Standing, S
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
-from anchorbolt.testing.conformance.base import CODEC, entries, new_attempt, new_namespace
+from anchorbolt.testing.conformance.base import CODEC, entries, new_attempt, new_namespace, stage_slice
 from tests.conftest import StartRedisCluster
 from tests.state_backends.hbase.providers import provider_of
 from tests.support.hbase_server import HBaseServer
@@ -68,7 +68,9 @@ def steps() -> dict[str, Step]:
     def stage(
         attempt: str, txid: int, number: int, items: list[tuple[bytes, bytes | None]], fence: Fence = SECOND
     ) -> Step:
-        return lambda storage: storage.stage(fence, txid, attempt, txid - 1, number, items, CODEC)
+        return lambda storage: stage_slice(
+            storage, attempt, number, dict(items), fence=fence, txid=txid, base=txid - 1
+        )
 
     return {
         "raise the fence": lambda storage: storage.raise_fence(FIRST),
@@ -92,14 +94,16 @@ def steps() -> dict[str, Step]:
 def _sealed(storage: StateStorage) -> None:
     # What an attempt consists of so far is told by repeating its last slice.
     if storage.head().attempts[WINNER].seal is None:
-        storage.seal(SECOND, WINNER, storage.stage(SECOND, 1, WINNER, 0, 1, NEW[3_000:], CODEC))
+        storage.seal(
+            SECOND, WINNER, stage_slice(storage, WINNER, 1, dict(NEW[3_000:]), fence=SECOND, txid=1, base=0)
+        )
 
 
 def _sealed_and_committed(storage: StateStorage) -> None:
     first = WINNER[::-1]
     head = storage.head()
     if head.committed != 0 and head.attempts[first].seal is None:
-        storage.seal(FIRST, first, storage.stage(FIRST, 0, first, -1, 0, list(OLD), CODEC))
+        storage.seal(FIRST, first, stage_slice(storage, first, 0, dict(list(OLD))))
     storage.commit(FIRST, 0, first)
 
 

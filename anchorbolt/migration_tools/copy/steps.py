@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from anchorbolt.errors import MigrationRefused
 from anchorbolt.migration_tools.copy.digest import Digest
 from anchorbolt.migration_tools.progress import Progress
-from anchorbolt.state_backends.contract import Fence, NamespaceHead, SizeLimits, StateProvider, StateStorage
+from anchorbolt.state_backends.contract import (
+    Fence,
+    NamespaceHead,
+    SizeLimits,
+    StagedSlice,
+    StateProvider,
+    StateStorage,
+)
 
 _SLICE_BYTES = 4 << 20
 _SLICE_ENTRIES = 1000
@@ -115,11 +122,15 @@ def _staged(
     writer.rollback(fence)
     digest, seal = Digest(), None
     for number, part in enumerate(_slices(reader, writer.limits)):
-        seal = writer.stage(fence, head.committed, head.winner, found.committed, number, part, head.codec)
+        seal = writer.stage(
+            StagedSlice(fence, head.committed, head.winner, found.committed, number, dict(part), head.codec)
+        )
         digest = digest.plus(part)
         progress.advance(len(part))
     if seal is None:
-        seal = writer.stage(fence, head.committed, head.winner, found.committed, 0, [], head.codec)
+        seal = writer.stage(
+            StagedSlice(fence, head.committed, head.winner, found.committed, 0, {}, head.codec)
+        )
     writer.seal(fence, head.winner, seal)
     return digest
 

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from zlib import crc32
 
 import msgpack
 
 from anchorbolt.errors import StateCorrupted
 from anchorbolt.state_backends.contract import START_OVER, Fence
+from anchorbolt.state_backends.packed_updates import unpacked_updates
 from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
-from anchorbolt.state_backends.staged_items import unpacked_flat
 
 DATA = b"s"
 """The column of data and of what is staged: Storm's."""
@@ -33,7 +31,7 @@ LONGEST_ROW = 32767
 VERSION_STEP = 64
 """Timestamps that one commit has: each of up to so many groups of slices has its own."""
 
-_FORMAT = 1
+_FORMAT = 2
 _LARGEST = 1 << 52  # of the numbers that timestamps are made from
 _PART_BYTES = 800_000
 _ATTEMPT = re.compile(r"[0-9a-f]{32}")
@@ -149,8 +147,14 @@ def unpacked_books(namespace: str, cell: bytes | None) -> Books:
     if cell is None:
         return Books()
     try:
+        form, *content = msgpack.unpackb(cell, strict_map_key=False)
+        if type(form) is int and form != _FORMAT:
+            raise StateCorrupted(
+                f"{namespace}: its bookkeeping ($txid) in HBase has format {form}, and this version of Anchorbolt "
+                f"knows {_FORMAT}. {START_OVER}",
+                namespace=namespace,
+            )
         (
-            form,
             nonce,
             *fence,
             committed,
@@ -162,13 +166,13 @@ def unpacked_books(namespace: str, cell: bytes | None) -> Books:
             epoch,
             applied,
             written,
-        ) = msgpack.unpackb(cell, strict_map_key=False)
+        ) = content
         numbers = [form, *fence, committed, version, epoch, applied]
         texts = [winner, codec, promoted]
         pairs = [part for entry in written.items() for part in entry]
         known = dict(_attempt(*each) for each in attempts)
         if (
-            (all(type(number) is int for number in numbers) and len(fence) == 2 and form == _FORMAT)
+            (all(type(number) is int for number in numbers) and len(fence) == 2)
             and (
                 all(isinstance(text, str) for text in texts)
                 and all(isinstance(part, bytes) for part in pairs)
@@ -183,16 +187,16 @@ def unpacked_books(namespace: str, cell: bytes | None) -> Books:
     raise _corrupted(namespace, "the bookkeeping ($txid)")
 
 
-def slice_parts(items: Sequence[tuple[bytes, bytes | None]]) -> list[bytes]:
-    """Return a slice of updates as the cells to stage it in."""
-    packed = msgpack.packb([part for item in items for part in item])
-    whole = len(packed).to_bytes(8, "big") + crc32(packed).to_bytes(4, "big") + packed
+def slice_parts(packed: bytes, checksum: int) -> list[bytes]:
+    """Return a packed slice as the cells to stage it in."""
+    # Without its length, the parts of a longer slice that its writer did not finish would be taken for its own.
+    whole = len(packed).to_bytes(8, "big") + checksum.to_bytes(4, "big") + packed
     return [whole[start : start + _PART_BYTES] for start in range(0, len(whole), _PART_BYTES)]
 
 
 def read_slices(
     namespace: str, pages: Iterator[list[tuple[bytes, bytes]]], first: int, count: int
-) -> Iterator[list[tuple[bytes, bytes | None]]]:
+) -> Iterator[dict[bytes, bytes | None]]:
     """Yield the slices from number `first` to before `count`, read from the attempt's rows in their order.
 
     Raises:
@@ -262,13 +266,13 @@ def _numbers(row: bytes) -> tuple[int, int]:
         return -1, -1
 
 
-def _slice(namespace: str, number: int, parts: list[bytes]) -> list[tuple[bytes, bytes | None]]:
+def _slice(namespace: str, number: int, parts: list[bytes]) -> dict[bytes, bytes | None]:
     whole = b"".join(parts)
     packed = whole[12 : 12 + int.from_bytes(whole[:8], "big")]
-    if len(whole) >= 12 and crc32(packed) == int.from_bytes(whole[8:12], "big"):
-        with suppress(ValueError):
-            return unpacked_flat(packed)
-    raise _corrupted(namespace, f"slice {number} of a staged attempt")
+    try:
+        return unpacked_updates(packed, int.from_bytes(whole[8:12], "big"))
+    except ValueError as error:
+        raise _corrupted(namespace, f"slice {number} of a staged attempt") from error
 
 
 def _corrupted(namespace: str, what: str) -> StateCorrupted:

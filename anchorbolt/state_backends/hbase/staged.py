@@ -12,7 +12,7 @@ from anchorbolt.state_backends.hbase.table import HBaseTable
 _SWEPT_VERSIONS = 8
 _OVERLAY_BYTES = 64 << 20
 
-_Items = list[tuple[bytes, bytes | None]]
+_Updates = dict[bytes, bytes | None]
 
 
 class StagedRows:
@@ -47,12 +47,12 @@ class StagedRows:
             left = [row for row in rows if self._rows.of_attempt(row) not in known]
             self._table.delete(DATA, left, books.epoch)
 
-    def groups(self, books: Books, attempt: str) -> Iterator[dict[bytes, bytes | None]]:
+    def groups(self, books: Books, attempt: str) -> Iterator[_Updates]:
         """Yield the updates of a promoted attempt in at most `VERSION_STEP` groups, from the first not applied."""
         staged = books.attempts[attempt]
         slices = staged.record.slices
         size = -(-slices // layout.VERSION_STEP)
-        group: dict[bytes, bytes | None] = {}
+        group: _Updates = {}
         first = books.applied * size
         for number, items in enumerate(self._read_slices(attempt, staged, first), first + 1):
             group.update(items)
@@ -60,7 +60,7 @@ class StagedRows:
                 yield group
                 group = {}
 
-    def slices(self, books: Books, attempt: str) -> Iterator[_Items]:
+    def slices(self, books: Books, attempt: str) -> Iterator[_Updates]:
         """Yield what `attempt` staged, if there is such an attempt."""
         if attempt in books.visible():
             yield from self._read_slices(attempt, books.attempts[attempt], 0)
@@ -81,7 +81,7 @@ class StagedRows:
         if size <= _OVERLAY_BYTES:
             for items in self._read_slices(attempt, staged, first):
                 updates.update(items)
-                size += sum(len(key) + len(value or b"") for key, value in items)
+                size += sum(len(key) + len(value or b"") for key, value in items.items())
                 first += 1
                 if size > _OVERLAY_BYTES:
                     updates = {}
@@ -91,10 +91,10 @@ class StagedRows:
             return {key: updates[key] for key in wanted if key in updates}
         found: dict[bytes, bytes | None] = {}
         for items in self._read_slices(attempt, staged, 0):
-            found.update((key, value) for key, value in items if key in wanted)
+            found.update((key, items[key]) for key in wanted & items.keys())
         return found
 
-    def _read_slices(self, attempt: str, staged: Staged, first: int) -> Iterator[_Items]:
+    def _read_slices(self, attempt: str, staged: Staged, first: int) -> Iterator[_Updates]:
         start, stop = self._rows.staged(attempt, staged, first)
         pages = self._table.scan(DATA, start, stop)
         return layout.read_slices(self._rows.name.decode(), pages, first, staged.record.slices)

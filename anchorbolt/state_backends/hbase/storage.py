@@ -10,7 +10,15 @@ from dataclasses import replace
 from anchorbolt.errors import StateCorrupted, UnsupportedValue
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends import rules
-from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, SizeLimits, Standing, StateStorage
+from anchorbolt.state_backends.contract import (
+    Fence,
+    NamespaceHead,
+    Seal,
+    SizeLimits,
+    StagedSlice,
+    Standing,
+    StateStorage,
+)
 from anchorbolt.state_backends.hbase import layout as layout
 from anchorbolt.state_backends.hbase.client import HBaseClient
 from anchorbolt.state_backends.hbase.layout import DATA, Books, NamespaceRows, Staged
@@ -98,7 +106,7 @@ class HBaseStateStorage(StateStorage):
         if attempt is not None:
             with self._still_there(attempt, at):
                 for number, items in enumerate(self._staged.slices(books, attempt)):
-                    over.update((key, number) for key, _ in items)
+                    over.update(dict.fromkeys(items, number))
         prefix = len(self._rows.data)
         for page in self._table.scan(DATA, self._rows.data, self._rows.data_end, page_size=page_size):
             self._look_again(attempt, at)
@@ -112,53 +120,47 @@ class HBaseStateStorage(StateStorage):
             with self._still_there(attempt, at):
                 for number, items in enumerate(self._staged.slices(books, attempt)):
                     shown = [
-                        (key, value) for key, value in items if value is not None and over[key] == number
+                        (key, value)
+                        for key, value in items.items()
+                        if value is not None and over[key] == number
                     ]
                     for start in range(0, len(shown), page_size):
                         yield shown[start : start + page_size]
 
-    def stage(
-        self,
-        fence: Fence,
-        txid: int,
-        attempt: str,
-        base: int,
-        slice_number: int,
-        items: Sequence[tuple[bytes, bytes | None]],
-        codec: str,
-    ) -> Seal:
+    def stage(self, staged: StagedSlice) -> Seal:
         """See `StateStorage.stage`.
 
         Raises:
-            UnsupportedValue: An item is larger than `limits`.
+            UnsupportedValue: An update is larger than `limits`.
         """
-        rules.check_attempt(attempt)
-        self._refuse_large(items)
-        parts = layout.slice_parts(items)
+        rules.check_attempt(staged.attempt)
+        self._refuse_large(staged.updates)
+        parts = layout.slice_parts(staged.packed, staged.checksum)
+        attempt = staged.attempt
 
         def next_record(books: Books) -> AttemptRecord | None:
-            record = books.visible().get(attempt)
-            return rules.next_record(
-                self.namespace, books.rules, record, fence, txid, attempt, base, slice_number, items, codec
-            )
+            return rules.next_record(self.namespace, books.rules, books.visible().get(attempt), staged)
 
         for _ in range(TRIES):
-            seen = self._register(fence, txid, attempt, base, codec, next_record)
-            staged = seen.books.attempts[attempt]
-            rows = [self._rows.slice_row(attempt, staged, slice_number, part) for part in range(len(parts))]
+            seen = self._register(staged, next_record)
+            registered = seen.books.attempts[attempt]
             if next_record(seen.books) is not None:
+                rows = [
+                    self._rows.slice_row(attempt, registered, staged.number, part)
+                    for part in range(len(parts))
+                ]
                 self._table.put(DATA, zip(rows, parts, strict=True), seen.books.epoch)
 
-            def counted(books: Books, staged: Staged = staged) -> Books:
+            def counted(books: Books, label: str = registered.label) -> Books:
                 record = next_record(books)
                 known = books.attempts.get(attempt)
-                if known is None or known.label != staged.label:
+                if known is None or known.label != label:
                     return books  # dropped meanwhile, and so may its rows be: once more from the start
                 attempts = {**books.attempts, attempt: replace(known, record=record or known.record)}
-                return with_rules(replace(books, attempts=attempts), fence=fence, codec=codec)
+                return with_rules(replace(books, attempts=attempts), fence=staged.fence, codec=staged.codec)
 
             known = self._cell.move(counted, seen).books.attempts.get(attempt)
-            if known is not None and known.label == staged.label:
+            if known is not None and known.label == registered.label:
                 return Seal(known.record.slices, known.record.checksum)
         raise self._cell.contended()
 
@@ -271,15 +273,7 @@ class HBaseStateStorage(StateStorage):
         self._staged.forget()
         self._table.close()
 
-    def _register(
-        self,
-        fence: Fence,
-        txid: int,
-        attempt: str,
-        base: int,
-        codec: str,
-        next_record: Callable[[Books], AttemptRecord | None],
-    ) -> Seen:
+    def _register(self, staged: StagedSlice, next_record: Callable[[Books], AttemptRecord | None]) -> Seen:
         """Put an attempt into the bookkeeping before anything of it is written; drop those it is to drop."""
         seen = self._cell.look()
         next_record(seen.books)
@@ -287,21 +281,21 @@ class HBaseStateStorage(StateStorage):
             self._cell.move(lambda books: books, seen, create=True)
             seen = self._cell.look()
         epoch = seen.books.epoch or seen.timestamp
+        fence = staged.fence
         dropped: dict[str, Staged] = {}
 
         def registered(books: Books) -> Books:
             dropped.clear()
             next_record(books)
-            if attempt in books.visible():
+            if staged.attempt in books.visible():
                 return books
             label = secrets.token_hex(4)
-            new = Staged(AttemptRecord(txid, base, fence, 0, 0, 0, False), label, books.version)
+            new = Staged(AttemptRecord(staged.txid, staged.base, fence, 0, 0, 0, False), label, books.version)
             kept = {each: known for each, known in books.attempts.items() if known.record.fence >= fence}
             dropped.update((each, known) for each, known in books.attempts.items() if each not in kept)
-            attempts = {**kept, attempt: new}
-            return with_rules(
-                replace(books, attempts=attempts, epoch=books.epoch or epoch), fence=fence, codec=codec
-            )
+            attempts = {**kept, staged.attempt: new}
+            changed = replace(books, attempts=attempts, epoch=books.epoch or epoch)
+            return with_rules(changed, fence=fence, codec=staged.codec)
 
         seen = self._cell.move(registered, seen)
         self._staged.remove(dropped, seen.books.epoch)
@@ -324,13 +318,14 @@ class HBaseStateStorage(StateStorage):
         record = books.visible().get(attempt) if attempt is not None else None
         rules.check_reading(self.namespace, books.rules, record, attempt, at)
 
-    def _refuse_large(self, items: Sequence[tuple[bytes, bytes | None]]) -> None:
-        for key, value in items:
-            if len(key) > self.limits.key or len(value or b"") > self.limits.value:
-                raise UnsupportedValue(
-                    f"{self.namespace}: an entry has a key of {len(key)} and a value of {len(value or b'')} bytes; "
-                    f"HBase takes {self.limits.key} and {self.limits.value}. {self.limits.advice}."
-                )
+    def _refuse_large(self, updates: Mapping[bytes, bytes | None]) -> None:
+        key = max(map(len, updates), default=0)
+        value = max(map(len, filter(None, updates.values())), default=0)
+        if key > self.limits.key or value > self.limits.value:
+            raise UnsupportedValue(
+                f"{self.namespace}: the longest key has {key} bytes and the longest value {value}; HBase takes "
+                f"{self.limits.key} and {self.limits.value}. {self.limits.advice}."
+            )
 
 
 def _head(books: Books) -> NamespaceHead:

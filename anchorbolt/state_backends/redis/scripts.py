@@ -3,10 +3,12 @@
 Each script gets the five keys of the namespace and starts with the caller's fence; one that refuses has written
 nothing and returns the bookkeeping it saw, from which `rules` raises the error. No data is part of a script's
 text, no script runs for longer than some thousand entries take, and none hands more than 2,000 values to `unpack`.
-What can fail (a wrong type, a damaged chunk) is done before the first write: Redis does not undo half a script.
+What can fail (a wrong type, a damaged slice) is done before the first write: Redis does not undo half a script.
 """
 
 from __future__ import annotations
+
+from anchorbolt.state_backends.contract import CHECKSUM_FACTOR
 
 FENCE_FIELDS = ("generation", "seq", "winner", "codec", "promoted")
 """What a script reads of the fence's key, in this order."""
@@ -17,9 +19,35 @@ local books = redis.call('HMGET', fence, {str(FENCE_FIELDS)[1:-1]})
 local committed = redis.call('HGET', txids, 'commit') or '-1'
 """
 
+_PUT = """
+local function put(key, values, first)
+  for i = first, #values, 2000 do
+    redis.call('HSET', key, unpack(values, i, math.min(i + 1999, #values)))
+  end
+end
+"""
+
+# A staged attempt's record. Nil for one that this version of Anchorbolt cannot have written.
+_PARSE = """
+local function parse(record)
+  local txid, base, generation, seq, slices, checksum, before, sealed =
+    string.match(record, '^v2 (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) ([01])$')
+  return txid and {
+    txid = txid, base = base, generation = tonumber(generation), seq = tonumber(seq), fence = generation .. ' ' .. seq,
+    slices = slices, checksum = checksum, before = before, sealed = sealed == '1'
+  }
+end
+
+local function record_of(txid, base, origin, slices, checksum, before, sealed)
+  return table.concat({'v2', txid, base, origin, slices, checksum, before, sealed}, ' ')
+end
+"""
+
 # A step that may be refused: ARGV[1] and ARGV[2] are generation and seq.
 _STEP = (
     _KEYS
+    + _PUT
+    + _PARSE
     + """
 local promoted = books[5]
 
@@ -55,34 +83,22 @@ local function drop(attempt)
   redis.call('UNLINK', prepare .. '$' .. attempt)
   redis.call('HDEL', attempts, attempt)
 end
-
-local function put(key, values, first)
-  for i = first, #values, 2000 do
-    redis.call('HSET', key, unpack(values, i, math.min(i + 1999, #values)))
-  end
-end
-
-local function parse(record)
-  local txid, base, generation, seq, slices, checksum, before, sealed, chunks =
-    string.match(record, '^(%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) ([01]) (%d+)$')
-  return txid and {
-    txid = txid, base = base, generation = tonumber(generation), seq = tonumber(seq), fence = generation .. ' ' .. seq,
-    slices = slices, checksum = checksum, before = before, sealed = sealed == '1', chunks = tonumber(chunks)
-  }
-end
 """
 )
 
-# Unpack the chunks of `source` from number `first` to before `limit`, some thousand entries or two MiB at most.
-_CHUNKS = """
+# Unpack the slices of `source` from number `first` to before `limit`, until they have 2,000 updates or two MiB.
+_SLICES = """
 local function unpacked(source, first, limit)
-  local found, entries, bytes = {}, 0, 0
-  while first + #found < limit and entries < 4000 and bytes < 2097152 do
+  local found, count, bytes = {}, 0, 0
+  while first + #found < limit and count < 2000 and bytes < 2097152 do
     local packed = redis.call('HGET', source, first + #found)
-    local items = packed and cmsgpack.unpack(packed)
-    if not items then error({err = 'ERR Bad data: chunk ' .. first + #found .. ' is missing in ' .. source}) end
-    found[#found + 1] = items
-    entries, bytes = entries + #items / 2, bytes + #packed
+    local updates = packed and cmsgpack.unpack(packed)
+    local puts, deletes = updates and updates[1], updates and updates[2]
+    if type(puts) ~= 'table' or type(deletes) ~= 'table' or #puts % 2 ~= 0 then
+      error({err = 'ERR Bad data: slice ' .. first + #found .. ' is missing in ' .. source})
+    end
+    found[#found + 1] = {puts = puts, deletes = deletes}
+    count, bytes = count + #puts / 2 + #deletes, bytes + #packed
   end
   return found
 end
@@ -113,23 +129,31 @@ return {'ok', books, committed, staged}
 # ARGV: 1 attempt, 2... keys
 READ = (
     _KEYS
-    + _CHUNKS
+    + _PARSE
+    + _PUT
+    + _SLICES
     + """
 local known = redis.call('HGET', attempts, ARGV[1])
 local source = books[5] == ARGV[1] and prepare or prepare .. '$' .. ARGV[1]
 if known then
-  local chunks = tonumber(string.match(known, '(%d+)$'))
+  local record = parse(known)
+  if not record then return {'ok', books, committed, known, {}, {}} end
+  local slices = tonumber(record.slices)
   local unfolded = tonumber(redis.call('HGET', source, 'unfolded') or '0')
-  for _, items in ipairs(unpacked(source, unfolded, chunks)) do
+  for _, staged in ipairs(unpacked(source, unfolded, slices)) do
     local fields = {}
-    for i = 1, #items, 2 do
-      fields[i], fields[i + 1] = 'k' .. items[i], items[i + 1] and '+' .. items[i + 1] or '-'
+    for i = 1, #staged.puts, 2 do
+      fields[i], fields[i + 1] = 'k' .. staged.puts[i], '+' .. staged.puts[i + 1]
     end
-    redis.call('HSET', source, unpack(fields))
+    for _, key in ipairs(staged.deletes) do
+      fields[#fields + 1] = 'k' .. key
+      fields[#fields + 1] = '-'
+    end
+    put(source, fields, 1)
     unfolded = unfolded + 1
     redis.call('HSET', source, 'unfolded', unfolded)
   end
-  if unfolded < chunks then return {'more'} end
+  if unfolded < slices then return {'more'} end
 end
 local found, updates = {}, {}
 for i = 2, #ARGV, 500 do
@@ -170,24 +194,29 @@ return {'ok', books, committed, known, page[1], page[2]}
 last two, which are the next cursor, and fields and values in turn.
 """
 
-# ARGV: 3 txid, 4 attempt, 5 base, 6 slice, 7 checksum before it, 8 checksum after it, 9 codec, 10... chunks
+# ARGV: 3 txid, 4 attempt, 5 base, 6 number of the slice, 7 its checksum, 8 codec, 9 the packed updates
 STAGE = (
     _STEP
+    + f"""
+local function checksum_after(before)
+  return string.format('%.0f', (tonumber(before) * {CHECKSUM_FACTOR} + tonumber(ARGV[7])) % 4294967296)
+end
+"""
     + """
 local known = redis.call('HGET', attempts, ARGV[4])
-if fenced() or other_codec(ARGV[9]) or promoted or committed ~= ARGV[5] then return refused(known) end
+if fenced() or other_codec(ARGV[8]) or promoted or committed ~= ARGV[5] then return refused(known) end
 local stage = prepare .. '$' .. ARGV[4]
 redis.call('HLEN', stage)
-local origin, chunks = ARGV[1] .. ' ' .. ARGV[2], 0
+local origin, before = ARGV[1] .. ' ' .. ARGV[2], '0'
 if known then
   local record = parse(known)
   if not record or record.txid ~= ARGV[3] or record.base ~= ARGV[5] or record.sealed then return refused(known) end
-  if tonumber(ARGV[6]) == tonumber(record.slices) - 1 and record.before == ARGV[7] and record.checksum == ARGV[8] then
+  if tonumber(ARGV[6]) == tonumber(record.slices) - 1 and checksum_after(record.before) == record.checksum then
     raise_fence()
     return {'ok', record.slices, record.checksum}
   end
-  if record.slices ~= ARGV[6] or record.checksum ~= ARGV[7] then return refused(known) end
-  origin, chunks = record.fence, record.chunks
+  if record.slices ~= ARGV[6] then return refused(known) end
+  origin, before = record.fence, record.checksum
 else
   if ARGV[6] ~= '0' then return refused(known) end
   local staged = redis.call('HGETALL', attempts)
@@ -200,16 +229,12 @@ else
     if other.generation < g or (other.generation == g and other.seq < s) then drop(staged[i]) end
   end
 end
-for i = 10, #ARGV do
-  redis.call('HSET', stage, chunks, ARGV[i])
-  chunks = chunks + 1
-end
+redis.call('HSET', stage, ARGV[6], ARGV[9])
 raise_fence()
-keep_codec(ARGV[9])
-local slices = string.format('%d', tonumber(ARGV[6]) + 1)
-redis.call('HSET', attempts, ARGV[4], table.concat(
-  {ARGV[3], ARGV[5], origin, slices, ARGV[8], ARGV[7], '0', string.format('%d', chunks)}, ' '))
-return {'ok', slices, ARGV[8]}
+keep_codec(ARGV[8])
+local slices, checksum = string.format('%d', tonumber(ARGV[6]) + 1), checksum_after(before)
+redis.call('HSET', attempts, ARGV[4], record_of(ARGV[3], ARGV[5], origin, slices, checksum, before, '0'))
+return {'ok', slices, checksum}
 """
 )
 """Stage one slice, and return {'ok', slices, checksum} of the attempt so far."""
@@ -222,8 +247,8 @@ local known = redis.call('HGET', attempts, ARGV[3])
 local record = known and parse(known)
 if fenced() or not record or record.slices ~= ARGV[4] or record.checksum ~= ARGV[5] then return refused(known) end
 raise_fence()
-redis.call('HSET', attempts, ARGV[3], table.concat({record.txid, record.base, record.fence, record.slices,
-  record.checksum, record.before, '1', string.format('%d', record.chunks)}, ' '))
+redis.call('HSET', attempts, ARGV[3], record_of(
+  record.txid, record.base, record.fence, record.slices, record.checksum, record.before, '1'))
 return {'ok'}
 """
 )
@@ -232,7 +257,7 @@ return {'ok'}
 # ARGV: 3 txid, 4 attempt
 COMMIT = (
     _STEP
-    + _CHUNKS
+    + _SLICES
     + """
 local txid, attempt = ARGV[3], ARGV[4]
 local known = redis.call('HGET', attempts, attempt)
@@ -248,7 +273,8 @@ if record.txid ~= txid or not record.sealed or record.base ~= committed then ret
 local source = promoted and prepare or prepare .. '$' .. attempt
 local applied = promoted and tonumber(redis.call('HGET', prepare, 'applied')) or 0
 redis.call('HLEN', data)
-local some = unpacked(source, applied, record.chunks)
+local slices = tonumber(record.slices)
+local some = unpacked(source, applied, slices)
 
 -- Were HDEL refused to this user further down, half of the updates would have been applied. And maxmemory, which Redis
 -- looks at no more after a script's first write, does not keep a decided commit from being finished.
@@ -259,24 +285,17 @@ if not promoted then
     if other ~= attempt then drop(other) end
   end
 end
-local complete = applied + #some == record.chunks
+local complete = applied + #some == slices
 if not promoted and not complete then
   redis.call('RENAME', source, prepare)
   redis.call('HSET', txids, 'prepare', txid)
   redis.call('HSET', fence, 'promoted', attempt)
 end
-for _, items in ipairs(some) do
-  local puts, deletes = {}, {}
-  for i = 1, #items, 2 do
-    if items[i + 1] then
-      puts[#puts + 1] = items[i]
-      puts[#puts + 1] = items[i + 1]
-    else
-      deletes[#deletes + 1] = items[i]
-    end
+for _, staged in ipairs(some) do
+  put(data, staged.puts, 1)
+  for i = 1, #staged.deletes, 2000 do
+    redis.call('HDEL', data, unpack(staged.deletes, i, math.min(i + 1999, #staged.deletes)))
   end
-  put(data, puts, 1)
-  if #deletes > 0 then redis.call('HDEL', data, unpack(deletes)) end
 end
 if complete then
   redis.call('HSET', txids, 'prepare', txid, 'commit', txid)

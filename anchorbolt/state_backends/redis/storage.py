@@ -5,15 +5,14 @@
 | `<ns>` | hash | the committed data |
 | `<ns>$txid` | hash | `commit` and `prepare`: the txid committed last and the one promoted last, decimal, as in Storm |
 | `<ns>$fence` | hash | `generation`, `seq`, `winner`, `codec`, and `promoted`: the attempt of a half-applied commit |
-| `<ns>$attempts` | hash | attempt id to `txid base generation seq slices checksum checksum_before sealed chunks` |
-| `<ns>$prepare$<attempt>` | hash | the staged updates of an attempt, in chunks |
+| `<ns>$attempts` | hash | attempt id to `v2 txid base generation seq slices checksum checksum_before sealed` |
+| `<ns>$prepare$<attempt>` | hash | the staged slices of an attempt |
 | `<ns>$prepare` | hash | the same of a promoted winner, until all of it is applied |
 
-A chunk is at most 1,000 updates and about 1 MiB, packed by msgpack as `[key, value, key, value, ...]` with `false` as
-the value of a delete, under its number. It costs a third of what a field for each update does. Where updates are read
-before they are committed, they are unfolded besides: `k<key>` holds `+<value>` or `-`, and `unfolded` counts the chunks
-that have been. A small commit is one script; a large one is promoted first and applied in steps, `applied` counting
-the chunks in the same script that applies them, so that it can be cut off anywhere.
+A slice is stored packed (see `packed_updates`), under its number. That costs a third of a field for each update. Before
+updates are read under their attempt, a script unfolds them besides: `k<key>` holds `+<value>` or `-`, and `unfolded`
+counts the unfolded slices. A small commit is one script; a large one is promoted first and applied in steps. `applied`
+counts the slices, in the same script that applies them, so that a commit can stop after any step and be resumed.
 
 In a cluster `<ns>` is `{<namespace>}`: the braces put all keys of a namespace into one slot. While a slot is moved to
 another server, some of its keys are here and some there. Every script names the same five keys, so the cluster starts
@@ -27,8 +26,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-import msgpack
-
 from anchorbolt.errors import ConfigError, StateCorrupted
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends import rules
@@ -38,9 +35,9 @@ from anchorbolt.state_backends.contract import (
     NamespaceHead,
     Seal,
     SizeLimits,
+    StagedSlice,
     Standing,
     StateStorage,
-    slice_checksum,
 )
 from anchorbolt.state_backends.redis import scripts as scripts
 from anchorbolt.state_backends.redis.addresses import RedisAddress
@@ -51,11 +48,8 @@ from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
 
 _KEYS_PER_SCRIPT = 4096
 _KEYS_PER_COMMAND = 2000
-_UPDATES_PER_CHUNK = 1000
-_CHUNK_BYTES = 1024 * 1024
-_LARGEST_STRING = (
-    512 << 20
-)  # what Redis takes by default; an update is packed into one string, key and value together
+# What Redis takes by default. A large update makes a slice by itself: one string with its key and value.
+_LARGEST_STRING = 512 << 20
 _LARGEST_KEY = 16 << 20
 _PACKING = 64
 
@@ -105,8 +99,6 @@ class RedisStateStorage(StateStorage):
         self._client: RedisClient | None = client
         self._root = root
         self._keys = [root, *(f"{root}${name}" for name in ("prepare", "txid", "fence", "attempts"))]
-        # The attempt staged last by this handle, its number of slices, and the checksums after and before the latest.
-        self._staged: tuple[str, int, int, int] | None = None
 
     def head(self) -> NamespaceHead:
         """See `StateStorage.head`."""
@@ -160,35 +152,17 @@ class RedisStateStorage(StateStorage):
             if page := _present(added, [staged[key] for key in added]):
                 yield page
 
-    def stage(
-        self,
-        fence: Fence,
-        txid: int,
-        attempt: str,
-        base: int,
-        slice_number: int,
-        items: Sequence[tuple[bytes, bytes | None]],
-        codec: str,
-    ) -> Seal:
+    def stage(self, staged: StagedSlice) -> Seal:
         """See `StateStorage.stage`."""
-        rules.check_attempt(attempt)
-        chunks = list(_chunks(items))
-        # The second turn is for a handle whose memory of the attempt was overtaken by another handle.
-        for remembered in (True, False):
-            before = self._checksum_before(attempt, slice_number, remembered)
-            checksum = slice_checksum(items, before)
-            reply = self._run(
-                scripts.STAGE, *fence, txid, attempt, base, slice_number, before, checksum, codec, *chunks
-            )
-            if reply[0] == b"ok":
-                seal = Seal(int(reply[1]), int(reply[2]))
-                self._staged = (attempt, seal.slices, seal.checksum, before)
-                return seal
-            self._staged = None
-            books, record = self._books(reply), self._record(reply[3])
-            rules.next_record(
-                self.namespace, books, record, fence, txid, attempt, base, slice_number, items, codec
-            )
+        rules.check_attempt(staged.attempt)
+        reply = self._run(
+            scripts.STAGE,
+            *(*staged.fence, staged.txid, staged.attempt, staged.base, staged.number, staged.checksum),
+            *(staged.codec, staged.packed),
+        )
+        if reply[0] == b"ok":
+            return Seal(int(reply[1]), int(reply[2]))
+        rules.next_record(self.namespace, self._books(reply), self._record(reply[3]), staged)
         raise self._disagreement()
 
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
@@ -274,6 +248,7 @@ class RedisStateStorage(StateStorage):
             if reply[0] == b"ok":
                 break
         self._check_reading(reply, attempt, at)
+        self._record(reply[3])
         values: list[bytes | None] = list(chain.from_iterable(reply[4]))
         for place, update in enumerate(chain.from_iterable(reply[5])):
             if update is not None:
@@ -301,20 +276,6 @@ class RedisStateStorage(StateStorage):
         if at is not None:
             rules.check_reading(self.namespace, self._books(reply), self._record(reply[3]), attempt, at)
 
-    def _checksum_before(self, attempt: str, slice_number: int, remembered: bool) -> int:
-        if slice_number == 0:
-            return 0
-        if not (
-            remembered and self._staged and self._staged[0] == attempt and self._staged[1] >= slice_number
-        ):
-            record = self._records(self._run(scripts.HEAD)[3]).get(attempt)
-            if record is None:
-                return 0
-            self._staged = (attempt, record.slices, record.checksum, record.checksum_before)
-        assert self._staged is not None
-        _, slices, checksum, checksum_before = self._staged
-        return checksum if slice_number == slices else checksum_before
-
     def _head(self, reply: Sequence[Any]) -> NamespaceHead:
         return rules.head_of(self._books(reply), self._records(reply[3]))
 
@@ -337,8 +298,13 @@ class RedisStateStorage(StateStorage):
     def _record(self, packed: bytes | None) -> AttemptRecord | None:
         if packed is None:
             return None
+        version, *numbers = packed.split(b" ")
         try:
-            txid, base, generation, seq, slices, checksum, before, sealed, _ = map(int, packed.split(b" "))
+            if version != b"v2":
+                raise ValueError(
+                    f"an attempt of another version of Anchorbolt than this one, or none: {packed[:40]!r}"
+                )
+            txid, base, generation, seq, slices, checksum, before, sealed = map(int, numbers)
         except ValueError as error:
             raise self._corrupted("$attempts") from error
         return AttemptRecord(txid, base, Fence(generation, seq), slices, checksum, before, sealed == 1)
@@ -359,14 +325,3 @@ def _update(unfolded: bytes) -> bytes | None:
 
 def _present(keys: Sequence[bytes], values: Iterable[bytes | None]) -> list[tuple[bytes, bytes]]:
     return [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
-
-
-def _chunks(items: Sequence[tuple[bytes, bytes | None]], size: int = _UPDATES_PER_CHUNK) -> Iterator[bytes]:
-    for start in range(0, len(items), size):
-        some = items[start : start + size]
-        flat = [part for key, value in some for part in (key, False if value is None else value)]
-        packed = msgpack.packb(flat, use_bin_type=False)
-        if len(packed) > _CHUNK_BYTES and len(some) > 1:
-            yield from _chunks(some, max(1, len(some) * _CHUNK_BYTES // len(packed)))
-        else:
-            yield packed

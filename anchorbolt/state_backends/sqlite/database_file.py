@@ -24,7 +24,7 @@ from anchorbolt.errors import (
 from anchorbolt.state_backends.contract import START_OVER
 from anchorbolt.state_backends.sqlite.write_ahead_log import LOG_TABLE, WriteAheadLog
 
-_LAYOUT = 2  # version of the tables, kept as the file's user_version
+_LAYOUT = 3  # version of the tables, kept as the file's user_version
 _TABLES = (
     "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE bookkeeping (namespace TEXT NOT NULL, generation INTEGER NOT NULL, seq INTEGER NOT NULL, "
@@ -33,8 +33,8 @@ _TABLES = (
     "CREATE TABLE attempts (attempt TEXT PRIMARY KEY, txid INTEGER NOT NULL, base INTEGER NOT NULL, "
     "generation INTEGER NOT NULL, seq INTEGER NOT NULL, slices INTEGER NOT NULL, checksum INTEGER NOT NULL, "
     "checksum_before INTEGER NOT NULL, sealed INTEGER NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE slices (attempt TEXT NOT NULL, number INTEGER NOT NULL, running_checksum INTEGER NOT NULL, "
-    "packed_checksum INTEGER NOT NULL, packed BLOB NOT NULL, PRIMARY KEY (attempt, number))",
+    "CREATE TABLE slices (attempt TEXT NOT NULL, number INTEGER NOT NULL, checksum INTEGER NOT NULL, "
+    "packed BLOB NOT NULL, PRIMARY KEY (attempt, number))",
 )
 _CACHE_KIB = 16 * 1024
 

@@ -9,16 +9,21 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from zlib import crc32
-
-import msgpack
 
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends import rules
-from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, SizeLimits, Standing, StateStorage
+from anchorbolt.state_backends.contract import (
+    Fence,
+    NamespaceHead,
+    Seal,
+    SizeLimits,
+    StagedSlice,
+    Standing,
+    StateStorage,
+)
+from anchorbolt.state_backends.packed_updates import unpacked_updates
 from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
 from anchorbolt.state_backends.sqlite.database_file import SqliteFile
-from anchorbolt.state_backends.staged_items import unpacked_pairs
 
 _KEYS_PER_SELECT = 400
 _ROWS_PER_INSERT = 250
@@ -33,8 +38,8 @@ class SqliteStateStorage(StateStorage):
     def __init__(self, path: Path, namespace: str, timeout_ms: int) -> None:
         self.namespace = namespace
         self._file = SqliteFile(path, namespace, timeout_ms)
-        # What the temporary table `overlay` holds: of which connection and attempt, how many slices, their checksum.
-        self._overlaid: tuple[sqlite3.Connection, str, int, int] | None = None
+        # What the temporary table `overlay` holds: of which connection and attempt, and its slices' checksums.
+        self._overlaid: tuple[sqlite3.Connection, str, list[int]] | None = None
 
     def head(self) -> NamespaceHead:
         """See `StateStorage.head`."""
@@ -95,37 +100,23 @@ class SqliteStateStorage(StateStorage):
             yield page
             above, last = ">", page[-1][0]
 
-    def stage(
-        self,
-        fence: Fence,
-        txid: int,
-        attempt: str,
-        base: int,
-        slice_number: int,
-        items: Sequence[tuple[bytes, bytes | None]],
-        codec: str,
-    ) -> Seal:
+    def stage(self, staged: StagedSlice) -> Seal:
         """See `StateStorage.stage`."""
         # Sealing makes the slices durable; without a seal nobody needs them after a loss of power.
         with self._file.writing(durable=False) as connection:
             books = self._books(connection)
-            known = self._record(connection, attempt)
-            record = rules.next_record(
-                self.namespace, books, known, fence, txid, attempt, base, slice_number, items, codec
-            )
-            self._raise_fence(connection, books, fence, codec)
+            known = self._record(connection, staged.attempt)
+            record = rules.next_record(self.namespace, books, known, staged)
+            self._raise_fence(connection, books, staged.fence, staged.codec)
             if known is None:
-                self._drop(connection, "(generation, seq) < (?, ?)", fence)
+                self._drop(connection, "(generation, seq) < (?, ?)", staged.fence)
             if record is not None:
-                self._put_record(connection, attempt, record)
-                packed = msgpack.packb(items)
-                connection.execute(
-                    "INSERT INTO slices VALUES (?, ?, ?, ?, ?)",
-                    (attempt, slice_number, record.checksum, crc32(packed), packed),
-                )
-            staged = record or known
-            assert staged is not None
-            return Seal(staged.slices, staged.checksum)
+                self._put_record(connection, staged.attempt, record)
+                row = (staged.attempt, staged.number, staged.checksum, staged.packed)
+                connection.execute("INSERT INTO slices VALUES (?, ?, ?, ?)", row)
+            known = record or known
+            assert known is not None
+            return Seal(known.slices, known.checksum)
 
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
         """See `StateStorage.seal`."""
@@ -146,9 +137,9 @@ class SqliteStateStorage(StateStorage):
             self._raise_fence(connection, books, fence)
             if not apply or record is None:
                 return
-            for items in self._slices(connection, attempt, record, 0):
-                _put(connection, "entries", [(key, value) for key, value in items if value is not None])
-                deleted = [(bytearray(key),) for key, value in items if value is None]
+            for updates in self._slices(connection, attempt, record, 0):
+                _put(connection, "entries", [item for item in updates.items() if item[1] is not None])
+                deleted = [(bytearray(key),) for key, value in updates.items() if value is None]
                 connection.executemany("DELETE FROM entries WHERE key = ?", deleted)
                 reach(FaultPoint.SLICE_APPLIED, txid=txid)
             self._drop(connection, "TRUE")
@@ -257,20 +248,22 @@ class SqliteStateStorage(StateStorage):
 
     def _slices(
         self, connection: sqlite3.Connection, attempt: str, record: AttemptRecord, first: int
-    ) -> Iterator[list[tuple[bytes, bytes | None]]]:
+    ) -> Iterator[dict[bytes, bytes | None]]:
         rows = connection.execute(
-            "SELECT number, packed_checksum, packed FROM slices WHERE attempt = ? AND number >= ? ORDER BY number",
+            "SELECT number, checksum, packed FROM slices WHERE attempt = ? AND number >= ? ORDER BY number",
             (attempt, first),
         )
         expected = first
         for number, checksum, packed in rows:
-            if number != expected or not isinstance(packed, bytes) or crc32(packed) != checksum:
+            if number != expected or not isinstance(packed, bytes):
                 raise self._file.corrupted(f"slice {expected} of attempt {attempt} is damaged or missing")
             try:
-                items = unpacked_pairs(packed)
+                updates = unpacked_updates(packed, checksum)
             except ValueError as error:
-                raise self._file.corrupted(f"slice {expected} of attempt {attempt} has {error}") from error
-            yield items
+                raise self._file.corrupted(
+                    f"slice {expected} of attempt {attempt} is damaged: it has {error}"
+                ) from error
+            yield updates
             expected += 1
         if expected != record.slices:
             raise self._file.corrupted(f"slice {expected} of attempt {attempt} is missing")
@@ -280,23 +273,25 @@ class SqliteStateStorage(StateStorage):
         record = self._record(connection, attempt)
         if record is None:
             return False
+        checksums = [
+            checksum
+            for (checksum,) in connection.execute(
+                "SELECT checksum FROM slices WHERE attempt = ? ORDER BY number", (attempt,)
+            )
+        ]
         first = 0
         if self._overlaid is not None and self._overlaid[:2] == (connection, attempt):
-            slices, checksum = self._overlaid[2:]
-            same = connection.execute(
-                "SELECT 1 FROM slices WHERE attempt = ? AND number = ? AND running_checksum = ?",
-                (attempt, slices - 1, checksum),
-            )
-            first = slices if same.fetchone() else 0
+            seen = self._overlaid[2]
+            first = len(seen) if checksums[: len(seen)] == seen else 0
         self._overlaid = None
         if first == 0:
             connection.execute(
                 "CREATE TEMP TABLE IF NOT EXISTS overlay (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID"
             )
             connection.execute("DELETE FROM overlay")
-        for items in self._slices(connection, attempt, record, first):
-            _put(connection, "overlay", items)
-        self._overlaid = (connection, attempt, record.slices, record.checksum)
+        for updates in self._slices(connection, attempt, record, first):
+            _put(connection, "overlay", list(updates.items()))
+        self._overlaid = (connection, attempt, checksums)
         return True
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from typing import Any
 
 import pytest
 
-from anchorbolt.state_backends.contract import Fence, Seal, Standing, StateProvider, StateStorage
+from anchorbolt.state_backends.contract import Fence, Seal, StagedSlice, Standing, StateProvider, StateStorage
 
 CODEC = "conformance/1"
 FIRST = Fence(1, 0)
@@ -42,46 +43,43 @@ def new_attempt() -> str:
     return uuid.uuid4().hex
 
 
-def stage(
+def stage_slice(
     storage: StateStorage,
-    *slices: Items,
+    attempt: str,
+    number: int,
+    updates: Mapping[bytes, bytes | None],
+    *,
     fence: Fence = FIRST,
     txid: int = 0,
     base: int = -1,
-    attempt: str | None = None,
     codec: str = CODEC,
+) -> Seal:
+    """Stage one slice."""
+    return storage.stage(StagedSlice(fence, txid, attempt, base, number, updates, codec))
+
+
+def stage(
+    storage: StateStorage, *slices: Items, attempt: str | None = None, **others: Any
 ) -> tuple[str, Seal]:
-    """Stage an attempt of one or more slices, and return its id and seal."""
+    """Stage an attempt of one or more slices, and return its id and seal; `others` as for `stage_slice`."""
     attempt = attempt or new_attempt()
     for number, items in enumerate(slices):
-        seal = storage.stage(fence, txid, attempt, base, number, items, codec)
+        seal = stage_slice(storage, attempt, number, dict(items), **others)
     return attempt, seal
 
 
-def staged(
-    storage: StateStorage,
-    *slices: Items,
-    fence: Fence = FIRST,
-    txid: int = 0,
-    base: int = -1,
-    codec: str = CODEC,
-) -> str:
+def staged(storage: StateStorage, *slices: Items, fence: Fence = FIRST, **others: Any) -> str:
     """Stage and seal an attempt, and return its id."""
-    attempt, seal = stage(storage, *slices, fence=fence, txid=txid, base=base, codec=codec)
+    attempt, seal = stage(storage, *slices, fence=fence, **others)
     storage.seal(fence, attempt, seal)
     return attempt
 
 
 def committed(
-    storage: StateStorage,
-    *slices: Items,
-    fence: Fence = FIRST,
-    txid: int = 0,
-    base: int = -1,
-    codec: str = CODEC,
+    storage: StateStorage, *slices: Items, fence: Fence = FIRST, txid: int = 0, **others: Any
 ) -> str:
     """Stage, seal and commit an attempt, and return its id."""
-    attempt = staged(storage, *slices, fence=fence, txid=txid, base=base, codec=codec)
+    attempt = staged(storage, *slices, fence=fence, txid=txid, **others)
     storage.commit(fence, txid, attempt)
     return attempt
 

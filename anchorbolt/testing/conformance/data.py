@@ -6,13 +6,13 @@ import pytest
 
 from anchorbolt.state_backends.contract import StateStorage
 from anchorbolt.testing.conformance.base import (
-    CODEC,
     FIRST,
     ConformanceBase,
     committed,
     entries,
     new_attempt,
     stage,
+    stage_slice,
     staged,
 )
 
@@ -103,7 +103,7 @@ class DataConformance(ConformanceBase):
         for number, page in enumerate(storage.scan(page_size=300)):
             found.update(page)
             assert storage.get_many([page[0][0]]) == [b"v"]
-            storage.stage(FIRST, 1, attempt, 0, number, [(b"new-%d" % number, b"w")], CODEC)
+            stage_slice(storage, attempt, number, {b"new-%d" % number: b"w"}, txid=1, base=0)
         assert found == updates
 
 

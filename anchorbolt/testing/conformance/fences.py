@@ -21,13 +21,16 @@ from anchorbolt.testing.conformance.base import (
     new_attempt,
     new_namespace,
     stage,
+    stage_slice,
     staged,
 )
 
 # Every step that writes; `attempt` is one that is staged and sealed for txid 1 over 0.
 _STEPS: dict[str, Callable[[StateStorage, Fence, str], object]] = {
     "raise_fence": lambda storage, fence, _: storage.raise_fence(fence),
-    "stage": lambda storage, fence, _: storage.stage(fence, 1, new_attempt(), 0, 0, [(b"k", b"new")], CODEC),
+    "stage": lambda storage, fence, _: stage_slice(
+        storage, new_attempt(), 0, {b"k": b"new"}, fence=fence, txid=1, base=0
+    ),
     "seal": lambda storage, fence, attempt: storage.seal(fence, attempt, _seal(storage, attempt)),
     "commit": lambda storage, fence, attempt: storage.commit(fence, 1, attempt),
     "rollback": lambda storage, fence, _: storage.rollback(fence),
@@ -36,11 +39,11 @@ _STEPS: dict[str, Callable[[StateStorage, Fence, str], object]] = {
 
 # Every step that can be refused as stale, with arguments that are.
 _STALE_STEPS: dict[str, Callable[[StateStorage, Fence, str], object]] = {
-    "stage over another base": lambda storage, fence, _: storage.stage(
-        fence, 1, new_attempt(), -1, 0, [], CODEC
+    "stage over another base": lambda storage, fence, _: stage_slice(
+        storage, new_attempt(), 0, {}, fence=fence, txid=1
     ),
-    "stage a sealed attempt": lambda storage, fence, attempt: storage.stage(
-        fence, 1, attempt, 0, 1, [], CODEC
+    "stage a sealed attempt": lambda storage, fence, attempt: stage_slice(
+        storage, attempt, 1, {}, fence=fence, txid=1, base=0
     ),
     "seal an unknown attempt": lambda storage, fence, _: storage.seal(fence, new_attempt(), Seal(1, 0)),
     "commit as another txid": lambda storage, fence, attempt: storage.commit(fence, 2, attempt),
@@ -76,7 +79,7 @@ class FenceConformance(ConformanceBase):
         self, provider: StateProvider, storage: StateStorage, namespace: str
     ) -> None:
         with pytest.raises(StaleAttempt):
-            storage.stage(FIRST, 5, new_attempt(), 4, 0, [(b"a", b"1")], CODEC)
+            stage_slice(storage, new_attempt(), 0, {b"a": b"1"}, txid=5, base=4)
         assert list(provider.namespaces(namespace)) == []
         assert storage.head() == NamespaceHead()
 

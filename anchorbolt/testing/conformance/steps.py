@@ -12,10 +12,10 @@ from anchorbolt.state_backends.contract import (
     Fence,
     Seal,
     StagedAttempt,
+    StagedSlice,
     Standing,
     StateProvider,
     StateStorage,
-    slice_checksum,
 )
 from anchorbolt.testing.conformance.base import (
     CODEC,
@@ -25,6 +25,7 @@ from anchorbolt.testing.conformance.base import (
     entries,
     new_attempt,
     stage,
+    stage_slice,
     staged,
 )
 
@@ -64,7 +65,7 @@ class StepConformance(ConformanceBase):
     def test_a_read_under_an_attempt_is_refused_where_less_is_staged(self, storage: StateStorage) -> None:
         winner = committed(storage, [(b"a", b"1")])
         attempt, first = stage(storage, [(b"b", b"2")], txid=1, base=0)
-        second = storage.stage(FIRST, 1, attempt, 0, 1, [(b"b", b"3")], CODEC)
+        second = stage_slice(storage, attempt, 1, {b"b": b"3"}, txid=1, base=0)
         other = Seal(2, second.checksum ^ 1)
         for elsewhere in (Standing(), Standing(1, winner, first), Standing(0, new_attempt(), first)):
             with pytest.raises(StaleAttempt):
@@ -99,9 +100,9 @@ class StepConformance(ConformanceBase):
     def test_a_slice_that_is_added_is_seen_by_the_next_read(self, storage: StateStorage) -> None:
         attempt, _ = stage(storage, [(b"a", b"1"), (b"b", b"1")])
         assert storage.get_many([b"a", b"b", b"c"], attempt) == [b"1", b"1", None]
-        storage.stage(FIRST, 0, attempt, -1, 1, [(b"a", None), (b"c", b"2")], CODEC)
+        stage_slice(storage, attempt, 1, {b"a": None, b"c": b"2"})
         assert storage.get_many([b"a", b"b", b"c"], attempt) == [None, b"1", b"2"]
-        storage.stage(FIRST, 0, attempt, -1, 2, [(b"a", b"3")], CODEC)
+        stage_slice(storage, attempt, 2, {b"a": b"3"})
         assert entries(storage, attempt) == {b"a": b"3", b"b": b"1", b"c": b"2"}
 
     def test_the_value_of_the_last_slice_is_committed(self, storage: StateStorage) -> None:
@@ -110,14 +111,16 @@ class StepConformance(ConformanceBase):
         committed(storage, *slices, txid=1, base=0)
         assert entries(storage) == {b"b": b"2"}
 
-    def test_the_seal_counts_slices_and_carries_the_checksum_of_all_items(
+    def test_the_seal_counts_slices_and_carries_the_checksum_of_all_updates(
         self, storage: StateStorage
     ) -> None:
-        first, second = [(b"a", b"1"), (b"b", None)], [(b"c", b"")]
         attempt = new_attempt()
-        assert storage.stage(FIRST, 0, attempt, -1, 0, first, CODEC) == Seal(1, slice_checksum(first))
-        seal = storage.stage(FIRST, 0, attempt, -1, 1, second, CODEC)
-        assert seal == Seal(2, slice_checksum([*first, *second]))
+        first = StagedSlice(FIRST, 0, attempt, -1, 0, {b"a": b"1", b"b": None}, CODEC)
+        second = StagedSlice(FIRST, 0, attempt, -1, 1, {b"c": b""}, CODEC)
+        checksum = first.checksum_after(0)
+        assert storage.stage(first) == Seal(1, checksum)
+        seal = storage.stage(second)
+        assert seal == Seal(2, second.checksum_after(checksum))
         assert storage.head().attempts == {attempt: StagedAttempt(0, -1, FIRST, None)}
         storage.seal(FIRST, attempt, seal)
         assert storage.head().attempts == {attempt: StagedAttempt(0, -1, FIRST, seal)}
@@ -125,9 +128,9 @@ class StepConformance(ConformanceBase):
     def test_a_repeated_latest_slice_is_accepted_and_ignored(self, storage: StateStorage) -> None:
         items = [(b"a", b"1"), (b"b", None)]
         attempt, seal = stage(storage, items)
-        assert storage.stage(FIRST, 0, attempt, -1, 0, items, CODEC) == seal
-        seal = storage.stage(FIRST, 0, attempt, -1, 1, [(b"a", b"2")], CODEC)
-        assert storage.stage(FIRST, 0, attempt, -1, 1, [(b"a", b"2")], CODEC) == seal
+        assert stage_slice(storage, attempt, 0, dict(items)) == seal
+        seal = stage_slice(storage, attempt, 1, {b"a": b"2"})
+        assert stage_slice(storage, attempt, 1, {b"a": b"2"}) == seal
         storage.seal(FIRST, attempt, seal)
         storage.commit(FIRST, 0, attempt)
         assert entries(storage) == {b"a": b"2"}
@@ -136,18 +139,18 @@ class StepConformance(ConformanceBase):
         attempt, seal = stage(storage, [(b"a", b"1")], [(b"a", b"2")])
         for number, items in [(3, [(b"a", b"3")]), (0, [(b"a", b"1")]), (1, [(b"a", b"other")])]:
             with pytest.raises(StaleAttempt):
-                storage.stage(FIRST, 0, attempt, -1, number, items, CODEC)
+                stage_slice(storage, attempt, number, dict(items))
         with pytest.raises(StaleAttempt):
-            storage.stage(FIRST, 0, new_attempt(), -1, 1, [(b"a", b"3")], CODEC)
+            stage_slice(storage, new_attempt(), 1, {b"a": b"3"})
         storage.seal(FIRST, attempt, seal)
         assert entries(storage, attempt) == {b"a": b"2"}
 
     def test_an_attempt_keeps_its_txid_and_base(self, storage: StateStorage) -> None:
         attempt, _ = stage(storage, [(b"a", b"1")], txid=3)
         with pytest.raises(StaleAttempt):
-            storage.stage(FIRST, 4, attempt, -1, 1, [], CODEC)
+            stage_slice(storage, attempt, 1, {}, txid=4)
         with pytest.raises(StaleAttempt):
-            storage.stage(FIRST, 3, attempt, 0, 1, [], CODEC)
+            stage_slice(storage, attempt, 1, {}, txid=3, base=0)
         assert storage.head().attempts[attempt] == StagedAttempt(3, -1, FIRST, None)
 
     def test_updates_over_another_base_are_refused(self, storage: StateStorage) -> None:
@@ -167,11 +170,11 @@ class StepConformance(ConformanceBase):
         assert storage.head().attempts.keys() == {high}
         assert storage.get_many([b"a"], low) == [None]
         with pytest.raises(StaleAttempt):
-            storage.stage(Fence(1, 2), 0, low, -1, 1, [], CODEC)
+            stage_slice(storage, low, 1, {}, fence=Fence(1, 2))
 
     def test_an_attempt_goes_on_under_a_higher_fence(self, storage: StateStorage) -> None:
         attempt, _ = stage(storage, [(b"a", b"1")], fence=Fence(1, 1))
-        seal = storage.stage(Fence(1, 2), 0, attempt, -1, 1, [(b"b", b"2")], CODEC)
+        seal = stage_slice(storage, attempt, 1, {b"b": b"2"}, fence=Fence(1, 2))
         storage.seal(Fence(1, 2), attempt, seal)
         assert storage.head().attempts == {attempt: StagedAttempt(0, -1, Fence(1, 1), seal)}
 
@@ -189,7 +192,7 @@ class StepConformance(ConformanceBase):
     def test_a_sealed_attempt_takes_no_further_slice(self, storage: StateStorage) -> None:
         attempt = staged(storage, [(b"a", b"1")])
         with pytest.raises(StaleAttempt):
-            storage.stage(FIRST, 0, attempt, -1, 1, [(b"a", b"2")], CODEC)
+            stage_slice(storage, attempt, 1, {b"a": b"2"})
         assert entries(storage, attempt) == {b"a": b"1"}
 
     def test_a_commit_moves_txid_and_winner_and_drops_the_losers(self, storage: StateStorage) -> None:
@@ -298,7 +301,7 @@ class StepConformance(ConformanceBase):
         attempt, _ = stage(storage, [(b"a", b"1")])
         assert storage.head().codec == CODEC
         with pytest.raises(CodecMismatch) as refusal:
-            storage.stage(FIRST, 0, attempt, -1, 1, [(b"b", b"2")], "other/2")
+            stage_slice(storage, attempt, 1, {b"b": b"2"}, codec="other/2")
         assert refusal.value.namespace == storage.namespace
         with pytest.raises(CodecMismatch):
             storage.write(FIRST, {b"b": b"2"}, "other/2")
@@ -309,9 +312,9 @@ class StepConformance(ConformanceBase):
         attempt = new_attempt()
         for number in range(3):
             with closing(provider.open(namespace)) as storage:
-                seal = storage.stage(FIRST, 0, attempt, -1, number, [(b"k%d" % number, b"v")], CODEC)
+                seal = stage_slice(storage, attempt, number, {b"k%d" % number: b"v"})
         with closing(provider.open(namespace)) as storage:
-            assert storage.stage(FIRST, 0, attempt, -1, 2, [(b"k2", b"v")], CODEC) == seal
+            assert stage_slice(storage, attempt, 2, {b"k2": b"v"}) == seal
         with closing(provider.open(namespace)) as storage:
             storage.seal(FIRST, attempt, seal)
         with closing(provider.open(namespace)) as storage:
@@ -322,14 +325,14 @@ class StepConformance(ConformanceBase):
     def test_two_handles_stage_one_attempt_in_turn(self, provider: StateProvider, namespace: str) -> None:
         with closing(provider.open(namespace)) as one, closing(provider.open(namespace)) as two:
             attempt, _ = stage(one, [(b"a", b"1")])
-            two.stage(FIRST, 0, attempt, -1, 1, [(b"b", b"2")], CODEC)
+            stage_slice(two, attempt, 1, {b"b": b"2"})
             assert one.get_many([b"b"], attempt) == [b"2"]
-            seal = one.stage(FIRST, 0, attempt, -1, 2, [(b"c", b"3")], CODEC)
+            seal = stage_slice(one, attempt, 2, {b"c": b"3"})
             two.rollback(FIRST)
-            two.stage(FIRST, 0, attempt, -1, 0, [(b"d", b"4")], CODEC)
+            stage_slice(two, attempt, 0, {b"d": b"4"})
             with pytest.raises(StaleAttempt):
-                one.stage(FIRST, 0, attempt, -1, 3, [(b"e", b"5")], CODEC)
-            assert one.stage(FIRST, 0, attempt, -1, 1, [(b"f", b"6")], CODEC) != seal
+                stage_slice(one, attempt, 3, {b"e": b"5"})
+            assert stage_slice(one, attempt, 1, {b"f": b"6"}) != seal
             assert entries(one, attempt) == entries(two, attempt) == {b"d": b"4", b"f": b"6"}
 
     def test_a_storage_may_be_closed_twice(self, provider: StateProvider, namespace: str) -> None:

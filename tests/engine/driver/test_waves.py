@@ -27,7 +27,7 @@ from anchorbolt.errors import (
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
-from anchorbolt.state_backends.contract import Fence
+from anchorbolt.state_backends.contract import Fence, Seal, StagedSlice
 from anchorbolt.state_backends.memory import MemoryStateStorage
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
@@ -273,7 +273,9 @@ def test_what_an_older_driver_stages_until_it_is_fenced_is_rolled_back(
 
     def staged_meanwhile(self: Namespaces, fence: Fence) -> Any:
         storage.stage(
-            Fence(1, 9), head.committed + 1, "f" * 32, head.committed, 0, [(b"a", b"b")], head.codec
+            StagedSlice(
+                Fence(1, 9), head.committed + 1, "f" * 32, head.committed, 0, {b"a": b"b"}, head.codec
+            )
         )
         return raise_fence(self, fence)
 
@@ -316,9 +318,9 @@ def test_each_round_of_a_wave_has_a_higher_fence_than_the_one_before(monkeypatch
     fences: list[Fence] = []
     stage = MemoryStateStorage.stage
 
-    def noted(self: MemoryStateStorage, fence: Fence, *rest: Any) -> Any:
-        fences.append(fence)
-        return stage(self, fence, *rest)
+    def noted(self: MemoryStateStorage, staged: StagedSlice) -> Seal:
+        fences.append(staged.fence)
+        return stage(self, staged)
 
     monkeypatch.setattr(MemoryStateStorage, "stage", noted)
     failures = [FaultInjected("once"), FaultInjected("twice")]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.serialization import MsgpackCodec
-from anchorbolt.state_backends.contract import Fence
+from anchorbolt.state_backends.contract import Fence, StagedSlice
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from tests.cli.command import ROOT
 
@@ -47,7 +47,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
             fence, attempt = storage.claim(), "a" * 32
             for number, start in enumerate(range(0, entries, 10_000)):
                 items = [(encode(key), encode("v" * 100)) for key in range(start, start + 10_000)]
-                seal = storage.stage(fence, 0, attempt, -1, number, items, HEADER)
+                seal = storage.stage(StagedSlice(fence, 0, attempt, -1, number, dict(items), HEADER))
             storage.seal(Fence(*fence), attempt, seal)
             storage.commit(fence, 0, attempt)
     return directory

@@ -15,7 +15,16 @@ import pytest
 from anchorbolt.errors import Fenced, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
-from anchorbolt.testing.conformance.base import CODEC, FIRST, Items, committed, entries, stage, staged
+from anchorbolt.testing.conformance.base import (
+    CODEC,
+    FIRST,
+    Items,
+    committed,
+    entries,
+    stage,
+    stage_slice,
+    staged,
+)
 from tests.state_backends.hbase.data import DATA, NEW, OLD, UPDATES, rows, sliced
 from tests.state_backends.hbase.providers import FAMILY, provider_of
 from tests.state_backends.same_everywhere import finish_half_applied
@@ -52,7 +61,7 @@ def test_the_rows_are_those_of_storm(storage: StateStorage, table: happybase.Tab
     winner, _ = stage(storage, [(b"a", b"1"), (b"b", None)])
     stage(storage, [(b"a", b"2")])
     assert sorted(name[:9] for name in rows(table, ns)) == ["$prepare$", "$prepare$", "$txid"]
-    storage.seal(FIRST, winner, storage.stage(FIRST, 0, winner, -1, 1, [(b"c", b"")], CODEC))
+    storage.seal(FIRST, winner, stage_slice(storage, winner, 1, {b"c": b""}))
     storage.commit(FIRST, 0, winner)
     found = rows(table, ns)
     assert found.keys() == {"$txid", "$key:a", "$key:b", "$key:c"}

@@ -26,6 +26,7 @@ from anchorbolt.testing.conformance.base import (
     new_attempt,
     new_namespace,
     stage,
+    stage_slice,
     staged,
 )
 from tests.conftest import StartHBase
@@ -186,7 +187,7 @@ def test_either_process_killed_before_each_step_leaves_equal_state(server: HBase
         kill_and_restart()
         fence = persist(storage.claim)
         persist(lambda: storage.raise_fence(fence))
-        persist(lambda: storage.stage(fence, 0, "b" * 32, -1, 0, [(b"dropped", b"1")], CODEC))
+        persist(lambda: stage_slice(storage, "b" * 32, 0, {b"dropped": b"1"}, fence=fence))
         kill_and_restart()
         persist(lambda: storage.rollback(fence))
         assert persist(storage.head).attempts == {}
@@ -194,7 +195,7 @@ def test_either_process_killed_before_each_step_leaves_equal_state(server: HBase
         for number in range(2):
             kill_and_restart()
             some = items[number::2]
-            seal = persist(lambda n=number, s=some: storage.stage(fence, 0, attempt, -1, n, s, CODEC))
+            seal = persist(lambda n=number, s=some: stage_slice(storage, attempt, n, dict(s), fence=fence))
         kill_and_restart()
         persist(lambda: storage.seal(fence, attempt, seal))
         kill_and_restart()

@@ -14,7 +14,13 @@ from anchorbolt.state_backends.hbase.layout import NamespaceRows
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.scope import AttemptScope
-from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, new_attempt, new_namespace, staged
+from anchorbolt.testing.conformance.base import (
+    committed,
+    new_attempt,
+    new_namespace,
+    stage_slice,
+    staged,
+)
 from tests.state_backends.hbase.data import NEW, OLD, UPDATES, sliced
 from tests.state_backends.hbase.providers import provider_of
 from tests.support.hbase_server import HBaseServer
@@ -47,7 +53,7 @@ def test_the_largest_values_are_kept_and_larger_ones_refused_in_put(
     committed(storage, [(key, value), (b"", b"")])
     assert storage.get_many([key, b""]) == [value, b""]
     with closing(storage), pytest.raises(UnsupportedValue, match="largestValue"):
-        storage.stage(FIRST, 1, new_attempt(), 0, 0, [(b"k", value + b"v")], CODEC)
+        stage_slice(storage, new_attempt(), 0, {b"k": value + b"v"}, txid=1, base=0)
 
     with closing(provider.open(new_namespace())) as storage:
         state: KeyValueState[Any, Any] = KeyValueState(storage)

@@ -14,7 +14,15 @@ from anchorbolt.errors import ConfigError, StateCorrupted, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.redis import scripts as redis_scripts
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
-from anchorbolt.testing.conformance.base import CODEC, FIRST, Items, committed, entries, stage, staged
+from anchorbolt.testing.conformance.base import (
+    FIRST,
+    Items,
+    committed,
+    entries,
+    stage,
+    stage_slice,
+    staged,
+)
 from tests.cli.command import wait_until
 from tests.conftest import StartRedis
 from tests.state_backends.same_everywhere import finish_half_applied, work_in_threads
@@ -78,7 +86,7 @@ def test_the_keys_are_those_of_storm_and_three_more(storage: StateStorage, clien
     loser, _ = stage(storage, [(b"a", b"2")])
     staging = {f"{NS}$fence", f"{NS}$attempts", f"{NS}$prepare${winner}", f"{NS}$prepare${loser}"}
     assert names(client) == staging
-    storage.seal(FIRST, winner, storage.stage(FIRST, 0, winner, -1, 1, [(b"b", b"")], CODEC))
+    storage.seal(FIRST, winner, stage_slice(storage, winner, 1, {b"b": b""}))
     storage.commit(FIRST, 0, winner)
     assert names(client) == {NS, f"{NS}$txid", f"{NS}$fence"}
     assert client.hgetall(NS) == {b"a": b"1", b"b": b""}
@@ -205,8 +213,9 @@ STEPS: dict[str, Callable[[StateStorage, str], object]] = {
         ("$txid", b"commit", b"zero"),
         ("$txid", b"commit", b""),
         ("$attempts", None, b"garbage"),
-        ("$attempts", None, b"1 0 x 0 2 0 0 1 1"),
-        ("$attempts", None, b"1 0 1 0 2 0 0 1"),
+        ("$attempts", None, b"v2 1 0 x 0 2 0 0 1"),
+        ("$attempts", None, b"v2 1 0 1 0 2 0 0"),
+        ("$attempts", None, b"1 0 1 0 2 0 0 1 1"),
     ],
 )
 def test_damaged_bookkeeping_is_reported_or_overwritten_and_no_data_changes(
