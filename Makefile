@@ -31,7 +31,7 @@ ifneq ($(SPARK),)
 endif
 
 SET_UP = @"$(PYTHON)" tools/set_up.py --venv "$(VENV)" $(if $(SPARK),--spark "$(SPARK)")
-# What every command is run with: the environment's programs, and the Java and the Redis that set-up found.
+# Every command runs with the environment's programs, and with the Java and the Redis that set-up found.
 IN_VENV = @. "./$(VENV)/anchorbolt.env" &&
 
 # On as many cores as there are; the tests of one shared server stay together on one of them.
@@ -70,7 +70,7 @@ lint: venv  ## style and formatting
 types: venv  ## static types
 	$(IN_VENV) mypy
 
-format: venv  ## mend formatting and what else ruff can mend
+format: venv  ## fix formatting and what else ruff can fix
 	$(IN_VENV) ruff format .
 	$(IN_VENV) ruff check --fix .
 

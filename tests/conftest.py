@@ -50,7 +50,7 @@ TIERS = {
     "start_redis_cluster": pytest.mark.slow,
     "postgres_program": pytest.mark.thorough,
 }
-SHARED = {"hbase_server", "redis_cluster", "postgres_server", "spark"}
+SHARED = ("hbase_server", "spark", "redis_cluster", "postgres_server")
 # Parameters by which tests choose one of these fixtures at run time.
 CHOSEN = {"hbase": "hbase_server", "redis_cluster": "redis_cluster", "cluster": "redis_cluster"}
 
@@ -82,10 +82,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             used |= {CHOSEN[value] for value in chosen if value in CHOSEN}
         for fixture in used & TIERS.keys():
             item.add_marker(TIERS[fixture])
-        for fixture in used & SHARED:
-            item.add_marker(pytest.mark.xdist_group(fixture))
+        group = next((fixture for fixture in SHARED if fixture in used), None)
+        if group is not None and getattr(config.option, "loadgroup", False):
+            put_into_group(item, group)
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def put_into_group(item: pytest.Item, group: str) -> None:
+    """Let one of pytest-xdist's workers run all tests of a group. It knows a group by the end of the test's id."""
+    if hasattr(item, "_id"):  # pytest-xdist 3.8 writes to `_nodeid`, which pytest 9.2 does not read
+        item._id = type(item._id).parse(f"{item.nodeid}@{group}")
+    else:
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def spark_version() -> tuple[int, int]:
