@@ -13,8 +13,6 @@ from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.custom_states import CountInCustom
 from tests.engine.jobs import SplitSentence
 
-__all__ = ["NAME", "TASKS", "topology"]
-
 NAME = "custom"
 TASKS = 2
 

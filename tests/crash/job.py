@@ -20,8 +20,6 @@ from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import CountWords, SplitSentence
 
-__all__ = ["NAME", "expected_counts", "expected_rows", "topology", "write_waves"]
-
 NAME = "crash"
 LARGE = 12_000
 """Words of a large wave: each task's updates take more than one slice in every store."""

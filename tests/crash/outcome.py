@@ -15,8 +15,6 @@ from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.provider_factory import provider_from
 from tests.crash.job import NAME, expected_counts, expected_rows
 
-__all__ = ["differences", "lost_and_twice", "state_of"]
-
 _ENCODING = EntryEncoding(NAME, MsgpackCodec(), MsgpackCodec())
 
 

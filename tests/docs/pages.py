@@ -6,8 +6,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ROOT", "Block", "Page", "read_page"]
-
 ROOT = Path(__file__).resolve().parents[2]
 
 _FENCE = re.compile(r"^```(\w*)$")

@@ -18,8 +18,6 @@ import typer
 from anchorbolt.errors import AnchorboltError
 from tests.fuzz.targets import TARGETS, Target
 
-__all__ = ["Finding", "Summary", "fuzz"]
-
 _SLOW_S = 2.0
 _INTERESTING = (
     0x00,

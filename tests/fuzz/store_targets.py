@@ -19,8 +19,6 @@ from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
 from anchorbolt.util.locations import Folder
 from tests.fuzz.target import Target
 
-__all__ = ["STORE_TARGETS"]
-
 _NAMESPACE = "word-count:count-0"
 _UPDATES = {b"key %d" % number: None if number % 3 == 0 else b"v" * number for number in range(20)}
 _ATTEMPT = AttemptRecord(7, 6, Fence(3, 2), 2, 77, 5, True)

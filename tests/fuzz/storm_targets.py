@@ -12,8 +12,6 @@ from anchorbolt.storm.wrapper import Generation, unwrap
 from tests.fuzz.target import Target
 from tests.support.storm_fixtures import dump, forms
 
-__all__ = ["STORM_TARGETS"]
-
 
 def _storm(generation: Generation) -> Callable[[bytes], Any]:
     decoder = StormDecoder(generation, enums={"anchorfix.Colour": ["RED"]})

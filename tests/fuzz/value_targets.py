@@ -29,8 +29,6 @@ from anchorbolt.state_backends.encoding import EntryEncoding
 from tests.fuzz.target import Target
 from tests.support.serializers import Money
 
-__all__ = ["VALUE_TARGETS"]
-
 _VALUES: tuple[Any, ...] = (
     None,
     True,

@@ -7,8 +7,6 @@ from typing import Any
 
 import greenlet
 
-__all__ = ["Actor", "Crash", "Stage"]
-
 
 class Crash(BaseException):
     """The process that an actor is was killed: no handler for errors sees it, and nothing it does has any effect."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-__all__ = ["Choices"]
-
 
 class Choices:
     """A source of choices, which remembers what it chose."""

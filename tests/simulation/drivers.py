@@ -18,8 +18,6 @@ from tests.simulation.folder import SimulatedFolder
 from tests.simulation.topology import NAME, simulated_topology
 from tests.simulation.world import TaskLost, World
 
-__all__ = ["drive"]
-
 _CHECKPOINT = "sim://checkpoint"
 _QUERY = "query-1"
 _TOPOLOGY = simulated_topology()

@@ -11,8 +11,6 @@ from anchorbolt.util.locations import join
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-__all__ = ["SimulatedFolder"]
-
 
 class SimulatedFolder:
     """See `anchorbolt.util.locations.Folder`."""

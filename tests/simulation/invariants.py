@@ -20,8 +20,6 @@ from tests.simulation.topology import NAME, OUT, SIZE, Expected
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-__all__ = ["CHECKPOINT_NAMESPACE", "Before", "Invariants", "Violation"]
-
 CHECKPOINT_NAMESPACE = f"{NAME}:$checkpointspout-0"
 
 _CODEC = MsgpackCodec()

@@ -38,8 +38,6 @@ from tests.simulation.folder import SimulatedFolder
 from tests.simulation.invariants import Violation
 from tests.simulation.world import World
 
-__all__ = ["Outcome", "failures_among", "run_choices", "run_seed", "run_seeds", "shrink"]
-
 _SHRINK_S = 20.0
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from tests.simulation.world import World
 
-__all__ = ["SimulatedProvider", "Snapshot"]
-
 T = TypeVar("T")
 
 Snapshot = dict[str, _Namespace]

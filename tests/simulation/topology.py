@@ -29,8 +29,6 @@ from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 
-__all__ = ["NAME", "OUT", "SIZE", "Expected", "restart_marks", "simulated_topology"]
-
 NAME = "simulated"
 OUT = "sim://out"
 SIZE = "#"

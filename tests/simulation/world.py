@@ -23,8 +23,6 @@ from tests.simulation.invariants import CHECKPOINT_NAMESPACE, Invariants, Violat
 from tests.simulation.store import SimulatedProvider, Snapshot
 from tests.simulation.topology import Expected
 
-__all__ = ["TaskLost", "World"]
-
 T = TypeVar("T")
 
 _WORDS = ("a", "b", "c", "d", "e", "f")

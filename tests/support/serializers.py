@@ -8,17 +8,6 @@ from typing import Any
 
 from anchorbolt.state_backends import Serializer
 
-__all__ = [
-    "BadVersion",
-    "Careless",
-    "Cell",
-    "CellSerializer",
-    "Money",
-    "MoneySerializer",
-    "NeedsMore",
-    "TakenName",
-]
-
 
 @dataclass(frozen=True)
 class Money:

@@ -19,8 +19,6 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["environment"]
-
 # The optimising compiler takes a third of the time of so short a life, and does not pay for it.
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 # Java would tell in the job's output why it passes over an archive.

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pyspark
 
-__all__ = ["SparkStandalone", "bare_python"]
-
 _DEADLINE_S = 90.0
 _BARE_PACKAGES = (
     "pyspark",

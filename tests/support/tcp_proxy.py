@@ -12,8 +12,6 @@ from types import TracebackType
 
 from tests.support.server_process import HOST
 
-__all__ = ["Loss", "TcpProxy"]
-
 _CHUNK = 1 << 16
 
 

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 
 from anchorbolt.storm.wrapper import Generation
 
-__all__ = ["Dump", "Form", "dump", "dumps", "forms"]
-
 HERE = Path(__file__).parent
 SHARED = HERE.parents[3] / "shared" / "storm_fixtures"
 
