@@ -28,11 +28,7 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIEN
 
 
 class Command:
-    """A started process; reads its output all the time. On a terminal, both streams are that terminal.
-
-    Attributes:
-        arguments: The whole command line.
-    """
+    """A started process; reads its output all the time. On a terminal, both streams are that terminal."""
 
     def __init__(
         self,

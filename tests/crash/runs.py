@@ -54,14 +54,7 @@ def kill_at(folder: Path, store: Store, points: Sequence[FaultPoint], victim: Vi
 
 
 class AccompaniedRun:
-    """One topology's input, state and drivers, below one folder.
-
-    Attributes:
-        folder: The job's current directory.
-        conf: Its configuration.
-        waves: The words of each wave of its input.
-        faults: The faults of all drivers that are started `faulty`.
-    """
+    """One topology's input, state and drivers, below one folder."""
 
     def __init__(
         self,
@@ -84,13 +77,7 @@ class AccompaniedRun:
     def start(
         self, *, faulty: bool = True, master: str = "local[2]", spark: Mapping[str, str] | None = None
     ) -> Command:
-        """Start a driver, which runs until the input is empty.
-
-        Args:
-            faulty: Whether the faults hold for it.
-            master: The Spark master.
-            spark: Settings of Spark.
-        """
+        """Start a driver, which runs until the input is empty."""
         self._conf_path.write_text(json.dumps(self.conf))
         environment = {FAULTS_VARIABLE: str(self.faults.path)} if faulty else {}
         if spark:

@@ -17,14 +17,7 @@ _RECOVERY = re.compile("rolled back|rolled forward|resumed")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block.
-
-    Attributes:
-        language: What stands behind the fence.
-        section: The heading above it.
-        file: The name that the page says to save it under; empty if it does not.
-        text: Its lines.
-    """
+    """A fenced block."""
 
     language: str
     section: str

@@ -43,13 +43,7 @@ _INTERESTING = (
 
 @dataclass(frozen=True)
 class Finding:
-    """An input that broke the rule.
-
-    Attributes:
-        target: Which decoder.
-        data: The input.
-        what: What came of it.
-    """
+    """An input that broke the rule."""
 
     target: str
     data: bytes
@@ -58,16 +52,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Summary:
-    """What came of a run.
-
-    Attributes:
-        inputs: How many inputs.
-        values: How many of them gave a value.
-        refused: How many an error of our tree.
-        findings: The others.
-        grown_mib: By how much the process grew, in MiB.
-        slowest_s: The longest that one took, in seconds.
-    """
+    """What came of a run."""
 
     inputs: int
     values: int

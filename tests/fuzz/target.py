@@ -9,13 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Target:
-    """A decoder.
-
-    Attributes:
-        name: What it decodes.
-        decode: Decodes bytes; may raise errors of our tree, and nothing else.
-        examples: Valid encodings, to be damaged.
-    """
+    """A decoder."""
 
     name: str
     decode: Callable[[bytes], Any]

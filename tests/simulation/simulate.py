@@ -43,14 +43,7 @@ _SHRINK_S = 20.0
 
 @dataclass
 class Outcome:
-    """What came of a simulation.
-
-    Attributes:
-        seed: Its seed.
-        failure: Which invariant does not hold; empty where all do.
-        choices: What was chosen.
-        trace: A line for every step, where it was asked for.
-    """
+    """What came of a simulation."""
 
     seed: int
     failure: str = ""

@@ -48,13 +48,7 @@ class World:
     def __init__(
         self, choices: Choices, drive: Callable[[World, str], None], *, traced: bool = False
     ) -> None:
-        """Make a world.
-
-        Args:
-            choices: What decides.
-            drive: Runs one driver in this world, from its start to its end.
-            traced: Whether to keep a line for every step.
-        """
+        """Make a world."""
         self.choices = choices
         self.stage = Stage()
         self.store = SimulatedProvider(self)

@@ -115,13 +115,6 @@ class HBaseServer:
 
     Not distributed, master, region server and ZooKeeper are one process, called `MASTER`; distributed, each is one of
     its own. The Thrift server, `THRIFT`, always is; with `behind`, it is the only one, in front of that server's HBase.
-
-    Attributes:
-        host: the loopback address.
-        port: the Thrift server's port, the same for the whole life, restarts included.
-        transport: "buffered" or "framed", what the Thrift server speaks.
-        protocol: "binary" or "compact", likewise.
-        directory: holds settings, data and logs.
     """
 
     def __init__(
@@ -222,11 +215,6 @@ class HBaseServer:
             transport=self.transport,
             protocol=self.protocol,
         )
-
-    def wait_until_thrift_answers(self) -> None:
-        """Return when the Thrift server takes connections again, whatever HBase does."""
-        if self._wait(lambda: self._asked(lambda connection: connection.client.getTableNames())):
-            raise RuntimeError(f"a process of HBase ended by itself:\n{self.log(THRIFT)[-3000:]}")
 
     def _wait(self, is_ready: Callable[[], bool]) -> str | None:
         """Return None when it is ready, or the name of a part that has ended by itself."""

@@ -26,11 +26,6 @@ class PostgresServer(Server):
     """One cluster and its server process.
 
     It asks for a password. What it has answered survives a kill, though not the loss of power: `fsync` is off.
-
-    Attributes:
-        user: the superuser.
-        password: its password.
-        database: the database for the tests.
     """
 
     ready_seconds = 60.0
@@ -39,12 +34,7 @@ class PostgresServer(Server):
     passing_errors = ("pre-existing shared memory block", 'lock file "postmaster.pid" already exists')
 
     def __init__(self, program: str, *, options: Mapping[str, str | int] | None = None) -> None:
-        """Make a cluster.
-
-        Args:
-            program: the path of `postgres`; `initdb` lies beside it.
-            options: PostgreSQL's settings.
-        """
+        """Make a cluster."""
         # Not pytest's own directory, which only its owner can enter.
         self._directory = Path(tempfile.mkdtemp(prefix="anchorbolt-postgres-"))
         super().__init__(self._directory / "log")

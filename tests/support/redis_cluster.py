@@ -21,12 +21,7 @@ QUICK_TO_FAIL_OVER = {"cluster_node_timeout": 2_000}
 
 
 class RedisCluster:
-    """Masters and replicas, each a `RedisServer` that may be killed and started again.
-
-    Attributes:
-        masters: Those that were made masters at first; which ones are masters now says `master_of`.
-        replicas: The replica of each of them, in the same order.
-    """
+    """Masters and replicas, each a `RedisServer` that may be killed and started again."""
 
     def __init__(
         self,

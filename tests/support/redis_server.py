@@ -33,13 +33,6 @@ class RedisServer(Server):
     """One redis-server process and its directory.
 
     Passwords stand in a configuration file that only its owner can read, never among the arguments.
-
-    Attributes:
-        directory: holds the configuration and the log.
-        data: the directory with what Redis persists.
-        password: that of the default user, or None.
-        users: the ACL users by name.
-        certificates: what to connect with by TLS, or None for a plain connection.
     """
 
     def __init__(

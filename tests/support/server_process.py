@@ -74,12 +74,7 @@ class OwnedProcess:
 
 
 class Server(ABC):
-    """A server of one process, which keeps its port and its data when it is started again.
-
-    Attributes:
-        host: the loopback address.
-        port: the port; 0 before the first start.
-    """
+    """A server of one process, which keeps its port and its data when it is started again."""
 
     ready_seconds = 30.0
     stop_signal = signal.SIGTERM

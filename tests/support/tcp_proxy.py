@@ -29,12 +29,7 @@ class Loss(Enum):
 
 
 class TcpProxy:
-    """Forwards connections to a server until it is closed. A context manager.
-
-    Attributes:
-        port: Where it listens.
-        struck: How many losses have happened.
-    """
+    """Forwards connections to a server until it is closed. A context manager."""
 
     def __init__(
         self,
@@ -44,14 +39,7 @@ class TcpProxy:
         lost_replies: int | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Stand in front of a loopback port.
-
-        Args:
-            port: That port.
-            late_by_s: For how long a `Loss.LATE` request is held back, in seconds.
-            lost_replies: Lose each reply whose number this divides, of all connections together.
-            tls: Take TLS off the clients' connections.
-        """
+        """Stand in front of a loopback port."""
         self._target = port
         self._late_by_s = late_by_s
         self._lost_replies = lost_replies

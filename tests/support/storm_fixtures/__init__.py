@@ -33,15 +33,7 @@ _GENERATIONS = {
 
 @dataclass(frozen=True)
 class Dump:
-    """What one release of Storm wrote.
-
-    Attributes:
-        name: The file's name without its ending: "storm-1.1.0", "storm-1.1.0-wordcount".
-        storm: The release.
-        hashes: By the name of each Redis hash, its fields and values as Redis holds them.
-        expected: By namespace, what it has to hold: see the fixtures' README, "Expected".
-        shared: Whether it was read beside the repository.
-    """
+    """What one release of Storm wrote."""
 
     name: str
     storm: str
@@ -73,13 +65,7 @@ class Dump:
 
 
 class Form(NamedTuple):
-    """A value that Kryo itself serialised.
-
-    Attributes:
-        name: What it is; starts with "unsupported" where it cannot be read.
-        data: The bytes.
-        form: The typed form.
-    """
+    """A value that Kryo itself serialised."""
 
     name: str
     data: bytes
