@@ -90,21 +90,6 @@ class CustomTaskState:
         self._attempt.seal_staged(txid)
         self._prepared = (txid, self._attempt.scope.attempt)
 
-    def commit(self, txid: int) -> None:
-        """Commit what this attempt prepared. In a run the driver does it, see `commit_custom`."""
-        state, attempt = self.state, self._attempt.scope.attempt
-        if isinstance(state, AttemptState):
-            self._call("commit_attempt", lambda: state.commit_attempt(txid, attempt))
-        else:
-            self._call("commit", lambda: state.commit(txid))
-        self._attempt.commit(txid)
-
-    def rollback(self) -> None:
-        """Take back what this attempt prepared. In a run the driver does it, see `roll_back_custom`."""
-        self._call("rollback", self.state.rollback)
-        self._attempt.roll_back()
-        self._prepared = None
-
     def close(self) -> None:
         """Close both."""
         try:

@@ -1,74 +1,203 @@
-"""The checkpoint spout `$checkpointspout`: keeps the decision record, in the store and copied beside the source.
+"""The decision log: reads and writes the decision record, in the state provider and copied beside the source.
 
-It is driven by the engine's waves and decides nothing itself: see `state` and `recovery` for that.
+A driver claims the topology here. The log gives out the fences of the driver's rounds, and every write is refused once
+a newer driver has claimed the topology.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
 from typing import Protocol
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.recovery import check_generation, check_unchanged
-from anchorbolt.errors import Fenced, StateRegressed, StateUnavailable
+from anchorbolt.checkpoint.ports import Retry
+from anchorbolt.checkpoint.recovery import check_unchanged
+from anchorbolt.errors import AnchorboltError, Fenced, StateRegressed, StateUnavailable
+from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.serialization import MsgpackCodec
-from anchorbolt.state_backends.contract import START_OVER, Fence, NamespaceHead, StateStorage
+from anchorbolt.state_backends.contract import START_OVER, StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.scope import NO_FENCE, Fence
+
+_log = logging.getLogger("anchorbolt.checkpoint")
 
 CHECKPOINT_SPOUT_ID = "$checkpointspout"
 STATE_KEY = "__state"
 
-LET_GO = 2**31 - 1
-"""The `seq` of a decision record's fence whose driver has ended: no round has it, so that driver can write no more."""
+RELEASED_SEQ = 2**31 - 1
+"""The `seq` of a released fence. No round has it, so the driver that released its fence can write no more."""
+
+NOT_OURS_ANY_MORE = (Fenced, StateRegressed)
+"""Errors after which this driver must not write to the store at all."""
 
 
 class DecisionCopy(Protocol):
-    """The second failure domain: a small file at the streaming query's checkpoint location.
+    """The copy of the decision record at the checkpoint location: a second failure domain.
 
-    There is one per generation, because nothing fences off an older driver here.
+    Each generation has a copy of its own, because nothing fences off an older driver there.
     """
 
     def read(self) -> bytes | None:
-        """Return what the highest generation wrote last, None if nothing was written."""
+        """Return the latest copy of the highest generation; None if there is no copy."""
 
     def write(self, generation: int, data: bytes) -> None:
         """Replace a generation's copy, atomically and durably."""
 
+    def forget_older(self, generation: int) -> None:
+        """Remove the copies of lower generations."""
 
-class CheckpointSpout:
-    """Reads and writes the decision record under the driver's fence."""
 
-    def __init__(self, storage: StateStorage, copy: DecisionCopy) -> None:
-        """Make the spout over its own namespace, which takes part in no transaction."""
+class DecisionLog:
+    """The decision record of one topology, written under the fence of this driver.
+
+    The namespace of the record takes part in no transaction.
+    """
+
+    def __init__(self, storage: StateStorage, copy: DecisionCopy, retry: Retry) -> None:
         self._storage = storage
         self._copy = copy
+        self._retry = retry
+        self._fence = NO_FENCE
         codec = MsgpackCodec()
         encoding = EntryEncoding(storage.namespace, codec, codec)
         self._header = encoding.header
         [self._key] = encoding.key_bytes([STATE_KEY])
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of the record."""
+        return self._storage.namespace
+
+    @property
+    def generation(self) -> int:
+        """This driver's generation; 0 if it holds no claim."""
+        return self._fence.generation
+
     def claim(self) -> Fence:
-        """Take a new generation; from here on an older driver is fenced off this record."""
-        return self._storage.claim()
+        """Take a new generation. From now on, writes of older drivers are refused."""
+        self._fence = self._retry.until_available(self._storage.claim)
+        return self._fence
 
-    def check_generation(self, heads: Mapping[str, NamespaceHead]) -> None:
-        """Make sure that no namespace knows of a driver that this one does not: it claims first, then fences them.
+    def next_fence(self) -> Fence:
+        """Return a higher fence of this driver than all before."""
+        self._fence = Fence(self._fence.generation, self._fence.seq + 1)
+        return self._fence
 
-        Args:
-            heads: Where the namespaces stood, read before this call.
-
-        Raises:
-            StateRegressed: One does.
-        """
-        check_generation(self._storage.namespace, self._storage.head().fence.generation, heads)
+    def stored_generation(self) -> int:
+        """Read the generation of the driver that claimed the topology last."""
+        return self._retry.until_available(self._storage.head).fence.generation
 
     def load(self) -> tuple[DecisionRecord | None, DecisionRecord | None]:
-        """Read the record in the store, and its copy; None where there is none.
+        """Read the record in the store, and its copy; None for each that does not exist.
 
         Raises:
-            StateCorrupted: One of them is no record.
-            StateUnavailable: The store cannot be asked, or the checkpoint location not be read.
+            StateCorrupted: Bytes are not a decision record.
+            StateUnavailable: The store, or the checkpoint location, cannot be read.
         """
+        return self._retry.until_available(self._load)
+
+    def decide(self, fence: Fence, record: DecisionRecord) -> None:
+        """Make a decision durable in the store, then copy it to the checkpoint location.
+
+        Raises:
+            Fenced: A newer driver has claimed the topology.
+            StateRegressed: The store no longer knows this driver's claim.
+        """
+        self._retry.until_available(lambda: self._write(fence, record))
+        reach(FaultPoint.DECIDED, txid=record.txid)
+        self.copy(record)
+        reach(FaultPoint.DECISION_COPIED, txid=record.txid)
+
+    def mark_committed(self, fence: Fence, record: DecisionRecord) -> None:
+        """Write that a decided transaction has committed. The copy is left as it is. Raises as `decide`."""
+        self._retry.until_available(lambda: self._write(fence, record))
+
+    def copy(self, record: DecisionRecord) -> None:
+        """Copy a decision that is durable in the store."""
+        try:
+            self._copy.write(self.generation, record.encode())
+        except OSError as error:
+            raise StateUnavailable(
+                f"the copy of decision {record.txid} cannot be written to the checkpoint location: {error}. Make room "
+                "there, or make it writable, and start again: the run continues where it stopped."
+            ) from error
+
+    def forget_older_copies(self) -> None:
+        """Remove the copies of older drivers, once this driver has written one."""
+        self._copy.forget_older(self.generation)
+
+    def check_claim(self) -> None:
+        """Check that no newer driver has claimed the topology, and that the store still knows this driver's claim.
+
+        Raises:
+            Fenced: A newer driver has claimed the topology.
+            StateRegressed: The store no longer knows this driver's claim.
+        """
+        self._retry.until_available(lambda: self._check_claim(self._fence))
+
+    def check_not_overtaken(self) -> None:
+        """Check the claim at the end of a run, once: a store that does not answer then is no failure.
+
+        Raises:
+            Fenced: A newer driver has claimed the topology.
+            StateRegressed: The store no longer knows this driver's claim.
+        """
+        try:
+            self._check_claim(self._fence)
+        except NOT_OURS_ANY_MORE:
+            raise
+        except AnchorboltError as error:
+            _log.info("the store did not say whether a newer driver has claimed the topology: %s", error)
+
+    def check_unchanged(self, record: DecisionRecord) -> None:
+        """Check that this driver still is the last to have claimed the topology, and to have decided anything.
+
+        A store that went back to before this driver's claim gives the same generation to the next driver. Their fences
+        are then equal; only the decisions tell the two drivers apart.
+
+        Args:
+            record: What this driver decided or found last.
+
+        Raises:
+            Fenced: A newer driver has claimed the topology.
+            StateRegressed: The store no longer knows this driver's claim or decision.
+        """
+
+        def check() -> None:
+            try:
+                stored, copied = self._load()
+            finally:
+                self._check_claim(self._fence)  # in any case: what a newer driver has written is not lost
+            check_unchanged(record, stored, copied)
+
+        try:
+            self._retry.until_available(check)
+        except NOT_OURS_ANY_MORE:
+            self.abandon()
+            raise
+
+    def abandon(self) -> None:
+        """Forget the claim without releasing it: another driver may hold the same fence."""
+        self._fence = NO_FENCE
+
+    def release(self) -> None:
+        """Write that this driver has ended, if it holds a claim and the store can be reached.
+
+        Nothing else tells a run that waits for input from a run that has ended.
+        """
+        if self._fence == NO_FENCE:
+            return
+        try:
+            self._check_claim(self._fence)
+            self._storage.raise_fence(Fence(self.generation, RELEASED_SEQ))
+        except AnchorboltError as error:
+            _log.info("the fence could not be released: %s", error)
+
+    def close(self) -> None:
+        """Close the namespace."""
+        self._storage.close()
+
+    def _load(self) -> tuple[DecisionRecord | None, DecisionRecord | None]:
         try:
             copied = self._copy.read()  # first, so that it cannot be newer than the record
         except OSError as error:
@@ -77,80 +206,28 @@ class CheckpointSpout:
             ) from error
         [stored] = self._storage.get_many([self._key])
         return (
-            None
-            if stored is None
-            else DecisionRecord.decode(stored, f"namespace {self._storage.namespace!r}"),
+            None if stored is None else DecisionRecord.decode(stored, f"namespace {self.namespace!r}"),
             None if copied is None else DecisionRecord.decode(copied, "the checkpoint location"),
         )
 
-    def write(self, fence: Fence, record: DecisionRecord) -> None:
-        """Make a decision durable in the store.
-
-        Raises:
-            Fenced: A newer driver has claimed the topology.
-            StateRegressed: The store does not know this driver's claim any more.
-        """
-        self.check_claim(fence)
+    def _write(self, fence: Fence, record: DecisionRecord) -> None:
+        self._check_claim(fence)
         self._storage.write(fence, {self._key: record.encode()}, self._header)
 
-    def check_claim(self, fence: Fence) -> None:
-        """Make sure that no newer driver has claimed the topology, and that the store still knows this one's claim.
-
-        Raises:
-            Fenced: A newer driver has.
-            StateRegressed: The store does not.
-        """
+    def _check_claim(self, fence: Fence) -> None:
         head = self._storage.head()
         if head.fence.generation < fence.generation:
             raise StateRegressed(
-                f"namespace {self._storage.namespace!r} went back in time while the topology ran: expected generation "
+                f"namespace {self.namespace!r} went back in time while the topology ran: expected generation "
                 f"{fence.generation}, found {head.fence.generation}. Nothing was written. {START_OVER}; then start "
                 "again.",
-                namespace=self._storage.namespace,
+                namespace=self.namespace,
                 expected=f"generation {fence.generation}",
                 found=f"generation {head.fence.generation}",
             )
         if head.fence > fence:
             raise Fenced(
-                f"namespace {self._storage.namespace!r} is fenced at {tuple(head.fence)}, this driver has "
+                f"namespace {self.namespace!r} is fenced at {tuple(head.fence)}, this driver has "
                 f"{tuple(fence)}: another driver runs this topology.",
-                namespace=self._storage.namespace,
+                namespace=self.namespace,
             )
-
-    def check_unchanged(self, fence: Fence, record: DecisionRecord) -> None:
-        """Make sure that this driver is the last one to have claimed the topology, and to have decided anything.
-
-        A store that went back to before this driver's claim gives its generation to the next driver as well, and no
-        fence tells the two apart; the decisions do.
-
-        Args:
-            fence: This driver's.
-            record: What it decided, or found, last.
-
-        Raises:
-            Fenced: A newer driver has claimed the topology.
-            StateRegressed: The store does not know this driver's claim or decision any more.
-        """
-        try:
-            stored, copied = self.load()
-        finally:
-            self.check_claim(fence)  # whatever was read: what a newer driver has written is no loss
-        check_unchanged(record, stored, copied)
-
-    def let_go(self, fence: Fence) -> None:
-        """Say that this driver writes no more: nothing else tells a run that waits for input from one that has ended.
-
-        Raises:
-            Fenced: A newer driver has claimed the topology, and holds the fence.
-            StateRegressed: The store does not know this driver's claim any more.
-        """
-        self.check_claim(fence)
-        self._storage.raise_fence(Fence(fence.generation, LET_GO))
-
-    def write_copy(self, fence: Fence, record: DecisionRecord) -> None:
-        """Copy a decision, after it is durable in the store and before any task is told of it."""
-        self._copy.write(fence.generation, record.encode())
-
-    def close(self) -> None:
-        """Close the namespace."""
-        self._storage.close()

@@ -1,38 +1,63 @@
-"""`CheckpointTupleForwarder`: wraps every plain bolt of a stateful topology and passes checkpoint tuples on."""
+"""What an engine sees of a wrapped bolt, and `CheckpointTupleForwarder`, which wraps every plain bolt."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.bolts.executor import BoltExecutor
-from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.streams.tuple import TupleBatch
+from anchorbolt.bolts.sink import SinkFile
+from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.state_backends.contract import Seal
+from anchorbolt.state_backends.scope import NOTHING_COMMITTED, AttemptScope
+
+
+@dataclass(frozen=True)
+class TaskOutcome:
+    """What a task did to state or outbox in a round."""
+
+    keys_read: int = 0
+    keys_staged: int = 0
+    base: int = NOTHING_COMMITTED  # the committed txid that the staged updates are based on
+    seal: Seal | None = None  # None if the state did not change
+    file: SinkFile | None = None  # a sink's file in the outbox; None if the wave brought no rows
+
+
+class WrappedBolt(BoltExecutor, Protocol):
+    """A bolt in the wrapper that handles its checkpoint tuples: the only way to its hooks."""
+
+    @property
+    def outcome(self) -> TaskOutcome:
+        """What the task did in this round."""
+
+    def begin(self, scope: AttemptScope, decided: str = "") -> None:
+        """Start a round; `decided` is the attempt that won it, if the round is decided already."""
+
+    def handle(self, checkpoint: CheckpointTuple) -> None:
+        """Take a checkpoint tuple; forward PREPARE behind everything emitted before it."""
 
 
 class CheckpointTupleForwarder:
-    """Executes tuples with the wrapped executor; a checkpoint tuple goes on behind everything emitted before it."""
+    """Executes tuples with the wrapped executor, and forwards PREPARE. A plain bolt has no other part in it."""
+
+    outcome = TaskOutcome()
 
     def __init__(
         self, executor: BoltExecutor, collector: OutputCollector, forward: Callable[[CheckpointTuple], None]
     ) -> None:
-        self._executor = executor
         self._collector = collector
         self._forward = forward
+        self.prefetch = executor.prefetch
+        self.execute = executor.execute
+        self.close = executor.close
 
-    def prefetch(self, batch: TupleBatch) -> None:
-        """See `BoltExecutor`."""
-        self._executor.prefetch(batch)
-
-    def execute(self, batch: TupleBatch) -> None:
-        """See `BoltExecutor`."""
-        self._executor.execute(batch)
+    def begin(self, scope: AttemptScope, decided: str = "") -> None:
+        """Nothing to do: a plain bolt keeps no state."""
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
-        """Take a checkpoint tuple that has arrived from all upstream tasks."""
-        self._collector.flush()
-        self._forward(checkpoint)
-
-    def close(self) -> None:
-        """See `BoltExecutor`."""
-        self._executor.close()
+        """Forward PREPARE."""
+        if checkpoint.action is Action.PREPARE:
+            self._collector.flush()
+            self._forward(checkpoint)

@@ -7,10 +7,11 @@ from contextlib import suppress
 from typing import Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
+from anchorbolt.checkpoint.forwarder import TaskOutcome
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.errors import BoltError, StateUnavailable, TopologyError
 from anchorbolt.faults.points import FaultPoint, reach
-from anchorbolt.state_backends.contract import Fence
+from anchorbolt.state_backends.scope import AttemptScope, Fence
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
 from anchorbolt.util.locations import join, open_folder
@@ -53,15 +54,15 @@ class SinkExecutor:
         self._rows = 0
 
     @property
-    def file(self) -> SinkFile | None:
-        """What `PREPARE` wrote, None where the wave brought no rows."""
-        return self._file
+    def outcome(self) -> TaskOutcome:
+        """The file that PREPARE wrote."""
+        return TaskOutcome(file=self._file)
 
-    def begin(self, txid: int, fence: Fence, attempt: str) -> None:
-        """Start a round of a wave."""
+    def begin(self, scope: AttemptScope, decided: str = "") -> None:
+        """Start a round."""
         self.close()
-        self._txid = txid
-        self._name = outbox_name(fence, self._context, attempt)
+        self._txid = scope.txid
+        self._name = outbox_name(scope.fence, self._context, scope.attempt)
         self._file = self._schema = None
         self._rows = 0
 
@@ -117,8 +118,10 @@ class SinkExecutor:
         )
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
-        """Take a checkpoint tuple; PREPARE makes the wave's file durable."""
-        if checkpoint.action is Action.PREPARE and self._rows:
+        """Take a checkpoint tuple. PREPARE makes the wave's file durable, and is forwarded."""
+        if checkpoint.action is not Action.PREPARE:
+            return
+        if self._rows:
             try:
                 self._writer.close()
                 self._stream.close()

@@ -8,16 +8,9 @@ import pytest
 
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
-from anchorbolt.checkpoint.recovery import (
-    check_parallelism,
-    check_query,
-    check_sequence,
-    check_topology,
-    check_unchanged,
-    plan_recovery,
-)
+from anchorbolt.checkpoint.recovery import bound_to_query, check_sequence, check_unchanged, plan_recovery
 from anchorbolt.checkpoint.state_machine import Action, CheckpointState, Phase
-from anchorbolt.errors import QueryChanged, StateCorrupted, StateRegressed, TopologyError
+from anchorbolt.errors import QueryChanged, StateCorrupted, StateRegressed
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt
 
 SEAL = Seal(1, 42)
@@ -162,26 +155,9 @@ def test_a_driver_knows_its_own_decision_again(copied: DecisionRecord | None) ->
     check_unchanged(bound, record(Phase.COMMITTING), copied)  # the mark alone was lost: nothing is
 
 
-def test_the_same_query_goes_on() -> None:
-    assert check_query(record(Phase.COMMITTED), "q", accept_new=False).batch_id == 5
-
-
-def test_another_query_is_refused_and_the_message_names_the_way_on() -> None:
-    with pytest.raises(QueryChanged, match=r"topology\.checkpoint\.accept\.new\.query"):
-        check_query(record(Phase.COMMITTED), "other", accept_new=False)
-
-
-def test_a_refused_query_says_which_rows_wait_at_the_location_that_is_gone() -> None:
-    waiting = (SinkFile("out", 0, "checkpoint/1-1/out.parquet", 3, "word string"),)
-    with pytest.raises(QueryChanged, match=r"Rows of txid 5 for 'out' wait there"):
-        check_query(replace(record(Phase.COMMITTING), outbox=waiting), "", accept_new=False)
-    with pytest.raises(QueryChanged) as published:
-        check_query(replace(record(Phase.COMMITTED), outbox=waiting), "", accept_new=False)
-    assert "wait there" not in published.value.message
-
-
-def test_another_query_that_is_accepted_counts_its_batches_anew() -> None:
-    accepted = check_query(record(Phase.COMMITTED), "other", accept_new=True)
+def test_another_query_counts_its_batches_anew() -> None:
+    assert bound_to_query(record(Phase.COMMITTED), "q").batch_id == 5
+    accepted = bound_to_query(record(Phase.COMMITTED), "other")
     assert (accepted.query_id, accepted.batch_id, accepted.txid) == ("other", -1, 5)
 
 
@@ -193,20 +169,6 @@ def test_only_the_committed_batch_or_the_next_one_is_accepted() -> None:
     with pytest.raises(StateRegressed, match=r"batch 6.*No state was written"):
         check_sequence(record(Phase.COMMITTED), 7)
     check_sequence(DecisionRecord(), 0)
-
-
-def test_a_store_or_location_of_another_topology_is_refused() -> None:
-    other = replace(record(Phase.COMMITTED), topology="other")
-    check_topology("other", other, None)
-    for stored, copied in ((other, None), (None, other)):
-        with pytest.raises(QueryChanged, match="'other'"):
-            check_topology("mine", stored, copied)
-
-
-def test_state_is_not_divided_among_another_number_of_tasks() -> None:
-    with pytest.raises(TopologyError, match="Set its parallelism back to 2"):
-        check_parallelism(record(Phase.COMMITTED), {"count": 3})
-    check_parallelism(record(Phase.COMMITTED), {"count": 2, "new": 7})
 
 
 def test_a_record_survives_encoding() -> None:

@@ -16,10 +16,10 @@ from anchorbolt.engine.task.messages import (
     BarrierMessage,
     decode_message,
     encode_barrier,
-    encode_batch,
     encode_report,
+    encode_tuples,
 )
-from anchorbolt.engine.task.round import TaskReport
+from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import BoltError
 from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
 from anchorbolt.serialization.schema import Schema, tagged
@@ -76,9 +76,7 @@ _RECORD = DecisionRecord(
     parallelism={"count": 2},
     schemas={"out": "word string, count int64"},
 )
-_REPORT = TaskReport(
-    "count", 0, "a" * 32, 9, {("split", 1): "b" * 32}, 10, 20, 300, 4, 5, 0.5, 1.5, 0, 6, Seal(1, 5), _FILE
-)
+_REPORT = TaskReport("count", 0, "a" * 32, 9, {("split", 1): "b" * 32}, 10, 20, 300)
 _FAILURE = TaskReport(
     "count",
     1,
@@ -141,7 +139,7 @@ VALUE_TARGETS = (
         "messages between tasks",
         decode_message,
         [
-            encode_batch(("split", 0), 3, "a" * 32, 0, "default", [("a", 1, None), ("b", 2, 1.5)]),
+            encode_tuples(("split", 0), 3, "a" * 32, 0, "default", [("a", 1, None), ("b", 2, 1.5)]),
             encode_barrier(BarrierMessage(("split", 0), "a" * 32, 7, 3)),
             encode_report(_REPORT),
             encode_report(_FAILURE),

@@ -1,4 +1,4 @@
-"""A driver of a simulation: the real coordinator, over tasks that are run like Spark runs them, faults included."""
+"""A driver of a simulation: the real checkpoint spout, over tasks that run as on Spark, faults included."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from anchorbolt.checkpoint.state_machine import Action
-from anchorbolt.engine.driver.coordinator import Batch, WaveCoordinator
+from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
+from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.driver.assembly import checkpoint_spout
 from anchorbolt.engine.submit.plan import EngineSettings, ExecutionPlan
 from anchorbolt.engine.submit.submission import Submission
-from anchorbolt.engine.task.bolt_task import run_bolt_task, run_spout_task
+from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
-from anchorbolt.engine.task.messages import Row, reports_in
-from anchorbolt.engine.task.round import TaskKey, TaskReport, Wave
+from anchorbolt.engine.task.messages import Envelope, reports_in
+from anchorbolt.engine.task.report import TaskReport
+from anchorbolt.engine.task.spout_task import run_spout_task
 from tests.simulation.folder import SimulatedFolder
 from tests.simulation.topology import NAME, simulated_topology
 from tests.simulation.world import TaskLost, World
@@ -39,22 +41,22 @@ def drive(world: World, name: str) -> None:
     sinks = {"out": _TOPOLOGY.bolts["out"].bolt}
     submission = Submission(plan, sinks, 2, 0, 0.0, False)  # type: ignore[arg-type]
     runner = _Runner(world, plan)
-    coordinator = WaveCoordinator(submission, runner, SimulatedFolder(world, _CHECKPOINT))
-    coordinator.recover(world.query_id)
+    spout = checkpoint_spout(submission, runner, SimulatedFolder(world, _CHECKPOINT))
+    spout.recover(world.query_id)
     world.query_id = _QUERY
     while world.acknowledged < len(world.batches):
         number = world.acknowledged
-        coordinator.check_query(_QUERY)
+        spout.bind_query(_QUERY)
         batch = Batch(_QUERY, number, f"offsets of {number}")
-        if not coordinator.is_committed(batch):
+        if not spout.is_committed(batch):
             runner.lines = world.batches[number]
-            coordinator.run_wave(batch)
+            spout.run_wave(batch)
         world.acknowledge(number)
-    coordinator.check_not_overtaken()
+    spout.check_not_overtaken()
 
 
 class _Runner:
-    """See `anchorbolt.engine.driver.coordinator.Runner`."""
+    """See `anchorbolt.engine.driver.rounds.Runner`."""
 
     def __init__(self, world: World, plan: ExecutionPlan) -> None:
         self._world = world
@@ -62,40 +64,40 @@ class _Runner:
         self._workers = [InstanceRegistry(), InstanceRegistry()]
         self.lines: Sequence[str] = ()
 
-    def run_round(self, wave: Wave) -> Sequence[TaskReport]:
+    def run_round(self, current: Round) -> Sequence[TaskReport]:
         plan, choices = self._plan, self._world.choices
-        rows = list(run_spout_task(plan, "lines", 0, wave, [(len(self.lines), [list(self.lines)])]))
+        rows = list(run_spout_task(plan, "lines", 0, current, [(len(self.lines), [list(self.lines)])]))
         for level in plan.levels:
-            inputs: defaultdict[int, list[Row]] = defaultdict(list)
+            inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
             for row in rows:
                 inputs[row.partition].append(row)
             rows = []
             waiting = list(range(len(level)))
             while waiting:
                 partition = waiting.pop(choices.pick(len(waiting)))
-                rows += self._run_task(level[partition], wave, self._delivered(inputs[partition]))
-        return reports_in(self._delivered(rows), wave)
+                rows += self._run_task(level[partition], current, self._delivered(inputs[partition]))
+        return reports_in(self._delivered(rows), current)
 
-    def run_hooks(self, action: Action, wave: Wave, tasks: Sequence[TaskKey]) -> None:
+    def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         pass
 
     def read_files(self, locations: Sequence[str]) -> Any:
         raise AssertionError("a ParquetSink reads no files")
 
-    def _run_task(self, task: TaskKey, wave: Wave, rows: list[Row]) -> list[Row]:
+    def _run_task(self, task: TaskKey, current: Round, rows: list[Envelope]) -> list[Envelope]:
         world, plan = self._world, self._plan
         name = f"{task[0]}-{task[1]}"
         if world.strikes(0.01):
             registry = InstanceRegistry()
-            world.start_late_attempt(name, lambda: list(run_bolt_task(plan, task, wave, registry, rows)))
-        sent = self._attempt(name, task, wave, rows)
+            world.start_late_attempt(name, lambda: list(run_bolt_task(plan, task, current, registry, rows)))
+        sent = self._attempt(name, task, current, rows)
         if world.strikes(0.01):
             world.say(f"{name} runs twice, and both outputs are used")
-            again = self._attempt(name, task, wave, rows)
+            again = self._attempt(name, task, current, rows)
             sent = self._mixed(sent, again)
         return sent
 
-    def _mixed(self, first: list[Row], second: list[Row]) -> list[Row]:
+    def _mixed(self, first: list[Envelope], second: list[Envelope]) -> list[Envelope]:
         """For each receiver the output of one attempt, of the other, of both, or now of one and now of the other."""
         rows = []
         for place in sorted({*map(_place, first), *map(_place, second)}):
@@ -107,20 +109,20 @@ class _Runner:
                 rows += (one, other, one + other)[chosen]
         return rows
 
-    def _attempt(self, name: str, task: TaskKey, wave: Wave, rows: list[Row]) -> list[Row]:
+    def _attempt(self, name: str, task: TaskKey, current: Round, rows: list[Envelope]) -> list[Envelope]:
         for _ in range(_TASK_FAILURES):
             worker = self._world.choices.pick(len(self._workers))
             registry = self._workers[worker]
             try:
                 return self._world.run_task(
                     name,
-                    lambda: list(run_bolt_task(self._plan, task, wave, registry, rows)),  # noqa: B023
+                    lambda: list(run_bolt_task(self._plan, task, current, registry, rows)),  # noqa: B023
                 )
             except TaskLost:
                 self._workers[worker] = InstanceRegistry()
         raise RuntimeError(f"simulated: task {name} failed {_TASK_FAILURES} times")
 
-    def _delivered(self, rows: list[Row]) -> list[Row]:
+    def _delivered(self, rows: list[Envelope]) -> list[Envelope]:
         """What arrives of what was sent, in the order in which it does."""
         world, choices = self._world, self._world.choices
         rows = list(rows)
@@ -138,5 +140,5 @@ class _Runner:
         return rows
 
 
-def _place(row: Row) -> tuple[int, int]:
+def _place(row: Envelope) -> tuple[int, int]:
     return row.level, row.destination

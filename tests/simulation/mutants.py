@@ -28,8 +28,10 @@ class Mutant:
 _RULES = "state_backends.rules"
 _MEMORY = "state_backends.memory"
 _RECOVERY = "checkpoint.recovery"
-_COORDINATOR = "engine.driver.coordinator"
-_STARTUP = "engine.driver.startup"
+_STARTUP = "checkpoint.startup"
+_LOG = "checkpoint.decision_log"
+_TRANSACTION = "checkpoint.transaction"
+_SPOUT = "checkpoint.spout"
 _TASK = "engine.task.bolt_task"
 _ATTEMPT = "state_backends.attempt"
 _KEY_VALUE = "state_backends.key_value"
@@ -108,13 +110,13 @@ MUTANTS = (
     Mutant(
         "a new driver does not raise the fences before it reads",
         _STARTUP,
-        "after_claim",
+        "raise_fence",
         Expression("self._namespaces.raise_fence(fence)", "self._namespaces.heads()"),
     ),
     Mutant(
         "a new driver reads before it raises the fences",
         _STARTUP,
-        "after_claim",
+        "raise_fence",
         Expression(
             "self._namespaces.raise_fence(fence)",
             "(self._namespaces.heads(), self._namespaces.raise_fence(fence))[0]",
@@ -170,90 +172,83 @@ MUTANTS = (
     ),
     Mutant(
         "a driver that cannot read the decision does not check whether it was overtaken",
-        "checkpoint.decision_log",
-        "check_unchanged",
-        Statement(
-            "try: ...\nfinally: ...",
-            "stored, copied = self.load()\nself.check_claim(fence)",
-        ),
+        _LOG,
+        "check",
+        Statement("try: ...\nfinally: ...", "stored, copied = self._load()\nself._check_claim(self._fence)"),
     ),
     # The waves.
     Mutant(
         "a fenced driver releases a fence that another driver holds too",
-        _COORDINATOR,
+        _SPOUT,
         "run_wave",
-        Statement("self._fence = NO_FENCE"),
+        Statement("self._log.abandon()"),
     ),
     Mutant(
         "a driver releases a fence that another driver holds too",
-        _COORDINATOR,
-        "_check_unchanged",
-        Statement("self._fence = NO_FENCE"),
+        _LOG,
+        "check_unchanged",
+        Statement("self.abandon()"),
     ),
     Mutant(
         "a driver without a wave to run does not check whether a newer one has come",
-        _COORDINATOR,
+        _LOG,
         "check_not_overtaken",
-        Statement("self._spout.check_claim(...)"),
+        Statement("self._check_claim(...)"),
     ),
     Mutant(
         "a driver that misses a batch does not check whether a newer one committed it",
-        _COORDINATOR,
+        _SPOUT,
         "is_committed",
-        Statement("self._check_unchanged(...)"),
+        Statement("self._log.check_unchanged(...)"),
     ),
     Mutant(
         "a committed batch is run again",
-        _COORDINATOR,
+        _SPOUT,
         "is_committed",
         never("batch.batch_id <= record.batch_id"),
     ),
     Mutant(
         "the copy is written before the decision",
-        _COORDINATOR,
-        "_decide",
-        Swap("self._patience.until_available(...)", "self._write_copy(record)"),
+        _LOG,
+        "decide",
+        Swap("self._retry.until_available(...)", "self.copy(record)"),
     ),
     Mutant(
         "namespaces commit before the decision is durable",
-        _COORDINATOR,
-        "run_wave",
+        _TRANSACTION,
+        "decide",
         Statement(
-            "self._decide(decision)",
-            "self._namespaces.commit(self._fence, decision.txid, decision.winners)\nself._decide(decision)",
+            "self._log.decide(...)",
+            "self._ports.namespaces.commit(self.fence, record.txid, record.winners)\n"
+            "self._log.decide(self.fence, record)",
         ),
     ),
     Mutant(
         "COMMITTED is written before the namespaces have committed",
-        _COORDINATOR,
-        "_commit",
+        _TRANSACTION,
+        "commit",
         Statement(
-            "self._namespaces.commit(...)",
-            "self._patience.until_available(lambda: self._spout.write(fence, record.committed()))\n"
-            "self._namespaces.commit(fence, record.txid, winners)",
+            "self._ports.namespaces.commit(...)",
+            "self._log.mark_committed(fence, record.committed())\n"
+            "self._ports.namespaces.commit(fence, self.txid, namespaces)",
         ),
     ),
     Mutant(
         "sinks publish after COMMITTED is written",
-        _COORDINATOR,
-        "_commit",
-        Statement("self._outbox.publish(...)"),
-        Statement(
-            "self._patience.until_available(...)",
-            "self._patience.until_available(lambda: self._spout.write(fence, committed))\n"
-            "self._outbox.publish(record, lambda: self._check_claim(fence))",
-        ),
+        _TRANSACTION,
+        "commit",
+        Swap("self._ports.outbox.publish(...)", "self._log.mark_committed(...)"),
     ),
     Mutant(
         "a failed round is not rolled back",
-        _COORDINATOR,
-        "_abandon_round",
-        Statement("self._namespaces.roll_back(...)"),
+        _TRANSACTION,
+        "roll_back",
+        Statement("self._ports.namespaces.roll_back(...)"),
     ),
     Mutant(
         "every round of a driver has the same fence",
-        _COORDINATOR,
-        "_next_fence",
+        _LOG,
+        "next_fence",
         Expression("self._fence.seq + 1", "1"),
     ),
     # The reports of a round.
@@ -280,7 +275,7 @@ MUTANTS = (
     Mutant(
         "a task does not notice two attempts of one upstream task",
         _TASK,
-        "_saw",
+        "_check_attempt",
         Statement("if _ != attempt: ...", "self._report.seen[source] = attempt"),
     ),
     Mutant(
@@ -296,7 +291,7 @@ MUTANTS = (
         "an instance is used again after any wave",
         "engine.task.instances",
         "_usable_again",
-        always("instance.attempt == previous"),
+        always("instance.attempt == winner"),
     ),
     Mutant(
         "a stale cache of committed values is used",

@@ -28,8 +28,9 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from anchorbolt.engine.driver import namespaces, startup
-from anchorbolt.engine.task import bolt_task
+from anchorbolt.checkpoint import startup
+from anchorbolt.engine.driver import namespaces
+from anchorbolt.engine.task import bolt_task, spout_task
 from anchorbolt.faults.points import observe
 from tests.simulation import topology
 from tests.simulation.choices import Choices
@@ -161,14 +162,14 @@ def _in_one_thread(world: World) -> Iterator[World]:
         def shutdown(self, **_: Any) -> None:
             pass
 
+    numbered = SimpleNamespace(uuid4=lambda: uuid.UUID(int=ids.getrandbits(128)))
     topology.restart_marks()
     observer = observe(world.at)
     try:
         with (
             mock.patch.object(namespaces, "ThreadPoolExecutor", Inline),
-            mock.patch.object(
-                bolt_task, "uuid", SimpleNamespace(uuid4=lambda: uuid.UUID(int=ids.getrandbits(128)))
-            ),
+            mock.patch.object(bolt_task, "uuid", numbered),
+            mock.patch.object(spout_task, "uuid", numbered),
             mock.patch.object(startup, "time", SimpleNamespace(sleep=lambda _: world.step("waits"))),
             mock.patch("anchorbolt.checkpoint.sink_executor.open_folder", open_folder),
             mock.patch("anchorbolt.bolts.sink.open_folder", open_folder),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import anchorbolt
+from anchorbolt.checkpoint.spout import RecoveryReport
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
 from anchorbolt.cli.logs import set_up_logging
 from anchorbolt.cli.run.display import Display
@@ -21,7 +22,7 @@ from anchorbolt.cli.run.job_loading import load_job
 from anchorbolt.cli.run.progress import Progress
 from anchorbolt.cli.run.signals import StopSignals
 from anchorbolt.config.loading import Configuration, load_conf
-from anchorbolt.engine.driver.reports import RecoveryReport, WaveReport
+from anchorbolt.engine.driver.reports import WaveReport
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.state_backends.provider_factory import provider_from

@@ -1,4 +1,4 @@
-"""The driver's hold on all namespaces of a topology: each operation on many of them at once, patiently."""
+"""All namespaces of a topology on the driver: each operation runs on many of them at once, and is retried."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from anchorbolt.checkpoint.custom_state import commit_custom, roll_back_custom
 from anchorbolt.checkpoint.decision import Winner
-from anchorbolt.engine.driver.retry import Patience
-from anchorbolt.engine.task.round import TaskKey
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.driver.retry import RetryPolicy
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, StateProvider, StateStorage
 from anchorbolt.state_backends.state import State
@@ -22,34 +22,26 @@ _log = logging.getLogger("anchorbolt.engine")
 _THREADS = 8
 
 
-class Namespaces:
+class ProviderNamespaces:
     """Opens namespaces once and keeps them. Each of them is used by one thread at a time."""
 
     def __init__(
         self,
         provider: StateProvider,
-        patience: Patience,
-        new_state: Callable[[str], State | None] = lambda _: None,
-        tasks: Mapping[str, TaskKey] | None = None,
+        retry: RetryPolicy,
+        new_state: Callable[[str], State | None],  # the custom state beside a namespace, if there is one
+        tasks: Mapping[str, TaskKey],  # by namespace; for the points of `anchorbolt.faults`
     ) -> None:
-        """Open namespaces of a provider.
-
-        Args:
-            provider: The provider.
-            patience: How long each operation waits for a store that does not answer.
-            new_state: Returns the custom state beside a namespace, if there is one.
-            tasks: Whose the namespaces are, for the points of `anchorbolt.faults.points`.
-        """
         self._provider = provider
-        self._patience = patience
+        self._retry = retry
         self._new_state = new_state
-        self._tasks = tasks or {}
+        self._tasks = tasks
         self._custom: dict[str, State] = {}
         self._storages: dict[str, StateStorage] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="anchorbolt-commit")
 
     def open(self, names: Iterable[str]) -> None:
-        """Open those that are not open yet."""
+        """Open the namespaces that are not open yet."""
         for name in names:
             if name not in self._storages:
                 state = self._new_state(name)
@@ -58,19 +50,19 @@ class Namespaces:
                 self._storages[name] = self._provider.open(name)
 
     def is_custom(self, name: str) -> bool:
-        """Say whether a namespace stands beside a state of a user's own class."""
+        """Return whether a namespace is kept beside a state of a user's own class."""
         return name in self._custom
 
     def heads(self) -> dict[str, NamespaceHead]:
-        """Read where all of them stand."""
+        """Read the heads of all open namespaces."""
         return self._on_each(self._storages, lambda _, storage: storage.head())
 
     def raise_fence(self, fence: Fence) -> dict[str, NamespaceHead]:
-        """Raise the fence of all of them, and read where they stand."""
+        """Raise the fence of all open namespaces, and read their heads."""
         return self._on_each(self._storages, lambda _, storage: storage.raise_fence(fence))
 
     def roll_back(self, fence: Fence, names: Iterable[str] | None = None) -> None:
-        """Drop what is staged in some of them, or in all, and raise their fence."""
+        """Raise the fence of these namespaces, or of all, and drop what is staged there."""
         chosen = self._storages if names is None else {name: self._storages[name] for name in names}
 
         def roll_back(name: str, storage: StateStorage) -> None:
@@ -83,7 +75,7 @@ class Namespaces:
         self._on_each(chosen, roll_back)
 
     def commit(self, fence: Fence, txid: int, winners: Mapping[str, Winner]) -> None:
-        """Commit the winning attempts."""
+        """Commit the winning attempts: all state is committed here."""
         chosen = {name: self._storages[name] for name in winners}
 
         def commit(name: str, storage: StateStorage) -> None:
@@ -97,7 +89,7 @@ class Namespaces:
         self._on_each(chosen, commit)
 
     def close(self) -> None:
-        """Close them all."""
+        """Close all namespaces."""
         self._threads.shutdown(wait=True)
         for name, custom in self._custom.items():
             try:
@@ -110,10 +102,10 @@ class Namespaces:
     def _on_each(
         self, storages: Mapping[str, StateStorage], act: Callable[[str, StateStorage], T]
     ) -> dict[str, T]:
-        def patiently(name: str, storage: StateStorage) -> tuple[str, T]:
-            at_task(*self._tasks.get(name, ("", -1)), txid=-1)  # the points within say the txid themselves
-            return name, self._patience.until_available(lambda: act(name, storage))
+        def with_retries(name: str, storage: StateStorage) -> tuple[str, T]:
+            at_task(*self._tasks.get(name, ("", -1)), txid=-1)  # the points inside name the txid themselves
+            return name, self._retry.until_available(lambda: act(name, storage))
 
         if len(storages) <= 1:
-            return dict(patiently(name, storage) for name, storage in storages.items())
-        return dict(self._threads.map(patiently, storages, storages.values()))
+            return dict(with_retries(name, storage) for name, storage in storages.items())
+        return dict(self._threads.map(with_retries, storages, storages.values()))

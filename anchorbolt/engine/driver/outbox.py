@@ -1,4 +1,4 @@
-"""The driver's side of the outbox: publishes what was decided, and removes what nobody will ask for again."""
+"""The driver's side of the outbox: publishes decided rows, and removes files that are no longer needed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from anchorbolt.util.locations import Folder, open_folder
 _log = logging.getLogger("anchorbolt.engine")
 
 
-class Outbox:
+class SinkOutbox:
     """The outbox at one checkpoint location."""
 
     def __init__(
         self,
         folder: Folder,
         sinks: Mapping[str, DataFrameSink],
-        read_files: Callable[[Sequence[str]], Any],
+        read_files: Callable[[Sequence[str]], Any],  # returns a Spark DataFrame of Parquet files
     ) -> None:
-        """Make the outbox of a run; `read_files` makes a Spark DataFrame of Parquet files."""
         self._folder = folder
         self._sinks = sinks
         self._read_files = read_files
@@ -38,13 +37,13 @@ class Outbox:
 
         Args:
             record: The decision.
-            check_claim: Raises `Fenced` where a newer driver has taken over; asked before each sink, and where one
-                fails.
+            check_claim: Called before each sink, and after a sink failed; raises `Fenced` if a newer driver has
+                claimed the topology.
 
         Raises:
             ConfigError: The topology no longer has a sink that rows were decided for.
             BoltError: A sink's function raised.
-            Fenced: A newer driver has taken over, and publishes the wave.
+            Fenced: A newer driver has claimed the topology, and publishes the wave.
         """
         by_component: dict[str, list[SinkFile]] = {}
         for file in record.outbox:
@@ -76,9 +75,9 @@ class Outbox:
             reach(FaultPoint.SINK_PUBLISHED, component, txid=record.txid)
 
     def without_lost(self, record: DecisionRecord) -> DecisionRecord:
-        """Return a decided wave without the files that are gone; a warning names the rows that nobody will see.
+        """Return the record without the files that are gone, and warn of each lost row.
 
-        For a run that was told to go on although the checkpoint location of the decision is gone.
+        Called only if the user accepted a new query although the old checkpoint location is gone.
         """
         there: list[SinkFile] = []
         lost: dict[str, list[SinkFile]] = {}
@@ -92,8 +91,8 @@ class Outbox:
                 lost.setdefault(file.component, []).append(file)
         for component, files in lost.items():
             _log.warning(
-                "%d rows of txid %d for sink %r were decided, are not known to be published, and are gone with the "
-                "checkpoint location (%s): the run goes on without them. The state holds what they were computed with.",
+                "%d rows of txid %d for sink %r were decided, may not have been published, and are gone with the "
+                "checkpoint location (%s): the run continues without them. The state is that of after these rows.",
                 sum(file.rows for file in files),
                 record.txid,
                 component,
@@ -106,7 +105,7 @@ class Outbox:
         self._folder.remove_tree(outbox_folder(fence))
 
     def clean(self, record: DecisionRecord, generation: int) -> None:
-        """Remove all rounds of this driver and older ones but the record's own, which may be published again."""
+        """Remove the files of this and older drivers, except the record's own, which may be published again."""
         kept = {file.path.split("/")[-2] for file in record.outbox}
         for name in list(self._folder.names(OUTBOX)):
             owner = name.partition("-")[0]

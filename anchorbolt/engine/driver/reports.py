@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from anchorbolt.checkpoint.decision import Winner
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.round import TaskKey, TaskReport
+from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import AnchorboltError, BoltError, WaveFailed
 
 
@@ -58,24 +60,6 @@ class WaveReport:
         return self.prepare_ms + self.decide_ms + self.commit_ms
 
 
-@dataclass(frozen=True)
-class RecoveryReport:
-    """What a starting driver found and did.
-
-    Attributes:
-        generation: The generation that it claimed, from 1.
-        txid: The last committed transaction after recovery; -1 where there is none.
-        action: `rolled forward`, `rolled back`, `resumed` where nothing had to be mended, or `started` for a new
-            topology.
-        ms: Time taken, in ms.
-    """
-
-    generation: int
-    txid: int
-    action: str
-    ms: float
-
-
 def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -> None:
     """Check that every task prepared, and that all tasks saw the same attempts of each other.
 
@@ -115,23 +99,15 @@ def _severity(error: AnchorboltError) -> int:
 def winners_of(plan: ExecutionPlan, reports: Sequence[TaskReport]) -> dict[str, Winner]:
     """Return by namespace the attempts that changed state."""
     return {
-        plan.namespace(*report.task): Winner(report.attempt, report.base, report.seal)
+        plan.namespace(*report.task): Winner(report.attempt, report.outcome.base, report.outcome.seal)
         for report in reports
-        if report.seal is not None
+        if report.outcome.seal is not None
     }
 
 
-def summarise(
-    reports: Sequence[TaskReport],
-    *,
-    txid: int,
-    batch_id: int,
-    rounds: int,
-    round_ms: float,
-    decide_ms: float,
-    commit_ms: float,
-) -> WaveReport:
-    """Add up a committed wave; `round_ms` is the time that its last round took on the driver."""
+def summarise(wave: CommittedWave) -> WaveReport:
+    """Add up a committed wave."""
+    reports: Sequence[TaskReport] = wave.reports
     tuples_in: dict[str, int] = {}
     tuples_out: dict[str, int] = {}
     for report in reports:
@@ -140,18 +116,18 @@ def summarise(
     source_ms = max((report.source_ms for report in reports), default=0.0)
     prepare_ms = max((report.prepare_ms for report in reports), default=0.0)
     return WaveReport(
-        txid=txid,
-        batch_id=batch_id,
-        rounds=rounds,
+        txid=wave.txid,
+        batch_id=wave.batch_id,
+        rounds=wave.rounds,
         tuples_in=tuples_in,
         tuples_out=tuples_out,
         bytes_shuffled=sum(report.bytes_out for report in reports),
-        keys_read=sum(report.keys_read for report in reports),
-        keys_staged=sum(report.keys_staged for report in reports),
+        keys_read=sum(report.outcome.keys_read for report in reports),
+        keys_staged=sum(report.outcome.keys_staged for report in reports),
         errors_reported=sum(report.errors_reported for report in reports),
         source_ms=source_ms,
-        compute_ms=max(0.0, round_ms - source_ms - prepare_ms),
+        compute_ms=max(0.0, wave.round_ms - source_ms - prepare_ms),
         prepare_ms=prepare_ms,
-        decide_ms=decide_ms,
-        commit_ms=commit_ms,
+        decide_ms=wave.decide_ms,
+        commit_ms=wave.commit_ms,
     )

@@ -1,4 +1,4 @@
-"""Waiting, within bounds, for a store that does not answer."""
+"""Waits, within bounds, for a store that does not answer."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
 
 
-class Patience:
-    """Repeats what may be repeated while it raises `StateUnavailable`, for a bounded time."""
+class RetryPolicy:
+    """Repeats what raises `StateUnavailable`, for a bounded time. Only for calls that may be repeated."""
 
-    def __init__(self, patience_ms: float) -> None:
-        self._patience_s = patience_ms / 1000
+    def __init__(self, timeout_ms: float) -> None:
+        self._timeout_s = timeout_ms / 1000
 
     def until_available(self, call: Callable[[], T]) -> T:
-        """Return what `call` returns; raises its last `StateUnavailable` once patience is over."""
-        outage = self.outage()
+        """Return what `call` returns; raise its last `StateUnavailable` once the time is used up."""
+        backoff = self.backoff()
         while True:
             try:
                 return call()
             except StateUnavailable as error:
-                if not outage.waited(error):
+                if not backoff.sleep_or_give_up(error):
                     raise
 
-    def outage(self) -> Outage:
-        """Return what bounds the waiting for one thing that may fail several times."""
-        return Outage(self._patience_s)
+    def backoff(self) -> Backoff:
+        """Return the pauses for one thing that may fail several times."""
+        return Backoff(self._timeout_s)
 
 
-class Outage:
-    """The failures of one thing: pauses after each, and says when patience is over."""
+class Backoff:
+    """The pauses between the tries of one thing. The time runs from the first failure."""
 
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
         self._deadline: float | None = None
         self._pause_s = _FIRST_PAUSE_S
 
-    def waited(self, error: StateUnavailable) -> bool:
-        """Wait a while after a failure, longer each time; False, at once, when patience is over."""
+    def sleep_or_give_up(self, error: StateUnavailable) -> bool:
+        """Sleep, longer each time, and return True; return False at once when the time is used up."""
         now = time.monotonic()
         if self._deadline is None:
-            self._deadline = now + self._patience_s
+            self._deadline = now + self._timeout_s
         if now + self._pause_s > self._deadline:
             return False
         _log.warning("waiting for the state store: %s", error)

@@ -15,17 +15,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from anchorbolt.checkpoint.state_machine import Action
-from anchorbolt.engine.driver.coordinator import WaveCoordinator
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.driver.assembly import checkpoint_spout
 from anchorbolt.engine.local.sources import LocalSource, open_source
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.submission import Submission, prepare_submission
 from anchorbolt.engine.task.bolt_task import run_bolt_task
-from anchorbolt.engine.task.hooks import run_hook
+from anchorbolt.engine.task.checkpoint_job import handle_checkpoint
 from anchorbolt.engine.task.instances import InstanceRegistry
-from anchorbolt.engine.task.messages import Row, decode_message, reports_in
-from anchorbolt.engine.task.round import TaskKey, TaskReport, Wave
+from anchorbolt.engine.task.messages import Envelope, decode_message, reports_in
+from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.locations import join, open_folder
@@ -103,32 +104,32 @@ class _LocalRunHandle(RunHandle):
         folder = open_folder(plan.settings.checkpoint_location)
         self._source = open_source(topology, submission, folder)
         self._runner = _LocalRunner(plan, self._source, order)
-        self._coordinator = WaveCoordinator(submission, self._runner, folder)
+        self._spout = checkpoint_spout(submission, self._runner, folder)
 
     def start(self, *, until_empty: bool) -> None:
         """Recover, then run the waves on a thread of their own."""
         try:
-            self._recovery = self._coordinator.recover(
+            self._recovery = self._spout.recover(
                 self._source.query_id(), accept_new=self._submission.accept_new_query
             )
         except BaseException:
-            self._coordinator.close()
+            self._spout.close()
             raise
         threading.Thread(target=self._run, args=(until_empty,), name="anchorbolt-local", daemon=True).start()
 
     def _run(self, until_empty: bool) -> None:
         failure: BaseException | None = None
         try:
-            self._source.run(self._coordinator, self._add, self._stop_requested, until_empty=until_empty)
+            self._source.run(self._spout, self._add, self._stop_requested, until_empty=until_empty)
             if not self._stop_requested.is_set():
-                self._coordinator.check_not_overtaken()
+                self._spout.check_not_overtaken()
         except BaseException as error:
             failure = error
-        self._end(failure, self._runner.let_go, self._coordinator.close)
+        self._end(failure, self._runner.close_instances, self._spout.close)
 
 
 class _LocalRunner:
-    """See `anchorbolt.engine.driver.coordinator.Runner`."""
+    """The port `anchorbolt.engine.driver.rounds.Runner` in this process."""
 
     def __init__(self, plan: ExecutionPlan, source: LocalSource, order: random.Random) -> None:
         self._plan = plan
@@ -136,12 +137,12 @@ class _LocalRunner:
         self._order = order
         self._registry = InstanceRegistry()
 
-    def run_round(self, wave: Wave) -> Sequence[TaskReport]:
+    def run_round(self, current: Round) -> Sequence[TaskReport]:
         """Run level by level; the tasks of a level in any order, each source's messages in theirs."""
         plan = self._plan
-        rows: list[Row] = list(self._source.rows(wave))
+        rows: list[Envelope] = list(self._source.rows(current))
         for level in plan.levels:
-            inputs: defaultdict[int, list[Row]] = defaultdict(list)
+            inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
             for row in rows:
                 inputs[row.partition].append(row)
             rows = []
@@ -149,30 +150,29 @@ class _LocalRunner:
             self._order.shuffle(partitions)
             for partition in partitions:
                 arriving = _interleaved(inputs[partition], self._order)
-                rows.extend(run_bolt_task(plan, level[partition], wave, self._registry, arriving))
-        return reports_in(rows, wave)
+                rows.extend(run_bolt_task(plan, level[partition], current, self._registry, arriving))
+        return reports_in(rows, current)
 
-    def run_hooks(self, action: Action, wave: Wave, tasks: Sequence[TaskKey]) -> None:
-        """See `Runner.run_hooks`."""
+    def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
+        """Have these tasks handle the tuple, one after the other."""
         for task in tasks:
-            run_hook(self._plan, action, task, wave, self._registry)
+            handle_checkpoint(self._plan, checkpoint, task, current, self._registry)
 
     def read_files(self, locations: Sequence[str]) -> Any:
-        """See `Runner.read_files`; the one thing here, beside stream spouts, that needs Spark."""
+        """Read Parquet files: except for stream spouts, the only thing here that needs Spark."""
         return self._source.spark_session().read.parquet(*locations)
 
-    def let_go(self) -> None:
+    def close_instances(self) -> None:
         """Close all instances."""
-        self._registry.let_go_run(self._plan.run_id)
+        self._registry.close_run(self._plan.run_id)
 
 
-def _interleaved(rows: list[Row], order: random.Random) -> Iterator[Row]:
+def _interleaved(rows: list[Envelope], order: random.Random) -> Iterator[Envelope]:
     """Yield rows in an order that mixes their senders, but keeps each sender's own."""
-    senders: dict[object, list[Row]] = defaultdict(list)
+    senders: dict[object, list[Envelope]] = defaultdict(list)
     for row in rows:
         message = decode_message(row.payload)
-        sender = message.task if isinstance(message, TaskReport) else message.source
-        senders[row.level, row.destination, sender].append(row)
+        senders[row.level, row.destination, message.source].append(row)
     queues = [iter(queue) for queue in senders.values()]
     while queues:
         position = order.randrange(len(queues))

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anchorbolt.checkpoint.location import query_id_at
-from anchorbolt.engine.driver.coordinator import Batch, WaveCoordinator
+from anchorbolt.checkpoint.ports import Batch, Round
+from anchorbolt.checkpoint.spout import CheckpointSpout
+from anchorbolt.engine.driver.reports import summarise
 from anchorbolt.engine.submit.handle import WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.submission import Submission
-from anchorbolt.engine.task.bolt_task import run_spout_task
-from anchorbolt.engine.task.messages import Row
-from anchorbolt.engine.task.round import Wave
+from anchorbolt.engine.task.messages import Envelope
+from anchorbolt.engine.task.spout_task import run_spout_task
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.stream import StreamSpout
@@ -28,14 +29,14 @@ _POLL_S = 0.05
 
 class LocalSource(Protocol):
     def run(
-        self, coordinator: WaveCoordinator, add: WaveListener, stop: threading.Event, *, until_empty: bool
+        self, driver: CheckpointSpout, add: WaveListener, stop: threading.Event, *, until_empty: bool
     ) -> None:
         """Run waves until the source is empty or `stop` is set. Raises the error of a wave that failed."""
 
     def query_id(self) -> str:
         """Return the id of the streaming query at the checkpoint location, or an empty string."""
 
-    def rows(self, wave: Wave) -> Iterable[Row]:
+    def rows(self, current: Round) -> Iterable[Envelope]:
         """Return the blobs of all spouts for the current wave. Called in each of its rounds."""
 
     def spark_session(self) -> SparkSession:
@@ -61,18 +62,18 @@ class _FeederSource:
         self._batches: dict[str, list[tuple[Any, ...]]] = {}
 
     def run(
-        self, coordinator: WaveCoordinator, add: WaveListener, stop: threading.Event, *, until_empty: bool
+        self, driver: CheckpointSpout, add: WaveListener, stop: threading.Event, *, until_empty: bool
     ) -> None:
         spouts = self._spouts.values()
-        self._settle(coordinator)
+        self._settle(driver)
         while not stop.is_set():
             if any(spout.is_waiting() for spout in spouts):
-                number = coordinator.record.batch_id + 1
+                number = driver.record.batch_id + 1
                 self._batches = {component: spout.take(number) for component, spout in self._spouts.items()}
                 try:
-                    report = coordinator.run_wave(Batch("", number))
+                    report = summarise(driver.run_wave(Batch("", number)))
                 finally:
-                    self._settle(coordinator)
+                    self._settle(driver)
                 add(report)
             elif until_empty:
                 return
@@ -84,15 +85,15 @@ class _FeederSource:
     def query_id(self) -> str:
         return ""
 
-    def _settle(self, coordinator: WaveCoordinator) -> None:
+    def _settle(self, driver: CheckpointSpout) -> None:
         for spout in self._spouts.values():
-            spout.settle(coordinator.record.batch_id)
+            spout.settle(driver.record.batch_id)
 
-    def rows(self, wave: Wave) -> Iterator[Row]:
+    def rows(self, current: Round) -> Iterator[Envelope]:
         for component, spout in self._spouts.items():
             batch = self._batches[component]
             columns = list(map(list, zip(*batch, strict=True))) or [[] for _ in spout.fields]
-            yield from run_spout_task(self._plan, component, 0, wave, [(len(batch), columns)])
+            yield from run_spout_task(self._plan, component, 0, current, [(len(batch), columns)])
 
     def spark_session(self) -> SparkSession:
         from anchorbolt.engine.spark.session import build_session
@@ -116,14 +117,14 @@ class _SparkSource:
         self._frame: Any = None
 
     def run(
-        self, coordinator: WaveCoordinator, add: WaveListener, stop: threading.Event, *, until_empty: bool
+        self, driver: CheckpointSpout, add: WaveListener, stop: threading.Event, *, until_empty: bool
     ) -> None:
         from anchorbolt.engine.spark.query import WaveQuery
         from anchorbolt.engine.spark.runner import source_rows
 
         plan = self._submission.plan
         frame = source_rows(self._session, self._topology, plan, plan.pickled_without_provider())
-        waves = WaveQuery(self._submission, self._folder, self._session, coordinator, self._begin_batch, add)
+        waves = WaveQuery(self._submission, self._folder, self._session, driver, self._begin_batch, add)
         waves.start(frame, until_empty=until_empty)
         ended = threading.Event()
 
@@ -142,10 +143,10 @@ class _SparkSource:
     def query_id(self) -> str:
         return query_id_at(self._folder)
 
-    def rows(self, wave: Wave) -> Iterator[Row]:
+    def rows(self, current: Round) -> Iterator[Envelope]:
         from anchorbolt.engine.spark.runner import collect_rows
 
-        return collect_rows(self._session, self._frame, wave)
+        return collect_rows(self._session, self._frame, current)
 
     def spark_session(self) -> SparkSession:
         return self._session

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.checkpoint.location import query_id_at
-from anchorbolt.engine.driver.coordinator import WaveCoordinator
+from anchorbolt.engine.driver.assembly import checkpoint_spout
 from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import build_session, engine_session
@@ -77,10 +77,8 @@ class SparkRunHandle(RunHandle):
         self._submission = submission
         self._folder = folder = open_folder(submission.plan.settings.checkpoint_location)
         self._runner = SparkRunner(session, topology, submission.plan)
-        self._coordinator = WaveCoordinator(submission, self._runner, folder)
-        self._waves = WaveQuery(
-            submission, folder, session, self._coordinator, self._runner.begin_batch, self._add
-        )
+        self._spout = checkpoint_spout(submission, self._runner, folder)
+        self._waves = WaveQuery(submission, folder, session, self._spout, self._runner.begin_batch, self._add)
 
     @property
     def query(self) -> StreamingQuery | None:
@@ -90,12 +88,12 @@ class SparkRunHandle(RunHandle):
     def start(self, *, until_empty: bool) -> None:
         """Recover, then start the streaming query."""
         try:
-            self._recovery = self._coordinator.recover(
+            self._recovery = self._spout.recover(
                 query_id_at(self._folder), accept_new=self._submission.accept_new_query
             )
             self._waves.start(self._runner.chain, until_empty=until_empty)
         except BaseException:
-            self._coordinator.close()
+            self._spout.close()
             raise
         threading.Thread(target=self._watch, name="anchorbolt-watch", daemon=True).start()
 
@@ -104,10 +102,10 @@ class SparkRunHandle(RunHandle):
 
     def _watch(self) -> None:
         failure = self._waves.wait()
-        self._end(failure, self._close_instances, self._coordinator.close)
+        self._end(failure, self._close_instances, self._spout.close)
 
     def _close_instances(self) -> None:
         try:
-            self._runner.let_go()
+            self._runner.close_instances()
         except Exception as error:
             _log.warning("the workers did not clean up: %s", error)

@@ -12,7 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from anchorbolt.engine.driver.coordinator import Batch, WaveCoordinator
+from anchorbolt.checkpoint.ports import Batch
+from anchorbolt.checkpoint.spout import CheckpointSpout
+from anchorbolt.engine.driver.reports import summarise
 from anchorbolt.engine.spark.source_files import SourceFiles
 from anchorbolt.engine.submit.handle import WaveListener
 from anchorbolt.engine.submit.submission import Submission
@@ -33,14 +35,14 @@ class WaveQuery:
         submission: Submission,
         folder: Folder,
         session: SparkSession,
-        coordinator: WaveCoordinator,
+        spout: CheckpointSpout,
         begin_batch: Callable[[DataFrame], None],  # called with each micro-batch before its wave
         add: WaveListener,  # called after each committed wave
     ) -> None:
         self._submission = submission
         self._folder = folder
         self._source_files = SourceFiles(folder, session)
-        self._coordinator = coordinator
+        self._spout = spout
         self._begin_batch = begin_batch
         self._add = add
         self._stop_requested = threading.Event()
@@ -91,7 +93,7 @@ class WaveQuery:
             return None
         try:
             # If a newer driver has taken over, Spark fails with an error that does not say so.
-            self._coordinator.check_not_overtaken()
+            self._spout.check_not_overtaken()
         except AnchorboltError as overtaken:
             overtaken.__cause__ = failure
             return overtaken
@@ -126,17 +128,17 @@ class WaveQuery:
 
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
-        self._coordinator.check_query(query_id)
+        self._spout.bind_query(query_id)
         offsets = self._folder.read(f"offsets/{batch_id}") or b""
         batch = Batch(query_id, batch_id, hashlib.sha256(offsets).hexdigest() if offsets else "")
-        if self._coordinator.is_committed(batch):
+        if self._spout.is_committed(batch):
             _log.info("batch %d is committed already and is skipped", batch_id)
             return
-        txid = self._coordinator.record.txid + 1
+        txid = self._spout.record.txid + 1
         self._source_files.check(batch_id, offsets, txid)
         self._begin_batch(frame)
         try:
-            report = self._coordinator.run_wave(batch)
+            report = summarise(self._spout.run_wave(batch))
         except WaveFailed:
             self._source_files.check(batch_id, offsets, txid)  # missing files are the better explanation
             raise

@@ -1,4 +1,4 @@
-"""Runs a coordinator's rounds as Spark jobs: one linear job a round, small single-stage jobs for hooks."""
+"""Runs rounds as Spark jobs: one linear job for a round, a small single-stage job for COMMIT or ROLLBACK."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.bolts.base import Bolt
-from anchorbolt.checkpoint.state_machine import Action
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spark.remote import RemoteStage
-from anchorbolt.engine.spark.worker import ROW_SCHEMA, WAVE_PROPERTY
+from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, round_to_text
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.messages import Row, reports_in
-from anchorbolt.engine.task.round import TaskKey, TaskReport, Wave
+from anchorbolt.engine.task.messages import Envelope, reports_in
+from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import TopologyError, WaveFailed
 from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.topology.graph import SpoutSpec, Topology
@@ -37,7 +38,9 @@ def source_rows(session: SparkSession, topology: Topology, plan: ExecutionPlan, 
         frame = _source_frame(session, component, spec)
         if spec.parallelism is not None:
             frame = frame.coalesce(spec.parallelism)
-        frames.append(frame.mapInArrow(RemoteStage("spout", plan.run_id, pickled, component), ROW_SCHEMA))
+        frames.append(
+            frame.mapInArrow(RemoteStage("spout", plan.run_id, pickled, component), ENVELOPE_SCHEMA)
+        )
     return reduce(DataFrame.union, frames)
 
 
@@ -72,15 +75,15 @@ def _source_frame(session: SparkSession, component: str, spec: SpoutSpec) -> Dat
     return frame
 
 
-def collect_rows(session: SparkSession, frame: DataFrame, wave: Wave) -> Iterator[Row]:
-    """Run a DataFrame of rows as one job, whose tasks are told of `wave`; return what reached the driver."""
+def collect_rows(session: SparkSession, frame: DataFrame, current: Round) -> Iterator[Envelope]:
+    """Run a DataFrame of rows as one job, whose tasks read `current`; return what reached the driver."""
     context = session.sparkContext
-    context.setLocalProperty(WAVE_PROPERTY, wave.to_text())
+    context.setLocalProperty(ROUND_PROPERTY, round_to_text(current))
     try:
         table = frame.toArrow()
     finally:
-        context.setLocalProperty(WAVE_PROPERTY, None)  # type: ignore[arg-type]
-    return map(Row, *(column.to_pylist() for column in table.columns))
+        context.setLocalProperty(ROUND_PROPERTY, None)  # type: ignore[arg-type]
+    return map(Envelope, *(column.to_pylist() for column in table.columns))
 
 
 def _without_frames(text: str) -> str:
@@ -90,7 +93,7 @@ def _without_frames(text: str) -> str:
 
 
 class SparkRunner:
-    """See `anchorbolt.engine.driver.coordinator.Runner`. The chain of stages is declared once, for all waves."""
+    """The port `anchorbolt.engine.driver.rounds.Runner` on Spark. Its chain of stages is declared once."""
 
     def __init__(self, session: SparkSession, topology: Topology, plan: ExecutionPlan) -> None:
         """Declare the chain of stages; starts nothing. Raises as `source_rows`."""
@@ -100,7 +103,7 @@ class SparkRunner:
         frame = source_rows(session, topology, plan, self._pickled)
         for level in range(1, plan.driver_level):
             frame = frame.repartitionById(plan.width(level), frame["partition"]).mapInArrow(
-                self._stage("bolts", level), ROW_SCHEMA
+                self._stage("bolts", level), ENVELOPE_SCHEMA
             )
         self.chain = frame
         self._batch: DataFrame | None = None
@@ -111,41 +114,41 @@ class SparkRunner:
         self._batch = batch
         self._round_begun = False
 
-    def run_round(self, wave: Wave) -> Sequence[TaskReport]:
-        """See `Runner.run_round`."""
+    def run_round(self, current: Round) -> Sequence[TaskReport]:
+        """Run the batch as one Spark job."""
         assert self._batch is not None
         if self._round_begun:
             # Spark would skip the stages whose shuffle output is still there: those of attempts that are rolled back.
             self._batch._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
         self._round_begun = True
         try:
-            rows = collect_rows(self._session, self._batch, wave)
+            rows = collect_rows(self._session, self._batch, current)
         except (PySparkException, Py4JError) as error:
             raise WaveFailed(
-                f"Spark could not finish a round of txid {wave.txid}: {_without_frames(str(error))}",
-                txid=wave.txid,
+                f"Spark could not finish a round of txid {current.txid}: {_without_frames(str(error))}",
+                txid=current.txid,
             ) from error
-        return reports_in(rows, wave)
+        return reports_in(rows, current)
 
-    def run_hooks(self, action: Action, wave: Wave, tasks: Sequence[TaskKey]) -> None:
-        """See `Runner.run_hooks`."""
-        stage = self._stage("hook", (action.value, list(tasks)))
-        frame = self._one_row_each(len(tasks)).mapInArrow(stage, ROW_SCHEMA)
-        for report in reports_in(collect_rows(self._session, frame, wave), wave):
+    def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
+        """Have these tasks handle the tuple, in one single-stage job."""
+        stage = self._stage("checkpoint", (checkpoint, list(tasks)))
+        frame = self._one_row_each(len(tasks)).mapInArrow(stage, ENVELOPE_SCHEMA)
+        for report in reports_in(collect_rows(self._session, frame, current), current):
             if report.failure is not None:
                 raise report.failure
 
     def read_files(self, locations: Sequence[str]) -> DataFrame:
-        """See `Runner.read_files`."""
+        """Return a DataFrame of Parquet files."""
         return self._session.read.parquet(*locations)
 
-    def let_go(self) -> None:
-        """Have the workers call `cleanup` on the instances that they keep, as far as they can be reached."""
+    def close_instances(self) -> None:
+        """Have the workers call `cleanup` on the instances that they keep, if Spark gives each of them a task."""
         plan = self._plan
         if all(type(plan.unpickle_bolt(component)).cleanup is Bolt.cleanup for component in plan.bolts):
             return
         tasks = self._session.sparkContext.defaultParallelism
-        self._one_row_each(tasks).mapInArrow(self._stage("let_go", None), ROW_SCHEMA).toArrow()
+        self._one_row_each(tasks).mapInArrow(self._stage("close", None), ENVELOPE_SCHEMA).toArrow()
 
     def _stage(self, kind: str, argument: object) -> RemoteStage:
         return RemoteStage(kind, self._plan.run_id, self._pickled, argument)

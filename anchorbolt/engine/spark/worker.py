@@ -1,4 +1,4 @@
-"""Runs on Spark's Python workers: the stages of a wave, between Arrow batches and rows."""
+"""Runs on Spark's Python workers: the stages of a round, between Arrow batches and envelopes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 import importlib
 import pickle
 import time
+from base64 import b64decode, b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -13,22 +14,24 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 
-from anchorbolt.checkpoint.state_machine import Action
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.bolt_task import run_bolt_task, run_spout_task
-from anchorbolt.engine.task.hooks import hook_failure, run_hook
+from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.checkpoint_job import handle_checkpoint
 from anchorbolt.engine.task.instances import InstanceRegistry
-from anchorbolt.engine.task.messages import Row, encode_report
-from anchorbolt.engine.task.round import Wave
+from anchorbolt.engine.task.messages import Envelope, encode_report
+from anchorbolt.engine.task.report import TaskReport, as_failure
+from anchorbolt.engine.task.spout_task import run_spout_task
 from anchorbolt.errors import PlatformError
 from anchorbolt.faults.injection import install_faults
 
-WAVE_PROPERTY = "anchorbolt.wave"
-"""Local property by which the driver tells the tasks of a job their wave."""
+ROUND_PROPERTY = "anchorbolt.round"
+"""Local property of a Spark job that holds the round, for its tasks."""
 
-ROW_SCHEMA = "partition int, level int, destination int, payload binary"
+ENVELOPE_SCHEMA = "partition int, level int, destination int, payload binary"
 
-_ARROW_SCHEMA = pa.schema(
+_ARENVELOPE_SCHEMA = pa.schema(
     [("partition", pa.int32()), ("level", pa.int32()), ("destination", pa.int32()), ("payload", pa.binary())]
 )
 _BATCH_BYTES = 4 << 20
@@ -46,10 +49,11 @@ def run(
     """Run one task of a stage.
 
     Args:
-        kind: `spout` (argument: its component), `bolts` (their level), `hook` (an action and its tasks) or `let_go`.
+        kind: `spout` (argument: its component), `bolts` (their level), `checkpoint` (a checkpoint tuple and its tasks)
+            or `close`.
         run_id: Id of the run.
         pickled: Its pickled plan.
-        argument: See `kind`.
+        argument: Depends on `kind`.
         batches: The partition's Arrow batches.
     """
     plan = _plan(run_id, pickled)
@@ -62,34 +66,34 @@ def _spout(
 ) -> Iterator[pa.RecordBatch]:
     context = _task_context()
     sources = ((batch.num_rows, [column.to_pylist() for column in batch.columns]) for batch in batches)
-    return _to_arrow(run_spout_task(plan, component, context.partitionId(), _wave(context), sources))
+    return _to_arrow(run_spout_task(plan, component, context.partitionId(), _round(context), sources))
 
 
 def _bolts(plan: ExecutionPlan, level: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context = _task_context()
     task = plan.levels[level - 1][context.partitionId()]
-    return _to_arrow(run_bolt_task(plan, task, _wave(context), _registry, _to_rows(batches)))
+    return _to_arrow(run_bolt_task(plan, task, _round(context), _registry, _to_envelopes(batches)))
 
 
-def _hook(
-    plan: ExecutionPlan, argument: tuple[str, list[tuple[str, int]]], batches: Iterable[pa.RecordBatch]
+def _checkpoint(
+    plan: ExecutionPlan, argument: tuple[CheckpointTuple, list[TaskKey]], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     context = _task_context()
-    action, tasks = argument
-    task, wave = tasks[context.partitionId()], _wave(context)
+    checkpoint, tasks = argument
+    task, current = tasks[context.partitionId()], _round(context)
     for _ in batches:
         try:
-            run_hook(plan, Action(action), task, wave, _registry)
+            handle_checkpoint(plan, checkpoint, task, current, _registry)
         except Exception as error:
-            report = encode_report(hook_failure(error, task, wave))
-            yield _batch([Row(0, plan.driver_level, 0, report)])
+            report = TaskReport(*task, "", current.fence.seq, failure=as_failure(error, current.txid))
+            yield _batch([Envelope(0, plan.driver_level, 0, encode_report(report))])
 
 
-def _let_go(
+def _close(
     plan: ExecutionPlan, argument: None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for _ in batches:
-        _registry.let_go_run(plan.run_id)
+        _registry.close_run(plan.run_id)
         time.sleep(
             _HOLD_S
         )  # keeps this worker busy, so that Spark gives the other tasks to the other workers
@@ -99,8 +103,8 @@ def _let_go(
 _KINDS: dict[str, Callable[[ExecutionPlan, Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]] = {
     "spout": _spout,
     "bolts": _bolts,
-    "hook": _hook,
-    "let_go": _let_go,
+    "checkpoint": _checkpoint,
+    "close": _close,
 }
 
 
@@ -139,24 +143,32 @@ def _task_context() -> TaskContext:
     return context
 
 
-def _wave(context: TaskContext) -> Wave:
-    text = context.getLocalProperty(WAVE_PROPERTY)
+def round_to_text(current: Round) -> str:
+    """Encode a round for `ROUND_PROPERTY`."""
+    return b64encode(pickle.dumps(current)).decode()
+
+
+def _round(context: TaskContext) -> Round:
+    text = context.getLocalProperty(ROUND_PROPERTY)
     if not text:
-        raise PlatformError(f"Spark did not hand on the local property {WAVE_PROPERTY}; the wave is unknown")
-    return Wave.from_text(text)
+        raise PlatformError(
+            f"Spark did not pass on the local property {ROUND_PROPERTY}: the round is unknown"
+        )
+    current: Round = pickle.loads(b64decode(text))  # noqa: S301 - made by this run's own driver
+    return current
 
 
-def _to_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+def _to_envelopes(batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:
     for batch in batches:
-        yield from map(Row, *(column.to_pylist() for column in batch.columns))
+        yield from map(Envelope, *(column.to_pylist() for column in batch.columns))
 
 
-def _to_arrow(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
-    waiting: list[Row] = []
+def _to_arrow(envelopes: Iterable[Envelope]) -> Iterator[pa.RecordBatch]:
+    waiting: list[Envelope] = []
     size = 0
-    for row in rows:
-        waiting.append(row)
-        size += len(row.payload)
+    for envelope in envelopes:
+        waiting.append(envelope)
+        size += len(envelope.payload)
         if size >= _BATCH_BYTES:
             yield _batch(waiting)
             waiting, size = [], 0
@@ -164,9 +176,12 @@ def _to_arrow(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
         yield _batch(waiting)
 
 
-def _batch(rows: list[Row]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
+def _batch(envelopes: list[Envelope]) -> pa.RecordBatch:
+    columns = zip(*envelopes, strict=True)
     return pa.RecordBatch.from_arrays(
-        [pa.array(column, type=field.type) for column, field in zip(columns, _ARROW_SCHEMA, strict=True)],
-        schema=_ARROW_SCHEMA,
+        [
+            pa.array(column, type=field.type)
+            for column, field in zip(columns, _ARENVELOPE_SCHEMA, strict=True)
+        ],
+        schema=_ARENVELOPE_SCHEMA,
     )

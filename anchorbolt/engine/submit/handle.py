@@ -10,7 +10,8 @@ from enum import Enum
 from typing import Any
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
-from anchorbolt.engine.driver.reports import RecoveryReport, WaveReport
+from anchorbolt.checkpoint.spout import RecoveryReport
+from anchorbolt.engine.driver.reports import WaveReport
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.state_backends.encoding import EntryEncoding

@@ -11,7 +11,7 @@ from typing import Any
 import cloudpickle
 
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
-from anchorbolt.engine.task.round import TaskKey
+from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.serialization import Codec, MsgpackCodec
 from anchorbolt.serialization.schema import Schema

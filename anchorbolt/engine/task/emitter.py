@@ -7,17 +7,24 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import Edge, ExecutionPlan
-from anchorbolt.engine.task.messages import BarrierMessage, Row, encode_barrier, encode_batch, encode_report
-from anchorbolt.engine.task.round import TaskKey, TaskReport
+from anchorbolt.engine.task.messages import (
+    BarrierMessage,
+    Envelope,
+    encode_barrier,
+    encode_report,
+    encode_tuples,
+)
+from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.routing import Router, make_router
 
 
 class Emitter:
-    """Turns one task's emitted rows into `Row`s, kept from wave to wave with its instance.
+    """Turns one task's emitted rows into `Envelope`s, kept from wave to wave with its instance.
 
     Rows wait in `out` until the engine takes them.
     """
@@ -34,7 +41,7 @@ class Emitter:
         self._receivers = {edge.component for edges in plan.edges(self._source[0]).values() for edge in edges}
         self._attempt = ""
         self._sent: defaultdict[TaskKey, int] = defaultdict(int)
-        self.out: list[Row] = []
+        self.out: list[Envelope] = []
         self.bytes_out = 0
 
     def begin(self, attempt: str) -> None:
@@ -58,9 +65,7 @@ class Emitter:
         return self._next_capacity(stream, len(rows), largest)
 
     def forward(self, checkpoint: CheckpointTuple) -> None:
-        """Send a barrier behind everything sent so far, to every task of every receiving bolt."""
-        if checkpoint.action is not Action.PREPARE:
-            return
+        """Send PREPARE behind everything sent so far, to every task of every receiving bolt."""
         for component in sorted(self._receivers):
             for index in range(self._plan.parallelism(component)):
                 message = BarrierMessage(
@@ -72,9 +77,9 @@ class Emitter:
         """Send the task's report to the driver."""
         payload = encode_report(report)
         level = self._plan.driver_level
-        self.out.append(Row(self._plan.next_partition(self._level, level, 0), level, 0, payload))
+        self.out.append(Envelope(self._plan.next_partition(self._level, level, 0), level, 0, payload))
 
-    def take(self) -> list[Row]:
+    def take(self) -> list[Envelope]:
         """Return the rows that wait, and forget them."""
         out, self.out = self.out, []
         return out
@@ -112,7 +117,7 @@ class Emitter:
     def _send(self, component: str, index: int, stream: str, rows: Sequence[tuple[Any, ...]]) -> int:
         number = self._sent[component, index]
         try:
-            payload = encode_batch(self._source, self._task_id, self._attempt, number, stream, rows)
+            payload = encode_tuples(self._source, self._task_id, self._attempt, number, stream, rows)
         except UnsupportedValue as error:
             raise UnsupportedValue(
                 f"component {self._source[0]!r} emitted a value to stream {stream!r} that cannot "
@@ -126,7 +131,9 @@ class Emitter:
         plan = self._plan
         level, partition = plan.place(component, index)
         self.bytes_out += len(payload)
-        self.out.append(Row(plan.next_partition(self._level, level, partition), level, partition, payload))
+        self.out.append(
+            Envelope(plan.next_partition(self._level, level, partition), level, partition, payload)
+        )
 
     def _next_capacity(self, stream: str, rows: int, largest: int) -> int:
         """Let buffers grow while their blobs stay below the target size, and shrink when they do not."""

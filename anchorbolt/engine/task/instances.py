@@ -1,7 +1,7 @@
-"""The instances of bolts that one process keeps from wave to wave, and the rule for using one again.
+"""The instances of bolts that one process keeps from wave to wave, and the rule for using an instance again.
 
-A stateful bolt's instance is used again only if it processed the directly preceding wave of its task; a plain bolt's
-in any later wave, unless it failed. Otherwise the instance is let go and built anew.
+A stateful bolt's instance is used again only if its attempt won the directly preceding wave of its task. A plain bolt's
+instance is used again in any later wave, unless it failed. Otherwise the instance is closed, and a new one is built.
 """
 
 from __future__ import annotations
@@ -16,55 +16,47 @@ from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.bolts.executor import PlainBoltExecutor
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.custom_state import CustomTaskState
-from anchorbolt.checkpoint.executor import StatefulBoltExecutor, TaskState
-from anchorbolt.checkpoint.forwarder import CheckpointTupleForwarder
+from anchorbolt.checkpoint.decision import Committed
+from anchorbolt.checkpoint.forwarder import CheckpointTupleForwarder, WrappedBolt
+from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.sink_executor import SinkExecutor
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.checkpoint.stateful_executor import StatefulBoltExecutor, TaskState
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
-from anchorbolt.engine.task.round import TaskKey, Wave
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.serialization.schema import Schema
-from anchorbolt.state_backends.contract import NO_FENCE, NOTHING_COMMITTED, Fence
 from anchorbolt.state_backends.key_value import KeyValueState
-from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.scope import NO_FENCE, NOTHING_COMMITTED, AttemptScope, Fence
 
 _log = logging.getLogger("anchorbolt.engine")
 
 _RUNS_KEPT = 64
 
-Executor = StatefulBoltExecutor | CheckpointTupleForwarder | SinkExecutor
-
 
 @dataclass
 class Instance:
-    """One bolt instance with all that belongs to it.
+    """One bolt instance with all that belongs to it."""
 
-    Attributes:
-        executor: Runs the bolt.
-        collector: What it emits to.
-        emitter: Where that goes.
-        attempt: The last attempt that it prepared; empty if none.
-        fence: The fence of the round that it was last used in.
-    """
-
-    executor: Executor
+    bolt: WrappedBolt
+    is_stateful: bool
     collector: OutputCollector
     emitter: Emitter
-    attempt: str = ""
-    fence: Fence = NO_FENCE
+    attempt: str = ""  # the last attempt that it prepared; empty if it failed since
+    fence: Fence = NO_FENCE  # of the round that it was last used in
 
-    def begin(self, plan: ExecutionPlan, task: TaskKey, wave: Wave, attempt: str, decided: str = "") -> None:
-        """Start a wave, or another round of it; `decided` is the attempt that won it, if that is decided already."""
+    def begin(
+        self, plan: ExecutionPlan, task: TaskKey, current: Round, attempt: str, decided: str = ""
+    ) -> None:
+        """Start a round; `decided` is the attempt that won it, if the round is decided already."""
         self.attempt = ""
-        self.fence = wave.fence
+        self.fence = current.fence
         self.collector.begin()
         self.emitter.begin(attempt)
-        if isinstance(self.executor, StatefulBoltExecutor):
-            self.executor.begin(_scope(plan, task, wave, attempt), decided)
-            self.executor.handle(CheckpointTuple(wave.txid - 1, Action.INITSTATE))
-        elif isinstance(self.executor, SinkExecutor):
-            self.executor.begin(wave.txid, wave.fence, attempt)
+        position = current.committed.get(plan.namespace(*task), Committed(NOTHING_COMMITTED, ""))
+        scope = AttemptScope(current.fence, current.txid, attempt, position.txid, position.attempt)
+        self.bolt.begin(scope, decided)
+        self.bolt.handle(CheckpointTuple(current.txid - 1, Action.INITSTATE))
 
 
 class InstanceRegistry:
@@ -73,12 +65,12 @@ class InstanceRegistry:
     def __init__(self) -> None:
         self._runs: OrderedDict[str, dict[TaskKey, Instance]] = OrderedDict()
 
-    def obtain(self, plan: ExecutionPlan, task: TaskKey, wave: Wave) -> Instance:
-        """Return the instance of a task for a wave: the one kept, where the rule allows it, or a new one."""
+    def obtain(self, plan: ExecutionPlan, task: TaskKey, current: Round) -> Instance:
+        """Return the kept instance of a task if it may be used again, else a new one."""
         instances = self._run(plan)
         instance = instances.get(task)
-        if instance is not None and not _usable_again(instance, wave.previous.get(task)):
-            self.let_go(plan, task)
+        if instance is not None and not _usable_again(instance, current.winners.get(task)):
+            self.evict(plan, task)
             instance = None
         if instance is None:
             instance = instances[task] = _build(plan, task)
@@ -88,13 +80,13 @@ class InstanceRegistry:
         """Return the instance of a task, if this process keeps one."""
         return self._run(plan).get(task)
 
-    def let_go(self, plan: ExecutionPlan, task: TaskKey) -> None:
+    def evict(self, plan: ExecutionPlan, task: TaskKey) -> None:
         """Close an instance; what its `cleanup` raises is logged."""
         instance = self._run(plan).pop(task, None)
         if instance is not None:
             _close(instance, task)
 
-    def let_go_run(self, run_id: str) -> None:
+    def close_run(self, run_id: str) -> None:
         """Close all instances of a run."""
         for task, instance in self._runs.pop(run_id, {}).items():
             _close(instance, task)
@@ -104,22 +96,22 @@ class InstanceRegistry:
         if run is None:
             run = self._runs[plan.run_id] = {}
             while len(self._runs) > _RUNS_KEPT:
-                self.let_go_run(next(iter(self._runs)))
+                self.close_run(next(iter(self._runs)))
         self._runs.move_to_end(plan.run_id)
         return run
 
 
-def _usable_again(instance: Instance, previous: str | None) -> bool:
+def _usable_again(instance: Instance, winner: str | None) -> bool:
     if not instance.attempt:  # it failed, or was cut off: what its fields hold is unknown
         return False
-    return not isinstance(instance.executor, StatefulBoltExecutor) or instance.attempt == previous
+    return not instance.is_stateful or instance.attempt == winner
 
 
 def _close(instance: Instance, task: TaskKey) -> None:
     try:
-        instance.executor.close()
+        instance.bolt.close()
     except AnchorboltError as error:
-        _log.warning("letting go of task %s of %r: %s", task[1], task[0], error)
+        _log.warning("closing task %s of %r: %s", task[1], task[0], error)
 
 
 def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
@@ -131,19 +123,19 @@ def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
     collector = OutputCollector(
         component, plan.streams(component), emitter.flush, must_anchor=plan.is_stateful
     )
-    executor: Executor
+    wrapped: WrappedBolt
     if isinstance(bolt, BaseStatefulBolt):
         state = _open_state(plan, task, bolt)
-        executor = StatefulBoltExecutor(
+        wrapped = StatefulBoltExecutor(
             bolt, plan.conf, context, collector, state, emitter.forward, plan.key_fields(component)
         )
     elif isinstance(bolt, DataFrameSink):
-        executor = SinkExecutor(bolt, context, plan.settings.checkpoint_location, emitter.forward)
+        wrapped = SinkExecutor(bolt, context, plan.settings.checkpoint_location, emitter.forward)
     else:
         assert isinstance(bolt, BaseRichBolt | BaseBasicBolt)
         plain = PlainBoltExecutor(bolt, plan.conf, context, collector)
-        executor = CheckpointTupleForwarder(plain, collector, emitter.forward)
-    return Instance(executor, collector, emitter)
+        wrapped = CheckpointTupleForwarder(plain, collector, emitter.forward)
+    return Instance(wrapped, isinstance(bolt, BaseStatefulBolt), collector, emitter)
 
 
 def _open_state(plan: ExecutionPlan, task: TaskKey, bolt: BaseStatefulBolt[Any]) -> TaskState:
@@ -160,10 +152,3 @@ def _open_state(plan: ExecutionPlan, task: TaskKey, bolt: BaseStatefulBolt[Any])
         cache_entries=settings.cache_entries,
         pending_entries=settings.pending_entries,
     )
-
-
-def _scope(plan: ExecutionPlan, task: TaskKey, wave: Wave, attempt: str) -> AttemptScope:
-    committed = wave.committed.get(plan.namespace(*task))
-    if committed is None:
-        return AttemptScope(wave.fence, wave.txid, attempt, NOTHING_COMMITTED, "")
-    return AttemptScope(wave.fence, wave.txid, attempt, committed.txid, committed.attempt)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
-from anchorbolt.checkpoint.recovery import check_generation, check_topology, plan_recovery
+from anchorbolt.checkpoint.recovery import plan_recovery
+from anchorbolt.checkpoint.startup_checks import Expected, Found, startup_problems
 from anchorbolt.checkpoint.state_machine import Action
-from anchorbolt.errors import AnchorboltError, MigrationRefused
+from anchorbolt.errors import MigrationRefused
 from anchorbolt.migration_tools.inspect.topology_reading import Reading
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider
 
@@ -39,14 +40,14 @@ def check_source(
             "alive, or was killed. Stop it; if it was killed, start and stop it once. Or take the fence from it with "
             "--take-fence: a run that is alive then ends with Fenced at its next wave."
         )
-    try:
-        check_topology(topology, reading.stored, None)
-        plan = plan_recovery(reading.stored, None, reading.heads)
-        check_generation(reading.record_namespace, reading.record_head.fence.generation, reading.heads)
-    except AnchorboltError as error:
+    generation = reading.record_head.fence.generation
+    found = Found(reading.stored, None, None, reading.heads, reading.record_namespace, generation)
+    headers = {name: CUSTOM_HEADER for name, head in reading.heads.items() if head.codec == CUSTOM_HEADER}
+    for problem in startup_problems(Expected(topology, headers), found):
         raise MigrationRefused(
-            f"{place} is not where its decision record says, and is not copied: {error.message}"
-        ) from error
+            f"{place} is not where its decision record says, and is not copied: {problem.message}"
+        ) from problem
+    plan = plan_recovery(reading.stored, None, reading.heads)
     # What is staged beside a record that says COMMITTED was never decided, and, its driver fenced off, never will be.
     if plan.action is Action.COMMIT or (plan.leftovers and not taken):
         raise MigrationRefused(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
-from anchorbolt.checkpoint.decision_log import LET_GO
+from anchorbolt.checkpoint.decision_log import RELEASED_SEQ
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import ConfigError, MigrationRefused
 from anchorbolt.migration_tools.copy.checks import (
@@ -248,4 +248,4 @@ def _refuse_same(source: StateProvider, target: StateProvider) -> None:
 
 def _let_go(storage: StateStorage, fence: Fence) -> None:
     """Say that whoever claimed `fence` writes no more."""
-    storage.raise_fence(Fence(fence.generation, LET_GO))
+    storage.raise_fence(Fence(fence.generation, RELEASED_SEQ))

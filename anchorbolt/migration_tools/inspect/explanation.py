@@ -5,24 +5,17 @@ Decided by the very functions that recovery uses (`checkpoint.recovery`), on wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
-from anchorbolt.checkpoint.recovery import (
-    agreed_record,
-    check_codec,
-    check_generation,
-    check_query,
-    check_topology,
-    judge_namespace,
-    plan_recovery,
-)
+from anchorbolt.checkpoint.recovery import judge_namespace, plan_recovery
+from anchorbolt.checkpoint.startup_checks import Expected, Found, startup_problems
 from anchorbolt.checkpoint.state_machine import Action, Phase
-from anchorbolt.errors import AnchorboltError, StateError
+from anchorbolt.errors import StateError
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.inspection import measured
 from anchorbolt.migration_tools.inspect.topology_reading import Reading, known_namespaces, read_topology
@@ -133,46 +126,38 @@ def judge(reading: Reading, codecs: Codecs, sizes: Mapping[str, tuple[int, int]]
         codecs: What the configuration chooses.
         sizes: Keys and bytes of the namespaces that were counted.
     """
-    refusals = list(reading.problems)
-
-    def allowed(check: Callable[[], object]) -> str:
-        try:
-            check()
-        except AnchorboltError as error:
-            return error.message
-        return ""
-
     record = reading.stored or DecisionRecord()
-    refusals += [
-        allowed(lambda: check_topology(reading.topology, reading.stored, reading.copied)),
-        allowed(lambda: agreed_record(reading.stored, reading.copied)),
-        allowed(
-            lambda: check_generation(
-                reading.record_namespace, reading.record_head.fence.generation, reading.heads
-            )
-        ),
-    ]
-    if reading.query_id is not None and not reading.has_moved:
-        refusals.append(allowed(lambda: check_query(record, reading.query_id or "", accept_new=False)))
-    known = known_namespaces(record, reading.record_namespace.rpartition(":")[0])
-    of_copy = known_namespaces(reading.copied or record, reading.record_namespace.rpartition(":")[0])
-    named = known | of_copy
+    prefix = reading.record_namespace.rpartition(":")[0]
+    known = known_namespaces(record, prefix)
+    named = known | known_namespaces(reading.copied or record, prefix)
     header = EntryEncoding("", codecs.keys, codecs.values).header
+    heads = {name: head for name, head in reading.heads.items() if name in known}
+    headers = {name: head.codec if head.codec == CUSTOM_HEADER else header for name, head in heads.items()}
+    found = Found(
+        reading.stored,
+        reading.copied,
+        None if reading.has_moved else reading.query_id,
+        heads,
+        reading.record_namespace,
+        reading.record_head.fence.generation,
+    )
+    problems = list(startup_problems(Expected(reading.topology, headers), found))
+    refusal_of = {
+        problem.namespace: problem.message
+        for problem in reversed(problems)
+        if isinstance(problem, StateError) and problem.namespace
+    }
+    refusals = [*reading.problems, *(problem.message for problem in problems)]
     namespaces = []
     for name, head in reading.heads.items():
-        next_start, refusal = "", ""
-        if name in known:
-            refusal = allowed(lambda: judge_namespace(record, name, head))  # noqa: B023 - at once
-            next_start = "" if refusal else _next_start(record, name, head)
-            if not refusal and head.codec != CUSTOM_HEADER:
-                refusal = allowed(lambda: check_codec(name, head.codec, header))  # noqa: B023 - at once
-            refusals.append(refusal)
+        refusal = refusal_of.get(name, "")
+        next_start = "" if refusal or name not in known else _next_start(record, name, head)
         keys, size = sizes.get(name, (None, None))
         namespaces.append(NamespaceStanding(name, head, next_start, refusal, name in named, keys, size))
-    refusals = [refusal for refusal in dict.fromkeys(refusals) if refusal]
+    refusals = list(dict.fromkeys(refusals))
     return Standing(
         reading,
-        "refused" if refusals else _action(reading, known),
+        "refused" if refusals else _action(reading, heads),
         tuple(namespaces),
         tuple(_blocking(record, namespaces)),
         tuple(_next_starts(record, reading, namespaces, refused=bool(refusals))),
@@ -181,8 +166,7 @@ def judge(reading: Reading, codecs: Codecs, sizes: Mapping[str, tuple[int, int]]
     )
 
 
-def _action(reading: Reading, known: set[str]) -> str:
-    heads = {name: head for name, head in reading.heads.items() if name in known}
+def _action(reading: Reading, heads: Mapping[str, NamespaceHead]) -> str:
     action = plan_recovery(reading.stored, reading.copied, heads).action
     otherwise = "started" if reading.stored is None else "resumed"
     return {Action.COMMIT: "rolled forward", Action.ROLLBACK: "rolled back"}.get(action, otherwise)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID, LET_GO, CheckpointSpout, DecisionCopy
+from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID, RELEASED_SEQ, DecisionCopy, DecisionLog
 from anchorbolt.checkpoint.location import FolderCopy, query_id_at
+from anchorbolt.checkpoint.ports import NoRetry
 from anchorbolt.errors import StateCorrupted, WaveFailed
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.rules import task_namespace
@@ -50,7 +51,7 @@ class Reading:
     @property
     def holds_fence(self) -> bool:
         """Whether the driver that claimed the topology last has not let go of it."""
-        return self.record_head.fence.generation > 0 and self.record_head.fence.seq != LET_GO
+        return self.record_head.fence.generation > 0 and self.record_head.fence.seq != RELEASED_SEQ
 
 
 class NoCopy:
@@ -61,6 +62,10 @@ class NoCopy:
         return None
 
     def write(self, generation: int, data: bytes) -> None:
+        """Refuse."""
+        raise NotImplementedError("nothing is written here")
+
+    def forget_older(self, generation: int) -> None:
         """Refuse."""
         raise NotImplementedError("nothing is written here")
 
@@ -96,9 +101,9 @@ def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | 
 
     copy: DecisionCopy = NoCopy() if folder is None else FolderCopy(folder)
     with closing(provider.open(name)) as storage:
-        spout = CheckpointSpout(storage, copy)
+        log = DecisionLog(storage, copy, NoRetry())
         nothing: tuple[DecisionRecord | None, DecisionRecord | None] = (None, None)
-        stored, copied = tried(spout.load, nothing)
+        stored, copied = tried(log.load, nothing)
         record_head = tried(storage.head, NamespaceHead())
     query_id = None
     if folder is not None and (copied is not None or folder.exists("metadata")):

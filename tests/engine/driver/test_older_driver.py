@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from anchorbolt.bolts import ParquetSink
+from anchorbolt.checkpoint.ports import Batch
+from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine import LocalCluster
-from anchorbolt.engine.driver.coordinator import Batch, WaveCoordinator
 from anchorbolt.errors import FaultInjected, Fenced, StateRegressed
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
@@ -133,18 +134,18 @@ def test_an_older_driver_that_misses_what_a_newer_one_committed_is_fenced_and_no
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = LocalCluster()
-    monkeypatch.setattr(WaveCoordinator, "close", lambda self: None)  # they go on
+    monkeypatch.setattr(CheckpointSpout, "close", lambda self: None)  # they go on
 
-    def coordinator_of(batch: str) -> WaveCoordinator:
+    def spout_of(batch: str) -> CheckpointSpout:
         handle = cluster.submit(word_count(FeederSpout(["sentence"], [[(batch,)]])))
         assert handle.await_termination(DEADLINE_S)
-        coordinator: WaveCoordinator = handle._coordinator  # type: ignore[attr-defined]
-        return coordinator
+        spout: CheckpointSpout = handle._spout  # type: ignore[attr-defined]
+        return spout
 
-    older = coordinator_of("a")
+    older = spout_of("a")
     late = Batch(older.record.query_id, older.record.batch_id + 2)
     with pytest.raises(StateRegressed):
         older.is_committed(late)
-    coordinator_of("b")
+    spout_of("b")
     with pytest.raises(Fenced):
         older.is_committed(late)

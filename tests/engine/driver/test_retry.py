@@ -8,7 +8,7 @@ import pytest
 
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.driver import retry
-from anchorbolt.engine.driver.retry import Patience
+from anchorbolt.engine.driver.retry import RetryPolicy
 from anchorbolt.errors import StateUnavailable
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.memory import MemoryStateStorage
@@ -65,7 +65,7 @@ def test_the_wait_ends_with_the_stores_own_error_and_the_state_as_before(
     assert handle.state("count") == {}
 
 
-def test_a_call_is_repeated_until_patience_is_over() -> None:
+def test_a_call_is_repeated_until_the_time_is_used_up() -> None:
     calls = []
 
     def fails() -> None:
@@ -73,9 +73,9 @@ def test_a_call_is_repeated_until_patience_is_over() -> None:
         raise StateUnavailable("away")
 
     with pytest.raises(StateUnavailable, match="away"):
-        Patience(20).until_available(fails)
+        RetryPolicy(20).until_available(fails)
     assert len(calls) > 2
     calls.clear()
     with pytest.raises(StateUnavailable):
-        Patience(0).until_available(fails)
+        RetryPolicy(0).until_available(fails)
     assert len(calls) == 1

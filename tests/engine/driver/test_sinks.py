@@ -16,7 +16,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.sink_executor import OUTBOX
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
-from anchorbolt.engine.driver.outbox import Outbox
+from anchorbolt.engine.driver.outbox import SinkOutbox
 from anchorbolt.errors import (
     BoltError,
     Fenced,
@@ -42,7 +42,7 @@ def test_a_function_of_a_sink_that_raises_is_named_and_the_next_start_is_announc
     def fails(frame: Any, txid: int) -> None:
         raise ConnectionError("no database")
 
-    outbox = Outbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
+    outbox = SinkOutbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
     record = DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),))
     with pytest.raises(BoltError, match=r"no database(.|\n)*publishes the same rows again") as caught:
         outbox.publish(record, lambda: None)
@@ -63,7 +63,7 @@ def test_a_sink_whose_files_a_newer_driver_has_published_and_removed_is_not_blam
         if overtaken:
             raise overtaken[0]
 
-    outbox = Outbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
+    outbox = SinkOutbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
     with pytest.raises(Fenced):
         outbox.publish(DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),)), check_claim)
 
@@ -87,7 +87,9 @@ def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_ou
     Path(moved.path).write_bytes(b"")
     parquet.publish(3, [moved], lambda locations: None)
     function = DataFrameSink(lambda frame, txid: None)
-    outbox = Outbox(open_folder(str(tmp_path)), {"out": parquet, "rows": function}, lambda locations: None)
+    outbox = SinkOutbox(
+        open_folder(str(tmp_path)), {"out": parquet, "rows": function}, lambda locations: None
+    )
     with caplog.at_level(logging.WARNING, "anchorbolt.engine"):
         assert outbox.without_lost(record) == replace(record, outbox=(there,))
     of_parquet, of_function = (each.getMessage() for each in caplog.records)

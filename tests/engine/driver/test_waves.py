@@ -1,4 +1,4 @@
-"""What the coordinator does where two drivers, a crash or a wrong location come between two of its steps."""
+"""What a driver does where two drivers, a crash or a wrong location come between two of its steps."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt, OutputCollector, ParquetSink
-from anchorbolt.checkpoint.decision_log import CheckpointSpout
+from anchorbolt.checkpoint.decision_log import DecisionLog
+from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine import LocalCluster
-from anchorbolt.engine.driver.namespaces import Namespaces
+from anchorbolt.engine.driver.namespaces import ProviderNamespaces
 from anchorbolt.engine.local.cluster import _LocalRunner
-from anchorbolt.engine.task.round import Wave
 from anchorbolt.errors import (
     BoltError,
     FaultInjected,
@@ -92,7 +92,7 @@ def test_a_checkpoint_location_of_another_topology_is_refused_before_anything_is
 
 def test_a_location_whose_query_the_store_never_saw_is_refused(tmp_path: Path) -> None:
     (tmp_path / "metadata").write_text('{"id":"11111111-2222-3333-4444-555555555555"}')
-    from anchorbolt.engine.driver.coordinator import WaveCoordinator
+    from anchorbolt.engine.driver.assembly import checkpoint_spout
     from anchorbolt.engine.submit.submission import prepare_submission
     from anchorbolt.state_backends.memory import MemoryStateProvider
 
@@ -105,11 +105,11 @@ def test_a_location_whose_query_the_store_never_saw_is_refused(tmp_path: Path) -
         memory=memory,
         location=str(tmp_path),
     )
-    coordinator = WaveCoordinator(submission, NoRunner(), open_folder(str(tmp_path)))
-    with pytest.raises(QueryChanged, match="knows nothing"):
-        coordinator.recover("11111111-2222-3333-4444-555555555555")
+    spout = checkpoint_spout(submission, NoRunner(), open_folder(str(tmp_path)))
+    with pytest.raises(QueryChanged):
+        spout.recover("11111111-2222-3333-4444-555555555555")
     assert list(memory.namespaces()) == []
-    coordinator.close()
+    spout.close()
 
 
 class NoRunner:
@@ -118,7 +118,7 @@ class NoRunner:
     def run_round(self, wave: Any) -> Any:
         raise NotImplementedError
 
-    def run_hooks(self, action: Any, wave: Any, tasks: Any) -> None:
+    def send(self, checkpoint: Any, current: Any, tasks: Any) -> None:
         raise NotImplementedError
 
     def read_files(self, locations: Sequence[str]) -> Any:
@@ -131,15 +131,15 @@ def test_a_decision_whose_copy_was_never_written_is_copied_by_the_next_driver(
     cluster = LocalCluster()
     conf = {"topology.checkpoint.location": str(tmp_path)}
     assert cluster.submit(word_count(feeder(["a"])), conf).await_termination(30)
-    write_copy = CheckpointSpout.write_copy
+    copy = DecisionLog.copy
 
-    def dies(self: CheckpointSpout, fence: Any, record: Any) -> None:
+    def dies(self: DecisionLog, record: Any) -> None:
         if record.txid == 1:
             raise RuntimeError("killed here")
-        write_copy(self, fence, record)
+        copy(self, record)
 
     with monkeypatch.context() as patched:
-        patched.setattr(CheckpointSpout, "write_copy", dies)
+        patched.setattr(DecisionLog, "copy", dies)
         handle = cluster.submit(word_count(feeder(["b"])), conf)
         with pytest.raises(RuntimeError, match="killed here"):
             handle.await_termination(30)
@@ -269,9 +269,9 @@ def test_what_an_older_driver_stages_until_it_is_fenced_is_rolled_back(
     assert cluster.submit(word_count(feeder(["a"])), None).await_termination(30)
     storage = cluster._memory.open("word-count:count-0")
     head = storage.head()
-    raise_fence = Namespaces.raise_fence
+    raise_fence = ProviderNamespaces.raise_fence
 
-    def staged_meanwhile(self: Namespaces, fence: Fence) -> Any:
+    def staged_meanwhile(self: ProviderNamespaces, fence: Fence) -> Any:
         storage.stage(
             StagedSlice(
                 Fence(1, 9), head.committed + 1, "f" * 32, head.committed, 0, {b"a": b"b"}, head.codec
@@ -279,7 +279,7 @@ def test_what_an_older_driver_stages_until_it_is_fenced_is_rolled_back(
         )
         return raise_fence(self, fence)
 
-    monkeypatch.setattr(Namespaces, "raise_fence", staged_meanwhile)
+    monkeypatch.setattr(ProviderNamespaces, "raise_fence", staged_meanwhile)
     newer = cluster.submit(word_count(feeder()), None)
     assert newer.recovery is not None
     assert newer.recovery.action == "rolled back"
@@ -290,8 +290,8 @@ def test_what_an_older_driver_stages_until_it_is_fenced_is_rolled_back(
 def test_a_task_that_reports_twice_fails_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
     run_round = _LocalRunner.run_round
 
-    def twice(self: _LocalRunner, wave: Wave) -> Any:
-        reports = list(run_round(self, wave))
+    def twice(self: _LocalRunner, current: Round) -> Any:
+        reports = list(run_round(self, current))
         return [*reports, replace(reports[-1], attempt="f" * 32)]
 
     monkeypatch.setattr(_LocalRunner, "run_round", twice)
@@ -303,8 +303,8 @@ def test_a_task_that_reports_twice_fails_the_round(monkeypatch: pytest.MonkeyPat
 def test_a_task_that_saw_another_attempt_than_won_fails_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
     run_round = _LocalRunner.run_round
 
-    def seen_otherwise(self: _LocalRunner, wave: Wave) -> Any:
-        *reports, last = run_round(self, wave)
+    def seen_otherwise(self: _LocalRunner, current: Round) -> Any:
+        *reports, last = run_round(self, current)
         assert last.seen
         return [*reports, replace(last, seen=dict.fromkeys(last.seen, "f" * 32))]
 

@@ -8,9 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
+from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.spark.cluster import SparkCluster
-from anchorbolt.engine.task.messages import Row, encode_report, reports_in
-from anchorbolt.engine.task.round import TaskReport, Wave
+from anchorbolt.engine.task.messages import Envelope, encode_report, reports_in
+from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import WaveFailed
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.state_backends.contract import Fence
@@ -55,11 +56,11 @@ def test_a_bolt_behind_a_stateful_one_that_fails_once_changes_nothing(
 
 
 def test_the_report_of_an_earlier_round_is_refused() -> None:
-    wave = Wave(txid=4, fence=Fence(1, 9))
+    current = Round(txid=4, fence=Fence(1, 9))
 
-    def row(seq: int) -> Row:
-        return Row(0, 3, 0, encode_report(TaskReport("count", 0, "a" * 32, seq)))
+    def envelope(seq: int) -> Envelope:
+        return Envelope(0, 3, 0, encode_report(TaskReport("count", 0, "a" * 32, seq)))
 
-    assert [report.task for report in reports_in([row(9)], wave)] == [("count", 0)]
+    assert [report.task for report in reports_in([envelope(9)], current)] == [("count", 0)]
     with pytest.raises(WaveFailed, match=r"'count', 0.* round 8"):
-        reports_in([row(9), row(8)], wave)
+        reports_in([envelope(9), envelope(8)], current)

@@ -20,10 +20,10 @@ WRAPPED = StreamingQueryException("An exception was raised by the Python Proxy")
 
 
 def ended_by(of_the_wave: BaseException, of_the_query: Exception) -> BaseException | None:
-    """Return the error of a run in which the wave and the streaming query raised different errors."""
-    coordinator = Mock()
-    coordinator.check_query.side_effect = of_the_wave
-    query = WaveQuery(Mock(), Mock(), Mock(), coordinator, Mock(), Mock())
+    """Return what a run ended by whose wave raised one error and whose streaming query another one."""
+    spout = Mock()
+    spout.bind_query.side_effect = of_the_wave
+    query = WaveQuery(Mock(), Mock(), Mock(), spout, Mock(), Mock())
     query.query = Mock()
     query.query.awaitTermination.side_effect = of_the_query
     with pytest.raises(type(of_the_wave)):

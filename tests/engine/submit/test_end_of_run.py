@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine.driver.coordinator import WaveCoordinator
+from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.local.cluster import LocalCluster
 from anchorbolt.engine.submit.handle import RunStatus
 from anchorbolt.spouts.feeder import FeederSpout
@@ -20,7 +20,7 @@ def test_await_termination_returns_although_cleaning_up_fails(
     def fail(coordinator: Any) -> None:
         raise TypeError("a fault of ours")
 
-    monkeypatch.setattr(WaveCoordinator, "close", fail)
+    monkeypatch.setattr(CheckpointSpout, "close", fail)
     spout = FeederSpout(["sentence"], [[("to be",)]])
     with caplog.at_level(logging.WARNING, "anchorbolt.engine"):
         handle = LocalCluster().submit(word_count(spout))

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.submission import prepare_submission
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
-from anchorbolt.engine.task.messages import BarrierMessage, Row, decode_message, encode_barrier, encode_batch
-from anchorbolt.engine.task.round import TaskReport, Wave
+from anchorbolt.engine.task.messages import (
+    BarrierMessage,
+    Envelope,
+    encode_barrier,
+    encode_tuples,
+    reports_in,
+)
+from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import WaveFailed
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence
@@ -37,25 +43,26 @@ def plan(tmp_path: Path) -> ExecutionPlan:
     ).plan
 
 
-def batch(plan: ExecutionPlan, attempt: str, number: int, *words: str) -> Row:
+def batch(plan: ExecutionPlan, attempt: str, number: int, *words: str) -> Envelope:
     level, partition = plan.place(*COUNT)
     rows = [(word,) for word in words]
-    return Row(partition, level, partition, encode_batch(("split", 0), 1, attempt, number, "default", rows))
+    return Envelope(
+        partition, level, partition, encode_tuples(("split", 0), 1, attempt, number, "default", rows)
+    )
 
 
-def barrier(plan: ExecutionPlan, split: int, attempt: str, batches: int) -> Row:
+def barrier(plan: ExecutionPlan, split: int, attempt: str, batches: int) -> Envelope:
     level, partition = plan.place(*COUNT)
-    return Row(
+    return Envelope(
         partition, level, partition, encode_barrier(BarrierMessage(("split", split), attempt, 0, batches))
     )
 
 
-def report_of(plan: ExecutionPlan, *rows: Row) -> TaskReport:
-    def sent() -> Iterator[object]:
-        for row in run_bolt_task(plan, COUNT, Wave(0, Fence(1, 1)), InstanceRegistry(), rows):
-            yield decode_message(row.payload)
-
-    return next(message for message in sent() if isinstance(message, TaskReport))
+def report_of(plan: ExecutionPlan, *rows: Envelope) -> TaskReport:
+    current = Round(0, Fence(1, 1))
+    sent = run_bolt_task(plan, COUNT, current, InstanceRegistry(), rows)
+    [report] = reports_in((each for each in sent if each.level == plan.driver_level), current)
+    return report
 
 
 def test_a_task_prepares_once_all_barriers_have_come(plan: ExecutionPlan) -> None:
@@ -63,7 +70,7 @@ def test_a_task_prepares_once_all_barriers_have_come(plan: ExecutionPlan) -> Non
         plan, batch(plan, FIRST, 0, "a", "b"), barrier(plan, 0, FIRST, 1), barrier(plan, 1, OTHER, 0)
     )
     assert report.failure is None
-    assert (report.tuples_in, report.keys_staged) == (2, 2)
+    assert (report.tuples_in, report.outcome.keys_staged) == (2, 2)
 
 
 @pytest.mark.parametrize(
@@ -82,4 +89,4 @@ def test_batches_of_two_attempts_repeated_ones_and_missing_ones_fail_the_wave(
     report = report_of(plan, *batches, barrier(plan, 0, last, 2), barrier(plan, 1, OTHER, 0))
     assert isinstance(report.failure, WaveFailed)
     assert complaint in report.failure.message
-    assert report.seal is None
+    assert report.outcome.seal is None

@@ -230,7 +230,7 @@ def test_a_decided_wave_waits_for_the_bolt_whose_custom_state_it_changes(job: Jo
             job.submit("a", "b c d").await_termination(60)
     finally:
         observe(before)
-    with pytest.raises(TopologyError, match=r"custom:attempts-.* whose bolt the topology no longer has"):
+    with pytest.raises(TopologyError, match="custom:attempts-0"):
         job.submit(without="attempts")
     job.run()
     assert job.holds("a b c d")

@@ -9,7 +9,8 @@ from queue import Queue
 
 import pytest
 
-from anchorbolt.checkpoint.decision_log import CheckpointSpout
+from anchorbolt.checkpoint.decision_log import DecisionLog
+from anchorbolt.checkpoint.ports import NoRetry
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.driver.reports import WaveReport
@@ -96,7 +97,7 @@ class TestASource:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(CheckpointSpout, "let_go", lambda self, fence: None)  # as after a kill
+            patch.setattr(DecisionLog, "release", lambda self: None)  # as after a kill
             run_words(source, *FIRST)
         with closing(source.open(f"{name}:count-0")) as storage:
             head = storage.head()
@@ -112,12 +113,11 @@ class TestASource:
     ) -> None:
         run_words(source, *FIRST)
         with closing(source.open(f"{name}:$checkpointspout-0")) as storage:
-            fence = storage.claim()
-
-            spout = CheckpointSpout(storage, NoCopy())
-            record, _ = spout.load()
+            log = DecisionLog(storage, NoCopy(), NoRetry())
+            fence = log.claim()
+            record, _ = log.load()
             assert record is not None
-            spout.write(fence, replace(record, state=CheckpointState(record.txid, Phase.COMMITTING)))
+            log.mark_committed(fence, replace(record, state=CheckpointState(record.txid, Phase.COMMITTING)))
         with pytest.raises(MigrationRefused, match=r"a transaction of .* is open"):
             copy_topology(source, target, name, name, take_fence=True)
 

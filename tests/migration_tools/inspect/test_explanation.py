@@ -12,7 +12,8 @@ import pytest
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
-from anchorbolt.checkpoint.decision_log import LET_GO, CheckpointSpout
+from anchorbolt.checkpoint.decision_log import RELEASED_SEQ, DecisionLog
+from anchorbolt.checkpoint.ports import NoRetry
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import AnchorboltError, StateError
@@ -130,15 +131,15 @@ def test_a_run_that_waits_for_input_holds_the_fence_until_it_is_stopped(
     assert not read_topology(sqlite_provider, name, name).holds_fence
 
 
-def test_a_driver_that_let_go_can_write_no_more(sqlite_provider: SqliteStateProvider) -> None:
+def test_a_driver_that_released_its_fence_can_write_no_more(sqlite_provider: SqliteStateProvider) -> None:
     with closing(sqlite_provider.open("t:$checkpointspout-0")) as storage:
-        spout = CheckpointSpout(storage, NoCopy())
-        fence = spout.claim()
-        spout.let_go(fence)
-        assert storage.head().fence == (fence.generation, LET_GO)
+        log = DecisionLog(storage, NoCopy(), NoRetry())
+        fence = log.claim()
+        log.release()
+        assert storage.head().fence == (fence.generation, RELEASED_SEQ)
         with pytest.raises(StateError):
-            spout.write(Fence(fence.generation, 10**6), DecisionRecord())
-        assert spout.claim() == (fence.generation + 1, 0)
+            log.mark_committed(Fence(fence.generation, 10**6), DecisionRecord())
+        assert log.claim() == (fence.generation + 1, 0)
 
 
 def test_a_topology_that_is_not_there_is_said_with_those_that_are(
@@ -170,7 +171,7 @@ def reading(phase: Phase, heads: dict[str, NamespaceHead], **changes: Any) -> Re
         namespaces={N: Committed(5, A), M: Committed(2, B)},
         parallelism={"count": 2},
     )
-    head = NamespaceHead(Fence(1, LET_GO))
+    head = NamespaceHead(Fence(1, RELEASED_SEQ))
     return replace(Reading("t", "t:$checkpointspout-0", head, record, heads=heads), **changes)
 
 

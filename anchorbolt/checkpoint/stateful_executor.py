@@ -1,4 +1,4 @@
-"""`StatefulBoltExecutor`: all that a stateful bolt's side of the checkpoint consists of. Knows nothing of Spark."""
+"""`StatefulBoltExecutor`: a stateful bolt's side of the checkpoint. Knows nothing of Spark."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.bolts.executor import close_bolt, fail_if_failed, raise_bolt_error
 from anchorbolt.checkpoint.custom_state import CustomTaskState
+from anchorbolt.checkpoint.forwarder import TaskOutcome
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.errors import StateError
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.scope import AttemptScope
 from anchorbolt.streams.context import TopologyContext
@@ -22,10 +22,10 @@ KeyFields = Mapping[tuple[str, str], tuple[str, ...]]
 
 
 class StatefulBoltExecutor:
-    """Hosts one instance of a stateful bolt; `prepare` is called as it is made, `init_state` with INITSTATE.
+    """Wraps one instance of a stateful bolt: calls all its hooks, and moves its state on the task's side.
 
-    Storm's rules: tuples before INITSTATE are queued; PREPARE before it fails the checkpoint; COMMIT and ROLLBACK
-    before it still apply; a repeated INITSTATE is ignored, but forwarded.
+    The bolt's `prepare` is called here, `init_state` with the first INITSTATE. An engine sends INITSTATE before the
+    first tuple of every wave, so no tuple and no PREPARE ever comes before it; see docs/decisions/initstate-first.md.
     """
 
     def __init__(
@@ -35,20 +35,9 @@ class StatefulBoltExecutor:
         context: TopologyContext,
         collector: OutputCollector,
         state: TaskState,
-        forward: Callable[[CheckpointTuple], None],
-        key_fields: KeyFields,
+        forward: Callable[[CheckpointTuple], None],  # sends PREPARE on to all downstream tasks
+        key_fields: KeyFields,  # by source component and stream: the fields that it is grouped by
     ) -> None:
-        """Make the executor of one task.
-
-        Args:
-            bolt: The instance, not used by anyone else.
-            conf: The configuration that `prepare` gets.
-            context: Who the task is.
-            collector: Where the bolt emits.
-            state: The task's state.
-            forward: Sends a checkpoint tuple on to all downstream tasks.
-            key_fields: By source component and stream, the fields that it is grouped by.
-        """
         self._bolt = bolt
         self._context = context
         self._collector = collector
@@ -56,30 +45,28 @@ class StatefulBoltExecutor:
         self._forward = forward
         self._key_fields = key_fields
         self._own_keys = type(bolt).state_keys is not BaseStatefulBolt.state_keys
-        self._initialised = False
-        self._queued: list[TupleBatch] = []
+        self._is_initialised = False
         try:
             bolt.prepare(conf, context, collector)
         except Exception as error:
             raise_bolt_error(context, "prepare", None, error)
 
     @property
-    def state(self) -> TaskState:
-        """The task's state."""
-        return self._state
+    def outcome(self) -> TaskOutcome:
+        """What the state read and staged in this round."""
+        state = self._state
+        counters = state.counters
+        return TaskOutcome(counters.keys_read, counters.keys_staged, state.committed, state.seal)
 
     def begin(self, scope: AttemptScope, decided: str = "") -> None:
-        """Start a wave: what an earlier attempt left unfinished is forgotten; `decided` as in `CustomTaskState`."""
+        """Start a round: forget what an earlier attempt left unfinished; `decided` as in `CustomTaskState`."""
         if isinstance(self._state, CustomTaskState):
             self._state.begin(scope, decided)
         else:
             self._state.begin(scope)
-        self._queued.clear()
 
     def prefetch(self, batch: TupleBatch) -> None:
-        """Fetch the state of the keys that executing `batch` will read, in one go."""
-        if not self._initialised:
-            return
+        """Fetch the state of the keys that executing `batch` will read, in one round trip."""
         if self._own_keys:
             tup: Tuple | None = None
             keys: list[Any] = []
@@ -101,10 +88,7 @@ class StatefulBoltExecutor:
             )
 
     def execute(self, batch: TupleBatch) -> None:
-        """Execute the tuples one by one, or queue them before INITSTATE; raises `BoltError`."""
-        if not self._initialised:
-            self._queued.append(batch)
-            return
+        """Execute the tuples one by one; raises `BoltError`."""
         execute = self._bolt.execute
         tup: Tuple | None = None
         try:
@@ -115,38 +99,23 @@ class StatefulBoltExecutor:
         fail_if_failed(self._context, self._collector)
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
-        """Take a checkpoint tuple that has arrived from all upstream tasks, and forward it.
+        """Take a checkpoint tuple. PREPARE has arrived from all upstream tasks, and is forwarded.
+
+        COMMIT and ROLLBACK only call the bolt's hook: the driver moves the state, see `ports.Namespaces`.
 
         Raises:
             BoltError: A hook raised.
-            StateError: PREPARE came before INITSTATE, or the store refused or failed.
+            StateError: The store refused or failed.
         """
-        action = checkpoint.action
-        if action is Action.INITSTATE:
+        if checkpoint.action is Action.INITSTATE:
             self._initialise()
-        elif action is Action.PREPARE:
-            if not self._initialised:
-                raise StateError(
-                    f"task {self._context.this_task_index} of {self._context.this_component_id!r} was "
-                    f"asked to prepare txid {checkpoint.txid} before INITSTATE; the checkpoint fails."
-                )
+        elif checkpoint.action is Action.PREPARE:
             self._hook("pre_prepare", checkpoint.txid)
             fail_if_failed(self._context, self._collector)
             self._state.prepare_commit(checkpoint.txid)
             self._collector.flush()
-        elif action is Action.COMMIT:
-            self.call_hook(checkpoint)
-            self._state.commit(checkpoint.txid)
-        else:
-            self.call_hook(checkpoint)
-            self._state.rollback()
-        self._forward(checkpoint)
-
-    def call_hook(self, checkpoint: CheckpointTuple) -> None:
-        """Call `pre_commit` or `pre_rollback` if the bolt is initialised, and leave the state alone."""
-        if not self._initialised:
-            return
-        if checkpoint.action is Action.COMMIT:
+            self._forward(checkpoint)
+        elif checkpoint.action is Action.COMMIT:
             self._hook("pre_commit", checkpoint.txid)
         else:
             self._release()
@@ -161,18 +130,14 @@ class StatefulBoltExecutor:
             self._state.close()
 
     def _initialise(self) -> None:
-        if self._initialised:
+        if self._is_initialised:
             return
         state = self._state
         try:
             self._bolt.init_state(state.state if isinstance(state, CustomTaskState) else state)
         except Exception as error:
             raise_bolt_error(self._context, "init_state", None, error)
-        self._initialised = True
-        queued, self._queued = self._queued, []
-        for batch in queued:
-            self.prefetch(batch)
-            self.execute(batch)
+        self._is_initialised = True
 
     def _release(self) -> None:
         # The store may have lost what was staged, or be further on: `pre_rollback` and `cleanup` read what is there.

@@ -1,0 +1,145 @@
+"""All reasons to refuse a start, as one list. Pure: a start raises the first, `anchorbolt state explain` shows all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
+from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.recovery import agreed_record, is_of_query, judge_namespace
+from anchorbolt.checkpoint.state_machine import Phase
+from anchorbolt.errors import AnchorboltError, CodecMismatch, QueryChanged, StateRegressed, TopologyError
+from anchorbolt.state_backends.contract import START_OVER, NamespaceHead
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was read of a topology's state."""
+
+    stored: DecisionRecord | None  # the decision record in the store
+    copied: DecisionRecord | None  # its copy at the checkpoint location
+    query_id: str | None  # of the checkpoint location: empty if it is new, None if it is not to be judged
+    heads: Mapping[str, NamespaceHead] = field(default_factory=dict)
+    record_namespace: str = ""
+    generation: int = 0  # of the record's namespace, read after `heads`
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the topology that is to start asks of its state."""
+
+    topology: str
+    headers: Mapping[str, str] = field(default_factory=dict)  # format header by namespace of its own tasks
+    parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt
+    schema_versions: Mapping[str, int] = field(default_factory=dict)  # per stateful bolt
+    accept_new_query: bool = False
+
+
+def startup_problems(expected: Expected, found: Found) -> Iterator[AnchorboltError]:
+    """Yield every reason to refuse the start, the records' before the namespaces'."""
+    yield from record_problems(expected, found)
+    yield from namespace_problems(expected, found)
+
+
+def record_problems(expected: Expected, found: Found) -> Iterator[AnchorboltError]:
+    """Yield the reasons that the two records and the checkpoint location give."""
+    for each, where in ((found.stored, "state store"), (found.copied, "checkpoint location")):
+        if each is not None and each.topology not in ("", expected.topology):
+            yield QueryChanged(
+                f"the {where} belongs to topology {each.topology!r}, but {expected.topology!r} was submitted. Nothing "
+                "was changed. Give each topology a checkpoint location, and a namespace prefix, of its own."
+            )
+    record = found.stored or found.copied or DecisionRecord()
+    if found.query_id is not None and not expected.accept_new_query:
+        if found.stored is None and found.copied is None and found.query_id:
+            yield QueryChanged(
+                f"the checkpoint location belongs to streaming query {found.query_id}, but the state store does not "
+                "know that query: the source would not be read from its start. Nothing was changed. Use a new "
+                "checkpoint location. To continue where that query is, set topology.checkpoint.accept.new.query to "
+                "true for one run."
+            )
+        elif (changed := query_problem(record, found.query_id)) is not None:
+            yield changed
+    for component, tasks in expected.parallelism.items():
+        before = record.parallelism.get(component, tasks)
+        if before != tasks and record.namespaces:
+            yield TopologyError(
+                f"bolt {component!r} has parallelism {tasks}, but its state was written by {before} tasks, and each "
+                f"task holds the keys that are grouped to it. Set its parallelism back to {before}.",
+                component=component,
+            )
+
+
+def query_problem(record: DecisionRecord, query_id: str) -> QueryChanged | None:
+    """Return the refusal if the state was computed from another streaming query."""
+    if is_of_query(record, query_id):
+        return None
+    place = f"belongs to query {query_id}" if query_id else "is a new one"
+    sinks = sorted({repr(file.component) for file in record.outbox})
+    waiting = ""
+    if sinks and record.state.phase is Phase.COMMITTING:
+        waiting = (
+            f" Rows of txid {record.txid} for {', '.join(sinks)} wait there to be published; if they are gone, the "
+            "run continues without them."
+        )
+    return QueryChanged(
+        f"the state was computed from streaming query {record.query_id}, up to its batch {record.batch_id}, but "
+        f"this run's checkpoint location {place}. The checkpoint location was deleted or "
+        "changed, so the source would be read again from its start and counted twice. Set "
+        "topology.checkpoint.location back to where it was. To continue all the same, with the state as it is, set "
+        f"topology.checkpoint.accept.new.query to true for one run.{waiting}"
+    )
+
+
+def namespace_problems(expected: Expected, found: Found) -> Iterator[AnchorboltError]:
+    """Yield the reasons that the namespaces give."""
+    try:
+        record = agreed_record(found.stored, found.copied)
+    except StateRegressed as regressed:
+        yield regressed
+        record = found.stored or DecisionRecord()
+    custom_to_commit = []
+    for namespace in sorted({*found.heads, *record.namespaces}):
+        head = found.heads.get(namespace, NamespaceHead())
+        try:
+            verdict = judge_namespace(record, namespace, head)
+        except StateRegressed as regressed:
+            yield regressed
+            continue
+        if verdict.winner is not None and head.codec == CUSTOM_HEADER:
+            custom_to_commit.append(namespace)
+    for component, version in expected.schema_versions.items():
+        written = record.state_schemas.get(component, version)
+        if written > version:
+            yield CodecMismatch(
+                f"bolt {component!r} has state_schema_version {version}, but its state was written under version "
+                f"{written}. Nothing was written. Run the job that wrote it, or a later one."
+            )
+    for namespace, header in expected.headers.items():
+        written_as = found.heads[namespace].codec
+        if written_as and written_as != header:
+            is_custom = CUSTOM_HEADER in (written_as, header)
+            keys = "topology.state.provider" if is_custom else "keySerializerClass and valueSerializerClass"
+            yield CodecMismatch(
+                f"state {namespace!r} was written as {written_as!r}, but the configuration says {header!r}. Set "
+                f"{keys} back to what wrote it.",
+                namespace=namespace,
+            )
+    for namespace in custom_to_commit:
+        if expected.headers.get(namespace) != CUSTOM_HEADER:
+            yield TopologyError(
+                f"the decided txid {record.txid} changes the custom state {namespace!r}, but the topology no longer "
+                "has its bolt. Start it once more with that bolt, so that the state is committed."
+            )
+    # The record's namespace is claimed first, so no other namespace may know a later generation.
+    for namespace, head in found.heads.items():
+        if head.fence.generation > found.generation:
+            yield StateRegressed(
+                f"namespace {namespace!r} was written by driver generation {head.fence.generation}, but "
+                f"{found.record_namespace!r} knows only {found.generation}: it went back in time or lost data. Nothing "
+                f"was written. {START_OVER}.",
+                namespace=found.record_namespace,
+                expected=f"generation {head.fence.generation}",
+                found=f"generation {found.generation}",
+            )

@@ -1,0 +1,159 @@
+"""One wave's transaction, from begin to COMMITTED. Each step of the protocol is one method, named as in the design.
+
+```
+begin    COMMITTED(t-1) → PREPARING(t)
+prepare  the batch and PREPARE(t) go through all tasks under a new fence; every task stages and seals an attempt
+decide   the decision record COMMITTING(t) names the winning attempts: durable in the store, then copied
+commit   hooks, namespaces, outbox; then the record says COMMITTED(t). Every step may be repeated
+rollback what a failed round staged is dropped, and PREPARING(t) starts again with another round
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from anchorbolt.bolts.sink import SinkFile
+from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
+from anchorbolt.checkpoint.decision_log import DecisionLog
+from anchorbolt.checkpoint.ports import Batch, Layout, Ports, PreparedRound, Round, TaskKey
+from anchorbolt.checkpoint.state_machine import Action, CheckpointState, CheckpointTuple
+from anchorbolt.errors import BoltError
+from anchorbolt.faults.points import FaultPoint, reach
+from anchorbolt.serialization.schema import FIRST_VERSION
+from anchorbolt.state_backends.scope import NO_FENCE, Fence
+
+
+class Transaction:
+    """What changes from wave to wave.
+
+    Attributes:
+        state: The transaction's id and phase.
+        record: The last decision: until this transaction is decided, that of the transaction before.
+        winners: By task, the attempts that won the last decision.
+        committed: By namespace, the transaction that is committed there now.
+        fence: The fence of the current round.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        log: DecisionLog,
+        ports: Ports,
+        record: DecisionRecord,
+        winners: Mapping[TaskKey, str],
+        committed: Mapping[str, Committed],
+    ) -> None:
+        self._layout = layout
+        self._log = log
+        self._ports = ports
+        self.state: CheckpointState = record.state
+        self.record = record
+        self.winners = winners
+        self.committed = committed
+        self.fence: Fence = NO_FENCE
+
+    @property
+    def txid(self) -> int:
+        """The transaction's id."""
+        return self.state.txid
+
+    def begin(self) -> Transaction:
+        """Return the next transaction, in PREPARING."""
+        following = Transaction(
+            self._layout, self._log, self._ports, self.record, self.winners, self.committed
+        )
+        following.state = self.state.begin()
+        return following
+
+    def prepare(self, batch: Batch) -> tuple[PreparedRound, DecisionRecord]:
+        """Run a round; return what the tasks prepared, and the decision that follows from it.
+
+        Raises:
+            Exception: The round failed; `roll_back` must follow.
+        """
+        self.fence = self._log.next_fence()
+        reach(FaultPoint.ROUND_BEGUN, txid=self.txid)
+        prepared = self._ports.tasks.prepare(self._round())
+        reach(FaultPoint.ROUND_ENDED, txid=self.txid)
+        return prepared, self._decision(batch, prepared)
+
+    def decide(self, record: DecisionRecord, winners: Mapping[TaskKey, str]) -> None:
+        """Make the decision durable. From here on the transaction can only be committed."""
+        self._log.decide(self.fence, record)
+        self.state = record.state
+        self.record = record
+        self.winners = winners
+
+    def commit(self, namespaces: Mapping[str, Winner]) -> None:
+        """Commit the decided winners of these namespaces. After a crash, recovery repeats this as a whole."""
+        record = self.record
+        self._ports.tasks.send(CheckpointTuple(self.txid, Action.COMMIT), self._round())
+        reach(FaultPoint.HOOKS_CALLED, txid=self.txid)
+        fence = self._log.next_fence()
+        self._ports.namespaces.commit(fence, self.txid, namespaces)
+        reach(FaultPoint.NAMESPACES_COMMITTED, txid=self.txid)
+        self._ports.outbox.publish(record, self._log.check_claim)
+        done = record.committed()
+        self._log.mark_committed(fence, done)
+        self.state = self.state.after(Action.COMMIT)
+        self.record = done
+        self.committed = done.namespaces
+        reach(FaultPoint.COMMITTED, txid=self.txid)
+        if record.schemas:
+            self._ports.outbox.clean(done, fence.generation)
+
+    def roll_back(self) -> None:
+        """Drop what the failed round staged, and raise the fence everywhere: its tasks can do no more harm."""
+        reach(FaultPoint.ROUND_FAILED, txid=self.txid)
+        # First of all: a driver that was overtaken must neither write nor blame what its successor did.
+        self._log.check_unchanged(self.record)
+        self._ports.tasks.send(CheckpointTuple(self.txid, Action.ROLLBACK), self._round())
+        self._ports.namespaces.roll_back(self._log.next_fence())
+        reach(FaultPoint.ROLLED_BACK, txid=self.txid)
+        self.winners = {}  # no instance is used again after a failed round
+        self._ports.outbox.drop_round(self.fence)
+
+    def _round(self) -> Round:
+        return Round(self.txid, self.fence, self.committed, self.winners)
+
+    def _decision(self, batch: Batch, prepared: PreparedRound) -> DecisionRecord:
+        before, layout = self.record, self._layout
+        changed = {name: Committed(self.txid, winner.attempt) for name, winner in prepared.winners.items()}
+        versions = {name: each for name, each in layout.schema_versions.items() if each > FIRST_VERSION}
+        return DecisionRecord(
+            topology=layout.topology,
+            state=self.state.after(Action.PREPARE),
+            query_id=batch.query_id,
+            batch_id=batch.batch_id,
+            offsets_digest=batch.offsets_digest,
+            winners=prepared.winners,
+            namespaces={**before.namespaces, **changed},
+            outbox=prepared.files,
+            parallelism={**before.parallelism, **layout.parallelism},
+            schemas=_sink_schemas(before, prepared.files),
+            state_schemas={**before.state_schemas, **versions},
+        )
+
+
+def new_record(layout: Layout, record: DecisionRecord) -> DecisionRecord:
+    """Return the first decision record of a topology."""
+    return replace(record, topology=layout.topology, parallelism=dict(layout.parallelism))
+
+
+def _sink_schemas(record: DecisionRecord, files: Sequence[SinkFile]) -> dict[str, str]:
+    """Return the columns of every sink after the wave; refuse files of other columns, which no reader could join."""
+    schemas = dict(record.schemas)
+    for file in files:
+        before = schemas.setdefault(file.component, file.schema)
+        if before != file.schema:
+            raise BoltError(
+                f"sink {file.component!r}, task {file.task_index}, got values of the types ({file.schema}), but it has "
+                f"written ({before}) before. Give the sink a schema that fits all values: schema=pyarrow.schema(…).",
+                component=file.component,
+                task_index=file.task_index,
+                tuple_text=None,
+                user_traceback="",
+            )
+    return schemas
