@@ -28,7 +28,7 @@ _JVM_LOST = (Py4JNetworkError, OSError)  # raised by py4j when the JVM does not 
 
 
 class WaveQuery:
-    """One streaming query and its `foreachBatch`. The coordinator has recovered before `start`."""
+    """One streaming query and its `foreachBatch`. The checkpoint spout has recovered before `start`."""
 
     def __init__(
         self,

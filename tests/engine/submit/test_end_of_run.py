@@ -17,7 +17,7 @@ from tests.engine.jobs import word_count
 def test_await_termination_returns_although_cleaning_up_fails(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(coordinator: Any) -> None:
+    def fail(spout: Any) -> None:
         raise TypeError("a fault of ours")
 
     monkeypatch.setattr(CheckpointSpout, "close", fail)
