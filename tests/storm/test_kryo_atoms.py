@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from anchorbolt.errors import SerializationError
 from anchorbolt.storm.kryo import StormDecoder
 from anchorbolt.storm.kryo.byte_reader import ByteReader
-from anchorbolt.storm.kryo.simple_values import JavaDate, JavaDecimal, JavaFloat
+from anchorbolt.storm.kryo.values import JavaScalar
 from anchorbolt.storm.wrapper import Generation
 from tests.storm.kryo_encoder import Encoder
 
@@ -80,7 +80,7 @@ def test_doubles_and_floats(double: float, single: float) -> None:
             (b"\x04" + encoder.fixed("f", single), single, ">f"),
         ):
             value = decoder.decode_key(data)
-            assert isinstance(value, JavaFloat)
+            assert isinstance(value, JavaScalar)
             assert value.to_json()["bits"] == struct.pack(size, number).hex()
             text = value.to_json()["v"].replace("Infinity", "inf")
             read = struct.unpack(size, struct.pack(size, float(text)))[0]
@@ -95,10 +95,10 @@ def test_numbers_of_any_size_dates_and_uuids(large: int, scale: int, millis: int
             encoder.named("java.math.BigDecimal") + encoder.number(len(big) + 1) + big + encoder.signed(scale)
         )
         value = decoder.decode_key(data)
-        assert value == JavaDecimal(large, scale)
+        assert value == JavaScalar("bigdecimal", large, detail=scale)
         assert value.to_json()["unscaled"] == str(large)
         data = encoder.named("java.util.Date") + encoder.number(millis % 2**64, 9)
-        assert decoder.decode_key(data) == JavaDate(millis)
+        assert decoder.decode_key(data) == JavaScalar("date", millis)
         most, least = struct.unpack(">qq", uuid.bytes)
         data = encoder.named("java.util.UUID") + encoder.signed_long(least) + encoder.signed_long(most)
         assert decoder.decode_key(data).to_json() == {"t": "uuid", "v": str(uuid)}
@@ -132,7 +132,7 @@ def test_numbers_that_share_their_first_byte_with_a_flag(flag: bool, number: int
     ],
 )
 def test_a_double_has_the_text_that_java_17_gives_it(bits: int, text: str) -> None:
-    assert JavaFloat("double", bits).to_json()["v"] == text
+    assert JavaScalar("double", bits).to_json()["v"] == text
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_double_has_the_text_that_java_17_gives_it(bits: int, text: str) -> No
     ],
 )
 def test_a_float_has_the_text_that_java_17_gives_it(bits: int, text: str) -> None:
-    assert JavaFloat("float", bits).to_json()["v"] == text
+    assert JavaScalar("float", bits).to_json()["v"] == text
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ Pure: bytes in, values out. No class of the user is ever loaded, and no code tha
 read without its class is reported by the class's name. Any bytes give a value or an error of our tree, in time and
 memory that the bytes' length bounds. docs/storm_bytes.md says what can be read.
 
-    values           what comes out; java_value, simple_values, java_text are parts of it
+    values           the decoded values
     byte_reader      numbers and strings
     object_reader    classes, references and null
     scalars          what is written of objects that hold no others
@@ -16,7 +16,6 @@ memory that the bytes' length bounds. docs/storm_bytes.md says what can be read.
 
 from anchorbolt.storm.kryo.decoder import StormDecoder
 from anchorbolt.storm.kryo.detection import StoredForm, detect
-from anchorbolt.storm.kryo.java_value import JavaValue
-from anchorbolt.storm.kryo.simple_values import Tombstone
+from anchorbolt.storm.kryo.values import JavaValue, Tombstone
 
 __all__ = ["JavaValue", "StoredForm", "StormDecoder", "Tombstone", "detect"]

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from anchorbolt.storm.kryo.java_value import JavaValue
-from anchorbolt.storm.kryo.object_reader import Kind, ObjectReader
+from anchorbolt.storm.kryo.object_reader import Kind, ObjectReader, Reader
 from anchorbolt.storm.kryo.scalars import PRIMITIVES, enum_class_of, enum_kind
-from anchorbolt.storm.kryo.simple_values import NULL, JavaEnum, JavaObject
-from anchorbolt.storm.kryo.values import JavaCollection, JavaMap, JavaOptional
+from anchorbolt.storm.kryo.values import NULL, JavaCollection, JavaMap, JavaOptional, JavaScalar, JavaValue
 
 _COMPARATORS = {
     "java.lang.String$CaseInsensitiveComparator",
     "java.util.Collections$ReverseComparator",
     "java.util.Comparators$NaturalOrderComparator",
 }
-_Read = Callable[[ObjectReader, str], JavaValue | None]
 
 
 def _collection(
     kind: str, *, sorted_in_kryo_5: bool = False, sorted_before: bool = False, nulls: bool = True
-) -> _Read:
+) -> Reader:
     """Make the reader of a list, queue or set.
 
     Args:
@@ -65,7 +60,7 @@ def _of_one_class(reader: ObjectReader, count: int, nulls: bool) -> tuple[JavaVa
     return tuple([reader.object(kind, nullable=nullable) for _ in range(count)])
 
 
-def _map(*, sorted_in_kryo_5: bool = False, sorted_before: bool = False, enum_keys: bool = False) -> _Read:
+def _map(*, sorted_in_kryo_5: bool = False, sorted_before: bool = False, enum_keys: bool = False) -> Reader:
     def read(reader: ObjectReader, class_name: str) -> JavaValue | None:
         if reader.layout.kryo_5:
             count = reader.bytes.unsigned() - 1
@@ -86,7 +81,7 @@ def _map(*, sorted_in_kryo_5: bool = False, sorted_before: bool = False, enum_ke
 def _comparator(reader: ObjectReader) -> None:
     comparator = reader.class_and_object()
     if comparator is not NULL and (
-        not isinstance(comparator, JavaObject | JavaEnum) or comparator.class_name not in _COMPARATORS
+        not isinstance(comparator, JavaScalar) or comparator.class_name not in _COMPARATORS
     ):
         reader.bytes.fail("another object where a comparator should be")
 
@@ -116,11 +111,11 @@ def _enum_set(reader: ObjectReader, class_name: str) -> JavaValue:
     return JavaCollection("set", class_name, tuple(constants))
 
 
-def _nothing(kind: str) -> _Read:
+def _nothing(kind: str) -> Reader:
     return lambda reader, class_name: JavaCollection(kind, class_name, ())
 
 
-def _singleton(kind: str) -> _Read:
+def _singleton(kind: str) -> Reader:
     return lambda reader, class_name: JavaCollection(kind, class_name, (reader.class_and_object(),))
 
 
@@ -166,7 +161,9 @@ def array_kind(class_name: str, element: Kind | None) -> Kind:
     return Kind(class_name, read, has_null=True, final=True)
 
 
-def _kinds(prefix: str, names: str, read: _Read, *, has_null: bool = True, final: bool = False) -> list[Kind]:
+def _kinds(
+    prefix: str, names: str, read: Reader, *, has_null: bool = True, final: bool = False
+) -> list[Kind]:
     return [Kind(prefix + name, read, has_null=has_null, final=final) for name in names.split()]
 
 

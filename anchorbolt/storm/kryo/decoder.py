@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from anchorbolt.errors import SerializationError, UnsupportedJavaClass
-from anchorbolt.storm.kryo.java_value import JavaValue
 from anchorbolt.storm.kryo.layouts import layout_of
 from anchorbolt.storm.kryo.object_reader import Layout, ObjectReader
-from anchorbolt.storm.kryo.simple_values import Tombstone
+from anchorbolt.storm.kryo.values import JavaValue, Tombstone
 from anchorbolt.storm.wrapper import Generation, unwrap
 
 

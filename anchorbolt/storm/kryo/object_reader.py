@@ -11,18 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 from anchorbolt.errors import UnsupportedJavaClass
 from anchorbolt.storm.kryo.byte_reader import ByteReader
-from anchorbolt.storm.kryo.java_value import JavaValue
-from anchorbolt.storm.kryo.simple_values import NULL, Cycle
+from anchorbolt.storm.kryo.values import CYCLE, NULL, JavaValue
 
 MAX_DEPTH = 64
 """How deep objects may be nested."""
 
 _MORE_OBJECTS_THAN_BYTES = 100_000
 _LONGEST_NAME = 300
+
+
+Reader: TypeAlias = "Callable[[ObjectReader, str], JavaValue | None]"
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Kind:
     """
 
     class_name: str
-    read: Callable[[ObjectReader, str], JavaValue | None]
+    read: Reader
     boxed: bool = False
     has_null: bool = False
     final: bool = False
@@ -210,7 +212,7 @@ class ObjectReader:
                 f"a reference to an object of another class than {kind.class_name[:_LONGEST_NAME]!r}"
             )
         if seen.value is None:
-            return Cycle()
+            return CYCLE
         self.counted(seen.count)
         self._reach(self._depth + seen.height)
         return seen.value

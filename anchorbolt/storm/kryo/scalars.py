@@ -4,121 +4,83 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from anchorbolt.storm.kryo.java_value import JavaValue
-from anchorbolt.storm.kryo.object_reader import Kind, ObjectReader
-from anchorbolt.storm.kryo.simple_values import (
-    CheckPointState,
-    JavaBoolean,
-    JavaBytes,
-    JavaCharacter,
-    JavaDate,
-    JavaDecimal,
-    JavaEnum,
-    JavaFloat,
-    JavaInteger,
-    JavaObject,
-    JavaString,
-    JavaUuid,
-)
+from anchorbolt.storm.kryo.byte_reader import ByteReader
+from anchorbolt.storm.kryo.object_reader import Kind, ObjectReader, Reader
+from anchorbolt.storm.kryo.values import JavaScalar, JavaValue
 
-_MOST_INTEGER_BYTES = 1_660
-"""Of a BigInteger: 4,000 digits, which Python is willing to write as text."""
+_MOST_INTEGER_BYTES = 1_660  # 4,000 digits, which Python is willing to write as text
+_BOXED = {"int": "Integer", "char": "Character"}
 
 _CHECKPOINT_STATE = "org.apache.storm.spout.CheckPointState"
 
 
-def _int(reader: ObjectReader, _: str) -> JavaValue:
-    return JavaInteger("int", reader.bytes.signed())
-
-
-def _long(reader: ObjectReader, _: str) -> JavaValue:
-    return JavaInteger("long", reader.bytes.signed_long())
-
-
-def _short(reader: ObjectReader, _: str) -> JavaValue:
-    return JavaInteger("short", _with_sign(reader.bytes.fixed(2), 16))
-
-
-def _byte(reader: ObjectReader, _: str) -> JavaValue:
-    return JavaInteger("byte", _with_sign(reader.bytes.byte(), 8))
-
-
-def _char(reader: ObjectReader, _: str) -> JavaValue:
-    return JavaCharacter(reader.bytes.fixed(2))
-
-
-def _float(reader: ObjectReader, _: str) -> JavaValue:
-    return JavaFloat("float", reader.bytes.fixed(4))
-
-
-def _double(reader: ObjectReader, _: str) -> JavaValue:
-    return JavaFloat("double", reader.bytes.fixed(8))
-
-
-def _boolean(reader: ObjectReader, _: str) -> JavaValue:
-    return JavaBoolean(reader.bytes.boolean())
-
-
-PRIMITIVES: dict[str, Callable[[ObjectReader, str], JavaValue]] = {
-    "I": _int,
-    "J": _long,
-    "S": _short,
-    "C": _char,
-    "F": _float,
-    "D": _double,
-    "Z": _boolean,
+_PRIMITIVE_READERS: dict[str, Callable[[ByteReader], Any]] = {
+    "int": ByteReader.signed,
+    "long": ByteReader.signed_long,
+    "short": lambda data: _with_sign(data.fixed(2), 16),
+    "byte": lambda data: _with_sign(data.byte(), 8),
+    "char": lambda data: data.fixed(2),
+    "float": lambda data: data.fixed(4),
+    "double": lambda data: data.fixed(8),
+    "boolean": ByteReader.boolean,
 }
-"""By the letter that stands for the primitive in an array's class name. An array of bytes is a scalar."""
+
+
+def _scalar(tag: str, read_value: Callable[[ByteReader], Any]) -> Reader:
+    def read(reader: ObjectReader, _: str) -> JavaValue | None:
+        value = read_value(reader.bytes)
+        return None if value is None else JavaScalar(tag, value)
+
+    return read
+
+
+# By the letter that stands for the primitive in an array's class name. An array of bytes is a scalar.
+PRIMITIVES: dict[str, Reader] = {
+    letter: _scalar(tag, _PRIMITIVE_READERS[tag])
+    for letter, tag in zip("IJSCFDZ", "int long short char float double boolean".split(), strict=True)
+}
 
 
 def _string(reader: ObjectReader, class_name: str) -> JavaValue | None:
     text = reader.bytes.string()
-    return None if text is None else JavaString(text, class_name)
+    return None if text is None else JavaScalar("string", text, class_name)
 
 
-def _bytes(reader: ObjectReader, _: str) -> JavaValue | None:
-    length = reader.bytes.unsigned()
-    return None if length == 0 else JavaBytes(reader.bytes.take(length - 1))
-
-
-def _big_integer(reader: ObjectReader, _: str) -> JavaValue | None:
-    number = _number(reader)
-    return None if number is None else JavaInteger("biginteger", number)
+def _bytes(data: ByteReader) -> bytes | None:
+    length = data.unsigned()
+    return None if length == 0 else data.take(length - 1)
 
 
 def _big_decimal(reader: ObjectReader, _: str) -> JavaValue | None:
-    unscaled = _number(reader)
-    return None if unscaled is None else JavaDecimal(unscaled, reader.bytes.signed())
+    unscaled = _number(reader.bytes)
+    return None if unscaled is None else JavaScalar("bigdecimal", unscaled, detail=reader.bytes.signed())
 
 
-def _number(reader: ObjectReader) -> int | None:
-    length = reader.bytes.unsigned() - 1
+def _number(data: ByteReader) -> int | None:
+    length = data.unsigned() - 1
     if length < 0:
         return None
     if not 0 < length <= _MOST_INTEGER_BYTES:
-        reader.bytes.fail(f"a BigInteger of {length} bytes, where 1 to {_MOST_INTEGER_BYTES} are read")
-    return int.from_bytes(reader.bytes.take(length), "big", signed=True)
+        data.fail(f"a BigInteger of {length} bytes, where 1 to {_MOST_INTEGER_BYTES} are read")
+    return int.from_bytes(data.take(length), "big", signed=True)
 
 
-def _date(reader: ObjectReader, _: str) -> JavaValue:
-    return JavaDate(_with_sign(reader.bytes.unsigned_long(), 64))
-
-
-def _uuid(reader: ObjectReader, _: str) -> JavaValue:
-    least, most = reader.bytes.signed_long(), reader.bytes.signed_long()
-    return JavaUuid(uuid.UUID(int=(most % 2**64) << 64 | least % 2**64))
+def _uuid(data: ByteReader) -> uuid.UUID:
+    least, most = data.signed_long(), data.signed_long()
+    return uuid.UUID(int=(most % 2**64) << 64 | least % 2**64)
 
 
 def _no_fields(reader: ObjectReader, class_name: str) -> JavaValue:
-    return JavaObject(class_name)
+    return JavaScalar("object", class_name=class_name)
 
 
 def _checkpoint_state(reader: ObjectReader, _: str) -> JavaValue:
     state = reader.object(_STATE, nullable=True)
-    if not isinstance(state, JavaEnum) or state.name is None:
+    if not isinstance(state, JavaScalar) or state.value is None:
         reader.bytes.fail("a CheckPointState without a state")
-    return CheckPointState(reader.bytes.signed_long(), state.name)
+    return JavaScalar("checkpointstate", reader.bytes.signed_long(), detail=state.value)
 
 
 def _with_sign(number: int, bits: int) -> int:
@@ -139,10 +101,10 @@ def enum_kind(class_name: str, constants: Sequence[str] | None) -> Kind:
         if ordinal < 0:
             return None
         if constants is None:
-            return JavaEnum(class_name, ordinal, None)
+            return JavaScalar("enum", None, class_name, ordinal)
         if ordinal >= len(constants):
             reader.bytes.fail(f"constant {ordinal} of {class_name[:200]!r}, which has {len(constants)}")
-        return JavaEnum(class_name, ordinal, constants[ordinal])
+        return JavaScalar("enum", constants[ordinal], class_name, ordinal)
 
     return Kind(class_name, read, has_null=True)
 
@@ -171,27 +133,18 @@ SCALARS = {
     kind.class_name: kind
     for kind in (
         *(
-            Kind(f"java.lang.{name}", read, boxed=True, final=True)
-            for name, read in (
-                ("Integer", _int),
-                ("Long", _long),
-                ("Short", _short),
-                ("Byte", _byte),
-                ("Character", _char),
-                ("Float", _float),
-                ("Double", _double),
-                ("Boolean", _boolean),
-            )
+            Kind(f"java.lang.{_BOXED.get(tag, tag.title())}", _scalar(tag, read), boxed=True, final=True)
+            for tag, read in _PRIMITIVE_READERS.items()
         ),
         *(
             Kind(f"java.lang.{name}", _string, has_null=True, final=True)
             for name in ("String", "StringBuilder", "StringBuffer")
         ),
-        Kind("[B", _bytes, has_null=True, final=True),
-        Kind("java.math.BigInteger", _big_integer, has_null=True),
+        Kind("[B", _scalar("bytes", _bytes), has_null=True, final=True),
+        Kind("java.math.BigInteger", _scalar("biginteger", _number), has_null=True),
         Kind("java.math.BigDecimal", _big_decimal, has_null=True),
-        Kind("java.util.Date", _date),
-        Kind("java.util.UUID", _uuid, final=True),
+        Kind("java.util.Date", _scalar("date", lambda data: _with_sign(data.unsigned_long(), 64))),
+        Kind("java.util.UUID", _scalar("uuid", _uuid), final=True),
         Kind("java.util.Collections$ReverseComparator", _no_fields),
         Kind("java.lang.String$CaseInsensitiveComparator", _no_fields),
         Kind(_CHECKPOINT_STATE, _checkpoint_state),

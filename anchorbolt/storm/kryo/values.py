@@ -1,65 +1,106 @@
-"""What Storm kept, as a tree of small immutable objects that lose nothing.
+"""The values that Storm stored, as immutable objects that keep everything the bytes say.
 
-    JavaNull JavaString JavaBoolean JavaCharacter JavaInteger JavaFloat JavaBytes JavaDecimal JavaDate JavaUuid
-    JavaEnum  JavaObject (without fields)
-    JavaCollection (lists, queues, sets, arrays)  JavaMap  JavaOptional
-    CheckPointState   Storm's own, of its checkpoint spout
-    Tombstone         no value: the mark of a deleted key
-    Cycle             the collection holds itself, here
-
-An object that Kryo wrote once and referred to later is one object here, and stands in the JSON form as often as it
-occurs.
+Each value has a typed form for JSON (docs/storm_bytes.md) and a short text for people. Kryo writes an object once and
+refers to it later: such an object is one Python object, and appears in the JSON form as often as it occurs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import base64
+import datetime as dt
+import math
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from ctypes import c_double, c_float
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
-from anchorbolt.storm.kryo.java_value import JavaValue
-from anchorbolt.storm.kryo.simple_values import (
-    NULL,
-)
+_EPOCH = dt.datetime(1970, 1, 1)
+_LONGEST_TEXT = 200
+_STRING_CLASS = "java.lang.String"
+
+
+class JavaValue(ABC):
+    """A Java value as Storm stored it."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return the typed form: plain dicts, lists, strings, numbers and booleans (docs/storm_bytes.md)."""
+
+    def describe(self, limit: int = _LONGEST_TEXT) -> str:
+        """Return the first `limit` characters of the text for people. Values of two types may have the same text."""
+        text = ""
+        for fragment in self.fragments():
+            text += fragment[: limit + 1]
+            if len(text) > limit:
+                return text[:limit] + "…"
+        return text
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    @abstractmethod
+    def fragments(self) -> Iterator[str]:
+        """Yield the text bit by bit, so that `describe` can stop early in a large collection."""
+
+
+@dataclass(frozen=True)
+class JavaScalar(JavaValue):
+    """A value that holds no other values; `tag` is `t` of the JSON form and says what the other fields mean."""
+
+    tag: str
+    value: Any = None  # a char's code, a float's or double's IEEE 754 bits, an enum constant's name if known
+    class_name: str = ""  # of strings, enum constants and objects
+    detail: Any = None  # a BigDecimal's scale, an enum constant's ordinal, a checkpoint's state
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the typed form."""
+        return {"t": self.tag, **_CONTENTS.get(self.tag, _text_content)(self)}
+
+    def fragments(self) -> Iterator[str]:
+        """Yield the text."""
+        yield _TEXTS.get(self.tag, _plain_text)(self)
+
+
+class Tombstone(JavaScalar):
+    """Storm's mark that the key was deleted: not a value."""
+
+    def __init__(self) -> None:
+        super().__init__("tombstone")
+
+
+NULL = JavaScalar("null")
+CYCLE = JavaScalar("cycle")  # in place of a collection that contains itself
 
 
 @dataclass(frozen=True)
 class JavaCollection(JavaValue):
-    """A list, queue, set or array.
+    """A list, queue, set or array, with its items in the order in which Storm wrote them."""
 
-    Attributes:
-        kind: list (a queue, too), set or array.
-        class_name: Its class; an array's in Java's notation, such as `[I` or `[Ljava.lang.String;`.
-        items: What it holds, in the order in which it was written.
-    """
-
-    kind: str
-    class_name: str
+    kind: str  # list (also of queues), set or array
+    class_name: str  # in Java's notation: also `[I` or `[Ljava.lang.String;`
     items: tuple[JavaValue, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the typed form."""
         return {"t": self.kind, "class": self.class_name, "v": [item.to_json() for item in self.items]}
 
-    def pieces(self) -> Iterator[str]:
+    def fragments(self) -> Iterator[str]:
         """Yield the text."""
         start, end = ("{", "}") if self.kind == "set" else ("[", "]")
         yield start
         for number, item in enumerate(self.items):
             if number:
                 yield ", "
-            yield from item.pieces()
+            yield from item.fragments()
         yield end
 
 
 @dataclass(frozen=True)
 class JavaMap(JavaValue):
-    """A map.
-
-    Attributes:
-        class_name: Its class.
-        items: Pairs of key and value, in the order in which they were written.
-    """
+    """A map, with its pairs in the order in which Storm wrote them."""
 
     class_name: str
     items: tuple[tuple[JavaValue, JavaValue], ...]
@@ -69,21 +110,21 @@ class JavaMap(JavaValue):
         pairs = [[key.to_json(), value.to_json()] for key, value in self.items]
         return {"t": "map", "class": self.class_name, "v": pairs}
 
-    def pieces(self) -> Iterator[str]:
+    def fragments(self) -> Iterator[str]:
         """Yield the text."""
         yield "{"
         for number, (key, value) in enumerate(self.items):
             if number:
                 yield ", "
-            yield from key.pieces()
+            yield from key.fragments()
             yield ": "
-            yield from value.pieces()
+            yield from value.fragments()
         yield "}"
 
 
 @dataclass(frozen=True)
 class JavaOptional(JavaValue):
-    """A java.util.Optional; `value` is None where it is empty."""
+    """A java.util.Optional; `value` is None if it is empty."""
 
     value: JavaValue | None
 
@@ -92,9 +133,93 @@ class JavaOptional(JavaValue):
         value = NULL if self.value is None else self.value
         return {"t": "optional", "v": value.to_json(), "present": self.value is not None}
 
-    def pieces(self) -> Iterator[str]:
+    def fragments(self) -> Iterator[str]:
         """Yield the text."""
         yield "Optional("
         if self.value is not None:
-            yield from self.value.pieces()
+            yield from self.value.fragments()
         yield ")"
+
+
+def _plain_text(scalar: JavaScalar) -> str:
+    return str(scalar.value)
+
+
+def _text_content(scalar: JavaScalar) -> dict[str, Any]:
+    return {"v": str(scalar.value)}
+
+
+def _string_content(scalar: JavaScalar) -> dict[str, Any]:
+    is_plain = scalar.class_name == _STRING_CLASS
+    return {"v": scalar.value} if is_plain else {"v": scalar.value, "class": scalar.class_name}
+
+
+def _decimal_text(scalar: JavaScalar) -> str:
+    digits = tuple(map(int, str(abs(scalar.value))))
+    return str(Decimal((int(scalar.value < 0), digits, -scalar.detail)))  # as BigDecimal.toString()
+
+
+def _date_text(scalar: JavaScalar) -> str:
+    try:
+        moment = _EPOCH + dt.timedelta(milliseconds=scalar.value)
+    except OverflowError:  # Java's dates reach further than Python's
+        return f"{scalar.value} ms since 1970"
+    return f"{moment.isoformat(timespec='milliseconds')}Z"
+
+
+def _enum_text(scalar: JavaScalar) -> str:
+    return f"{scalar.class_name}.{scalar.value}" if scalar.value else f"{scalar.class_name}#{scalar.detail}"
+
+
+def _float_text(scalar: JavaScalar) -> str:
+    """Return the fewest digits, but at least two, that read back as the same number, in Java's notation."""
+    single = scalar.tag == "float"
+    layout, size, ctype = (">f", 4, c_float) if single else (">d", 8, c_double)
+    number: float = struct.unpack(layout, scalar.value.to_bytes(size, "big"))[0]
+    if not math.isfinite(number):
+        return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    texts = (f"{number:.{digits}e}" for digits in range(1, 17))
+    mantissa, _, exponent = next(text for text in texts if ctype(float(text)).value == number).partition("e")
+    if -4 < int(exponent) < 7:
+        text = f"{Decimal(f'{mantissa}e{exponent}').normalize():f}"
+        return text if "." in text else f"{text}.0"
+    mantissa = mantissa.rstrip("0")
+    return f"{mantissa}{'0' if mantissa.endswith('.') else ''}E{int(exponent)}"
+
+
+_TEXTS: dict[str, Callable[[JavaScalar], str]] = {
+    "null": lambda _: "null",
+    "tombstone": lambda _: "(deleted)",
+    "cycle": lambda _: "(cycle)",
+    "string": lambda scalar: repr(scalar.value[:10_000]),
+    "boolean": lambda scalar: "true" if scalar.value else "false",
+    "char": lambda scalar: repr(chr(scalar.value)),
+    "float": _float_text,
+    "double": _float_text,
+    "bytes": lambda scalar: f"bytes[{len(scalar.value)}] {scalar.value[:1000].hex()}",
+    "bigdecimal": _decimal_text,
+    "date": _date_text,
+    "enum": _enum_text,
+    "object": lambda scalar: f"{scalar.class_name}()",
+    "checkpointstate": lambda scalar: f"{scalar.detail} {scalar.value}",
+}
+
+_CONTENTS: dict[str, Callable[[JavaScalar], dict[str, Any]]] = {
+    "null": lambda _: {},
+    "tombstone": lambda _: {},
+    "cycle": lambda _: {},
+    "string": _string_content,
+    "boolean": lambda scalar: {"v": scalar.value},
+    "char": lambda scalar: {"v": chr(scalar.value), "code": scalar.value},
+    "float": lambda scalar: {"v": _float_text(scalar), "bits": f"{scalar.value:08x}"},
+    "double": lambda scalar: {"v": _float_text(scalar), "bits": f"{scalar.value:016x}"},
+    "bytes": lambda scalar: {"v": base64.b64encode(scalar.value).decode()},
+    "bigdecimal": lambda scalar: {
+        "v": _decimal_text(scalar),
+        "unscaled": str(scalar.value),
+        "scale": scalar.detail,
+    },
+    "enum": lambda scalar: {"class": scalar.class_name, "v": scalar.value, "ordinal": scalar.detail},
+    "object": lambda scalar: {"class": scalar.class_name, "fields": {}},
+    "checkpointstate": lambda scalar: {"txid": str(scalar.value), "state": scalar.detail},
+}
