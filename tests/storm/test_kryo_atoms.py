@@ -124,14 +124,14 @@ def test_numbers_that_share_their_first_byte_with_a_flag(flag: bool, number: int
         (0x416312D000000000, "1.0E7"),
         (0x0000000000000001, "4.9E-324"),
         (0x7FEFFFFFFFFFFFFF, "1.7976931348623157E308"),
-        (0x44B52D02C7E14AF6, "9.999999999999999E22"),
-        (0x4382000000000000, "1.62129586585337856E17"),
-        (0x4380000000000000, "1.44115188075855872E17"),  # Java 19 and later: …587E17
+        (0x44B52D02C7E14AF6, "1.0E23"),
+        (0x4382000000000000, "1.6212958658533786E17"),
+        (0x4380000000000000, "1.4411518807585587E17"),
         (0xFFF0000000000000, "-Infinity"),
         (0x7FF8000000000001, "NaN"),
     ],
 )
-def test_a_double_has_the_text_that_java_17_gives_it(bits: int, text: str) -> None:
+def test_a_double_has_the_fewest_digits_that_read_back_in_javas_notation(bits: int, text: str) -> None:
     assert JavaScalar("double", bits).to_json()["v"] == text
 
 
@@ -139,15 +139,15 @@ def test_a_double_has_the_text_that_java_17_gives_it(bits: int, text: str) -> No
     ("bits", "text"),
     [
         (0x3DCCCCCD, "0.1"),
-        (0x4E800000, "1.07374182E9"),  # Java 19 and later: 1.0737418E9
-        (0x69000000, "9.6714065E24"),
+        (0x4E800000, "1.0737418E9"),
+        (0x69000000, "9.671407E24"),
         (0x3DAACDD3, "0.08340039"),
         (0x00000001, "1.4E-45"),
         (0x7F7FFFFF, "3.4028235E38"),
         (0x80000000, "-0.0"),
     ],
 )
-def test_a_float_has_the_text_that_java_17_gives_it(bits: int, text: str) -> None:
+def test_a_float_has_the_fewest_digits_that_read_back_in_javas_notation(bits: int, text: str) -> None:
     assert JavaScalar("float", bits).to_json()["v"] == text
 
 

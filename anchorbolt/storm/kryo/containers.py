@@ -151,7 +151,8 @@ def array_kind(class_name: str, element: Kind | None) -> Kind:
             return None
         if primitive is not None:
             reader.counted(count)
-            items = [primitive(reader, "") for _ in range(count)]
+            tag, read_value = primitive
+            items: list[JavaValue] = [JavaScalar(tag, read_value(reader.bytes)) for _ in range(count)]
         elif element is not None:
             items = [reader.object(element, nullable=True) for _ in range(count)]
         else:

@@ -37,9 +37,17 @@ def _scalar(tag: str, read_value: Callable[[ByteReader], Any]) -> Reader:
 
 
 # By the letter that stands for the primitive in an array's class name. An array of bytes is a scalar.
-PRIMITIVES: dict[str, Reader] = {
-    letter: _scalar(tag, _PRIMITIVE_READERS[tag])
-    for letter, tag in zip("IJSCFDZ", "int long short char float double boolean".split(), strict=True)
+PRIMITIVES = {
+    letter: (tag, _PRIMITIVE_READERS[tag])
+    for letter, tag in (
+        ("I", "int"),
+        ("J", "long"),
+        ("S", "short"),
+        ("C", "char"),
+        ("F", "float"),
+        ("D", "double"),
+        ("Z", "boolean"),
+    )
 }
 
 
