@@ -12,9 +12,9 @@ from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import (
     START_OVER,
     NamespaceHead,
+    ReadPosition,
     Seal,
     StagedSlice,
-    Standing,
     StateStorage,
 )
 from anchorbolt.state_backends.scope import AttemptScope
@@ -56,7 +56,7 @@ class NamespaceAttempt:
         self._scope: AttemptScope | None = None
         self._is_checked = False
         self._is_released = False
-        self._committed: Standing | None = None  # where it stands since this attempt was committed
+        self._committed: ReadPosition | None = None  # where it stands since this attempt was committed
         self._slices = 0
         self._running: Seal | None = None
         self._sealed: Seal | None = None
@@ -116,7 +116,7 @@ class NamespaceAttempt:
         scope, namespace = self.scope, self._storage.namespace
         head = self._storage.head()
         if self._sealed is not None and (head.committed, head.winner) == (scope.txid, scope.attempt):
-            self._committed = Standing(scope.txid, scope.attempt)  # by the driver: a hook may still read
+            self._committed = ReadPosition(scope.txid, scope.attempt)  # by the driver: a hook may still read
             return
         if head.fence > scope.fence:
             raise Fenced(
@@ -156,7 +156,7 @@ class NamespaceAttempt:
         self.check_head()
         scope = self.scope
 
-        def begun(attempt: str | None, at: Standing | None) -> tuple[Page | None, Iterator[Page]]:
+        def begun(attempt: str | None, at: ReadPosition | None) -> tuple[Page | None, Iterator[Page]]:
             pages = self._storage.scan(attempt, at=at)
             return next(pages, None), pages
 
@@ -211,7 +211,7 @@ class NamespaceAttempt:
         """Commit what was sealed; without it nothing is written."""
         if self._sealed is not None:
             self._storage.commit(self.scope.fence, txid, self.scope.attempt)
-            self._committed = Standing(txid, self.scope.attempt)
+            self._committed = ReadPosition(txid, self.scope.attempt)
 
     def roll_back(self) -> None:
         """Drop what was staged, in the store too."""
@@ -226,21 +226,21 @@ class NamespaceAttempt:
     def _overlay(self) -> str | None:
         return self.scope.attempt if self._slices and self._committed is None else None
 
-    def _read(self, read: Callable[[str | None, Standing | None], T]) -> T:
+    def _read(self, read: Callable[[str | None, ReadPosition | None], T]) -> T:
         """Read under this attempt, where the namespace stands; again where the driver has committed it meanwhile."""
         try:
-            return read(self._overlay(), self._standing())
+            return read(self._overlay(), self._read_position())
         except StaleAttempt as error:
             self._look_at_head(error)
             if self._committed is None:
                 raise
-            return read(self._overlay(), self._standing())
+            return read(self._overlay(), self._read_position())
 
-    def _standing(self) -> Standing | None:
+    def _read_position(self) -> ReadPosition | None:
         """Where the namespace must stand; None where that no longer matters."""
         if self._is_released:
             return None
-        return self._committed or Standing(self.scope.committed, self.scope.winner, self._running)
+        return self._committed or ReadPosition(self.scope.committed, self.scope.winner, self._running)
 
     def _stage_slice(self, updates: Updates) -> None:
         scope = self.scope
@@ -256,9 +256,9 @@ class NamespaceAttempt:
         reach(FaultPoint.SLICE_STAGED)
 
     def _refuse_regressed(self, head: NamespaceHead, cause: Exception | None) -> None:
-        standing = self._committed or Standing(self.scope.committed, self.scope.winner)
-        if (head.committed, head.winner) != standing[:2] and head.fence <= self.scope.fence:
-            expected = f"txid {standing.committed} from attempt {standing.winner or '(none)'}"
+        position = self._committed or ReadPosition(self.scope.committed, self.scope.winner)
+        if (head.committed, head.winner) != position[:2] and head.fence <= self.scope.fence:
+            expected = f"txid {position.committed} from attempt {position.winner or '(none)'}"
             found = f"txid {head.committed} from attempt {head.winner or '(none)'}"
             raise StateRegressed(
                 f"state {self._storage.namespace!r} must be at {expected}, but the store has {found}. It was restored "

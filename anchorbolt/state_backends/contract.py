@@ -34,11 +34,11 @@ __all__ = [
     "START_OVER",
     "Fence",
     "NamespaceHead",
+    "ReadPosition",
     "Seal",
     "SizeLimits",
     "StagedAttempt",
     "StagedSlice",
-    "Standing",
     "StateProvider",
     "StateStorage",
 ]
@@ -80,7 +80,7 @@ class SizeLimits:
     advice: str
 
 
-class Standing(NamedTuple):
+class ReadPosition(NamedTuple):
     """Where a reader knows a namespace to stand, so that it is given nothing that belongs elsewhere.
 
     Attributes:
@@ -169,7 +169,7 @@ class StateStorage(ABC):
     Keys and values are any bytes, values may be empty. Attempt ids are 32 lower-case hexadecimal digits.
 
     All methods raise `StateUnavailable` where the store cannot be reached, within the configured timeout, and
-    `StateCorrupted` where the bookkeeping of the namespace cannot be read.
+    `StateCorrupted` where the metadata of the namespace cannot be read.
     """
 
     namespace: str
@@ -195,7 +195,7 @@ class StateStorage(ABC):
 
     @abstractmethod
     def get_many(
-        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+        self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
         """Read the values of `keys`, in their order, None for an absent one; a few round trips at most.
 
@@ -203,7 +203,7 @@ class StateStorage(ABC):
 
         With `at`, the values are those of a namespace that stands there, or they are refused. Where the namespace
         stands is read in the same step as the values, with each part of them: a store that is put back from the past
-        and then mended, between two looks at the bookkeeping, must not pass its old values off as the newest.
+        and then mended, between two looks at the metadata, must not pass its old values off as the newest.
 
         Raises:
             StaleAttempt: The namespace does not stand at `at`. One to which a commit is half applied still stands where
@@ -212,7 +212,7 @@ class StateStorage(ABC):
 
     @abstractmethod
     def scan(
-        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+        self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield all entries in pages of about `page_size`, in any order, each entry once.
 

@@ -23,7 +23,7 @@ _LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1  # what msgpack has a form of its ow
 _GROWTH = 8  # no codec makes more bytes of a character, or of a byte, than that
 _SIZED = frozenset({str, bytes})
 
-HeldKey = Any
+CacheKey = Any
 """A str or int as it is, anything else as a 1-tuple of its encoded bytes (a user's tuple is never held as it is)."""
 
 
@@ -47,7 +47,7 @@ class EncodedValue:
 
 
 _IMMUTABLE: frozenset[type] = frozenset({int, float, bool, bytes, str, type(None)})
-_HELD_AS_THEY_ARE: dict[str, frozenset[type]] = {
+_KEPT_AS_THEY_ARE: dict[str, frozenset[type]] = {
     "msgpack": _IMMUTABLE,
     "json": frozenset({int, bool, str}),
     "pickle": _IMMUTABLE,
@@ -79,18 +79,18 @@ class EntryEncoding:
         self._key_codec = key_codec
         self._value_codec = value_codec
         self._schema = schema
-        self._plain = _HELD_AS_THEY_ARE.get(value_codec.name, frozenset())
+        self._plain = _KEPT_AS_THEY_ARE.get(value_codec.name, frozenset())
         self._keys_are_ours = not isinstance(key_codec, SerializerCodec)
         # What a user's serializer returns may look like a tag, so it has to be looked at even without versions.
         self._is_tagged = schema.version > FIRST_VERSION or isinstance(value_codec, SerializerCodec)
         self.header = f"keys {key_codec.header}, values {value_codec.header}"
 
     @property
-    def holds_ints(self) -> bool:
+    def keeps_ints(self) -> bool:
         """Whether an int as value is held as it is, and encoded only when it is staged."""
         return int in self._plain
 
-    def hold_key(self, key: Any) -> HeldKey:
+    def cache_key(self, key: Any) -> CacheKey:
         """Return how `key` is held.
 
         Raises:
@@ -104,7 +104,7 @@ class EntryEncoding:
         ):
             return key
         if kind.__module__ == "numpy" and getattr(key, "ndim", None) == 0:
-            return self.hold_key(key.item())
+            return self.cache_key(key.item())
         try:
             hash(key)
         except TypeError:
@@ -123,7 +123,7 @@ class EntryEncoding:
             )
         return key if kind is str and ours else (encoded,)
 
-    def hold_value(self, key: Any, value: Any) -> Any:
+    def value_to_cache(self, key: Any, value: Any) -> Any:
         """Return how `value` is held, so that nothing done to it later changes the state.
 
         Raises:
@@ -151,7 +151,7 @@ class EntryEncoding:
             )
         return value if is_plain and kind in _SIZED else EncodedValue(encoded)
 
-    def key_bytes(self, held: Iterable[HeldKey]) -> list[bytes]:
+    def key_bytes(self, held: Iterable[CacheKey]) -> list[bytes]:
         """Encode held keys."""
         keys = list(held)
         if any(type(key) is tuple for key in keys):
@@ -182,7 +182,7 @@ class EntryEncoding:
                 namespace=self._namespace,
             ) from error
 
-    def held_from(self, key: Any, data: bytes | None) -> Any:
+    def cached_value(self, key: Any, data: bytes | None) -> Any:
         """Turn stored bytes into a held value, None into `ABSENT`.
 
         Raises:

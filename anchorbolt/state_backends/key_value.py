@@ -18,7 +18,7 @@ from anchorbolt.serialization import Codec, MsgpackCodec
 from anchorbolt.serialization.schema import SINGLE_SCHEMA, Schema
 from anchorbolt.state_backends.attempt import SLICE_UPDATES, NamespaceAttempt, StateCounters
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Seal, StateStorage
-from anchorbolt.state_backends.encoding import ABSENT, EncodedValue, EntryEncoding, HeldKey
+from anchorbolt.state_backends.encoding import ABSENT, CacheKey, EncodedValue, EntryEncoding
 from anchorbolt.state_backends.scope import AttemptScope
 from anchorbolt.state_backends.state import State
 
@@ -26,10 +26,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
-_NO_KEY = (b"",)  # encodes no key at all: no codec encodes anything as zero bytes
+_NOT_A_KEY = (b"",)  # encodes no key at all: no codec encodes anything as zero bytes
 _READ_CHUNK = 4096
 _PENDING_BYTES = 64 << 20
-_KNOWN_BYTES = 64 << 20
+_CACHE_BYTES = 64 << 20
 _SMALL_INT = 1 << 62
 
 
@@ -68,25 +68,27 @@ class KeyValueState(State, Generic[K, V]):
             schema,
             storage.limits,
         )
-        self._small_int = _SMALL_INT if self._encoding.holds_ints else -_SMALL_INT  # then no int is small
+        self._small_int = _SMALL_INT if self._encoding.keeps_ints else -_SMALL_INT  # then no int is small
         self._attempt = NamespaceAttempt(storage, self._encoding.header)
         self._cache_entries = cache_entries
         self._pending_entries = pending_entries
-        self._known: dict[HeldKey, Any] = {}  # committed and updated entries, ABSENT included
-        self._known_at = (NOTHING_COMMITTED, "")  # the committed txid and winner that _known belongs to
-        self._known_bytes = 0
-        self._updated: dict[HeldKey, None] = {}  # keys updated and not staged yet, in order
-        self._updated_bytes = 0
-        self._trouble: AnchorboltError | None = None  # the first one of this wave: it must not be swallowed
+        self._cache: dict[CacheKey, Any] = {}  # committed and updated entries, ABSENT included
+        self._cache_position = (NOTHING_COMMITTED, "")  # the committed txid and winner that _cache belongs to
+        self._cache_bytes = 0
+        self._dirty: dict[CacheKey, None] = {}  # keys updated and not staged yet, in order
+        self._dirty_bytes = 0
+        self._first_error: AnchorboltError | None = (
+            None  # the first one of this wave: it must not be swallowed
+        )
 
     def begin(self, scope: AttemptScope) -> None:
         """Start a wave: forget what was not committed, keep what is known to be. Reads and writes nothing."""
-        unfinished = self._updated or self._attempt.is_unsealed
-        if unfinished or self._known_at != (scope.committed, scope.winner):
+        unfinished = self._dirty or self._attempt.is_unsealed
+        if unfinished or self._cache_position != (scope.committed, scope.winner):
             self._forget(scope)
-        self._updated.clear()
-        self._updated_bytes = 0
-        self._trouble = None
+        self._dirty.clear()
+        self._dirty_bytes = 0
+        self._first_error = None
         self._attempt.begin(scope)
 
     @property
@@ -113,14 +115,14 @@ class KeyValueState(State, Generic[K, V]):
     def get(self, key: K, default: Any = None) -> Any:
         """Return the value of `key`, or `default` where it has none."""
         kind = type(key)
-        held = key if kind is int or kind is str else self._encoding.hold_key(key)
+        held = key if kind is int or kind is str else self._encoding.cache_key(key)
         try:
-            value = self._known[held]
+            value = self._cache[held]
         except KeyError:
-            held = self._encoding.hold_key(key)
-            if held not in self._known:
+            held = self._encoding.cache_key(key)
+            if held not in self._cache:
                 self._load([held])
-            value = self._known[held]
+            value = self._cache[held]
         kind = type(value)
         if kind is int or kind is str:
             return value
@@ -129,7 +131,7 @@ class KeyValueState(State, Generic[K, V]):
         try:
             return self._encoding.value_from(key, value)
         except AnchorboltError as error:
-            self._trouble = self._trouble or error
+            self._first_error = self._first_error or error
             raise
 
     def put(self, key: K, value: V) -> None:
@@ -140,37 +142,37 @@ class KeyValueState(State, Generic[K, V]):
         """
         # The path of every counter: a key that was read before, or put, has been checked.
         kind = type(key)
-        known, updated = self._known, self._updated
-        held = key if (kind is str or kind is int) and key in known else self._encoding.hold_key(key)
+        cache, dirty = self._cache, self._dirty
+        held = key if (kind is str or kind is int) and key in cache else self._encoding.cache_key(key)
         if type(value) is int and -_SMALL_INT < value < self._small_int:  # type: ignore[operator]
-            known[held] = value
-            if held in updated:
+            cache[held] = value
+            if held in dirty:
                 return
         else:
-            large = self._hold_large(key, value)
-            self._known[held] = large  # staging may have replaced the dict
-        updated[held] = None
-        if len(updated) >= self._pending_entries:
+            large = self._large_value_to_cache(key, value)
+            self._cache[held] = large  # staging may have replaced the dict
+        dirty[held] = None
+        if len(dirty) >= self._pending_entries:
             self._stage_updates()
 
-    def _hold_large(self, key: K, value: V) -> Any:
+    def _large_value_to_cache(self, key: K, value: V) -> Any:
         """Hold a value of another type than a counter's; many large ones are staged before there are many of them."""
-        held = self._encoding.hold_value(key, value)
+        held = self._encoding.value_to_cache(key, value)
         size = len(held.data) if type(held) is EncodedValue else sys.getsizeof(held)
-        self._known_bytes += size
-        self._updated_bytes += size
-        if self._updated_bytes >= _PENDING_BYTES:
+        self._cache_bytes += size
+        self._dirty_bytes += size
+        if self._dirty_bytes >= _PENDING_BYTES:
             self._stage_updates()
         return held
 
     def delete(self, key: K) -> V | None:
         """Remove `key` and return the value that it had, or None."""
         value = self.get(key)
-        held = self._encoding.hold_key(key)
-        if self._known[held] is not ABSENT:
-            self._known[held] = ABSENT
-            self._updated[held] = None
-            if len(self._updated) >= self._pending_entries:
+        held = self._encoding.cache_key(key)
+        if self._cache[held] is not ABSENT:
+            self._cache[held] = ABSENT
+            self._dirty[held] = None
+            if len(self._dirty) >= self._pending_entries:
                 self._stage_updates()
         return value
 
@@ -200,19 +202,19 @@ class KeyValueState(State, Generic[K, V]):
 
     def prefetch(self, keys: Iterable[Any]) -> None:
         """Fetch the entries of `keys` that are not known yet, so that reading them costs no round trip."""
-        known = self._known
-        unknown = keys - known.keys() if isinstance(keys, set) else keys
-        held = dict.fromkeys(map(self._hold_if_possible, unknown))
-        missing = [key for key in held if key not in known and key != _NO_KEY]
+        cache = self._cache
+        unknown = keys - cache.keys() if isinstance(keys, set) else keys
+        held = dict.fromkeys(map(self._cache_key_or_none, unknown))
+        missing = [key for key in held if key not in cache and key != _NOT_A_KEY]
         if missing:
             self._load(missing, keys if isinstance(keys, set) else held)
 
-    def _hold_if_possible(self, key: Any) -> HeldKey:
+    def _cache_key_or_none(self, key: Any) -> CacheKey:
         """Only a key that is put or read has to be one; what a tuple happens to be grouped by need not."""
         try:
-            return self._encoding.hold_key(key)
+            return self._encoding.cache_key(key)
         except UnsupportedValue:
-            return _NO_KEY
+            return _NOT_A_KEY
 
     def items(self) -> Iterator[tuple[K, V]]:
         """Yield all entries, in any order, as they are at the first step; a scan of the store, page by page.
@@ -223,20 +225,20 @@ class KeyValueState(State, Generic[K, V]):
             self._attempt.check_head()
             yield from self._items()
         except StateError as error:
-            self._trouble = self._trouble or error
+            self._first_error = self._first_error or error
             raise
 
     def _items(self) -> Iterator[tuple[K, V]]:
-        keys = list(self._updated)
+        keys = list(self._dirty)
         updated = dict(
-            zip(self._encoding.key_bytes(keys), [(key, self._known[key]) for key in keys], strict=True)
+            zip(self._encoding.key_bytes(keys), [(key, self._cache[key]) for key in keys], strict=True)
         )
         encoding = self._encoding
         for page in self._attempt.scan():
             for key_data, data in page:
                 if key_data not in updated:
                     key = encoding.key_from(key_data)
-                    yield key, encoding.value_from(key, encoding.held_from(key, data))
+                    yield key, encoding.value_from(key, encoding.cached_value(key, data))
         for key_data, (_, held) in updated.items():
             if held is not ABSENT:
                 key = encoding.key_from(key_data)
@@ -284,13 +286,13 @@ class KeyValueState(State, Generic[K, V]):
             Fenced: A newer driver or round has taken over.
             StateRegressed: The store is not where the driver knows it to be.
         """
-        if self._trouble is not None:
-            raise self._trouble
+        if self._first_error is not None:
+            raise self._first_error
         self._stage_updates()
         started = time.perf_counter()
         self._attempt.seal_staged(txid)
         if self._attempt.seal is not None:
-            self._known_at = (txid, self._attempt.scope.attempt)
+            self._cache_position = (txid, self._attempt.scope.attempt)
         self.counters.stage_ms += (time.perf_counter() - started) * 1000
         self._shrink()
 
@@ -309,64 +311,64 @@ class KeyValueState(State, Generic[K, V]):
         """Forget this wave's updates; what was staged of them is dropped in the store too."""
         self._attempt.roll_back()
         self._forget(self._attempt.scope)
-        self._updated.clear()
-        self._updated_bytes = 0
+        self._dirty.clear()
+        self._dirty_bytes = 0
 
     def close(self) -> None:
         """Close the namespace; the state is not used again."""
         self._attempt.close()
 
-    def _load(self, held: list[HeldKey], wanted: Container[HeldKey] = ()) -> None:
+    def _load(self, held: list[CacheKey], wanted: Container[CacheKey] = ()) -> None:
         """Read entries that are not known; where memory is short, forget all but updated and `wanted` ones."""
         try:
             self._attempt.check_head()
-            room = self._cache_entries + len(self._updated)
-            if len(self._known) + len(held) > room or self._known_bytes > _KNOWN_BYTES + self._updated_bytes:
-                self._known = {
-                    key: value for key, value in self._known.items() if key in self._updated or key in wanted
+            room = self._cache_entries + len(self._dirty)
+            if len(self._cache) + len(held) > room or self._cache_bytes > _CACHE_BYTES + self._dirty_bytes:
+                self._cache = {
+                    key: value for key, value in self._cache.items() if key in self._dirty or key in wanted
                 }
-                self._known_bytes = self._updated_bytes
-            held_from = self._encoding.held_from
-            known = self._known
+                self._cache_bytes = self._dirty_bytes
+            cached_value = self._encoding.cached_value
+            cache = self._cache
             for start in range(0, len(held), _READ_CHUNK):
                 chunk = held[start : start + _READ_CHUNK]
                 stored = self._attempt.read(self._encoding.key_bytes(chunk))
-                self._known_bytes += sum(map(len, filter(None, stored)))
+                self._cache_bytes += sum(map(len, filter(None, stored)))
                 for key, data in zip(chunk, stored, strict=True):
-                    known[key] = held_from(key, data)
+                    cache[key] = cached_value(key, data)
         except StateError as error:
-            self._trouble = self._trouble or error
+            self._first_error = self._first_error or error
             raise
 
     def _stage_updates(self) -> None:
-        if not self._updated:
+        if not self._dirty:
             return
         started = time.perf_counter()
-        known = self._known
-        updated = iter(list(self._updated))
+        cache = self._cache
+        dirty = iter(list(self._dirty))
         try:
-            while chunk := list(islice(updated, SLICE_UPDATES)):
+            while chunk := list(islice(dirty, SLICE_UPDATES)):
                 keys = self._encoding.key_bytes(chunk)
-                values = self._encoding.value_bytes(known[key] for key in chunk)
+                values = self._encoding.value_bytes(cache[key] for key in chunk)
                 self._attempt.stage(dict(zip(keys, values, strict=True)))
         except StateError as error:
-            self._trouble = self._trouble or error
+            self._first_error = self._first_error or error
             raise
-        self._updated.clear()
-        self._updated_bytes = 0
+        self._dirty.clear()
+        self._dirty_bytes = 0
         self._shrink()
         self.counters.stage_ms += (time.perf_counter() - started) * 1000
 
     def _forget(self, scope: AttemptScope) -> None:
-        self._known.clear()
-        self._known_bytes = 0
-        self._known_at = (scope.committed, scope.winner)
+        self._cache.clear()
+        self._cache_bytes = 0
+        self._cache_position = (scope.committed, scope.winner)
 
     def _shrink(self) -> None:
         """Nothing is updated and not staged: all that is known can be read again."""
-        surplus = len(self._known) - self._cache_entries
-        if self._known_bytes > _KNOWN_BYTES:
-            self._known = {}
-            self._known_bytes = 0
+        surplus = len(self._cache) - self._cache_entries
+        if self._cache_bytes > _CACHE_BYTES:
+            self._cache = {}
+            self._cache_bytes = 0
         elif surplus > 0:
-            self._known = dict(islice(self._known.items(), surplus, None))
+            self._cache = dict(islice(self._cache.items(), surplus, None))

@@ -12,18 +12,18 @@ from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import (
     Fence,
     NamespaceHead,
+    ReadPosition,
     Seal,
     StagedSlice,
-    Standing,
     StateProvider,
     StateStorage,
 )
-from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
+from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 
 
 @dataclass
 class _Namespace:
-    books: Bookkeeping = field(default_factory=Bookkeeping)
+    metadata: Metadata = field(default_factory=Metadata)
     entries: dict[bytes, bytes] = field(default_factory=dict)
     records: dict[str, AttemptRecord] = field(default_factory=dict)
     updates: dict[str, dict[bytes, bytes | None]] = field(default_factory=dict)
@@ -80,22 +80,22 @@ class MemoryStateStorage(StateStorage):
         """See `StateStorage.head`."""
         with self._lock:
             store = self._read()
-            return rules.head_of(store.books, store.records)
+            return rules.head_of(store.metadata, store.records)
 
     def claim(self) -> Fence:
         """See `StateStorage.claim`."""
         with self._lock:
-            return self._write(Fence(self._read().books.fence.generation + 1, 0)).books.fence
+            return self._write(Fence(self._read().metadata.fence.generation + 1, 0)).metadata.fence
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
         """See `StateStorage.raise_fence`."""
         with self._lock:
-            rules.check_fence(self.namespace, self._read().books, fence)
+            rules.check_fence(self.namespace, self._read().metadata, fence)
             self._write(fence)
             return self.head()
 
     def get_many(
-        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+        self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
         """See `StateStorage.get_many`."""
         with self._lock:
@@ -106,7 +106,7 @@ class MemoryStateStorage(StateStorage):
             return values
 
     def scan(
-        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+        self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """See `StateStorage.scan`."""
         with self._lock:
@@ -123,7 +123,7 @@ class MemoryStateStorage(StateStorage):
         with self._lock:
             store = self._read()
             known = store.records.get(staged.attempt)
-            record = rules.next_record(self.namespace, store.books, known, staged)
+            record = rules.next_record(self.namespace, store.metadata, known, staged)
             store = self._write(staged.fence, staged.codec)
             if known is None:
                 for other in [a for a, each in store.records.items() if each.fence < staged.fence]:
@@ -139,7 +139,7 @@ class MemoryStateStorage(StateStorage):
         with self._lock:
             store = self._read()
             record = rules.sealed_record(
-                self.namespace, store.books, store.records.get(attempt), fence, attempt, seal
+                self.namespace, store.metadata, store.records.get(attempt), fence, attempt, seal
             )
             self._write(fence).records[attempt] = record
 
@@ -148,7 +148,7 @@ class MemoryStateStorage(StateStorage):
         with self._lock:
             store = self._read()
             apply = rules.check_commit(
-                self.namespace, store.books, store.records.get(attempt), fence, txid, attempt
+                self.namespace, store.metadata, store.records.get(attempt), fence, txid, attempt
             )
             store = self._write(fence)
             if not apply:
@@ -160,12 +160,12 @@ class MemoryStateStorage(StateStorage):
                     store.entries[key] = value
             for staged in list(store.records):
                 store.drop(staged)
-            store.books = replace(store.books, committed=txid, winner=attempt)
+            store.metadata = replace(store.metadata, committed=txid, winner=attempt)
 
     def rollback(self, fence: Fence) -> int:
         """See `StateStorage.rollback`."""
         with self._lock:
-            rules.check_rollback(self.namespace, self._read().books, fence)
+            rules.check_rollback(self.namespace, self._read().metadata, fence)
             store = self._write(fence)
             dropped = list(store.records)
             for attempt in dropped:
@@ -175,7 +175,7 @@ class MemoryStateStorage(StateStorage):
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
         """See `StateStorage.write`."""
         with self._lock:
-            rules.check_write(self.namespace, self._read().books, fence, codec)
+            rules.check_write(self.namespace, self._read().metadata, fence, codec)
             self._write(fence, codec).entries.update(items)
 
     def count(self) -> int:
@@ -189,12 +189,12 @@ class MemoryStateStorage(StateStorage):
     def _read(self) -> _Namespace:
         return self._namespaces.get(self.namespace) or _Namespace()
 
-    def _read_at(self, attempt: str | None, at: Standing | None) -> _Namespace:
+    def _read_at(self, attempt: str | None, at: ReadPosition | None) -> _Namespace:
         store = self._read()
-        rules.check_reading(self.namespace, store.books, store.records.get(attempt or ""), attempt, at)
+        rules.check_reading(self.namespace, store.metadata, store.records.get(attempt or ""), attempt, at)
         return store
 
     def _write(self, fence: Fence, codec: str = "") -> _Namespace:
         store = self._namespaces.setdefault(self.namespace, _Namespace())
-        store.books = replace(store.books, fence=fence, codec=store.books.codec or codec)
+        store.metadata = replace(store.metadata, fence=fence, codec=store.metadata.codec or codec)
         return store

@@ -1,6 +1,6 @@
-"""What a namespace answers to each step: the rules of `StateStorage`, as pure functions on its bookkeeping.
+"""What a namespace answers to each step: the rules of `StateStorage`, as pure functions on its metadata.
 
-A backend that reads its bookkeeping under a lock asks here before it writes; one whose store decides by itself (a
+A backend that reads its metadata under a lock asks here before it writes; one whose store decides by itself (a
 script, a check-and-put) asks here afterwards, to raise the error that belongs to a refusal. Nothing here does I/O.
 
 Public: authors of providers use it as our own backends do, see docs/custom_provider.md.
@@ -18,15 +18,15 @@ from anchorbolt.state_backends.contract import (
     NOTHING_COMMITTED,
     Fence,
     NamespaceHead,
+    ReadPosition,
     Seal,
     StagedAttempt,
     StagedSlice,
-    Standing,
 )
 
 __all__ = [
     "AttemptRecord",
-    "Bookkeeping",
+    "Metadata",
     "check_attempt",
     "check_commit",
     "check_fence",
@@ -71,7 +71,7 @@ class AttemptRecord(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Bookkeeping:
+class Metadata:
     """What a store keeps about a namespace, its attempts apart. The defaults are those of a new namespace.
 
     Attributes:
@@ -125,7 +125,7 @@ def check_attempt(attempt: str) -> None:
         raise ValueError(f"{attempt!r} is no attempt id: it must be 32 lower-case hexadecimal digits")
 
 
-def head_of(books: Bookkeeping, records: Mapping[str, AttemptRecord]) -> NamespaceHead:
+def head_of(metadata: Metadata, records: Mapping[str, AttemptRecord]) -> NamespaceHead:
     """Return the public view of a namespace."""
     attempts = {
         attempt: StagedAttempt(
@@ -136,26 +136,32 @@ def head_of(books: Bookkeeping, records: Mapping[str, AttemptRecord]) -> Namespa
         )
         for attempt, record in records.items()
     }
-    return NamespaceHead(books.fence, books.committed, books.winner, books.codec, attempts)
+    return NamespaceHead(metadata.fence, metadata.committed, metadata.winner, metadata.codec, attempts)
 
 
-def check_fence(namespace: str, books: Bookkeeping, fence: Fence) -> None:
+def check_fence(namespace: str, metadata: Metadata, fence: Fence) -> None:
     """Raise `Fenced` where `fence` is lower than the namespace's."""
-    if fence < books.fence:
+    if fence < metadata.fence:
         raise Fenced(
-            f"{namespace}: a call with fence {tuple(fence)} is refused, since {tuple(books.fence)} has written here: "
-            "a newer driver or a newer round has taken over, stop the older one",
+            f"{namespace}: a call with fence {tuple(fence)} is refused, since {tuple(metadata.fence)} has written "
+            "here: a newer driver or a newer round has taken over, stop the older one",
             namespace=namespace,
         )
 
 
 def check_reading(
-    namespace: str, books: Bookkeeping, record: AttemptRecord | None, attempt: str | None, at: Standing | None
+    namespace: str,
+    metadata: Metadata,
+    record: AttemptRecord | None,
+    attempt: str | None,
+    at: ReadPosition | None,
 ) -> None:
     """Raise what `StateStorage.get_many` says it raises; `record` is that of `attempt`."""
     if at is None:
         return
-    found = Standing(books.committed, books.winner, Seal(record.slices, record.checksum) if record else None)
+    found = ReadPosition(
+        metadata.committed, metadata.winner, Seal(record.slices, record.checksum) if record else None
+    )
     # A scan may find more slices than it began with: its caller updates what the pages bring.
     has_more = found.staged is not None and at.staged is not None and found.staged.slices > at.staged.slices
     is_staged = at.staged is None or at.staged == found.staged or has_more
@@ -163,19 +169,19 @@ def check_reading(
         raise _stale(namespace, attempt or "(none)", f"it read at {_shown(found)}, and expected {_shown(at)}")
 
 
-def check_write(namespace: str, books: Bookkeeping, fence: Fence, codec: str) -> None:
+def check_write(namespace: str, metadata: Metadata, fence: Fence, codec: str) -> None:
     """Raise what `StateStorage.write` says it raises."""
-    check_fence(namespace, books, fence)
-    if books.codec and codec != books.codec:
+    check_fence(namespace, metadata, fence)
+    if metadata.codec and codec != metadata.codec:
         raise CodecMismatch(
-            f"{namespace} was written with codec {books.codec!r}, and {codec!r} is configured: configure "
-            f"{books.codec!r} again, or give the topology another name or prefix to start with empty state",
+            f"{namespace} was written with codec {metadata.codec!r}, and {codec!r} is configured: configure "
+            f"{metadata.codec!r} again, or give the topology another name or prefix to start with empty state",
             namespace=namespace,
         )
 
 
 def next_record(
-    namespace: str, books: Bookkeeping, record: AttemptRecord | None, staged: StagedSlice
+    namespace: str, metadata: Metadata, record: AttemptRecord | None, staged: StagedSlice
 ) -> AttemptRecord | None:
     """Return the record of the attempt with one slice more, or None where the slice is a repeated one.
 
@@ -187,9 +193,9 @@ def next_record(
     """
     attempt, number = staged.attempt, staged.number
     check_attempt(attempt)
-    check_write(namespace, books, staged.fence, staged.codec)
-    _check_not_promoted(namespace, books, attempt)
-    _check_base(namespace, books, attempt, staged.base)
+    check_write(namespace, metadata, staged.fence, staged.codec)
+    _check_not_promoted(namespace, metadata, attempt)
+    _check_base(namespace, metadata, attempt, staged.base)
     if record is None:
         if number != 0:
             raise _stale(namespace, attempt, f"its slice {number} came, and no slice of it is staged")
@@ -214,14 +220,14 @@ def next_record(
 
 
 def sealed_record(
-    namespace: str, books: Bookkeeping, record: AttemptRecord | None, fence: Fence, attempt: str, seal: Seal
+    namespace: str, metadata: Metadata, record: AttemptRecord | None, fence: Fence, attempt: str, seal: Seal
 ) -> AttemptRecord:
     """Return the record of the attempt as a sealed one.
 
     Raises:
         Fenced, StaleAttempt: As said by `StateStorage.seal`.
     """
-    check_fence(namespace, books, fence)
+    check_fence(namespace, metadata, fence)
     if record is None:
         raise _stale(namespace, attempt, "it is to be sealed, and is not staged")
     if (record.slices, record.checksum) != seal:
@@ -235,28 +241,28 @@ def sealed_record(
 
 
 def check_commit(
-    namespace: str, books: Bookkeeping, record: AttemptRecord | None, fence: Fence, txid: int, attempt: str
+    namespace: str, metadata: Metadata, record: AttemptRecord | None, fence: Fence, txid: int, attempt: str
 ) -> bool:
     """Return whether the attempt has to be applied: False where that is done already.
 
     Raises:
         Fenced, StaleAttempt, StateRegressed: As said by `StateStorage.commit`.
     """
-    check_fence(namespace, books, fence)
-    if books.committed == txid and not books.promoted:
-        if books.winner == attempt:
+    check_fence(namespace, metadata, fence)
+    if metadata.committed == txid and not metadata.promoted:
+        if metadata.winner == attempt:
             return False
-        raise _stale(namespace, attempt, f"txid {txid} is committed already, from attempt {books.winner}")
-    if books.promoted != attempt:
-        _check_not_promoted(namespace, books, attempt)
+        raise _stale(namespace, attempt, f"txid {txid} is committed already, from attempt {metadata.winner}")
+    if metadata.promoted != attempt:
+        _check_not_promoted(namespace, metadata, attempt)
     if record is None:
         raise StateRegressed(
             f"{namespace}: txid {txid} was decided with attempt {attempt}, which is neither staged nor committed "
-            f"here; committed is txid {books.committed}. The store lost data or went back in time: restore it to a "
+            f"here; committed is txid {metadata.committed}. The store lost data or went back in time: restore it to a "
             "state that is not older than the decision, or start anew under another name",
             namespace=namespace,
             expected=f"txid {txid} of attempt {attempt}, staged or committed",
-            found=f"committed txid {books.committed} of attempt {books.winner or 'none'}",
+            found=f"committed txid {metadata.committed} of attempt {metadata.winner or 'none'}",
         )
     if record.txid != txid:
         raise _stale(
@@ -264,35 +270,35 @@ def check_commit(
         )
     if not record.sealed:
         raise _stale(namespace, attempt, "it is to be committed, and is not sealed")
-    _check_base(namespace, books, attempt, record.base)
+    _check_base(namespace, metadata, attempt, record.base)
     return True
 
 
-def check_rollback(namespace: str, books: Bookkeeping, fence: Fence) -> None:
+def check_rollback(namespace: str, metadata: Metadata, fence: Fence) -> None:
     """Raise what `StateStorage.rollback` says it raises."""
-    check_fence(namespace, books, fence)
-    _check_not_promoted(namespace, books, "")
+    check_fence(namespace, metadata, fence)
+    _check_not_promoted(namespace, metadata, "")
 
 
-def _check_base(namespace: str, books: Bookkeeping, attempt: str, base: int) -> None:
-    if base != books.committed:
+def _check_base(namespace: str, metadata: Metadata, attempt: str, base: int) -> None:
+    if base != metadata.committed:
         raise _stale(
-            namespace, attempt, f"it is based on txid {base}, and txid {books.committed} is committed"
+            namespace, attempt, f"it is based on txid {base}, and txid {metadata.committed} is committed"
         )
 
 
-def _check_not_promoted(namespace: str, books: Bookkeeping, attempt: str) -> None:
-    if books.promoted:
+def _check_not_promoted(namespace: str, metadata: Metadata, attempt: str) -> None:
+    if metadata.promoted:
         raise _stale(
             namespace,
-            attempt or books.promoted,
-            f"the commit of attempt {books.promoted} is half applied here: finish it first",
+            attempt or metadata.promoted,
+            f"the commit of attempt {metadata.promoted} is half applied here: finish it first",
         )
 
 
-def _shown(standing: Standing) -> str:
-    staged = f"{standing.staged.slices} slices of its own" if standing.staged else "nothing of its own"
-    return f"txid {standing.committed} of attempt {standing.winner or '(none)'} with {staged}"
+def _shown(position: ReadPosition) -> str:
+    staged = f"{position.staged.slices} slices of its own" if position.staged else "nothing of its own"
+    return f"txid {position.committed} of attempt {position.winner or '(none)'} with {staged}"
 
 
 def _stale(namespace: str, attempt: str, reason: str) -> StaleAttempt:

@@ -23,9 +23,9 @@ from anchorbolt.errors import StateError
 from anchorbolt.state_backends.contract import (
     Fence,
     NamespaceHead,
+    ReadPosition,
     Seal,
     StagedSlice,
-    Standing,
     StateProvider,
     StateStorage,
 )
@@ -52,7 +52,9 @@ _values = st.one_of(st.none(), st.sampled_from([b"", b"-", b"+", b"\xc1"]), st.b
 _updates = st.dictionaries(st.sampled_from(_KEYS), _values, max_size=4)
 _entries = st.dictionaries(st.sampled_from(_KEYS), st.binary(max_size=3), max_size=3)
 _codecs = st.sampled_from(["one", "one", "one", "two"])
-_standings = st.none() | st.just(True) | st.builds(Standing, _txids, st.sampled_from(["", *_ATTEMPTS]))
+_read_positions = (
+    st.none() | st.just(True) | st.builds(ReadPosition, _txids, st.sampled_from(["", *_ATTEMPTS]))
+)
 """Where a reader expects the namespace to stand: nowhere in particular, where it does, or anywhere."""
 
 _Outcome = tuple[str, object]
@@ -188,30 +190,30 @@ class StateStorageAgreement(RuleBasedStateMachine):
         handle=_handles,
         keys=st.lists(st.sampled_from(_KEYS), max_size=5),
         attempt=st.none() | _attempts,
-        at=_standings,
+        at=_read_positions,
     )
     def get_many(
-        self, handle: int, keys: list[bytes], attempt: str | None, at: Standing | bool | None
+        self, handle: int, keys: list[bytes], attempt: str | None, at: ReadPosition | bool | None
     ) -> None:
-        standing = self._standing(attempt, at)
-        self._both(handle, lambda storage: storage.get_many(keys, attempt, standing))
+        position = self._read_position(attempt, at)
+        self._both(handle, lambda storage: storage.get_many(keys, attempt, position))
 
-    @rule(handle=_handles, attempt=st.none() | _attempts, page_size=st.integers(1, 4), at=_standings)
-    def scan(self, handle: int, attempt: str | None, page_size: int, at: Standing | bool | None) -> None:
-        standing = self._standing(attempt, at)
+    @rule(handle=_handles, attempt=st.none() | _attempts, page_size=st.integers(1, 4), at=_read_positions)
+    def scan(self, handle: int, attempt: str | None, page_size: int, at: ReadPosition | bool | None) -> None:
+        position = self._read_position(attempt, at)
         self._both(
             handle,
             lambda storage: sorted(
-                entry for page in storage.scan(attempt, page_size, standing) for entry in page
+                entry for page in storage.scan(attempt, page_size, position) for entry in page
             ),
         )
 
-    def _standing(self, attempt: str | None, at: Standing | bool | None) -> Standing | None:
+    def _read_position(self, attempt: str | None, at: ReadPosition | bool | None) -> ReadPosition | None:
         if not isinstance(at, bool):
             return at
         head: NamespaceHead = self._storages[0][0].head()
         staged = head.attempts.get(attempt or "")
-        return Standing(head.committed, head.winner, staged.seal if staged else None)
+        return ReadPosition(head.committed, head.winner, staged.seal if staged else None)
 
     @rule()
     def repeat_the_last_call(self) -> None:

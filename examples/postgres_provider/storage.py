@@ -13,8 +13,15 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from anchorbolt.state_backends import rules
-from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice, Standing, StateStorage
-from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
+from anchorbolt.state_backends.contract import (
+    Fence,
+    NamespaceHead,
+    ReadPosition,
+    Seal,
+    StagedSlice,
+    StateStorage,
+)
+from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 from postgres_provider.sessions import Server, Session, Sessions, sessions_of
 
 __all__ = ["PostgresStateStorage"]
@@ -22,7 +29,7 @@ __all__ = ["PostgresStateStorage"]
 _KEYS_PER_SELECT = 5000
 _UPDATES_PER_DELETE = 20_000
 
-_BOOKKEEPING = (
+_METADATA = (
     "SELECT id, generation, seq, committed, winner, codec FROM namespaces WHERE namespace = %(namespace)s"
 )
 
@@ -118,19 +125,19 @@ class PostgresStateStorage(StateStorage):
     def claim(self) -> Fence:
         """See `StateStorage.claim`."""
         with self._locked() as found:
-            fence = Fence(found.books.fence.generation + 1, 0)
+            fence = Fence(found.metadata.fence.generation + 1, 0)
             found.raise_fence(fence)
             return fence
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
         """See `StateStorage.raise_fence`."""
         with self._locked() as found:
-            rules.check_fence(self.namespace, found.books, fence)
+            rules.check_fence(self.namespace, found.metadata, fence)
             found.raise_fence(fence)
             return found.head()
 
     def get_many(
-        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+        self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
         """See `StateStorage.get_many`."""
         with self._reading(attempt, at) as found:
@@ -148,7 +155,7 @@ class PostgresStateStorage(StateStorage):
             return values
 
     def scan(
-        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+        self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """See `StateStorage.scan`. Each page is a transaction of its own, so none is open between them."""
         after = b""
@@ -175,7 +182,7 @@ class PostgresStateStorage(StateStorage):
         rules.check_attempt(staged.attempt)
         with self._locked() as found:
             known = found.records(staged.attempt).get(staged.attempt)
-            record = rules.next_record(self.namespace, found.books, known, staged)
+            record = rules.next_record(self.namespace, found.metadata, known, staged)
             found.raise_fence(staged.fence, staged.codec)
             if known is None:
                 found.drop_attempts(below=staged.fence)
@@ -190,7 +197,7 @@ class PostgresStateStorage(StateStorage):
         """See `StateStorage.seal`."""
         with self._locked() as found:
             known = found.records(attempt).get(attempt)
-            record = rules.sealed_record(self.namespace, found.books, known, fence, attempt, seal)
+            record = rules.sealed_record(self.namespace, found.metadata, known, fence, attempt, seal)
             found.raise_fence(fence)
             found.put_record(attempt, record)
 
@@ -198,7 +205,7 @@ class PostgresStateStorage(StateStorage):
         """See `StateStorage.commit`. The data never leaves the server."""
         with self._locked() as found:
             known = found.records(attempt).get(attempt)
-            apply = rules.check_commit(self.namespace, found.books, known, fence, txid, attempt)
+            apply = rules.check_commit(self.namespace, found.metadata, known, fence, txid, attempt)
             found.raise_fence(fence)
             if apply:  # else it is done already
                 found.apply(attempt)
@@ -208,14 +215,14 @@ class PostgresStateStorage(StateStorage):
     def rollback(self, fence: Fence) -> int:
         """See `StateStorage.rollback`."""
         with self._locked() as found:
-            rules.check_rollback(self.namespace, found.books, fence)
+            rules.check_rollback(self.namespace, found.metadata, fence)
             found.raise_fence(fence)
             return found.drop_attempts()
 
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
         """See `StateStorage.write`."""
         with self._locked() as found:
-            rules.check_write(self.namespace, found.books, fence, codec)
+            rules.check_write(self.namespace, found.metadata, fence, codec)
             found.raise_fence(fence, codec)
             found.put_entries(items)
 
@@ -226,16 +233,18 @@ class PostgresStateStorage(StateStorage):
             sessions.release()
 
     @contextmanager
-    def _reading(self, attempt: str | None = None, at: Standing | None = None) -> Iterator[_Namespace | None]:
+    def _reading(
+        self, attempt: str | None = None, at: ReadPosition | None = None
+    ) -> Iterator[_Namespace | None]:
         """Give the namespace as it is at one moment, which `at` has to fit; None where nobody has written to it."""
         with self._process_sessions().reading(self.namespace) as session:
             found = None
             if session is not None:
-                found = _found(session, session.run(_BOOKKEEPING, namespace=self.namespace).fetchall())
+                found = _found(session, session.run(_METADATA, namespace=self.namespace).fetchall())
             if at is not None:
-                books = found.books if found else Bookkeeping()
+                metadata = found.metadata if found else Metadata()
                 records = found.records(attempt) if found and attempt is not None else {}
-                rules.check_reading(self.namespace, books, records.get(attempt or ""), attempt, at)
+                rules.check_reading(self.namespace, metadata, records.get(attempt or ""), attempt, at)
             yield found
 
     @contextmanager
@@ -244,7 +253,7 @@ class PostgresStateStorage(StateStorage):
         with self._process_sessions().writing(self.namespace) as session:
             found = None
             while found is None:
-                rows = session.run(f"{_BOOKKEEPING} FOR UPDATE", namespace=self.namespace).fetchall()
+                rows = session.run(f"{_METADATA} FOR UPDATE", namespace=self.namespace).fetchall()
                 found = _found(session, rows)
                 if found is None:
                     # Waits for somebody else who is making it; undone, as all the rest, where the step is refused.
@@ -267,10 +276,10 @@ class _Namespace:
 
     session: Session
     id: int
-    books: Bookkeeping
+    metadata: Metadata
 
     def head(self) -> NamespaceHead:
-        return rules.head_of(self.books, self.records())
+        return rules.head_of(self.metadata, self.records())
 
     def records(self, attempt: str | None = None) -> dict[str, AttemptRecord]:
         """Return the records of all attempts, or of one."""
@@ -289,13 +298,13 @@ class _Namespace:
 
     def raise_fence(self, fence: Fence, codec: str = "") -> None:
         """Raise the fence, and set the format header where there is none."""
-        self.books = replace(self.books, fence=fence, codec=self.books.codec or codec)
+        self.metadata = replace(self.metadata, fence=fence, codec=self.metadata.codec or codec)
         self.session.run(
             "UPDATE namespaces SET generation = %(generation)s, seq = %(seq)s, codec = %(codec)s WHERE id = %(id)s",
             id=self.id,
             generation=fence.generation,
             seq=fence.seq,
-            codec=self.books.codec,
+            codec=self.metadata.codec,
         )
 
     def set_committed(self, txid: int, attempt: str) -> None:
@@ -376,7 +385,7 @@ class _Namespace:
 
 def _found(session: Session, rows: Sequence[tuple[int, int, int, int, str, str]]) -> _Namespace | None:
     for number, generation, seq, committed, winner, codec in rows:
-        return _Namespace(session, number, Bookkeeping(Fence(generation, seq), committed, winner, codec))
+        return _Namespace(session, number, Metadata(Fence(generation, seq), committed, winner, codec))
     return None
 
 

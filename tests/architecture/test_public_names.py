@@ -28,12 +28,12 @@ PUBLIC = {
     "anchorbolt.state_backends": "AttemptState KeyValueState Serializer State",
     "anchorbolt.state_backends.contract": """
         CHECKSUM_FACTOR NOTHING_COMMITTED NO_FENCE START_OVER Fence NamespaceHead Seal SizeLimits StagedAttempt
-        StagedSlice Standing StateProvider StateStorage
+        StagedSlice ReadPosition StateProvider StateStorage
     """,
     "anchorbolt.state_backends.hbase": "HBaseStateProvider",
     "anchorbolt.state_backends.redis": "RedisClusterStateProvider RedisStateProvider",
     "anchorbolt.state_backends.rules": """
-        AttemptRecord Bookkeeping check_attempt check_commit check_fence check_namespace check_reading check_rollback
+        AttemptRecord Metadata check_attempt check_commit check_fence check_namespace check_reading check_rollback
         check_write head_of is_namespace next_record sealed_record task_namespace
     """,
     "anchorbolt.state_backends.sqlite": "SqliteStateProvider",

@@ -31,7 +31,7 @@ def state_of(conf: Mapping[str, Any], component: str) -> tuple[dict[str, Any], l
             if namespace.startswith(f"{NAME}:{component}-"):
                 for page in storage.scan():
                     for key, data in page:
-                        held = _ENCODING.held_from(_ENCODING.key_from(key), data)
+                        held = _ENCODING.cached_value(_ENCODING.key_from(key), data)
                         entries[_ENCODING.key_from(key)] = _ENCODING.value_from(key, held)
         finally:
             storage.close()

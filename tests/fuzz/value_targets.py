@@ -95,13 +95,13 @@ _THIRD_SCHEMA = Schema(3, lambda key, value, version: [version, value])
 
 
 def _value(encoding: EntryEncoding) -> Callable[[bytes], Any]:
-    return lambda data: encoding.value_from("key", encoding.held_from("key", data))
+    return lambda data: encoding.value_from("key", encoding.cached_value("key", data))
 
 
 def _entry(encoding: EntryEncoding) -> Callable[[bytes], Any]:
     def decode(data: bytes) -> Any:
         key = encoding.key_from(data)
-        return encoding.value_from(key, encoding.held_from(key, data))
+        return encoding.value_from(key, encoding.cached_value(key, data))
 
     return decode
 

@@ -14,7 +14,7 @@ from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, Seal
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.memory import _Namespace
-from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
+from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 from tests.simulation.topology import NAME, OUT, SIZE, Expected
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Violation(BaseException):
 class Before:
     """A namespace before a call."""
 
-    books: Bookkeeping
+    metadata: Metadata
     records: dict[str, AttemptRecord]
     entries: dict[bytes, bytes] | None
 
@@ -56,21 +56,24 @@ class Invariants:
     def before(self, namespace: str, fence: Fence | None) -> Before:
         """Note what has to be known of a namespace before a call."""
         store = self._world.store.contents.get(namespace) or _Namespace()
-        fenced = fence is not None and fence < store.books.fence
-        return Before(store.books, dict(store.records), dict(store.entries) if fenced else None)
+        fenced = fence is not None and fence < store.metadata.fence
+        return Before(store.metadata, dict(store.records), dict(store.entries) if fenced else None)
 
     def after(self, namespace: str, call: str, before: Before, *, refused: bool) -> None:
         """Check a namespace after a call, whatever came of it."""
         store = self._world.store.contents.get(namespace) or _Namespace()
-        if before.entries is not None and (store.books, store.records, store.entries) != (
-            before.books,
+        if before.entries is not None and (store.metadata, store.records, store.entries) != (
+            before.metadata,
             before.records,
             before.entries,
         ):
             raise Violation(f"a lower fence had an effect: {call} on {namespace}")
-        if store.books.fence < before.books.fence:
+        if store.metadata.fence < before.metadata.fence:
             raise Violation(f"the fence of {namespace} was lowered by {call}")
-        if (store.books.committed, store.books.winner) != (before.books.committed, before.books.winner):
+        if (store.metadata.committed, store.metadata.winner) != (
+            before.metadata.committed,
+            before.metadata.winner,
+        ):
             self._committed(namespace, store, before)
         if namespace == CHECKPOINT_NAMESPACE and call == "write" and not refused:
             self._recorded()
@@ -110,10 +113,10 @@ class Invariants:
         return None if data is None else DecisionRecord.decode(data, "the simulated store")
 
     def _committed(self, namespace: str, store: _Namespace, before: Before) -> None:
-        txid, attempt = store.books.committed, store.books.winner
+        txid, attempt = store.metadata.committed, store.metadata.winner
         staged = before.records.get(attempt)
-        if staged is None or staged.base != before.books.committed:
-            raise Violation(f"{namespace} committed txid {txid} over {before.books.committed}: {staged}")
+        if staged is None or staged.base != before.metadata.committed:
+            raise Violation(f"{namespace} committed txid {txid} over {before.metadata.committed}: {staged}")
         self._check_entries(namespace, store)
         record = self.record()
         winner = None if record is None else record.winners.get(namespace)
@@ -144,9 +147,9 @@ class Invariants:
                 staged is not None
                 and staged.sealed
                 and Seal(staged.slices, staged.checksum) == winner.seal
-                and staged.base == store.books.committed == winner.base
+                and staged.base == store.metadata.committed == winner.base
             )
-            if not committable and store.books.winner != winner.attempt:
+            if not committable and store.metadata.winner != winner.attempt:
                 raise Violation(f"txid {record.txid} was decided, and {namespace} cannot commit it: {staged}")
 
     def _check_committed(self, record: DecisionRecord) -> None:
@@ -154,8 +157,10 @@ class Invariants:
         merged: dict[str, tuple[int, int]] = {}
         for name, at in record.namespaces.items():
             store = self._world.store.contents.get(name) or _Namespace()
-            if (store.books.committed, store.books.winner) != (at.txid, at.attempt):
-                raise Violation(f"txid {record.txid} is COMMITTED, and {name} is at {store.books.committed}")
+            if (store.metadata.committed, store.metadata.winner) != (at.txid, at.attempt):
+                raise Violation(
+                    f"txid {record.txid} is COMMITTED, and {name} is at {store.metadata.committed}"
+                )
             if "count" in name:
                 merged.update(self._check_entries(name, store))
         counts = {word: count for word, (count, _) in merged.items()}
@@ -176,13 +181,13 @@ class Invariants:
             words, _ = entries.pop(SIZE, (0, 0))
             if words != len(entries):
                 raise Violation(
-                    f"{namespace} at txid {store.books.committed} has {len(entries)} words, not {words}"
+                    f"{namespace} at txid {store.metadata.committed} has {len(entries)} words, not {words}"
                 )
-            expected = self._expected.counts(store.books.committed)
+            expected = self._expected.counts(store.metadata.committed)
             for word, (count, _) in entries.items():
                 if count != expected[word]:
                     raise Violation(
-                        f"{namespace} at txid {store.books.committed}: {word!r} is {count}, not {expected[word]}"
+                        f"{namespace} at txid {store.metadata.committed}: {word!r} is {count}, not {expected[word]}"
                     )
         return entries
 
@@ -207,7 +212,7 @@ class Invariants:
 
 
 def _decoded(store: _Namespace) -> dict[str, Any]:
-    if store.books.committed == NOTHING_COMMITTED:
+    if store.metadata.committed == NOTHING_COMMITTED:
         return {}
     return {_CODEC.decode(key): tuple(_CODEC.decode(value)) for key, value in store.entries.items()}
 

@@ -44,7 +44,7 @@ MUTANTS = (
         "only the generation is compared, not the round",
         _RULES,
         "check_fence",
-        Expression("fence < books.fence", "fence.generation < books.fence.generation"),
+        Expression("fence < metadata.fence", "fence.generation < metadata.fence.generation"),
     ),
     Mutant("stage does not check the fence", _RULES, "next_record", Statement("check_write(...)")),
     Mutant("seal does not check the fence", _RULES, "sealed_record", Statement("check_fence(...)")),
@@ -91,7 +91,9 @@ MUTANTS = (
         "a claim gives no new generation",
         _MEMORY,
         "claim",
-        Expression("self._read().books.fence.generation + 1", "max(1, self._read().books.fence.generation)"),
+        Expression(
+            "self._read().metadata.fence.generation + 1", "max(1, self._read().metadata.fence.generation)"
+        ),
     ),
     Mutant(
         "commit keeps the attempts that lost",
@@ -297,7 +299,7 @@ MUTANTS = (
         "a stale cache of committed values is used",
         _KEY_VALUE,
         "begin",
-        never("self._known_at != _"),
+        never("self._cache_position != _"),
     ),
     Mutant(
         "values of a wave that did not finish stay in the cache",

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from anchorbolt.state_backends.contract import (
     Fence,
     NamespaceHead,
+    ReadPosition,
     Seal,
     StagedSlice,
-    Standing,
     StateProvider,
     StateStorage,
 )
@@ -65,7 +65,7 @@ class SimulatedProvider(StateProvider):
 
 def _copied(namespace: _Namespace) -> _Namespace:
     updates = {attempt: dict(items) for attempt, items in namespace.updates.items()}
-    return _Namespace(namespace.books, dict(namespace.entries), dict(namespace.records), updates)
+    return _Namespace(namespace.metadata, dict(namespace.entries), dict(namespace.records), updates)
 
 
 class _SimulatedStorage(StateStorage):
@@ -87,12 +87,12 @@ class _SimulatedStorage(StateStorage):
         return self._call("raise_fence", lambda: self._storage.raise_fence(fence), fence)
 
     def get_many(
-        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+        self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
         return self._call("get_many", lambda: self._storage.get_many(keys, attempt, at))
 
     def scan(
-        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+        self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         return iter(self._call("scan", lambda: list(self._storage.scan(attempt, page_size, at))))
 

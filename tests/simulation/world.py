@@ -262,7 +262,7 @@ class World:
                 raise Violation(f"{actor.name} halted, and the store had not regressed") from failure
             self._halted = True
         elif isinstance(failure, Fenced):
-            if not self.regressed and self.store.contents[CHECKPOINT_NAMESPACE].books.fence.generation < 2:
+            if not self.regressed and self.store.contents[CHECKPOINT_NAMESPACE].metadata.fence.generation < 2:
                 raise Violation(f"{actor.name} was fenced, and there is no newer driver") from failure
         elif not isinstance(failure, StateUnavailable) and not self._is_excused(failure):
             raise Violation(f"{actor.name} ended with {failure!r}") from failure

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from anchorbolt.errors import StaleAttempt
-from anchorbolt.state_backends.contract import Standing, StateProvider
+from anchorbolt.state_backends.contract import ReadPosition, StateProvider
 from anchorbolt.testing.conformance.base import committed, entries, stage
 
 __all__ = ["finish_half_applied", "work_in_threads"]
@@ -35,7 +35,7 @@ def finish_half_applied(
                 step()
         assert storage.head() == head
         # A hook that is called before the commit is finished may read.
-        assert storage.get_many([b"no such key"], None, Standing(0, head.winner)) == [None]
+        assert storage.get_many([b"no such key"], None, ReadPosition(0, head.winner)) == [None]
         storage.commit(fence, 1, attempt)
         storage.commit(fence, 1, attempt)
         assert entries(storage) == expected

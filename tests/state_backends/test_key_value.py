@@ -53,7 +53,7 @@ class KeyValueStateMachine(RuleBasedStateMachine):
         pending_bytes=st.sampled_from((50, 200, 64 << 20)),
     )
     def start(self, cache: int, pending: int, known_bytes: int, pending_bytes: int) -> None:
-        key_value._KNOWN_BYTES, key_value._PENDING_BYTES = known_bytes, pending_bytes
+        key_value._CACHE_BYTES, key_value._PENDING_BYTES = known_bytes, pending_bytes
         self.provider = MemoryStateProvider()
         self.storage = self.provider.open("t:count-0")
         self.limits = {"cache_entries": cache, "pending_entries": pending}
@@ -65,7 +65,7 @@ class KeyValueStateMachine(RuleBasedStateMachine):
         self.begin()
 
     def teardown(self) -> None:
-        key_value._KNOWN_BYTES = key_value._PENDING_BYTES = 64 << 20
+        key_value._CACHE_BYTES = key_value._PENDING_BYTES = 64 << 20
 
     def begin(self) -> None:
         self.fence = Fence(1, self.fence.seq + 1)
@@ -313,7 +313,7 @@ def test_puts_alone_do_not_make_memory_grow_with_the_batch() -> None:
     state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
     for number in range(5000):
         state[number] = number
-    assert len(state._known) <= 150
+    assert len(state._cache) <= 150
     assert state[7] == 7
     assert len(state) == 5000
 
@@ -347,7 +347,7 @@ def test_large_values_that_were_read_do_not_stay_in_memory_for_ever() -> None:
     again.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
     for number in range(150):
         assert again[number] == [b"x" * 1_000_000]
-    assert 0 < len(again._known) < 70
+    assert 0 < len(again._cache) < 70
 
 
 def test_a_large_value_put_while_memory_is_short_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:

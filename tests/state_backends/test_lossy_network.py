@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from anchorbolt.errors import StateUnavailable
-from anchorbolt.state_backends.contract import Fence, StagedAttempt, Standing, StateProvider, StateStorage
+from anchorbolt.state_backends.contract import Fence, ReadPosition, StagedAttempt, StateProvider, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
@@ -84,10 +84,12 @@ def steps() -> dict[str, Step]:
         "seal": _sealed,
         "commit": lambda storage: storage.commit(SECOND, 1, WINNER),
         "read": lambda storage: storage.get_many([b"0", b"1000", b"1001"]),
-        "read where it stands": lambda storage: storage.get_many([b"0", b"1000"], None, Standing(1, WINNER)),
+        "read where it stands": lambda storage: storage.get_many(
+            [b"0", b"1000"], None, ReadPosition(1, WINNER)
+        ),
         "write": lambda storage: storage.write(SECOND, {b"written": b"1"}, CODEC),
         "scan": lambda storage: entries(storage),
-        "scan where it stands": lambda storage: entries(storage, at=Standing(1, WINNER)),
+        "scan where it stands": lambda storage: entries(storage, at=ReadPosition(1, WINNER)),
     }
 
 

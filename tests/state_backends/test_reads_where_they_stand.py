@@ -55,7 +55,7 @@ def test_what_a_store_has_that_lost_updates_of_the_same_attempt_is_not_read(read
     namespace = provider._namespaces["n"]
     record = namespace.records["b" * 32]
     namespace.drop("b" * 32)
-    state._known.clear()
+    state._cache.clear()
     with pytest.raises(StaleAttempt):
         read(state)
     namespace.records["b" * 32] = record

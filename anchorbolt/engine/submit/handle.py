@@ -133,7 +133,7 @@ class RunHandle:
                 for page in storage.scan():
                     for key_data, data in page:
                         key = encoding.key_from(key_data)
-                        yield key, encoding.value_from(key, encoding.held_from(key, data))
+                        yield key, encoding.value_from(key, encoding.cached_value(key, data))
             finally:
                 storage.close()
 

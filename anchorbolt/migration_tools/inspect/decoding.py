@@ -104,7 +104,7 @@ class EntryDecoder:
                 namespace=self._namespace,
             )
         encoding = EntryEncoding(self._namespace, self._keys, MsgpackCodec())
-        return encoding.key_bytes([encoding.hold_key(key)])[0]
+        return encoding.key_bytes([encoding.cache_key(key)])[0]
 
 
 def key_from_text(text: str) -> Any:

@@ -16,7 +16,7 @@ import msgpack
 from anchorbolt.errors import StateCorrupted
 from anchorbolt.state_backends.contract import START_OVER, Fence
 from anchorbolt.state_backends.packed_updates import unpacked_updates
-from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
+from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 
 DATA = b"s"
 """The column of data and of what is staged: Storm's."""
@@ -66,7 +66,7 @@ class Books:
         written: Entries put straight by `write`; they lie over the rows.
     """
 
-    rules: Bookkeeping = field(default_factory=Bookkeeping)
+    rules: Metadata = field(default_factory=Metadata)
     attempts: Mapping[str, Staged] = field(default_factory=dict)
     version: int = 0
     epoch: int = 0
@@ -180,7 +180,7 @@ def unpacked_books(namespace: str, cell: bytes | None) -> Books:
             and (isinstance(nonce, bytes) and all(0 <= part < _LARGEST for part in (version, epoch, applied)))
             and (not promoted or promoted in known)
         ):
-            rules = Bookkeeping(Fence(*fence), committed, winner, codec, promoted)
+            rules = Metadata(Fence(*fence), committed, winner, codec, promoted)
             return Books(rules, known, version, epoch, applied, written)
     except (ValueError, TypeError, AttributeError, RecursionError, msgpack.UnpackException):
         pass

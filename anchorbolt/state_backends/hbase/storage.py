@@ -13,10 +13,10 @@ from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import (
     Fence,
     NamespaceHead,
+    ReadPosition,
     Seal,
     SizeLimits,
     StagedSlice,
-    Standing,
     StateStorage,
 )
 from anchorbolt.state_backends.hbase import layout as layout
@@ -72,7 +72,7 @@ class HBaseStateStorage(StateStorage):
         return head
 
     def get_many(
-        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+        self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
         """See `StateStorage.get_many`. Not atomic, but `at` is compared in the message that brings the values."""
         staged: dict[bytes, bytes | None] = {}
@@ -94,7 +94,7 @@ class HBaseStateStorage(StateStorage):
         return [found.get(key) for key in keys]
 
     def scan(
-        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+        self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """See `StateStorage.scan`. With `attempt`, the keys of its updates, though not their values, are in memory.
 
@@ -302,7 +302,7 @@ class HBaseStateStorage(StateStorage):
         return seen
 
     @contextmanager
-    def _still_there(self, attempt: str | None, at: Standing | None) -> Iterator[None]:
+    def _still_there(self, attempt: str | None, at: ReadPosition | None) -> Iterator[None]:
         """Where what was staged is damaged or gone, say first if the namespace stands elsewhere by now."""
         try:
             yield
@@ -310,11 +310,11 @@ class HBaseStateStorage(StateStorage):
             self._look_again(attempt, at)
             raise
 
-    def _look_again(self, attempt: str | None, at: Standing | None) -> None:
+    def _look_again(self, attempt: str | None, at: ReadPosition | None) -> None:
         if at is not None:
             self._check_reading(self._cell.look().books, attempt, at)
 
-    def _check_reading(self, books: Books, attempt: str | None, at: Standing | None) -> None:
+    def _check_reading(self, books: Books, attempt: str | None, at: ReadPosition | None) -> None:
         record = books.visible().get(attempt) if attempt is not None else None
         rules.check_reading(self.namespace, books.rules, record, attempt, at)
 

@@ -33,10 +33,10 @@ from anchorbolt.state_backends.contract import (
     START_OVER,
     Fence,
     NamespaceHead,
+    ReadPosition,
     Seal,
     SizeLimits,
     StagedSlice,
-    Standing,
     StateStorage,
 )
 from anchorbolt.state_backends.redis import scripts as scripts
@@ -44,7 +44,7 @@ from anchorbolt.state_backends.redis.addresses import RedisAddress
 from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.redis.errors import refuse_eviction
 from anchorbolt.state_backends.redis.hash_pages import hash_pages, pages_by
-from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
+from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 
 _KEYS_PER_SCRIPT = 4096
 _KEYS_PER_COMMAND = 2000
@@ -118,7 +118,7 @@ class RedisStateStorage(StateStorage):
         return self._head(reply)
 
     def get_many(
-        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+        self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
         """See `StateStorage.get_many`."""
         values: list[bytes | None] = []
@@ -133,7 +133,7 @@ class RedisStateStorage(StateStorage):
         return values
 
     def scan(
-        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+        self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """See `StateStorage.scan`."""
         for entries in self._pages("committed", page_size, attempt, at):
@@ -227,7 +227,9 @@ class RedisStateStorage(StateStorage):
     def _run(self, script: str, *arguments: Any) -> Any:
         return self._connected.run(self.namespace, script, self._keys, arguments)
 
-    def _values(self, keys: Sequence[bytes], attempt: str | None, at: Standing | None) -> list[bytes | None]:
+    def _values(
+        self, keys: Sequence[bytes], attempt: str | None, at: ReadPosition | None
+    ) -> list[bytes | None]:
         """Read keys as `get_many` does, in one step of Redis."""
 
         def directly(server: Any) -> list[Any]:
@@ -256,7 +258,7 @@ class RedisStateStorage(StateStorage):
         return values
 
     def _pages(
-        self, which: str, page_size: int, attempt: str | None, at: Standing | None
+        self, which: str, page_size: int, attempt: str | None, at: ReadPosition | None
     ) -> Iterator[dict[bytes, bytes]]:
         """Yield the fields and values of the hash of data, or of that of what is staged, in pages."""
         if attempt is None and at is None:  # as in `get_many`
@@ -272,18 +274,18 @@ class RedisStateStorage(StateStorage):
 
         return pages_by(self._connected, self.namespace, self._root, page_size, command, answer)
 
-    def _check_reading(self, reply: Sequence[Any], attempt: str | None, at: Standing | None) -> None:
+    def _check_reading(self, reply: Sequence[Any], attempt: str | None, at: ReadPosition | None) -> None:
         if at is not None:
             rules.check_reading(self.namespace, self._books(reply), self._record(reply[3]), attempt, at)
 
     def _head(self, reply: Sequence[Any]) -> NamespaceHead:
         return rules.head_of(self._books(reply), self._records(reply[3]))
 
-    def _books(self, reply: Sequence[Any]) -> Bookkeeping:
+    def _books(self, reply: Sequence[Any]) -> Metadata:
         try:
             generation, seq, winner, codec, promoted = ((part or b"").decode() for part in reply[1])
             fence = Fence(int(generation or 0), int(seq or 0))
-            return Bookkeeping(fence, int(reply[2]), winner, codec, promoted)
+            return Metadata(fence, int(reply[2]), winner, codec, promoted)
         except ValueError as error:
             raise self._corrupted("$fence or $txid") from error
 

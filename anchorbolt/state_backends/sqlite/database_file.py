@@ -27,7 +27,7 @@ from anchorbolt.state_backends.sqlite.write_ahead_log import LOG_TABLE, WriteAhe
 _LAYOUT = 3  # version of the tables, kept as the file's user_version
 _TABLES = (
     "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE bookkeeping (namespace TEXT NOT NULL, generation INTEGER NOT NULL, seq INTEGER NOT NULL, "
+    "CREATE TABLE metadata (namespace TEXT NOT NULL, generation INTEGER NOT NULL, seq INTEGER NOT NULL, "
     "committed INTEGER NOT NULL, winner TEXT NOT NULL, codec TEXT NOT NULL, log INTEGER NOT NULL)",
     LOG_TABLE,
     "CREATE TABLE attempts (attempt TEXT PRIMARY KEY, txid INTEGER NOT NULL, base INTEGER NOT NULL, "
@@ -108,7 +108,7 @@ class SqliteFile:
         )
 
     def check_log(self, log: int, started: int) -> None:
-        """Raise `StateRegressed` if the bookkeeping was written to a later log than the file has seen."""
+        """Raise `StateRegressed` if the metadata was written to a later log than the file has seen."""
         if log > started:
             raise StateRegressed(
                 f"{self._path} went back in time: expected log {log}, found log {started}. It is an older file beside "
@@ -197,8 +197,8 @@ class SqliteFile:
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 raise self.corrupted("it is an SQLite database, but not one of Anchorbolt's")
             return False
-        books = connection.execute("SELECT namespace, log, started FROM bookkeeping, logs").fetchone()
-        written_for, *logs = books or (None,)
+        metadata = connection.execute("SELECT namespace, log, started FROM metadata, logs").fetchone()
+        written_for, *logs = metadata or (None,)
         if written_for != self._namespace:
             raise self.corrupted(f"it holds the state of {written_for!r}, not of {self._namespace!r}")
         self.check_log(*logs)
@@ -208,7 +208,7 @@ class SqliteFile:
     def _make_tables(self, connection: sqlite3.Connection) -> None:
         for table in _TABLES:
             connection.execute(table)
-        connection.execute("INSERT INTO bookkeeping VALUES (?, 0, 0, -1, '', '', 0)", (self._namespace,))
+        connection.execute("INSERT INTO metadata VALUES (?, 0, 0, -1, '', '', 0)", (self._namespace,))
         connection.execute("INSERT INTO logs VALUES (0)")
         connection.execute(f"PRAGMA user_version={_LAYOUT}")
 

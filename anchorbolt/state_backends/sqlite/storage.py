@@ -15,14 +15,14 @@ from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import (
     Fence,
     NamespaceHead,
+    ReadPosition,
     Seal,
     SizeLimits,
     StagedSlice,
-    Standing,
     StateStorage,
 )
 from anchorbolt.state_backends.packed_updates import unpacked_updates
-from anchorbolt.state_backends.rules import AttemptRecord, Bookkeeping
+from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 from anchorbolt.state_backends.sqlite.database_file import SqliteFile
 
 _KEYS_PER_SELECT = 400
@@ -46,26 +46,26 @@ class SqliteStateStorage(StateStorage):
         with self._file.reading() as connection:
             if connection is None:
                 return NamespaceHead()
-            return rules.head_of(self._books(connection), self._records(connection))
+            return rules.head_of(self._metadata(connection), self._records(connection))
 
     def claim(self) -> Fence:
         """See `StateStorage.claim`."""
         with self._file.writing() as connection:
-            books = self._books(connection)
-            fence = Fence(books.fence.generation + 1, 0)
-            self._raise_fence(connection, books, fence)
+            metadata = self._metadata(connection)
+            fence = Fence(metadata.fence.generation + 1, 0)
+            self._raise_fence(connection, metadata, fence)
             return fence
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
         """See `StateStorage.raise_fence`."""
         with self._file.writing() as connection:
-            books = self._books(connection)
-            rules.check_fence(self.namespace, books, fence)
-            self._raise_fence(connection, books, fence)
-            return rules.head_of(self._books(connection), self._records(connection))
+            metadata = self._metadata(connection)
+            rules.check_fence(self.namespace, metadata, fence)
+            self._raise_fence(connection, metadata, fence)
+            return rules.head_of(self._metadata(connection), self._records(connection))
 
     def get_many(
-        self, keys: Sequence[bytes], attempt: str | None = None, at: Standing | None = None
+        self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
         """See `StateStorage.get_many`."""
         values: list[bytes | None] = [None] * len(keys)
@@ -78,7 +78,7 @@ class SqliteStateStorage(StateStorage):
         return values
 
     def scan(
-        self, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+        self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """See `StateStorage.scan`. Entries come in the order of their keys."""
         # Each page is a transaction of its own: one that stays open would keep the write-ahead log from being emptied.
@@ -104,10 +104,10 @@ class SqliteStateStorage(StateStorage):
         """See `StateStorage.stage`."""
         # Sealing makes the slices durable; without a seal nobody needs them after a loss of power.
         with self._file.writing(durable=False) as connection:
-            books = self._books(connection)
+            metadata = self._metadata(connection)
             known = self._record(connection, staged.attempt)
-            record = rules.next_record(self.namespace, books, known, staged)
-            self._raise_fence(connection, books, staged.fence, staged.codec)
+            record = rules.next_record(self.namespace, metadata, known, staged)
+            self._raise_fence(connection, metadata, staged.fence, staged.codec)
             if known is None:
                 self._drop(connection, "(generation, seq) < (?, ?)", staged.fence)
             if record is not None:
@@ -121,20 +121,20 @@ class SqliteStateStorage(StateStorage):
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
         """See `StateStorage.seal`."""
         with self._file.writing() as connection:
-            books = self._books(connection)
+            metadata = self._metadata(connection)
             record = rules.sealed_record(
-                self.namespace, books, self._record(connection, attempt), fence, attempt, seal
+                self.namespace, metadata, self._record(connection, attempt), fence, attempt, seal
             )
             self._put_record(connection, attempt, record)
-            self._raise_fence(connection, books, fence)
+            self._raise_fence(connection, metadata, fence)
 
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
         """See `StateStorage.commit`."""
         with self._file.writing() as connection:
-            books = self._books(connection)
+            metadata = self._metadata(connection)
             record = self._record(connection, attempt)
-            apply = rules.check_commit(self.namespace, books, record, fence, txid, attempt)
-            self._raise_fence(connection, books, fence)
+            apply = rules.check_commit(self.namespace, metadata, record, fence, txid, attempt)
+            self._raise_fence(connection, metadata, fence)
             if not apply or record is None:
                 return
             for updates in self._slices(connection, attempt, record, 0):
@@ -143,22 +143,22 @@ class SqliteStateStorage(StateStorage):
                 connection.executemany("DELETE FROM entries WHERE key = ?", deleted)
                 reach(FaultPoint.SLICE_APPLIED, txid=txid)
             self._drop(connection, "TRUE")
-            connection.execute("UPDATE bookkeeping SET committed = ?, winner = ?", (txid, attempt))
+            connection.execute("UPDATE metadata SET committed = ?, winner = ?", (txid, attempt))
 
     def rollback(self, fence: Fence) -> int:
         """See `StateStorage.rollback`."""
         with self._file.writing() as connection:
-            books = self._books(connection)
-            rules.check_rollback(self.namespace, books, fence)
-            self._raise_fence(connection, books, fence)
+            metadata = self._metadata(connection)
+            rules.check_rollback(self.namespace, metadata, fence)
+            self._raise_fence(connection, metadata, fence)
             return self._drop(connection, "TRUE")
 
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
         """See `StateStorage.write`."""
         with self._file.writing() as connection:
-            books = self._books(connection)
-            rules.check_write(self.namespace, books, fence, codec)
-            self._raise_fence(connection, books, fence, codec)
+            metadata = self._metadata(connection)
+            rules.check_write(self.namespace, metadata, fence, codec)
+            self._raise_fence(connection, metadata, fence, codec)
             _put(connection, "entries", list(items.items()))
 
     def count(self) -> int:
@@ -174,34 +174,34 @@ class SqliteStateStorage(StateStorage):
         self._file.close()
 
     def _check_reading(
-        self, connection: sqlite3.Connection | None, attempt: str | None, at: Standing | None
+        self, connection: sqlite3.Connection | None, attempt: str | None, at: ReadPosition | None
     ) -> None:
         if at is None:
             return
-        books, record = Bookkeeping(), None
+        metadata, record = Metadata(), None
         if connection is not None:
-            books = self._books(connection)
+            metadata = self._metadata(connection)
             record = self._record(connection, attempt) if attempt is not None else None
-        rules.check_reading(self.namespace, books, record, attempt, at)
+        rules.check_reading(self.namespace, metadata, record, attempt, at)
 
-    def _books(self, connection: sqlite3.Connection) -> Bookkeeping:
+    def _metadata(self, connection: sqlite3.Connection) -> Metadata:
         rows = connection.execute(
-            "SELECT generation, seq, committed, winner, codec, log, started FROM bookkeeping, logs"
+            "SELECT generation, seq, committed, winner, codec, log, started FROM metadata, logs"
         ).fetchall()
         match rows:
             case [
                 (int(generation), int(seq), int(committed), str(winner), str(codec), int(log), int(started))
             ]:
                 self._file.check_log(log, started)
-                return Bookkeeping(Fence(generation, seq), committed, winner, codec)
-        raise self._file.corrupted("its bookkeeping is not what Anchorbolt writes")
+                return Metadata(Fence(generation, seq), committed, winner, codec)
+        raise self._file.corrupted("its metadata is not what Anchorbolt writes")
 
     def _raise_fence(
-        self, connection: sqlite3.Connection, books: Bookkeeping, fence: Fence, codec: str = ""
+        self, connection: sqlite3.Connection, metadata: Metadata, fence: Fence, codec: str = ""
     ) -> None:
         connection.execute(
-            "UPDATE bookkeeping SET generation = ?, seq = ?, codec = ?, log = (SELECT started FROM logs)",
-            (*fence, books.codec or codec),
+            "UPDATE metadata SET generation = ?, seq = ?, codec = ?, log = (SELECT started FROM logs)",
+            (*fence, metadata.codec or codec),
         )
 
     def _record(self, connection: sqlite3.Connection, attempt: str) -> AttemptRecord | None:

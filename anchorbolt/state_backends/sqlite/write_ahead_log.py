@@ -1,10 +1,10 @@
 """The write-ahead log of a namespace's file: kept short, and never taken for that of another file.
 
 SQLite applies a log to whatever file lies beside it. Who puts an older file back and leaves the log of a killed run
-there gets a mixture of both, with the bookkeeping of the newer one. So the logs are numbered. Before anything else is
+there gets a mixture of both, with the metadata of the newer one. So the logs are numbered. Before anything else is
 written to an empty log, the next number is put into the table `logs` and moved into the file itself; from then on each
-transaction notes that number in the bookkeeping, and so in the log. A file that has seen fewer logs than its
-bookkeeping says is an older one.
+transaction notes that number in the metadata, and so in the log. A file that has seen fewer logs than its
+metadata says is an older one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class WriteAheadLog:
 
         Outside of a transaction, with tables made.
         """
-        behind = connection.execute("SELECT started < log FROM logs, bookkeeping").fetchone()
+        behind = connection.execute("SELECT started < log FROM logs, metadata").fetchone()
         if behind is None or behind[0] or not self._move(connection, "RESTART"):
             return
         connection.execute("UPDATE logs SET started = started + 1")

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.state_backends.contract import Fence, Seal, StagedSlice, Standing, StateProvider, StateStorage
+from anchorbolt.state_backends.contract import (
+    Fence,
+    ReadPosition,
+    Seal,
+    StagedSlice,
+    StateProvider,
+    StateStorage,
+)
 
 CODEC = "conformance/1"
 FIRST = Fence(1, 0)
@@ -85,7 +92,7 @@ def committed(
 
 
 def entries(
-    storage: StateStorage, attempt: str | None = None, page_size: int = 1000, at: Standing | None = None
+    storage: StateStorage, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
 ) -> dict[bytes, bytes]:
     """Return all that `scan` yields, and fail where an entry comes twice."""
     found = [entry for page in storage.scan(attempt, page_size, at) for entry in page]

@@ -10,10 +10,10 @@ from anchorbolt.errors import CodecMismatch, StaleAttempt, StateRegressed
 from anchorbolt.state_backends.contract import (
     NOTHING_COMMITTED,
     Fence,
+    ReadPosition,
     Seal,
     StagedAttempt,
     StagedSlice,
-    Standing,
     StateProvider,
     StateStorage,
 )
@@ -47,14 +47,14 @@ class StepConformance(ConformanceBase):
 
     def test_a_read_is_refused_where_the_namespace_stands_elsewhere(self, storage: StateStorage) -> None:
         keys = [b"a", b"b"]
-        nothing = Standing()
+        nothing = ReadPosition()
         assert storage.get_many(keys, None, nothing) == [None, None]
         assert entries(storage, at=nothing) == {}
         winner = committed(storage, [(b"a", b"1")])
-        here = Standing(0, winner)
+        here = ReadPosition(0, winner)
         assert storage.get_many(keys, None, here) == [b"1", None]
         assert entries(storage, at=here) == {b"a": b"1"}
-        for elsewhere in (nothing, Standing(1, winner), Standing(0, new_attempt())):
+        for elsewhere in (nothing, ReadPosition(1, winner), ReadPosition(0, new_attempt())):
             for wanted in (keys, []):
                 with pytest.raises(StaleAttempt):
                     storage.get_many(wanted, None, elsewhere)
@@ -67,13 +67,17 @@ class StepConformance(ConformanceBase):
         attempt, first = stage(storage, [(b"b", b"2")], txid=1, base=0)
         second = stage_slice(storage, attempt, 1, {b"b": b"3"}, txid=1, base=0)
         other = Seal(2, second.checksum ^ 1)
-        for elsewhere in (Standing(), Standing(1, winner, first), Standing(0, new_attempt(), first)):
+        for elsewhere in (
+            ReadPosition(),
+            ReadPosition(1, winner, first),
+            ReadPosition(0, new_attempt(), first),
+        ):
             with pytest.raises(StaleAttempt):
                 storage.get_many([b"a", b"b"], attempt, elsewhere)
             with pytest.raises(StaleAttempt):
                 entries(storage, attempt, at=elsewhere)
         for staged_so_far, is_fine in ((None, True), (first, True), (second, True), (other, False)):
-            at = Standing(0, winner, staged_so_far)
+            at = ReadPosition(0, winner, staged_so_far)
             if is_fine:
                 assert storage.get_many([b"a", b"b"], attempt, at) == [b"1", b"3"]
                 assert entries(storage, attempt, at=at) == {b"a": b"1", b"b": b"3"}
@@ -84,13 +88,13 @@ class StepConformance(ConformanceBase):
                 entries(storage, attempt, at=at)
         storage.rollback(FIRST)
         with pytest.raises(StaleAttempt):
-            storage.get_many([b"a", b"b"], attempt, Standing(0, winner, second))
+            storage.get_many([b"a", b"b"], attempt, ReadPosition(0, winner, second))
         with pytest.raises(StaleAttempt):
-            entries(storage, attempt, at=Standing(0, winner, second))
+            entries(storage, attempt, at=ReadPosition(0, winner, second))
 
     def test_a_scan_that_the_namespace_moves_away_from_is_refused(self, storage: StateStorage) -> None:
         winner = committed(storage, [(b"%d" % number, b"v") for number in range(3_000)])
-        pages = storage.scan(page_size=500, at=Standing(0, winner))
+        pages = storage.scan(page_size=500, at=ReadPosition(0, winner))
         found = next(pages)
         committed(storage, [(b"%d" % number, None) for number in range(3_000)], txid=1, base=0)
         with pytest.raises(StaleAttempt):

@@ -95,7 +95,7 @@ def test_an_older_driver_that_slept_at_a_point_ends_fenced_and_changes_nothing(
     assert newer.state("count") == words
     rows = pq.read_table(tmp_path).num_rows
     assert rows == words.total()
-    contents = {name: (space.books, space.entries) for name, space in cluster._memory._namespaces.items()}
+    contents = {name: (space.metadata, space.entries) for name, space in cluster._memory._namespaces.items()}
 
     sleeper.woken.set()
     older.join(DEADLINE_S)
@@ -104,7 +104,7 @@ def test_an_older_driver_that_slept_at_a_point_ends_fenced_and_changes_nothing(
     assert pq.read_table(tmp_path).num_rows == rows
     assert not any(cluster._memory.open(name).head().attempts for name in cluster._memory.namespaces())
     assert {
-        name: (space.books, space.entries) for name, space in cluster._memory._namespaces.items()
+        name: (space.metadata, space.entries) for name, space in cluster._memory._namespaces.items()
     } == contents
 
 

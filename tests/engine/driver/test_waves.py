@@ -344,8 +344,8 @@ def test_a_lost_claim_is_a_store_that_lost_data_not_another_driver() -> None:
         assert cluster.submit(word_count(feeder([word])), None).await_termination(30)
     spout = cluster._memory._namespaces["word-count:$checkpointspout-0"]
     before = {name: cluster._memory.open(name).head() for name in cluster._memory.namespaces()}
-    spout.books = replace(spout.books, fence=Fence(0, 0))
+    spout.metadata = replace(spout.metadata, fence=Fence(0, 0))
     with pytest.raises(StateRegressed, match="knows only 0"):
         cluster.submit(word_count(feeder(["c"])), None)
-    spout.books = replace(spout.books, fence=before["word-count:$checkpointspout-0"].fence)
+    spout.metadata = replace(spout.metadata, fence=before["word-count:$checkpointspout-0"].fence)
     assert {name: cluster._memory.open(name).head() for name in cluster._memory.namespaces()} == before

@@ -38,7 +38,7 @@ def fill(
     name = new_namespace()
     encoding = EntryEncoding(name, keys or MsgpackCodec(), of_values or MsgpackCodec(), schema or Schema())
     items = [
-        (encoding.key_bytes([encoding.hold_key(key)])[0], encoding.value_bytes([value])[0])
+        (encoding.key_bytes([encoding.cache_key(key)])[0], encoding.value_bytes([value])[0])
         for key, value in values.items()
     ]
     with closing(provider.open(name)) as storage:
@@ -133,7 +133,7 @@ def test_json_and_later_schemas_are_decoded_as_written(memory_provider: MemorySt
     assert scanned(memory_provider, fill(memory_provider, {"a": {"b": 1}}, codec, codec)) == {"a": {"b": 1}}
     schema = Schema(3, lambda key, value, version: value)
     encoding = EntryEncoding(name, MsgpackCodec(), MsgpackCodec(), schema)
-    held = encoding.hold_value("a", [2])
+    held = encoding.value_to_cache("a", [2])
     later = new_namespace()
     with closing(memory_provider.open(later)) as storage:
         committed(

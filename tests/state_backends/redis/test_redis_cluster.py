@@ -12,7 +12,7 @@ import pytest
 from anchorbolt.config.secret import Secret
 from anchorbolt.config.settings import TlsSettings
 from anchorbolt.errors import ConfigError, StaleAttempt, StateUnavailable
-from anchorbolt.state_backends.contract import Fence, Standing, StateStorage
+from anchorbolt.state_backends.contract import Fence, ReadPosition, StateStorage
 from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries, stage, staged
@@ -171,7 +171,7 @@ def test_a_read_that_says_where_it_stands_follows_its_slot(
 ) -> None:
     slot, source, target = moving
     with closing(redis_cluster_provider.open(NS)) as storage:
-        at = Standing(0, committed(storage, MANY))
+        at = ReadPosition(0, committed(storage, MANY))
         redis_cluster.begin_move(slot, source, target)
         assert storage.get_many([b"7", b"none"], None, at) == [b"v" * 50, None]
         redis_cluster.move_keys(slot, source, target, 1)
@@ -181,7 +181,7 @@ def test_a_read_that_says_where_it_stands_follows_its_slot(
         redis_cluster.end_move(slot, target)
         assert storage.get_many([b"7", b"none"], None, at) == [b"v" * 50, None]  # MOVED
         with pytest.raises(StaleAttempt):
-            storage.get_many([b"7"], None, Standing())
+            storage.get_many([b"7"], None, ReadPosition())
 
 
 def test_a_scan_that_its_slot_is_moved_away_from_fails_and_leaves_nothing_out(

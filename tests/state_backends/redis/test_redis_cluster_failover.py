@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from anchorbolt.errors import StateRegressed, StateUnavailable
-from anchorbolt.state_backends.contract import Standing, StateStorage
+from anchorbolt.state_backends.contract import ReadPosition, StateStorage
 from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
 from anchorbolt.testing.conformance.base import FIRST, committed, entries, staged
 from tests.conftest import StartRedisCluster
@@ -25,7 +25,7 @@ def own_cluster(start_redis_cluster: StartRedisCluster) -> RedisCluster:
 
 def test_a_read_that_says_where_it_stands_finds_the_replica_that_took_over(own_cluster: RedisCluster) -> None:
     with closing(RedisClusterStateProvider(own_cluster.nodes).open(NS)) as storage:
-        at = Standing(0, committed(storage, MANY))
+        at = ReadPosition(0, committed(storage, MANY))
         own_cluster.wait_until_in_step()
         own_cluster.master_of(ROOT).kill()
         assert until_available(lambda: storage.get_many([b"7"], None, at)) == [b"v" * 50]

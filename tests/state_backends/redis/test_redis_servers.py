@@ -16,7 +16,7 @@ import pytest
 from anchorbolt.config.secret import Secret
 from anchorbolt.config.settings import TlsSettings
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable, UnsupportedValue
-from anchorbolt.state_backends.contract import Standing, StateStorage
+from anchorbolt.state_backends.contract import ReadPosition, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.redis.hashes import RedisHashes
@@ -61,7 +61,7 @@ def work(storage: StateStorage) -> None:
     storage.commit(FIRST, 0, attempt)
     winner = committed(storage, [(b"w", None)], txid=1, base=0)
     assert len(entries(storage)) == 8_000
-    assert storage.get_many([b"0-0", b"w"], None, Standing(1, winner)) == [b"1", None]
+    assert storage.get_many([b"0-0", b"w"], None, ReadPosition(1, winner)) == [b"1", None]
 
 
 def test_a_password_opens_the_server(start_redis: StartRedis) -> None:
@@ -116,7 +116,7 @@ def test_a_user_who_may_run_no_transaction_reads_by_a_script(start_redis: StartR
         work(storage)
         with server.client() as client:
             client.config_resetstat()
-            assert storage.get_many([b"0-0"], None, Standing(1, storage.head().winner)) == [b"1"]
+            assert storage.get_many([b"0-0"], None, ReadPosition(1, storage.head().winner)) == [b"1"]
             assert {"cmdstat_multi", "cmdstat_exec"}.isdisjoint(client.info("commandstats"))
 
 

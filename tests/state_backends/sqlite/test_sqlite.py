@@ -136,9 +136,9 @@ def test_damaged_pages_are_reported_and_do_not_reach_the_reader(
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        ("UPDATE bookkeeping SET generation = 'x'", "bookkeeping"),
-        ("DELETE FROM bookkeeping", "holds the state of None"),
-        ("UPDATE bookkeeping SET namespace = 'other:b-0'", "other:b-0"),
+        ("UPDATE metadata SET generation = 'x'", "metadata"),
+        ("DELETE FROM metadata", "holds the state of None"),
+        ("UPDATE metadata SET namespace = 'other:b-0'", "other:b-0"),
         ("DROP TABLE entries", "no such table"),
         ("UPDATE attempts SET slices = 'x'", "attempts"),
         ("UPDATE slices SET packed = x'c0'", "damaged"),
