@@ -57,7 +57,7 @@ def test_the_job_of_the_readme_runs_on_it_by_set_alone(
         for page in storage.scan():
             for key, data in page:
                 word = encoding.key_from(key)
-                counts[word] = encoding.value_from(word, encoding.held_from(word, data))
+                counts[word] = encoding.value_from(word, encoding.cached_value(word, data))
         storage.close()
     text = "".join(path.read_text() for path in (EXAMPLES / "word_count" / "in").iterdir())
     assert counts == Counter(text.split())
