@@ -14,7 +14,8 @@ import typer
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
 from anchorbolt.cli.logs import set_up_logging
 from anchorbolt.config.loading import load_conf
-from anchorbolt.config.settings import PROVIDER_CONFIG, Settings
+from anchorbolt.config.providers import PROVIDER_CONFIG
+from anchorbolt.config.settings import Settings
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.serialization.serializers import codec_named
@@ -55,8 +56,10 @@ def open_store(conf_file: Path | None, overrides: Sequence[str]) -> Store:
             key="topology.state.provider",
         )
     codecs = Codecs(
-        codec_named(settings.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True),
-        codec_named(settings.value_serializer, f"{PROVIDER_CONFIG}.valueSerializerClass", for_keys=False),
+        codec_named(settings.provider.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True),
+        codec_named(
+            settings.provider.value_serializer, f"{PROVIDER_CONFIG}.valueSerializerClass", for_keys=False
+        ),
     )
     return Store(provider, settings, codecs)
 

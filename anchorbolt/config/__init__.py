@@ -1,6 +1,6 @@
 """A run's configuration: its keys, where the values come from, the checks, and the typed settings that result.
 
-`load_conf` is imported when it is first named: executors import `settings` and `secret`, and must not load pydantic.
+`load_conf` is imported when it is first named: executors import `settings` and `secret`, and must not load PyYAML.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Reads a run's configuration, checks it, and fills in defaults. On the driver only: no worker ever loads this file.
+"""Reads a run's configuration, checks it, and fills in defaults. On the driver only: it imports PyYAML.
 
-A password given here becomes a `Secret` in the settings at once; what bolts see, what is shown and what is raised
-never holds it. YAML is read by PyYAML, and values are checked by pydantic.
+A password becomes a `Secret` at once. Bolts do not see it, and no message shows it.
 """
 
 from __future__ import annotations
@@ -10,15 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from anchorbolt.config.checks import canonical_provider, check_keys, checked
-from anchorbolt.config.keys import TopologyConfig
-from anchorbolt.config.provider_keys import PROVIDERS, ProviderConfig
-from anchorbolt.config.provider_settings import provider_settings
+from anchorbolt.config.checks import canonical_provider, check_keys
+from anchorbolt.config.declaration import by_key, read_values
+from anchorbolt.config.provider_reading import read_provider
+from anchorbolt.config.providers import PROVIDER, PROVIDER_CONFIG
 from anchorbolt.config.secret import Secret
-from anchorbolt.config.settings import PROVIDER_CONFIG, ProviderSettings, Settings
+from anchorbolt.config.settings import Settings
 from anchorbolt.config.sources import merged, read_file
 from anchorbolt.config.storm_keys import STORM_SECRETS
-from anchorbolt.errors import ConfigError
 
 
 class Configuration(Mapping[str, Any]):
@@ -32,7 +30,7 @@ class Configuration(Mapping[str, Any]):
     """
 
     def __init__(self, values: Mapping[str, Any], settings: Settings, source: Mapping[str, Any]) -> None:
-        """Made by `load_conf`; `source` is what was given, to be merged with more."""
+        """Called by `load_conf`; `source` is what was given, to be merged with more."""
         self._values = dict(values)
         self.settings = settings
         self._source = dict(source)
@@ -59,13 +57,13 @@ def load_conf(
     """Read and check a configuration.
 
     Args:
-        conf: Keys and values; over what `file` says. A `Configuration` keeps its passwords.
+        conf: Keys and values, which override those of `file`. A `Configuration` keeps its passwords.
         file: A YAML or JSON file.
-        overrides: Texts `key=value` from a command line, over all else: the value is read as YAML, and inner keys of
-            `topology.state.provider.config` are dotted. Must not hold a password.
+        overrides: Texts `key=value` from a command line, which override all else: the value is read as YAML, and inner
+            keys of `topology.state.provider.config` are dotted. Must not hold a password.
 
     Returns:
-        The configuration. Reads the environment and the file where `passwordEnv` or `passwordFile` ask for it.
+        The configuration. Reads the environment and the file that `passwordEnv` or `passwordFile` name.
 
     Raises:
         ConfigError: The file cannot be read, a key is unknown, or a value does not fit.
@@ -73,58 +71,16 @@ def load_conf(
     given = conf._source if isinstance(conf, Configuration) else conf or {}
     source = merged(read_file(file) if file is not None else {}, given, overrides)
     check_keys(source)
-    aliases = {field.alias for field in TopologyConfig.model_fields.values()}
-    model = checked(TopologyConfig, {key: value for key, value in source.items() if key in aliases})
-    if model.checkpoint_interval_ms >= model.message_timeout_secs * 1000:
-        raise ConfigError(
-            f"topology.state.checkpoint.interval.ms is {model.checkpoint_interval_ms}, which is not below "
-            f"topology.message.timeout.secs, {model.message_timeout_secs} s. Lower the interval or raise the timeout.",
-            key="topology.state.checkpoint.interval.ms",
-        )
-    name = canonical_provider(model.provider)
-    is_ours = name in PROVIDERS
-    given_config = model.provider_config
-    shared = ("keyClass", "valueClass", "keySerializerClass", "valueSerializerClass")
-    known = given_config if is_ours else {key: given_config[key] for key in shared if key in given_config}
-    inner = checked(ProviderConfig, known, f"{PROVIDER_CONFIG}.")
-    custom = {} if is_ours else {key: value for key, value in given_config.items() if key not in shared}
-    provider = provider_settings(name, source, inner, custom)
-    return Configuration(
-        _seen_by_bolts(source, model, provider.name, inner, custom), _settings(model, inner, provider), source
-    )
-
-
-def _settings(model: TopologyConfig, inner: ProviderConfig, provider: ProviderSettings) -> Settings:
-    return Settings(
-        provider=provider,
-        key_serializer=inner.keySerializerClass,
-        value_serializer=inner.valueSerializerClass,
-        namespace_prefix=model.namespace_prefix,
-        checkpoint_interval_ms=model.checkpoint_interval_ms,
-        checkpoint_location=model.checkpoint_location,
-        accept_new_query=model.accept_new_query,
-        message_timeout_secs=model.message_timeout_secs,
-        max_batch_retries=model.max_batch_retries,
-        cache_max_entries=model.cache_max_entries,
-        pending_max_entries=model.pending_max_entries,
-        blob_bytes=model.blob_bytes,
-        buffer_tuples=model.buffer_tuples,
-    )
-
-
-def _seen_by_bolts(
-    source: Mapping[str, Any],
-    model: TopologyConfig,
-    provider: str,
-    inner: ProviderConfig,
-    custom: Mapping[str, Any],
-) -> dict[str, Any]:
-    values = {key: value for key, value in source.items() if key not in STORM_SECRETS}
-    values.update(model.model_dump(by_alias=True))
-    values["topology.state.provider"] = provider
-    shown = inner.model_dump(exclude={"jedisPoolConfig": {"password"}, "jedisClusterConfig": {"password"}})
-    values[PROVIDER_CONFIG] = shown if provider in PROVIDERS else _without_secrets({**shown, **custom})
-    return values
+    known = by_key(Settings)
+    values = read_values(known, {key: value for key, value in source.items() if key in known})
+    chosen = source.get(PROVIDER)
+    name = canonical_provider("sqlite" if chosen is None else chosen)
+    provider, inner = read_provider(name, source, is_set=chosen is not None)
+    settings = Settings(provider=provider, **values)
+    seen = {key: value for key, value in source.items() if key not in STORM_SECRETS}
+    seen |= {key: getattr(settings, each.field) for key, each in known.items()}
+    seen |= {PROVIDER: provider.name, PROVIDER_CONFIG: _without_secrets(inner)}
+    return Configuration(seen, settings, source)
 
 
 def _without_secrets(value: Any) -> Any:

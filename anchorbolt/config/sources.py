@@ -10,8 +10,9 @@ from typing import Any
 
 import yaml
 
+from anchorbolt.config.declaration import is_password
+from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.config.secret import Secret
-from anchorbolt.config.settings import PROVIDER_CONFIG
 from anchorbolt.errors import ConfigError
 
 
@@ -69,11 +70,6 @@ def read_file(path: str | PathLike[str]) -> dict[Any, Any]:
             f"configuration file {name} holds a {type(values).__name__}. Write a mapping, one 'key: value' a line."
         )
     return values
-
-
-def is_password(key: object) -> bool:
-    """Whether a key names a password."""
-    return isinstance(key, str) and key.lower().endswith("password")
 
 
 def hide_passwords(value: Any) -> Any:

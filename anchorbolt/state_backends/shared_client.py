@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
-from anchorbolt.config.settings import PROVIDER_CONFIG, TlsSettings
+from anchorbolt.config.providers import PROVIDER_CONFIG, TlsSettings
 from anchorbolt.errors import ConfigError
 
 _Address = TypeVar("_Address")
@@ -63,23 +62,6 @@ def check_tls_files(tls: TlsSettings | None) -> None:
                 f"the TLS file {path} cannot be read: check the path and its permissions",
                 key=PROVIDER_CONFIG,
             )
-
-
-def tls_from(given: TlsSettings | Mapping[str, Any] | None) -> TlsSettings | None:
-    """Return the `tls` that a provider was given: a mapping where a user's subclass gets it from the configuration.
-
-    Raises:
-        ConfigError: It is something else, or has other keys.
-    """
-    if given is None or isinstance(given, TlsSettings):
-        return given
-    try:
-        return TlsSettings(**given)
-    except TypeError as error:
-        raise ConfigError(
-            f"tls is {given!r}, but must be a mapping with the keys ca, cert, key, verify.",
-            key=f"{PROVIDER_CONFIG}.tls",
-        ) from error
 
 
 class _Registry:

@@ -9,14 +9,9 @@ from typing import Any
 import pytest
 
 from anchorbolt.config.loading import load_conf
+from anchorbolt.config.providers import HBaseSettings, RedisClusterSettings, RedisSettings, TlsSettings
 from anchorbolt.config.secret import Secret
-from anchorbolt.config.settings import (
-    HBaseSettings,
-    RedisClusterSettings,
-    RedisSettings,
-    Settings,
-    TlsSettings,
-)
+from anchorbolt.config.settings import Settings
 
 CONFIG = "topology.state.provider.config"
 DEFAULTS: dict[str, Any] = {
@@ -139,11 +134,11 @@ def test_hbase_as_storm_documents_it_and_by_thrift() -> None:
     more = {"createTable": True, "largestValue": 7, "thriftConfig": {**thrift, "tls": {"ca": "ca.pem"}}}
     given = {"topology.state.provider": "hbase", CONFIG: {"tableName": "t", "columnFamily": "f", **more}}
     provider = load_conf(given).settings.provider
-    assert provider.largest_value == 7
     assert provider.hbase == HBaseSettings(
         table="t",
         column_family="f",
         create_table=True,
+        largest_value=7,
         host="h",
         port=1,
         timeout_ms=5,
@@ -198,11 +193,11 @@ def test_every_key_reaches_the_settings_and_the_bolts() -> None:
         password=Secret("s3cret"),
         tls=TlsSettings(ca="ca.pem", cert="me.pem", key="me.key", verify=False),
     )
-    assert (settings.key_serializer, settings.value_serializer) == ("json", "json")
+    assert (settings.provider.key_serializer, settings.provider.value_serializer) == ("json", "json")
     assert (settings.namespace_prefix, settings.checkpoint_location) == ("shared", "s3://bucket/here")
     assert (settings.checkpoint_interval_ms, settings.message_timeout_secs) == (250, 9)
     assert (settings.accept_new_query, settings.max_batch_retries) == (True, 0)
-    assert (settings.cache_max_entries, settings.pending_max_entries) == (0, 1)
+    assert (settings.cache_entries, settings.pending_entries) == (0, 1)
     assert (settings.blob_bytes, settings.buffer_tuples) == (4096, 7)
     seen = dict(conf)
     assert seen.keys() == DEFAULTS.keys()
@@ -246,7 +241,10 @@ def test_the_examples_of_storms_documentation_are_accepted_word_for_word(
     provider = "org.apache.storm.redis.state.RedisKeyValueStateProvider"
     conf = load_conf({"topology.state.provider": provider, CONFIG: json.dumps(example)})
     assert conf.settings.provider.redis == RedisSettings(password=Secret("xyz"))
-    assert (conf.settings.key_serializer, conf.settings.value_serializer) == ("msgpack", "msgpack")
+    assert (conf.settings.provider.key_serializer, conf.settings.provider.value_serializer) == (
+        "msgpack",
+        "msgpack",
+    )
 
 
 @pytest.mark.parametrize(
@@ -293,7 +291,7 @@ def test_places_default_to_below_the_current_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     settings = load_conf().settings
-    assert settings.state_directory == str(tmp_path / "anchorbolt-data/state")
+    assert settings.provider.state_directory == str(tmp_path / "anchorbolt-data/state")
     assert settings.checkpoint_location_of("jobs") == str(tmp_path / "anchorbolt-data/jobs/checkpoint")
 
 
@@ -313,7 +311,7 @@ def test_configured_places_are_made_absolute_and_uris_left(
     monkeypatch.chdir(tmp_path)
     settings = load_conf({"topology.checkpoint.location": configured, CONFIG: {"directory": "d"}}).settings
     assert settings.checkpoint_location_of("jobs") == expected.format(cwd=tmp_path)
-    assert settings.state_directory == str(tmp_path / "d")
+    assert settings.provider.state_directory == str(tmp_path / "d")
 
 
 @pytest.mark.parametrize(("configured", "expected"), [(None, "jobs"), ("shared", "shared"), ("", "")])

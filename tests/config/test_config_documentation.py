@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
-from anchorbolt.config.keys import TopologyConfig
-from anchorbolt.config.provider_keys import (
-    HBaseThriftConfig,
-    JedisClusterConfig,
-    JedisPoolConfig,
-    ProviderConfig,
-    TlsConfig,
-)
+from anchorbolt.config.declaration import by_key
+from anchorbolt.config.providers import GROUPS, PROVIDER_CONFIG, UNGROUPED, TlsSettings
+from anchorbolt.config.settings import Settings
 from anchorbolt.config.storm_keys import STORM_KEYS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
@@ -24,13 +19,9 @@ ROW = re.compile(r"^\| `([^`]+)` \| [^|]+ \| ([^|]+) \| ", re.MULTILINE)
 STORM_ROW = re.compile(r"^\| ([^|`]+) \| ((?:`[^`]+` ?)+)\|$", re.MULTILINE)
 
 IN_WORDS = {
-    "topology.state.provider.config": "empty",
     "topology.state.namespace.prefix": "the topology's name",
     "topology.checkpoint.location": "`anchorbolt-data/<topology>/checkpoint`",
     "directory": "`anchorbolt-data/state`",
-    "jedisPoolConfig": "empty",
-    "jedisClusterConfig": "empty",
-    "thriftConfig": "empty",
     "largestValue": "what the server takes",
     "nodes": "`[localhost:6379]`",
     "username": "the default user",
@@ -45,20 +36,19 @@ def page() -> str:
 
 
 def documented(default: Any) -> str:
-    if default is None:
+    if default in (None, MISSING):
         return "none"
     return f"`{str(default).lower() if isinstance(default, bool) else default}`"
 
 
 def test_every_key_is_documented_with_its_default(page: str) -> None:
-    models: list[type[BaseModel]] = [
-        *(TopologyConfig, ProviderConfig, JedisPoolConfig, JedisClusterConfig),
-        *(HBaseThriftConfig, TlsConfig),
-    ]
+    tables = [by_key(Settings), UNGROUPED, *GROUPS.values(), by_key(TlsSettings)]
     expected = [
-        (field.alias or name, IN_WORDS.get(field.alias or name, documented(field.default)))
-        for model in models
-        for name, field in model.model_fields.items()
+        (key, IN_WORDS.get(key, documented(each.default))) for table in tables for key, each in table.items()
+    ]
+    expected += [
+        ("topology.state.provider", "`sqlite`"),
+        *((key, "empty") for key in (PROVIDER_CONFIG, *GROUPS)),
     ]
     assert sorted(ROW.findall(page)) == sorted(expected)
 

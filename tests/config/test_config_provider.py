@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from anchorbolt.config.loading import load_conf
+from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret
-from anchorbolt.config.settings import TlsSettings
 from anchorbolt.errors import ConfigError, StateUnavailable
 from anchorbolt.state_backends.contract import StateProvider, StateStorage
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
@@ -139,12 +139,12 @@ def test_redis_without_settings_is_the_local_one() -> None:
 @pytest.mark.parametrize("name", ["memory", "sqlite"])
 def test_state_on_one_machine_is_refused_for_several(name: str, tmp_path: Path) -> None:
     conf = {"topology.state.provider": name, CONFIG: {"directory": str(tmp_path)}}
-    with pytest.raises(ConfigError, match=f"is {name}, whose state lies on one machine"):
+    with pytest.raises(ConfigError, match=f"is {name}, whose state is on one machine"):
         build(conf, processes=True, machines=True)
 
 
 def test_state_in_one_process_is_refused_for_several() -> None:
-    with pytest.raises(ConfigError, match="is memory, whose state lives in one process"):
+    with pytest.raises(ConfigError, match="is memory, whose state is in one process"):
         build({"topology.state.provider": "memory"}, processes=True)
 
 
@@ -155,7 +155,7 @@ def test_users_class_is_built_with_its_configuration_and_secret_passwords() -> N
     assert isinstance(provider, OwnProvider)
     assert provider.place == "there"
     assert provider.more == {"login": {"password": Secret("s3cret")}}
-    assert conf.settings.key_serializer == "json"
+    assert conf.settings.provider.key_serializer == "json"
     assert conf[CONFIG]["place"] == "there"
     assert "s3cret" not in repr(conf.settings) + repr(dict(conf))
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from anchorbolt.config.loading import Configuration, load_conf
+from anchorbolt.config.providers import RedisSettings, TlsSettings
 from anchorbolt.config.secret import Secret
-from anchorbolt.config.settings import RedisSettings, TlsSettings
 from tests.config.test_config import CONFIG, DEFAULTS, redis
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from anchorbolt import errors
-from anchorbolt.config.keys import TopologyConfig
+from anchorbolt.config.declaration import by_key
+from anchorbolt.config.providers import PROVIDER, PROVIDER_CONFIG
+from anchorbolt.config.settings import Settings
 from tests.docs.pages import ROOT
 
 PAGES = [
@@ -57,7 +59,7 @@ def test_every_error_that_a_page_names_is_one_of_ours(page: str) -> None:
 
 @pytest.mark.parametrize("page", [page for page in HAND_WRITTEN if page != "docs/configuration.md"])
 def test_every_key_that_a_page_names_has_an_effect(page: str) -> None:
-    known = {field.alias for field in TopologyConfig.model_fields.values()}
+    known = {PROVIDER, PROVIDER_CONFIG, *by_key(Settings)}
     named = set(KEY.findall(text_of(page)))
     assert [
         key for key in named if key not in known and not key.startswith("topology.state.provider.config.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
@@ -31,6 +32,8 @@ _SETTINGS = EngineSettings(
     pending_entries=2,
     namespace_prefix=NAME,
 )
+# Not `Settings`, which takes no timeout of 0: a simulated driver does not wait.
+_RUN_SETTINGS = SimpleNamespace(max_batch_retries=2, message_timeout_secs=0)
 _TASK_FAILURES = 4
 
 
@@ -39,7 +42,7 @@ def drive(world: World, name: str) -> None:
     world.step("starts")
     plan = ExecutionPlan(_TOPOLOGY, name, {}, _SETTINGS, world.store)
     sinks = {"out": _TOPOLOGY.bolts["out"].bolt}
-    submission = Submission(plan, sinks, 2, 0, 0.0, False)  # type: ignore[arg-type]
+    submission = Submission(plan, sinks, _RUN_SETTINGS)  # type: ignore[arg-type]
     runner = _Runner(world, plan)
     spout = checkpoint_spout(submission, runner, SimulatedFolder(world, _CHECKPOINT))
     spout.recover(world.query_id)

@@ -51,14 +51,13 @@ ROOMS = {
     "thriftpy2": ("state_backends.hbase.*",),
     "sqlite3": ("state_backends.sqlite.*",),
     "hypothesis": ("testing.agreement",),
-    "pydantic": ("config.*", "cli", "cli.*"),
     "yaml": ("config.*", "cli", "cli.*"),
     "typer": ("cli", "cli.*"),
     "rich": ("cli", "cli.*"),
 }
 
 # The typed settings are plain data, which workers get; reading them from a configuration is the driver's.
-PLAIN_CONFIG = ("config", "config.settings", "config.secret")
+PLAIN_CONFIG = ("config", "config.declaration", "config.providers", "config.settings", "config.secret")
 READS_CONFIG = ("config", "config.*", "engine", "engine.*", "cli", "cli.*", "testing", "testing.*")
 
 # What runs on a Spark executor: the workers' side of the engine, and every layer that a task is made of.
@@ -67,12 +66,10 @@ ON_EXECUTORS = (
     *("checkpoint.*", "acker.*", "spouts.*", "bolts.*", "state_backends.*"),
 )
 NEVER_ON_EXECUTORS = (
-    "pydantic",
     "typer",
     "rich",
     "yaml",
     f"{PACKAGE}.config.loading",
-    f"{PACKAGE}.config.keys",
 )
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret
-from anchorbolt.config.settings import TlsSettings
 from anchorbolt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ _SEEN = (
 
 
 def _password(password: str | None, env: str | None, file: Path | None) -> Secret | None:
-    from anchorbolt.config.login import password_in_file, password_in_variable
+    from anchorbolt.config.passwords import password_in_file, password_in_variable
 
     ways = {"--password": password, "--password-env": env, "--password-file": file}
     used = [name for name, value in ways.items() if value is not None]

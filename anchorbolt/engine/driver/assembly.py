@@ -18,7 +18,7 @@ from anchorbolt.util.locations import Folder
 def checkpoint_spout(submission: Submission, runner: Runner, folder: Folder) -> CheckpointSpout:
     """Return the spout of a run whose streaming checkpoint location is `folder`; it has read nothing yet."""
     plan = submission.plan
-    retry = RetryPolicy(submission.patience_ms)
+    retry = RetryPolicy(submission.settings.message_timeout_secs * 1000)
     tasks = plan.namespaces()
 
     def custom_state(namespace: str) -> State | None:
@@ -33,9 +33,9 @@ def checkpoint_spout(submission: Submission, runner: Runner, folder: Folder) -> 
     )
     log = DecisionLog(plan.provider.open(plan.namespace(CHECKPOINT_SPOUT_ID, 0)), FolderCopy(folder), retry)
     ports = Ports(
-        tasks=Rounds(plan, runner, max_retries=submission.max_batch_retries),
+        tasks=Rounds(plan, runner, max_retries=submission.settings.max_batch_retries),
         namespaces=ProviderNamespaces(plan.provider, retry, custom_state, tasks),
         outbox=SinkOutbox(folder, submission.sinks, runner.read_files),
         retry=retry,
     )
-    return CheckpointSpout(layout, log, ports, max_batch_retries=submission.max_batch_retries)
+    return CheckpointSpout(layout, log, ports, max_batch_retries=submission.settings.max_batch_retries)

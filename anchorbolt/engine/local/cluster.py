@@ -110,7 +110,7 @@ class _LocalRunHandle(RunHandle):
         """Recover, then run the waves on a thread of their own."""
         try:
             self._recovery = self._spout.recover(
-                self._source.query_id(), accept_new=self._submission.accept_new_query
+                self._source.query_id(), accept_new=self._submission.settings.accept_new_query
             )
         except BaseException:
             self._spout.close()

@@ -89,7 +89,7 @@ class SparkRunHandle(RunHandle):
         """Recover, then start the streaming query."""
         try:
             self._recovery = self._spout.recover(
-                query_id_at(self._folder), accept_new=self._submission.accept_new_query
+                query_id_at(self._folder), accept_new=self._submission.settings.accept_new_query
             )
             self._waves.start(self._runner.chain, until_empty=until_empty)
         except BaseException:

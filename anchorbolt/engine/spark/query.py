@@ -58,7 +58,7 @@ class WaveQuery:
             .queryName(submission.plan.topology)
             .option("checkpointLocation", submission.plan.settings.checkpoint_location)
         )
-        interval = f"{submission.checkpoint_interval_ms} milliseconds"
+        interval = f"{submission.settings.checkpoint_interval_ms} milliseconds"
         writer = writer.trigger(availableNow=True) if until_empty else writer.trigger(processingTime=interval)
         try:
             self.query = writer.start()

@@ -12,6 +12,7 @@ import cloudpickle
 
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.config.settings import TaskSettings
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.serialization import Codec, MsgpackCodec
 from anchorbolt.serialization.schema import Schema
@@ -32,27 +33,11 @@ from anchorbolt.topology.graph import Topology
 
 
 @dataclass(frozen=True)
-class EngineSettings:
-    """What the tasks of a run need to know of its configuration.
-
-    Attributes:
-        checkpoint_location: The streaming checkpoint location.
-        blob_bytes: Size that an encoded blob should not exceed by much.
-        buffer_tuples: Most tuples that a stream of a task buffers before it sends them.
-        first_buffer_tuples: How many it starts with.
-        cache_entries: Committed entries of state kept by a task between waves.
-        pending_entries: Updated entries held by a task before it stages a slice of them.
-        key_codec: The keys' codec.
-        value_codec: The values' codec.
-        namespace_prefix: What stands before the colon in a namespace; empty for none.
-    """
+class EngineSettings(TaskSettings):
+    """The settings that the tasks of a run need, with codecs and places made from the configuration."""
 
     checkpoint_location: str
-    blob_bytes: int = 1 << 20
-    buffer_tuples: int = 16_384
-    first_buffer_tuples: int = 512
-    cache_entries: int = 200_000
-    pending_entries: int = 100_000
+    first_buffer_tuples: int = 512  # room that a buffer starts with; it grows to `buffer_tuples`
     key_codec: Codec = field(default_factory=MsgpackCodec)
     value_codec: Codec = field(default_factory=MsgpackCodec)
     namespace_prefix: str = ""

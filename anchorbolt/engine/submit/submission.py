@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from anchorbolt.bolts.sink import DataFrameSink
+from anchorbolt.config.declaration import declared
 from anchorbolt.config.loading import load_conf
-from anchorbolt.config.settings import PROVIDER_CONFIG
+from anchorbolt.config.providers import PROVIDER_CONFIG
+from anchorbolt.config.settings import Settings, TaskSettings
 from anchorbolt.engine.submit.plan import EngineSettings, ExecutionPlan
 from anchorbolt.errors import TopologyError
 from anchorbolt.faults.injection import install_faults
@@ -25,23 +27,11 @@ _log = logging.getLogger("anchorbolt.engine")
 
 @dataclass(frozen=True)
 class Submission:
-    """A topology with all that its run needs.
-
-    Attributes:
-        plan: The topology's plan.
-        sinks: Its sinks by id, as the job made them: they publish on the driver.
-        max_batch_retries: How often a failed batch is tried again.
-        checkpoint_interval_ms: Shortest wave, in ms.
-        patience_ms: How long to wait for a store that does not answer, in ms.
-        accept_new_query: Whether to go on with another streaming query than the state came from.
-    """
+    """A topology that was submitted, ready to run."""
 
     plan: ExecutionPlan
-    sinks: Mapping[str, DataFrameSink]
-    max_batch_retries: int
-    checkpoint_interval_ms: int
-    patience_ms: float
-    accept_new_query: bool
+    sinks: Mapping[str, DataFrameSink]  # by id, as the job made them: they publish on the driver
+    settings: Settings
 
 
 def prepare_submission(
@@ -86,14 +76,11 @@ def prepare_submission(
     configured = settings.checkpoint_location is not None or location is None
     engine_settings = EngineSettings(
         checkpoint_location=settings.checkpoint_location_of(topology.name) if configured else location or "",
-        blob_bytes=settings.blob_bytes,
-        buffer_tuples=settings.buffer_tuples,
-        cache_entries=settings.cache_max_entries,
-        pending_entries=settings.pending_max_entries,
+        **{each.field: getattr(settings, each.field) for each in declared(TaskSettings)},
         key_codec=codec_named(
-            settings.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True
+            settings.provider.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True
         ),
-        value_codec=_value_codec(settings.value_serializer),
+        value_codec=_value_codec(settings.provider.value_serializer),
         namespace_prefix=settings.namespace_prefix_of(topology.name),
     )
     return Submission(
@@ -101,10 +88,7 @@ def prepare_submission(
         sinks={
             name: spec.bolt for name, spec in topology.bolts.items() if isinstance(spec.bolt, DataFrameSink)
         },
-        max_batch_retries=settings.max_batch_retries,
-        checkpoint_interval_ms=settings.checkpoint_interval_ms,
-        patience_ms=settings.message_timeout_secs * 1000,
-        accept_new_query=settings.accept_new_query,
+        settings=settings,
     )
 
 
@@ -112,8 +96,8 @@ def _value_codec(name: str) -> Codec:
     codec = codec_named(name, f"{PROVIDER_CONFIG}.valueSerializerClass", for_keys=False)
     if isinstance(codec, PickleCodec):
         _log.warning(
-            "%s.valueSerializerClass is pickle: whoever can write to the state store can run code in the driver and in "
-            "every worker. Use it only with a store that nobody else can write to, or choose msgpack, json or a "
+            "%s.valueSerializerClass is pickle: anyone who can write to the state store can run code in the driver and "
+            "in every worker. Use it only with a store that nobody else can write to, or choose msgpack, json or a "
             "Serializer of yours.",
             PROVIDER_CONFIG,
         )

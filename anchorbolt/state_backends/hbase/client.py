@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from anchorbolt.config.settings import PROVIDER_CONFIG, TlsSettings
+from anchorbolt.config.providers import PROVIDER_CONFIG, TlsSettings
 from anchorbolt.errors import ConfigError
 from anchorbolt.state_backends.hbase.errors import ANSWERS, FAILURES, is_lasting, is_missing_table, translated
 from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files

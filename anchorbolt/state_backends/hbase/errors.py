@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from typing import Any
 
-from anchorbolt.config.settings import PROVIDER_CONFIG
+from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
 
 try:

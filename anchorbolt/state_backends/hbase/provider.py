@@ -32,17 +32,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from anchorbolt.config.settings import TlsSettings
-from anchorbolt.errors import ConfigError
+from anchorbolt.config.providers import HBaseSettings
 from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import SizeLimits, StateProvider
 from anchorbolt.state_backends.hbase.client import HBaseAddress, HBaseClient
 from anchorbolt.state_backends.hbase.layout import BOOKS, NAMESPACES_ROW, NamespaceRows
 from anchorbolt.state_backends.hbase.storage import HBaseStateStorage
 from anchorbolt.state_backends.hbase.table import HBaseTable
-from anchorbolt.state_backends.shared_client import tls_from
 
 _FRAMED_BYTES = 2 * 1024 * 1024
 _CELL_BYTES = 10 * 1024 * 1024
@@ -50,7 +48,7 @@ _ROOM = 66_000  # of a message or a cell, for the row's name, which is sent once
 
 
 @dataclass(frozen=True)
-class HBaseStateProvider(StateProvider):
+class HBaseStateProvider(HBaseSettings, StateProvider):
     """Keeps all namespaces in one column family of a table of HBase 2, reached by its Thrift 1 server.
 
     Attributes:
@@ -67,50 +65,6 @@ class HBaseStateProvider(StateProvider):
         largest_value: Bytes of the largest value to take; None means what the server takes by its defaults: some
             10 MB on a buffered and 2 MB on a framed one.
     """
-
-    table: str
-    column_family: str
-    host: str = field(default="localhost", kw_only=True)
-    port: int = field(default=9090, kw_only=True)
-    timeout_ms: int = field(default=2000, kw_only=True)
-    transport: str = field(default="buffered", kw_only=True)
-    protocol: str = field(default="binary", kw_only=True)
-    create_table: bool = field(default=False, kw_only=True)
-    tls: TlsSettings | None = field(default=None, kw_only=True)
-    largest_value: int | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tls", tls_from(self.tls))
-        name = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
-        letters = "letters, digits, '_', '.' and '-'"
-        for key, value, fits, hint in (
-            (
-                "tableName",
-                self.table,
-                re.fullmatch(rf"({name}:)?{name}", self.table),
-                letters,
-            ),
-            (
-                "columnFamily",
-                self.column_family,
-                re.fullmatch(name, self.column_family),
-                letters,
-            ),
-            ("port", self.port, 0 < self.port < 65536, "1 to 65535"),
-            ("timeout", self.timeout_ms, self.timeout_ms > 0, "more than 0"),
-            ("transport", self.transport, self.transport in ("buffered", "framed"), "buffered or framed"),
-            ("protocol", self.protocol, self.protocol in ("binary", "compact"), "binary or compact"),
-            (
-                "largestValue",
-                self.largest_value,
-                self.largest_value is None or self.largest_value > 0,
-                "more than 0",
-            ),
-        ):
-            if not fits:
-                raise ConfigError(
-                    f"{value!r} cannot be the {key} of a state in HBase: it must be {hint}", key=key
-                )
 
     def open(self, namespace: str) -> HBaseStateStorage:
         """See `StateProvider.open`. Connects at the first call of a method.

@@ -16,8 +16,8 @@ from redis.backoff import NoBackoff
 from redis.cluster import PRIMARY, ClusterNode
 from redis.retry import Retry
 
+from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret
-from anchorbolt.config.settings import TlsSettings
 from anchorbolt.state_backends.redis.timeouts import bound_answers, connect_with_bounds
 
 

@@ -25,7 +25,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from anchorbolt.config.settings import PROVIDER_CONFIG
+from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.errors import AnchorboltError, ConfigError, StateCorrupted, StateError, StateUnavailable
 from anchorbolt.state_backends.contract import START_OVER
 from anchorbolt.state_backends.redis.addresses import RedisAddress, RedisCluster, RedisServer

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from anchorbolt.config.secret import Secret
-from anchorbolt.config.settings import TlsSettings
-from anchorbolt.errors import ConfigError
+from anchorbolt.config.providers import RedisSettings
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.redis.addresses import RedisServer
 from anchorbolt.state_backends.redis.storage import RedisStateStorage, namespaces_of, open_storage
-from anchorbolt.state_backends.shared_client import tls_from
 
 
 @dataclass(frozen=True)
-class RedisStateProvider(StateProvider):
+class RedisStateProvider(RedisSettings, StateProvider):
     """Keeps all namespaces in one database of a Redis server, version 5 or newer.
 
     What survives the loss of that server is what its own settings save: with `appendonly yes`, the last second may be
@@ -33,26 +30,6 @@ class RedisStateProvider(StateProvider):
         tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
         largest_value: Bytes of the largest value to take; None means what Redis takes by default, some 490 MB.
     """
-
-    host: str = "localhost"
-    port: int = 6379
-    database: int = field(default=0, kw_only=True)
-    username: str | None = field(default=None, kw_only=True)
-    password: Secret | None = field(default=None, kw_only=True)
-    timeout_ms: int = field(default=2000, kw_only=True)
-    tls: TlsSettings | None = field(default=None, kw_only=True)
-    largest_value: int | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tls", tls_from(self.tls))
-        for name, value, fits in (
-            ("port", self.port, 0 < self.port < 65536),
-            ("database", self.database, self.database >= 0),
-            ("timeout", self.timeout_ms, self.timeout_ms > 0),
-            ("largestValue", self.largest_value, self.largest_value is None or self.largest_value > 0),
-        ):
-            if not fits:
-                raise ConfigError(f"{value} cannot be the {name} of a Redis server", key=name)
 
     def open(self, namespace: str) -> RedisStateStorage:
         """See `StateProvider.open`. Connects at the first call of a method.

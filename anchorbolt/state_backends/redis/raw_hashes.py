@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anchorbolt.config.settings import PROVIDER_CONFIG
+from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.redis.client import RedisClient

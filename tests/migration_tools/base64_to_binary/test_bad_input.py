@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret
-from anchorbolt.config.settings import TlsSettings
 from anchorbolt.errors import AnchorboltError, ConfigError, StateUnavailable
 from anchorbolt.state_backends.redis.addresses import RedisServer as Address
 from anchorbolt.state_backends.redis.hashes import RedisHashes

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 
-from anchorbolt.config.settings import TlsSettings
+from anchorbolt.config.providers import TlsSettings
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
 from anchorbolt.faults import points as faults
 from anchorbolt.faults.points import FaultPoint, PointReached

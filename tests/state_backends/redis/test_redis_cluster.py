@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret
-from anchorbolt.config.settings import TlsSettings
 from anchorbolt.errors import ConfigError, StaleAttempt, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, ReadPosition, StateStorage
 from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider

@@ -13,8 +13,8 @@ from typing import Any
 import hiredis
 import pytest
 
+from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret
-from anchorbolt.config.settings import TlsSettings
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable, UnsupportedValue
 from anchorbolt.state_backends.contract import ReadPosition, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState

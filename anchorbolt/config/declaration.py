@@ -1,0 +1,144 @@
+"""How a settings class declares a setting: once, with its key, its default and the values that it accepts.
+
+A settings class is a frozen dataclass that extends `Checked`. Its values are checked when an object is made, by the
+configuration or by Python code. Executors unpickle these classes, so this imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+from anchorbolt.config.secret import Secret
+from anchorbolt.errors import ConfigError
+from anchorbolt.util.messages import did_you_mean, shortened
+
+
+class Accepted(NamedTuple):
+    """The values that a setting accepts; `must_be` completes the sentence "must be …"."""
+
+    fits: Callable[[Any], bool]
+    must_be: str
+
+
+class Setting(NamedTuple):
+    """A declared setting: the field that holds it, and its key in a configuration.
+
+    `default` is `dataclasses.MISSING` where the setting has none.
+    """
+
+    field: str
+    key: str
+    default: Any
+    accepted: Accepted
+
+
+def accepts(accepted: Accepted, *, key: str | None = None) -> dict[str, Any]:
+    """Return the metadata of a field that holds a setting. A field accepts None if None is its default.
+
+    Args:
+        accepted: The other values that fit.
+        key: Key in a configuration, if it differs from the field's name.
+    """
+    return {"key": key, "accepted": accepted}
+
+
+class Checked:
+    """Base of the settings classes."""
+
+    def __post_init__(self) -> None:
+        for each in declared(type(self)):
+            check_value(each, getattr(self, each.field), each.key)
+
+
+def declared(kind: type[Any]) -> Iterator[Setting]:
+    """Yield the settings that a class declares."""
+    for each in fields(kind):
+        if accepted := each.metadata.get("accepted"):
+            yield Setting(each.name, each.metadata["key"] or each.name, each.default, accepted)
+
+
+def by_key(*kinds: type[Any]) -> dict[str, Setting]:
+    """Return the settings that some classes declare, by key."""
+    return {each.key: each for kind in kinds for each in declared(kind)}
+
+
+def check_value(declaration: Setting, value: Any, key: str) -> None:
+    """Raise `ConfigError` if a value does not fit. The message shows neither a password nor a mapping."""
+    if not (value is None and declaration.default is None) and not declaration.accepted.fits(value):
+        raise ConfigError(
+            f"{key} is {_for_message(key, value)}, but must be {declaration.accepted.must_be}.", key=key
+        )
+
+
+def read_values(known: Mapping[str, Setting], values: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
+    """Return checked values by field. A value of None means the default and is left out.
+
+    Args:
+        known: The declared settings by key.
+        values: The values by key.
+        prefix: What to write before a key in a message.
+
+    Raises:
+        ConfigError: A key is unknown, or a value does not fit.
+    """
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if value is None:
+            continue
+        if key not in known:
+            raise unknown_key(
+                f"{prefix}{key}", [prefix + name for name in known], f"Known here are: {', '.join(known)}."
+            )
+        check_value(known[key], value, prefix + key)
+        found[known[key].field] = value
+    return found
+
+
+def unknown_key(key: str, known: list[str], advice: str) -> ConfigError:
+    """Return the error for an unknown key, which names the nearest known one."""
+    return ConfigError(f"unknown configuration key {key!r}.{did_you_mean(key, known)} {advice}", key=key)
+
+
+def is_password(key: object) -> bool:
+    """Return whether a key names a password."""
+    return isinstance(key, str) and key.lower().endswith("password")
+
+
+def _for_message(key: str, value: Any) -> str:
+    # A string with "@" may be a URL that holds a password.
+    hidden = is_password(key) or (isinstance(value, str) and "@" in value)
+    if hidden or not (value is None or isinstance(value, (bool, int, float, str))):
+        return f"of type {type(value).__name__}"
+    return shortened(value, 100)
+
+
+def whole(
+    low: int, high: int | None = None, *, unit: str | None = None, what: str = "a whole number"
+) -> Accepted:
+    """Accept whole numbers from `low` to `high`."""
+    bounds = f"at least {low}" if high is None else f"from {low} to {high}"
+    of_unit = f" of {unit}" if unit else ""
+    return Accepted(
+        lambda value: type(value) is int and value >= low and (high is None or value <= high),
+        f"{what}{of_unit}, {bounds}",
+    )
+
+
+def text(must_be: str, pattern: str = "(?s).+") -> Accepted:
+    """Accept strings that match a pattern as a whole; by default all but the empty string."""
+    matches = re.compile(pattern).fullmatch
+    return Accepted(lambda value: isinstance(value, str) and matches(value) is not None, must_be)
+
+
+def choice(*values: str) -> Accepted:
+    """Accept one of some strings."""
+    return Accepted(lambda value: isinstance(value, str) and value in values, " or ".join(values))
+
+
+FLAG = Accepted(lambda value: type(value) is bool, "true or false")
+PASSWORD = Accepted(
+    lambda value: isinstance(value, Secret), "a string; put it in quotes if it looks like a number"
+)

@@ -1,0 +1,283 @@
+"""The settings of the state providers: each provider's class extends the settings class, and so takes these arguments.
+
+The fields are grouped in a configuration as Storm groups them: `GROUPS` has the keys below `jedisPoolConfig`,
+`jedisClusterConfig` and `thriftConfig`; those of `UNGROUPED` are beside these.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from anchorbolt.config.declaration import (
+    FLAG,
+    PASSWORD,
+    Accepted,
+    Checked,
+    Setting,
+    accepts,
+    by_key,
+    check_value,
+    choice,
+    declared,
+    read_values,
+    text,
+    whole,
+)
+from anchorbolt.config.secret import Secret
+from anchorbolt.errors import ConfigError
+
+PROVIDER = "topology.state.provider"
+PROVIDER_CONFIG = "topology.state.provider.config"
+
+PROVIDERS = ("memory", "sqlite", "redis", "redis-cluster", "hbase")
+
+DATA_DIRECTORY = "anchorbolt-data"
+"""Where state and checkpoints go by default, below the current directory."""
+
+_PEM = text("the path of a PEM file")
+_PORT = whole(1, 65535, what="a TCP port")
+_TIMEOUT = whole(1, unit="milliseconds")
+# Not a URL: the password that a URL can hold would be shown wherever the host is.
+_HOST = r"[^@/\s]+"
+_HBASE_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
+_HBASE_CHARACTERS = "of letters, digits, '_', '.' and '-', and start with a letter, a digit or '_'"
+
+
+def _is_node(node: object) -> bool:
+    host, colon, port = node.rpartition(":") if isinstance(node, str) else ("", "", "")
+    is_number = port.isascii() and port.isdigit() and len(port) <= 5
+    plain = not set(host) & set("@/") and not any(map(str.isspace, host))
+    return bool(colon and host.strip("[]") and plain and is_number and 0 < int(port) < 65536)
+
+
+_NODES = Accepted(
+    lambda value: isinstance(value, (list, tuple)) and len(value) > 0 and all(map(_is_node, value)),
+    "a list of at least one node, each as host:port, not as a URL",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsSettings(Checked):
+    """How to encrypt a connection; all files are PEM.
+
+    Attributes:
+        ca: File of the authorities to trust; None means the system's.
+        cert: File of this client's certificate.
+        key: File of its key.
+        verify: Whether the server's certificate and name are checked.
+    """
+
+    ca: str | None = field(default=None, metadata=accepts(_PEM))
+    cert: str | None = field(default=None, metadata=accepts(_PEM))
+    key: str | None = field(default=None, metadata=accepts(_PEM))
+    verify: bool = field(default=True, metadata=accepts(FLAG))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.key is not None and self.cert is None:
+            raise _key_without_cert("key")
+
+
+_TLS = Accepted(
+    lambda value: isinstance(value, (Mapping, TlsSettings)), "a mapping with the keys ca, cert, key, verify"
+)
+
+
+def read_tls(given: Any, key: str = "tls") -> TlsSettings | None:
+    """Return the settings that stand below a key `tls`.
+
+    Raises:
+        ConfigError: A key is unknown, a value does not fit, or there is a private key without a certificate.
+    """
+    if given is None or isinstance(given, TlsSettings):
+        return given
+    check_value(Setting("tls", "tls", None, _TLS), given, key)
+    values = read_values(by_key(TlsSettings), given, f"{key}.")
+    if "key" in values and "cert" not in values:
+        raise _key_without_cert(f"{key}.key")
+    return TlsSettings(**values)
+
+
+def _key_without_cert(key: str) -> ConfigError:
+    return ConfigError(
+        f"{key} is set, but cert is not. Name the certificate that the key belongs to.", key=key
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings(Checked):
+    """What all providers on a server have in common."""
+
+    timeout_ms: int = field(default=2000, metadata=accepts(_TIMEOUT, key="timeout"))
+    tls: TlsSettings | None = field(default=None, metadata=accepts(_TLS))
+    largest_value: int | None = field(
+        default=None, metadata=accepts(whole(1, unit="bytes"), key="largestValue")
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tls", read_tls(self.tls))
+        super().__post_init__()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedisLogin(ServerSettings):
+    """What a Redis server and a Redis Cluster have in common."""
+
+    username: str | None = field(default=None, metadata=accepts(text("the name of an ACL user")))
+    password: Secret | None = field(default=None, metadata=accepts(PASSWORD))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedisSettings(RedisLogin):
+    """A Redis server."""
+
+    host: str = field(
+        default="localhost",
+        kw_only=False,
+        metadata=accepts(text("the name or address of the server, not a URL", _HOST)),
+    )
+    port: int = field(default=6379, kw_only=False, metadata=accepts(_PORT))
+    database: int = field(default=0, metadata=accepts(whole(0, what="the number of a database")))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedisClusterSettings(RedisLogin):
+    """A Redis Cluster."""
+
+    nodes: Sequence[str] = field(default=("localhost:6379",), kw_only=False, metadata=accepts(_NODES))
+    max_redirections: int = field(default=5, metadata=accepts(whole(0), key="maxRedirections"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "nodes", tuple(self.nodes))
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """Host and port of the nodes; an IPv6 address without its brackets."""
+        split = [node.rpartition(":") for node in self.nodes]
+        return tuple((host.removeprefix("[").removesuffix("]"), int(port)) for host, _, port in split)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HBaseSettings(ServerSettings):
+    """A table of HBase, and the Thrift server that leads there."""
+
+    table: str = field(
+        kw_only=False,
+        metadata=accepts(
+            text(f"the name of a table: made {_HBASE_CHARACTERS}", rf"({_HBASE_NAME}:)?{_HBASE_NAME}"),
+            key="tableName",
+        ),
+    )
+    column_family: str = field(
+        kw_only=False,
+        metadata=accepts(
+            text(f"the name of a column family: made {_HBASE_CHARACTERS}", _HBASE_NAME), key="columnFamily"
+        ),
+    )
+    host: str = field(
+        default="localhost",
+        metadata=accepts(text("the name or address of the Thrift server, not a URL", _HOST)),
+    )
+    port: int = field(default=9090, metadata=accepts(_PORT))
+    transport: str = field(default="buffered", metadata=accepts(choice("buffered", "framed")))
+    protocol: str = field(default="binary", metadata=accepts(choice("binary", "compact")))
+    create_table: bool = field(default=False, metadata=accepts(FLAG, key="createTable"))
+
+
+_STORM_SERIALIZERS = {
+    "org.apache.storm.state.DefaultStateSerializer",
+    # What Storm's documentation has in place of a class name, so that its examples can be used unchanged.
+    "...",
+    "Optional Key serializer implementation class.",
+    "Optional Value Serializer implementation class.",
+}
+
+
+def _is_serializer(name: object) -> bool:
+    if not isinstance(name, str) or name in ("msgpack", "json", "pickle"):
+        return isinstance(name, str)
+    parts = name.split(".")
+    is_class = len(parts) > 1 and parts[:2] != ["org", "apache"] and all(map(str.isidentifier, parts))
+    return name in _STORM_SERIALIZERS or is_class
+
+
+_OWN_CLASS = "or the dotted name of a Serializer class of yours"
+_TEXT = text("a string", "(?s).*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderSettings(Checked):
+    """Which state provider to use, and the settings of each.
+
+    Attributes:
+        name: `memory`, `sqlite`, `redis`, `redis-cluster`, `hbase`, or the dotted name of a user's class.
+        is_set: Whether the configuration named it; else it is the default.
+        hbase: None with any other provider.
+        custom: For a user's class, the provider's configuration; passwords in it are `Secret`s. Empty otherwise.
+    """
+
+    name: str = "sqlite"
+    is_set: bool = False
+    key_serializer: str = field(
+        default="msgpack",
+        metadata=accepts(Accepted(_is_serializer, f"msgpack, json, {_OWN_CLASS}"), key="keySerializerClass"),
+    )
+    value_serializer: str = field(
+        default="msgpack",
+        metadata=accepts(
+            Accepted(_is_serializer, f"msgpack, json, pickle, {_OWN_CLASS}"), key="valueSerializerClass"
+        ),
+    )
+    key_class: str | None = field(default=None, metadata=accepts(_TEXT, key="keyClass"))
+    value_class: str | None = field(default=None, metadata=accepts(_TEXT, key="valueClass"))
+    directory: str | None = field(default=None, metadata=accepts(text("the path of a directory")))
+    hbase_config_key: str | None = field(
+        default=None, metadata=accepts(text("the name of a key of the configuration"), key="hbaseConfigKey")
+    )
+    redis: RedisSettings = RedisSettings()
+    redis_cluster: RedisClusterSettings = RedisClusterSettings()
+    hbase: HBaseSettings | None = None
+    custom: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("key_serializer", "value_serializer"):
+            if getattr(self, name) in _STORM_SERIALIZERS:
+                object.__setattr__(self, name, "msgpack")
+
+    @property
+    def state_directory(self) -> str:
+        """SQLite's state directory, absolute."""
+        return os.path.abspath(self.directory or os.path.join(DATA_DIRECTORY, "state"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PasswordPlace(Checked):
+    """Where a password is, if not in the configuration itself."""
+
+    env: str | None = field(
+        default=None, metadata=accepts(text("the name of an environment variable"), key="passwordEnv")
+    )
+    file: str | None = field(default=None, metadata=accepts(text("the path of a file"), key="passwordFile"))
+
+
+_BESIDE_GROUPS = {"largestValue", "tableName", "columnFamily", "createTable"}
+
+
+def _grouped(*kinds: type[Any]) -> dict[str, Setting]:
+    return {key: each for key, each in by_key(*kinds).items() if key not in _BESIDE_GROUPS}
+
+
+GROUPS: dict[str, dict[str, Setting]] = {
+    "jedisPoolConfig": _grouped(RedisSettings, PasswordPlace),
+    "jedisClusterConfig": _grouped(RedisClusterSettings, PasswordPlace),
+    "thriftConfig": _grouped(HBaseSettings),
+}
+UNGROUPED: dict[str, Setting] = {
+    **by_key(ProviderSettings),
+    **{each.key: each for each in declared(HBaseSettings) if each.key in _BESIDE_GROUPS},
+}
