@@ -1,9 +1,9 @@
-"""How a user's own `State` takes part in the checkpoint: its side in the task, and its side on the driver.
+"""How a user's own `State` takes part in the checkpoint: in the task, and on the driver.
 
-Beside it stands a namespace of ours, in the same provider, that holds no entries. The task starts an attempt there
-before it lets the user's state prepare, and seals it behind; so the decision, the fences and the recovery know of a
-custom state what they know of any other, and are the same code. The driver moves the user's state first and its
-namespace behind it: as long as the namespace has not committed, the user's commit is repeated.
+Each custom state has a namespace of ours beside it, in the same provider and without entries. The task starts an
+attempt in that namespace before it calls the user's `prepare_commit`, and seals the attempt afterwards. So decision,
+fences and recovery treat a custom state like any other. The driver commits the user's state first and the namespace
+after it: until the namespace has committed, the user's commit is repeated.
 """
 
 from __future__ import annotations
@@ -20,18 +20,13 @@ from anchorbolt.state_backends.scope import AttemptScope
 from anchorbolt.state_backends.state import AttemptState, State
 
 CUSTOM_HEADER = "custom state"
-"""Format header of a namespace that stands beside a custom state."""
+"""Format header of a namespace beside a custom state."""
 
 
 class CustomTaskState:
-    """A user's state as a task's executor uses it, wave by wave.
-
-    Attributes:
-        state: The user's object, which the bolt gets.
-    """
+    """A user's state, as the executor of its task uses it."""
 
     def __init__(self, state: State, storage: StateStorage) -> None:
-        """Use `state` beside its namespace."""
         self.state = state
         self._namespace = storage.namespace
         self._attempt = NamespaceAttempt(storage, CUSTOM_HEADER)
@@ -39,12 +34,12 @@ class CustomTaskState:
 
     @property
     def counters(self) -> StateCounters:
-        """Nothing is read or staged in the namespace."""
+        """All zero: nothing is read or staged in the namespace."""
         return self._attempt.counters
 
     @property
     def seal(self) -> Seal | None:
-        """What was sealed in this wave."""
+        """The seal of this wave's attempt; None before PREPARE."""
         return self._attempt.seal
 
     @property
@@ -53,16 +48,16 @@ class CustomTaskState:
         return self._attempt.scope.committed
 
     def begin(self, scope: AttemptScope, decided: str = "") -> None:
-        """Start a wave.
+        """Start a round.
 
         Args:
-            scope: On whose behalf.
-            decided: For a hook after the decision, the attempt that won `scope.txid`: a driver may have died between
-                the user's commit and the namespace's, so that the user's state is further on.
+            scope: The round, and this attempt.
+            decided: The attempt that won `scope.txid`, if COMMIT follows. A driver may have died between the user's
+                commit and the namespace's; then the user's state has committed already.
 
         Raises:
-            Fenced: A newer driver or round has taken over.
-            StateRegressed: The namespace, or the user's state, is not where the driver knows it to be.
+            Fenced: A newer driver or round uses the namespace.
+            StateRegressed: The namespace, or the user's state, has not committed what the driver knows to be committed.
         """
         self._attempt.begin(scope)
         self._attempt.check_head()
@@ -80,10 +75,10 @@ class CustomTaskState:
         self._prepared = None
 
     def prefetch(self, keys: Iterable[Any]) -> None:
-        """Nothing to fetch: only the user knows what the state consists of."""
+        """Do nothing: only the user's class knows its entries."""
 
     def prepare_commit(self, txid: int) -> None:
-        """Have the user's state prepare, within an attempt of the namespace."""
+        """Call the user's `prepare_commit` within an attempt of the namespace."""
         if self._attempt.seal is None:
             self._attempt.stage_nothing()
         self._call("prepare_commit", lambda: self.state.prepare_commit(txid))
@@ -91,7 +86,6 @@ class CustomTaskState:
         self._prepared = (txid, self._attempt.scope.attempt)
 
     def close(self) -> None:
-        """Close both."""
         try:
             self._call("close", self.state.close)
         finally:
@@ -103,14 +97,14 @@ class CustomTaskState:
 
 def commit_custom(state: State, storage: StateStorage, fence: Fence, txid: int, attempt: str) -> None:
     """Commit a decided attempt on the driver; may be repeated. Raises as `StateStorage.commit`, and `StateError`."""
-    head = storage.raise_fence(fence)  # from here on nobody with a lower fence gets any further
+    head = storage.raise_fence(fence)  # from now on, drivers with a lower fence are refused
     staged = head.attempts.get(attempt)
     if (head.committed, head.winner) != (txid, attempt) and staged is not None and staged.seal is not None:
         if isinstance(state, AttemptState):
             _call(storage.namespace, state, "commit_attempt", lambda: state.commit_attempt(txid, attempt))
         else:
             _call(storage.namespace, state, "commit", lambda: state.commit(txid))
-    storage.commit(fence, txid, attempt)  # refuses what was not staged
+    storage.commit(fence, txid, attempt)  # raises if the attempt is not staged
 
 
 def roll_back_custom(state: State, storage: StateStorage, fence: Fence) -> None:
@@ -120,7 +114,7 @@ def roll_back_custom(state: State, storage: StateStorage, fence: Fence) -> None:
         _call(storage.namespace, state, "drop_attempts", lambda: state.drop_attempts(fence))
     else:
         _call(storage.namespace, state, "rollback", state.rollback)
-    # Behind it: as long as the namespace holds an attempt, a starting driver rolls back again.
+    # Last: while the namespace holds an attempt, a starting driver rolls back again.
     storage.rollback(fence)
 
 
@@ -133,7 +127,7 @@ def _call(namespace: str, state: State, name: str, act: Callable[[], None]) -> N
         text = "".join(traceback.format_exception(error)).rstrip()
         raise StateError(
             f"{text}\n\nraised by {type(state).__module__}.{type(state).__qualname__}.{name}, of the custom state "
-            f"{namespace!r}. Mend it; raise StateUnavailable where its store cannot be reached, so that it is waited "
-            "for.",
+            f"{namespace!r}. Fix it; raise StateUnavailable if its store cannot be reached, so that the run waits for "
+            "the store.",
             namespace=namespace,
         ) from error

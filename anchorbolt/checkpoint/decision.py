@@ -1,6 +1,6 @@
-"""The decision record: what the driver decided last, as it lies in the state provider and, copied, beside the source.
+"""The decision record: the driver's last decision, kept in the state provider and copied to the checkpoint location.
 
-Pure: encoding and checks only. A record comes from a store and is not trusted.
+Pure. A record comes from a store, so its bytes are not trusted.
 """
 
 from __future__ import annotations
@@ -15,73 +15,49 @@ from anchorbolt.errors import SerializationError, StateCorrupted
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.contract import START_OVER, Seal
 
-_VERSION = 1
-_VERSION_WITH_STATE_SCHEMAS = 2
-"""So that an Anchorbolt that knows nothing of state schemas does not start over values that it cannot read."""
+_VERSION = 3
 
 
 @dataclass(frozen=True)
 class Winner:
-    """The attempt that a namespace has to commit.
-
-    Attributes:
-        attempt: Its id.
-        base: The committed txid that it is based on.
-        seal: What it staged.
-    """
+    """The attempt that a namespace has to commit."""
 
     attempt: str
-    base: int
+    base: int  # the committed txid that the attempt is based on
     seal: Seal
 
 
 @dataclass(frozen=True)
 class Committed:
-    """Where a namespace stands after the record's transaction.
+    """What is committed in a namespace."""
 
-    Attributes:
-        txid: The last transaction that changed it.
-        attempt: The attempt which that came from.
-    """
-
-    txid: int
-    attempt: str
+    txid: int  # the last transaction that changed the namespace
+    attempt: str  # the winner of that transaction
 
 
 @dataclass(frozen=True)
 class DecisionRecord:
-    """A transaction's outcome, durable before any task is told to commit.
+    """A transaction's outcome, durable before any task can see COMMIT."""
 
-    Attributes:
-        topology: Name of the topology; empty before the first decision.
-        state: COMMITTING or COMMITTED, and the txid.
-        query_id: Id of the streaming query that the batch came from; empty before the first.
-        batch_id: The query's batch; -1 before the first.
-        offsets_digest: Digest of the batch's offsets, empty where the source has none.
-        winners: For each namespace that this transaction changes, the attempt to commit.
-        namespaces: For each namespace ever changed, where it stands after this transaction.
-        outbox: The sinks' files of this transaction.
-        parallelism: Tasks per stateful bolt; the state is divided by it.
-        schemas: For each sink that ever wrote, its columns.
-        state_schemas: For each stateful bolt whose values were ever decided under a later schema version than 1, that
-            version.
-    """
-
-    topology: str = ""
-    state: CheckpointState = INITIAL_STATE
-    query_id: str = ""
-    batch_id: int = -1
-    offsets_digest: str = ""
-    winners: Mapping[str, Winner] = field(default_factory=dict)
-    namespaces: Mapping[str, Committed] = field(default_factory=dict)
-    outbox: tuple[SinkFile, ...] = ()
-    parallelism: Mapping[str, int] = field(default_factory=dict)
-    schemas: Mapping[str, str] = field(default_factory=dict)
-    state_schemas: Mapping[str, int] = field(default_factory=dict)
+    topology: str = ""  # empty before the first decision
+    state: CheckpointState = INITIAL_STATE  # COMMITTING or COMMITTED, and the txid
+    query_id: str = ""  # of the streaming query that the batch came from; empty before the first
+    batch_id: int = -1  # the query's batch; -1 before the first
+    offsets_digest: str = ""  # of the batch's offsets; empty if the source has none
+    winners: Mapping[str, Winner] = field(default_factory=dict)  # by namespace that this transaction changes
+    namespaces: Mapping[str, Committed] = field(
+        default_factory=dict
+    )  # all ever changed, after this transaction
+    outbox: tuple[SinkFile, ...] = ()  # the sinks' files of this transaction
+    parallelism: Mapping[str, int] = field(
+        default_factory=dict
+    )  # tasks per stateful bolt: they divide the state
+    schemas: Mapping[str, str] = field(default_factory=dict)  # columns of each sink that ever wrote
+    state_schemas: Mapping[str, int] = field(default_factory=dict)  # later schema versions than 1, by bolt
 
     @property
     def txid(self) -> int:
-        """The record's transaction."""
+        """The id of the transaction."""
         return self.state.txid
 
     def committed(self) -> DecisionRecord:
@@ -90,10 +66,9 @@ class DecisionRecord:
 
     def encode(self) -> bytes:
         """Encode for the store."""
-        versioned = {"state_schemas": dict(self.state_schemas)} if self.state_schemas else {}
         return pack(
             {
-                "version": _VERSION_WITH_STATE_SCHEMAS if versioned else _VERSION,
+                "version": _VERSION,
                 "topology": self.topology,
                 "txid": self.txid,
                 "phase": self.state.phase.value,
@@ -111,27 +86,23 @@ class DecisionRecord:
                 ],
                 "parallelism": dict(self.parallelism),
                 "schemas": dict(self.schemas),
-                **versioned,
+                "state_schemas": dict(self.state_schemas),
             }
         )
 
     @classmethod
     def decode(cls, data: bytes, where: str) -> DecisionRecord:
-        """Decode what `encode` wrote.
-
-        Args:
-            data: The bytes.
-            where: Where they lie, for the message.
+        """Decode what `encode` wrote; `where` names the place of the bytes in messages.
 
         Raises:
-            StateCorrupted: They are no decision record, or one of a later version.
+            StateCorrupted: The bytes are not a decision record, or a record of another version.
         """
         try:
             content: dict[str, Any] = unpack(data)
-            if content["version"] not in (_VERSION, _VERSION_WITH_STATE_SCHEMAS):
+            if content["version"] != _VERSION:
                 raise StateCorrupted(
-                    f"the decision record in {where} has version {content['version']!r}; this Anchorbolt reads up to "
-                    f"version {_VERSION_WITH_STATE_SCHEMAS}. Use the version that wrote it."
+                    f"the decision record in {where} has version {content['version']!r}; this Anchorbolt reads version "
+                    f"{_VERSION}. Use the Anchorbolt that wrote it."
                 )
             return cls(
                 topology=str(content["topology"]),
@@ -153,9 +124,7 @@ class DecisionRecord:
                 ),
                 parallelism={str(name): int(tasks) for name, tasks in content["parallelism"].items()},
                 schemas={str(name): str(schema) for name, schema in content["schemas"].items()},
-                state_schemas={
-                    str(name): int(version) for name, version in content.get("state_schemas", {}).items()
-                },
+                state_schemas={str(name): int(version) for name, version in content["state_schemas"].items()},
             )
         except (SerializationError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateCorrupted(

@@ -1,4 +1,4 @@
-"""What a driver reads and writes at the streaming checkpoint location: whose it is, and the decision record's copy."""
+"""The driver's files at the streaming checkpoint location: the query's id, and the copies of the decision record."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ _PREFIX = "decision-"
 
 
 class FolderCopy:
-    """See `anchorbolt.checkpoint.decision_log.DecisionCopy`: a file of each driver's own."""
+    """The decision copies as files, one for each generation."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     def read(self) -> bytes | None:
-        """Return the copy of the highest generation."""
         gone: set[int] = set()
-        # A newer driver may remove a copy between the two calls: then there is its own, which is looked for again.
+        # A newer driver may remove a copy between the two calls. It has written its own by then, so list them again.
         while generations := [each for each in self._generations() if each not in gone]:
             data = self._folder.read(_name(generations[-1]))
             if data is not None:
@@ -29,11 +28,9 @@ class FolderCopy:
         return None
 
     def write(self, generation: int, data: bytes) -> None:
-        """Replace the copy of a generation."""
         self._folder.replace(_name(generation), data)
 
     def forget_older(self, generation: int) -> None:
-        """Remove the copies of lower generations, once `generation` has one."""
         for older in self._generations():
             if older < generation:
                 self._folder.remove_tree(_name(older))

@@ -1,4 +1,4 @@
-"""The sink tasks' side of the outbox: a wave's rows become one Parquet file, named by (txid, attempt)."""
+"""The outbox in a sink's task: writes the task's rows of a wave to one Parquet file, named by round and attempt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OUTBOX = "anchorbolt/outbox"
 
 
 def outbox_folder(fence: Fence) -> str:
-    """Return the folder of a round, below the checkpoint location: no other driver or round ever touches it."""
+    """Return the folder of a round, below the checkpoint location. No other driver or round writes there."""
     return f"{OUTBOX}/{fence.generation}-{fence.seq}"
 
 
@@ -31,16 +31,15 @@ def outbox_name(fence: Fence, context: TopologyContext, attempt: str) -> str:
 
 
 class SinkExecutor:
-    """Writes one sink task's rows of a wave, column by column, and makes them durable when the wave is prepared."""
+    """Writes the rows column by column; PREPARE makes the file durable."""
 
     def __init__(
         self,
         sink: DataFrameSink,
         context: TopologyContext,
-        location: str,
+        location: str,  # the streaming checkpoint location
         forward: Callable[[CheckpointTuple], None],
     ) -> None:
-        """Make the executor of a task; `location` is the streaming checkpoint location."""
         self._sink = sink
         self._context = context
         self._location = location
@@ -67,10 +66,10 @@ class SinkExecutor:
         self._rows = 0
 
     def prefetch(self, batch: TupleBatch) -> None:
-        """Nothing to fetch."""
+        """Do nothing: a sink has no state."""
 
     def execute(self, batch: TupleBatch) -> None:
-        """Take rows; raises `BoltError` where a value does not fit its column."""
+        """Write rows. Raises `BoltError` if a value does not fit its column."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -139,7 +138,7 @@ class SinkExecutor:
         self._forward(checkpoint)
 
     def close(self) -> None:
-        """Let go of an unfinished file, which nobody will read; the driver removes it."""
+        """Close an unfinished file. Nothing reads it, and the driver removes it."""
         # The writer first: one that outlives its stream complains on stderr.
         for unfinished in (self._writer, self._stream):
             if unfinished is not None:

@@ -1,13 +1,13 @@
-"""The checkpoint's state machine: pure, and the only place that decides what happens next.
+"""The checkpoint's state machine: pure, and the only place that decides which step follows.
 
 ```
                  ROLLBACK(t)                   PREPARE(t)                    COMMIT(t)
 COMMITTED(t-1) ◀────────────  PREPARING(t)  ─────────────▶  COMMITTING(t)  ───────────▶ COMMITTED(t)
 ```
 
-On recovery: PREPARING is rolled back, COMMITTING is committed again (rolled forward), COMMITTED is initialised. After
-Storm's `CheckPointState`, which this follows; unlike there, PREPARING is not written anywhere: staged attempts beside
-a COMMITTED record are a PREPARING(t) that did not get any further.
+On recovery, PREPARING is rolled back, COMMITTING is committed again (rolled forward), and COMMITTED is initialised.
+This follows Storm's `CheckPointState`. Unlike in Storm, PREPARING is never written down: staged attempts beside a
+COMMITTED record are a PREPARING(t) that was interrupted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from anchorbolt.state_backends.contract import NOTHING_COMMITTED
 
 
 class Phase(str, Enum):
-    """Where a transaction stands."""
+    """The phase of a transaction."""
 
     COMMITTED = "COMMITTED"
     PREPARING = "PREPARING"
@@ -37,25 +37,15 @@ class Action(str, Enum):
 
 @dataclass(frozen=True)
 class CheckpointTuple:
-    """What flows on the stream `$checkpoint`.
+    """A tuple of the stream `$checkpoint`."""
 
-    Attributes:
-        txid: The transaction; -1 with the first INITSTATE.
-        action: What to do.
-    """
-
-    txid: int
+    txid: int  # -1 with the first INITSTATE
     action: Action
 
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """A transaction and its phase; all its moves.
-
-    Attributes:
-        txid: The transaction.
-        phase: Where it stands.
-    """
+    """A transaction and its phase, with all its moves."""
 
     txid: int
     phase: Phase
@@ -66,7 +56,7 @@ class CheckpointState:
         return CheckpointState(self.txid + 1, Phase.PREPARING)
 
     def action(self, *, recovering: bool) -> Action:
-        """Return what the bolts have to be told in this state."""
+        """Return the action that the bolts must be sent in this state."""
         if self.phase is Phase.PREPARING:
             return Action.ROLLBACK if recovering else Action.PREPARE
         if self.phase is Phase.COMMITTING:
@@ -77,7 +67,7 @@ class CheckpointState:
         """Return the state once every bolt has acted.
 
         Raises:
-            ValueError: `action` is no move from this state.
+            ValueError: This state does not allow `action`.
         """
         if action is Action.INITSTATE:
             self._must_be(Phase.COMMITTED, action.value)
@@ -94,7 +84,7 @@ class CheckpointState:
     def _must_be(self, phase: Phase, move: str) -> None:
         if self.phase is not phase:
             raise ValueError(
-                f"{move} is no move from {self.phase.value}({self.txid}); only from {phase.value}"
+                f"{move} is not possible in {self.phase.value}({self.txid}), only in {phase.value}"
             )
 
 

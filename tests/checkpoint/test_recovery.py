@@ -177,7 +177,7 @@ def test_a_record_survives_encoding() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\x00", b"\xc1", b"\x80", b"\x81\xa7version\x02", b"\x81\xa7version\x01"]
+    "data", [b"", b"\x00", b"\xc1", b"\x80", b"\x81\xa7version\x03", b"\x81\xa7version\x02"]
 )
 def test_bytes_that_are_no_record_are_refused_with_their_place(data: bytes) -> None:
     with pytest.raises(StateCorrupted, match="namespace n"):

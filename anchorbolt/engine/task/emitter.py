@@ -1,4 +1,4 @@
-"""A task's way out: shares emitted rows out by their groupings, encodes them, and counts what it sent. No I/O."""
+"""Routes the tuples that a task emits by their groupings, encodes them into blobs, and counts the blobs. No I/O."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ from anchorbolt.streams.routing import Router, make_router
 
 
 class Emitter:
-    """Turns one task's emitted rows into `Envelope`s, kept from wave to wave with its instance.
+    """Kept from wave to wave with the instance of its task.
 
-    Rows wait in `out` until the engine takes them.
+    Envelopes wait in `out` until the engine takes them.
     """
 
     def __init__(self, plan: ExecutionPlan, level: int, context: TopologyContext) -> None:
-        """Make the emitter of a task that runs on `level` (0 for spouts)."""
         self._plan = plan
         self._level = level
         self._source: TaskKey = (context.this_component_id, context.this_task_index)
@@ -45,7 +44,7 @@ class Emitter:
         self.bytes_out = 0
 
     def begin(self, attempt: str) -> None:
-        """Start a wave under a new attempt."""
+        """Start a round under a new attempt."""
         self._attempt = attempt
         self._sent.clear()
         self.out = []
@@ -80,12 +79,12 @@ class Emitter:
         self.out.append(Envelope(self._plan.next_partition(self._level, level, 0), level, 0, payload))
 
     def take(self) -> list[Envelope]:
-        """Return the rows that wait, and forget them."""
+        """Return the envelopes that wait to be sent, once."""
         out, self.out = self.out, []
         return out
 
     def _check_receivers(self, stream: str, edges: Sequence[Edge], rows: list[Any]) -> None:
-        """A tuple emitted directly must be for a task of a bolt that takes the stream."""
+        """Refuse a tuple that was emitted directly to a task that does not take the stream."""
         direct = [edge for edge in edges if edge.direct]
         if not direct:
             return
@@ -136,7 +135,7 @@ class Emitter:
         )
 
     def _next_capacity(self, stream: str, rows: int, largest: int) -> int:
-        """Let buffers grow while their blobs stay below the target size, and shrink when they do not."""
+        """Return a larger buffer size while the blobs stay below the target size, else a smaller one."""
         capacity = self._capacity.get(stream, rows)
         target = self._plan.settings.blob_bytes
         if largest > target:

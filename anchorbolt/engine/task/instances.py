@@ -77,11 +77,11 @@ class InstanceRegistry:
         return instance
 
     def find(self, plan: ExecutionPlan, task: TaskKey) -> Instance | None:
-        """Return the instance of a task, if this process keeps one."""
+        """Return the instance of a task if this process keeps it."""
         return self._run(plan).get(task)
 
     def evict(self, plan: ExecutionPlan, task: TaskKey) -> None:
-        """Close an instance; what its `cleanup` raises is logged."""
+        """Close the instance of a task. An error in its `cleanup` is logged."""
         instance = self._run(plan).pop(task, None)
         if instance is not None:
             _close(instance, task)
