@@ -13,7 +13,7 @@ from tests.crash.stores import contents_of, let_go_and_wait
 from tests.support.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster
 from tests.support.redis_server import DURABLE
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 
 COUNT = "{crash:count-0}"
 DECISION = "{crash:$checkpointspout-0}"
@@ -40,7 +40,6 @@ def test_a_master_killed_at_any_step_is_replaced_by_its_replica_and_nothing_is_l
     run.assert_done(driver)
 
 
-@pytest.mark.thorough
 def test_slots_moved_at_any_step_are_followed(accompany: AccompanyRun, cluster: RedisCluster) -> None:
     run = accompany(cluster, waves=len(STEPS) + 2, faults=hangs(STEPS))
     driver = run.start()
@@ -54,7 +53,6 @@ def test_slots_moved_at_any_step_are_followed(accompany: AccompanyRun, cluster: 
     run.assert_done(driver)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("point", [FaultPoint.TASK_ALIGNED, FaultPoint.DECIDED], ids=["prepare", "commit"])
 def test_a_slot_that_is_half_moved_is_waited_for(
     accompany: AccompanyRun, cluster: RedisCluster, point: FaultPoint
@@ -73,7 +71,6 @@ def test_a_slot_that_is_half_moved_is_waited_for(
     run.assert_done(driver)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("key", [COUNT, DECISION], ids=["a task's state", "the decision"])
 def test_acknowledged_writes_that_a_fail_over_lost_halt_the_run_and_nothing_is_written(
     accompany: AccompanyRun, cluster: RedisCluster, key: str

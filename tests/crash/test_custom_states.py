@@ -14,6 +14,7 @@ from tests.engine.custom_states import committed_counts
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
+@pytest.mark.thorough
 def test_both_kinds_of_state_count_each_word_once_though_tasks_prepare_twice(tmp_path: Path) -> None:
     folder, custom = tmp_path / "run", tmp_path / "custom"
     (folder / "state").mkdir(parents=True)

@@ -166,7 +166,14 @@ def test_a_package_is_run_until_its_source_is_empty_and_says_where_everything_is
     assert "Traceback" not in command.err
 
 
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT to the process group", "Ctrl-C on the terminal"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "SIGTERM",
+        pytest.param("SIGINT to the process group", marks=pytest.mark.thorough),
+        "Ctrl-C on the terminal",
+    ],
+)
 def test_a_stopped_run_ends_clean_and_the_next_one_completes_it(
     start: StartCommand, directory: Path, how: str
 ) -> None:
@@ -227,6 +234,7 @@ def test_a_bolt_that_raises_shows_its_own_traceback_and_fails_the_job(
     assert "failed:" in command.out
 
 
+@pytest.mark.thorough
 def test_the_example_runs_under_spark_submit(tmp_path: Path) -> None:
     program = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
     example = ROOT / "examples" / "word_count"
