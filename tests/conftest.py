@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import hypothesis
 import pytest
@@ -35,6 +35,8 @@ hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, deran
 hypothesis.settings.register_profile(
     "caught", deadline=None, derandomize=True, database=None, phases=[hypothesis.Phase.generate]
 )
+
+T = TypeVar("T")
 
 StartRedis = Callable[..., RedisServer]
 StartRedisCluster = Callable[..., RedisCluster]
@@ -120,13 +122,54 @@ def set_spark_environment() -> None:
             os.environ["JAVA_HOME"] = java_home
 
 
+class Startable(Protocol):
+    """A server of any kind."""
+
+    def start(self) -> None:
+        """Start it, and return when it serves."""
+
+    def close(self) -> None:
+        """End it, if it runs."""
+
+
+S = TypeVar("S", bound=Startable)
+
+
+def running(server: S) -> Iterator[S]:
+    """Start the server of a fixture, and end it with the fixture."""
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+def starting(make: Callable[..., S]) -> Iterator[Callable[..., S]]:
+    """Give a test a function that makes and starts servers, and end these after the test."""
+    servers: list[S] = []
+
+    def start(**options: Any) -> S:
+        servers.append(make(**options))
+        servers[-1].start()
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+def or_skip(find: Callable[[], T]) -> T:
+    """Return a program, or skip the test where the machine has none."""
+    try:
+        return find()
+    except LookupError as missing:
+        pytest.skip(str(missing))
+
+
 @pytest.fixture(scope="session")
 def redis_program() -> str:
     """The path of the machine's redis-server."""
-    try:
-        return stores.redis_program()
-    except LookupError as missing:
-        pytest.skip(str(missing))
+    return or_skip(stores.redis_program)
 
 
 @pytest.fixture(scope="session")
@@ -138,10 +181,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 @pytest.fixture(scope="session")
 def redis_server(redis_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     """The Redis that the session's tests share; it persists nothing, so one to be killed comes from `start_redis`."""
-    server = RedisServer(redis_program, tmp_path_factory.mktemp("redis"))
-    server.start()
-    yield server
-    server.stop()
+    yield from running(RedisServer(redis_program, tmp_path_factory.mktemp("redis")))
 
 
 @pytest.fixture
@@ -153,48 +193,44 @@ def redis_database(redis_server: RedisServer) -> RedisServer:
     return redis_server
 
 
-@pytest.fixture
-def start_redis(
-    redis_program: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StartRedis]:
-    """Start a Redis of the test's own: `start_redis(password=…, users=…, tls=True, **options)`.
+def redis_maker(kind: Callable[..., S], program: str, request: pytest.FixtureRequest) -> Callable[..., S]:
+    """Return what makes a Redis or a Redis Cluster with the options of `start_redis`."""
+    factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
 
-    Options are Redis's settings with underscores (`maxmemory="10mb"`); `**DURABLE` are those that survive a kill. The
-    server is running when the call returns, and is stopped after the test.
-    """
-    servers: list[RedisServer] = []
-
-    def start(
+    def make(
         *,
         password: str | None = None,
         users: Mapping[str, RedisUser] | None = None,
         tls: bool = False,
+        masters: int | None = None,
         **options: str | int,
-    ) -> RedisServer:
-        server = RedisServer(
-            redis_program,
-            tmp_path_factory.mktemp("redis"),
+    ) -> S:
+        return kind(
+            program,
+            factory.mktemp("redis"),
             password=password,
             users=users,
             certificates=request.getfixturevalue("certificates") if tls else None,
             options=options,
+            **({} if masters is None else {"masters": masters}),
         )
-        server.start()
-        servers.append(server)
-        return server
 
-    yield start
-    for server in servers:
-        server.stop()
+    return make
+
+
+@pytest.fixture
+def start_redis(redis_program: str, request: pytest.FixtureRequest) -> Iterator[StartRedis]:
+    """Start a Redis of the test's own: `start_redis(password=…, users=…, tls=True, **options)`.
+
+    Options are Redis's settings with underscores (`maxmemory="10mb"`); `**DURABLE` are those that survive a kill.
+    """
+    yield from starting(redis_maker(RedisServer, redis_program, request))
 
 
 @pytest.fixture(scope="session")
 def redis_cluster(redis_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisCluster]:
     """The Redis Cluster that the session's tests share; one to be hurt comes from `start_redis_cluster`."""
-    cluster = RedisCluster(redis_program, tmp_path_factory.mktemp("redis-cluster"))
-    cluster.start()
-    yield cluster
-    cluster.stop()
+    yield from running(RedisCluster(redis_program, tmp_path_factory.mktemp("redis-cluster")))
 
 
 @pytest.fixture
@@ -205,45 +241,15 @@ def empty_redis_cluster(redis_cluster: RedisCluster) -> RedisCluster:
 
 
 @pytest.fixture
-def start_redis_cluster(
-    redis_program: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StartRedisCluster]:
+def start_redis_cluster(redis_program: str, request: pytest.FixtureRequest) -> Iterator[StartRedisCluster]:
     """Start a Redis Cluster of the test's own, with the arguments of `start_redis` and `masters=…`."""
-    clusters: list[RedisCluster] = []
-
-    def start(
-        *,
-        masters: int = 3,
-        password: str | None = None,
-        users: Mapping[str, RedisUser] | None = None,
-        tls: bool = False,
-        **options: str | int,
-    ) -> RedisCluster:
-        cluster = RedisCluster(
-            redis_program,
-            tmp_path_factory.mktemp("redis-cluster"),
-            masters=masters,
-            password=password,
-            users=users,
-            certificates=request.getfixturevalue("certificates") if tls else None,
-            options=options,
-        )
-        clusters.append(cluster)
-        cluster.start()
-        return cluster
-
-    yield start
-    for cluster in clusters:
-        cluster.stop()
+    yield from starting(redis_maker(RedisCluster, redis_program, request))
 
 
 @pytest.fixture(scope="session")
 def hbase_program() -> HBaseProgram:
     """The jars of HBase that set-up fetched, and a Java to run them."""
-    try:
-        return HBaseProgram.installed()
-    except LookupError as missing:
-        pytest.skip(str(missing))
+    return or_skip(HBaseProgram.installed)
 
 
 @pytest.fixture(scope="session")
@@ -252,14 +258,9 @@ def hbase_server(
 ) -> Iterator[HBaseServer]:
     """The HBase that the session's tests share; never kill this one.
 
-    Tests keep apart by names: of tables, or of namespaces in one table.
+    Tests use different names: of tables, or of namespaces in one table.
     """
-    server = HBaseServer(hbase_program, tmp_path_factory.mktemp("hbase"))
-    try:
-        server.start()
-        yield server
-    finally:
-        server.kill()
+    yield from running(HBaseServer(hbase_program, tmp_path_factory.mktemp("hbase")))
 
 
 @pytest.fixture(scope="session")
@@ -268,14 +269,8 @@ def hbase_framed(
 ) -> Iterator[HBaseServer]:
     """A second Thrift server in front of `hbase_server`, which speaks the framed transport and the compact protocol."""
     directory = tmp_path_factory.mktemp("hbase")
-    server = HBaseServer(
-        hbase_program, directory, transport="framed", protocol="compact", behind=hbase_server
-    )
-    try:
-        server.start()
-        yield server
-    finally:
-        server.kill()
+    options: Any = {"transport": "framed", "protocol": "compact", "behind": hbase_server}
+    yield from running(HBaseServer(hbase_program, directory, **options))
 
 
 @pytest.fixture
@@ -284,48 +279,29 @@ def start_hbase(
 ) -> Iterator[StartHBase]:
     """Start an HBase of the test's own: `start_hbase(transport=…, protocol=…, distributed=True, settings={…})`.
 
-    It serves when the call returns, after some 5 s, and is killed after the test.
+    It serves when the call returns, after some 5 s.
     """
-    servers: list[HBaseServer] = []
-
-    def start(**options: Any) -> HBaseServer:
-        servers.append(HBaseServer(hbase_program, tmp_path_factory.mktemp("hbase"), **options))
-        servers[-1].start()
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.kill()
+    yield from starting(
+        lambda **options: HBaseServer(hbase_program, tmp_path_factory.mktemp("hbase"), **options)
+    )
 
 
 @pytest.fixture(scope="session")
 def postgres_program() -> str:
-    """The path of the machine's postgres."""
+    """The path of the machine's postgres, beside which `initdb` is."""
     program = shutil.which("postgres")
     if program is None:
         pytest.skip("there is no postgres on the PATH; `make set-up` installs one or says how to")
-    return str(Path(program).resolve())  # initdb lies beside it
+    return str(Path(program).resolve())
 
 
 @pytest.fixture(scope="session")
 def postgres_server(postgres_program: str) -> Iterator[PostgresServer]:
     """The PostgreSQL that the session's tests share; one to be killed comes from `start_postgres`."""
-    server = PostgresServer(postgres_program)
-    server.start()
-    yield server
-    server.close()
+    yield from running(PostgresServer(postgres_program))
 
 
 @pytest.fixture
 def start_postgres(postgres_program: str) -> Iterator[StartPostgres]:
     """Start a PostgreSQL of the test's own: `start_postgres(**settings)`, running when the call returns."""
-    servers: list[PostgresServer] = []
-
-    def start(**options: str | int) -> PostgresServer:
-        servers.append(PostgresServer(postgres_program, options=options))
-        servers[-1].start()
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.close()
+    yield from starting(lambda **options: PostgresServer(postgres_program, options=options))

@@ -193,6 +193,10 @@ class HBaseServer:
         for name in [part] if part else [name for name in reversed(self.parts) if name in self._processes]:
             self._processes.pop(name).end(signal.SIGTERM)
 
+    def close(self) -> None:
+        """End all its processes for good."""
+        self.kill()
+
     def set(self, name: str, value: str | int) -> None:
         """Change a setting; each process has it from its next start on."""
         self._settings[name] = value

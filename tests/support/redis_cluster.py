@@ -72,6 +72,10 @@ class RedisCluster:
             if server.is_running:
                 server.stop()
 
+    def close(self) -> None:
+        """End all servers for good."""
+        self.stop()
+
     def pause(self) -> None:
         """Stop all servers that run by SIGSTOP."""
         for server in self._servers:

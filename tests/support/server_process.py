@@ -144,6 +144,10 @@ class Server(ABC):
         if self._process is not None:
             self._end(self.stop_signal)
 
+    def close(self) -> None:
+        """End the server for good, if it runs."""
+        self.stop()
+
     def restart(self) -> None:
         """Start the server again on its port and its data; one that still runs is stopped first."""
         self.stop()
