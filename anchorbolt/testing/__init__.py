@@ -1,7 +1,7 @@
 """Tools to test topologies and your own state providers.
 
-A name is imported on first use: the conformance suite needs pytest, `check_agreement` needs Hypothesis, and
-`LocalCluster` needs neither.
+A name is imported on first use: the conformance suite needs pytest, `check_agreement` needs Hypothesis,
+`FakeRedisStateProvider` needs fakeredis, and `LocalCluster` needs none of them.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from anchorbolt.testing.capture import TupleCapture
     from anchorbolt.testing.conformance import StateStorageConformance
     from anchorbolt.testing.crash import CrashReport, CrashRunner, CrashTestError
+    from anchorbolt.testing.fake_redis import FakeRedisStateProvider
 
 __all__ = [
     "CrashReport",
     "CrashRunner",
     "CrashTestError",
+    "FakeRedisStateProvider",
     "Fault",
     "FaultAction",
     "FaultPoint",
@@ -41,6 +43,7 @@ __getattr__ = lazy_names(
         "CrashReport": "anchorbolt.testing.crash",
         "CrashRunner": "anchorbolt.testing.crash",
         "CrashTestError": "anchorbolt.testing.crash",
+        "FakeRedisStateProvider": "anchorbolt.testing.fake_redis",
         "Fault": "anchorbolt.faults.injection",
         "FaultAction": "anchorbolt.faults.injection",
         "FaultPoint": "anchorbolt.faults.points",

@@ -42,8 +42,8 @@ PUBLIC = {
         CustomStreamGrouping GlobalStreamId OutputFieldsDeclarer TopologyContext Tuple stable_hash
     """,
     "anchorbolt.testing": """
-        CrashReport CrashRunner CrashTestError Fault FaultAction FaultPoint FeederSpout LocalCluster
-        StateStorageConformance TupleCapture Victim check_agreement
+        CrashReport CrashRunner CrashTestError FakeRedisStateProvider Fault FaultAction FaultPoint
+        FeederSpout LocalCluster StateStorageConformance TupleCapture Victim check_agreement
     """,
     "anchorbolt.testing.conformance": "StateStorageConformance",
     "anchorbolt.topology": "BoltDeclarer Topology TopologyBuilder",

@@ -21,7 +21,7 @@ def page() -> Page:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_examples_run_as_printed(page: Page, directory: Path, type_commands: TypeCommands) -> None:
-    assert page.save_files(directory) == ["visits.py", "test_visits.py", "test_crashes.py"]
+    assert page.save_files(directory) == ["visits.py", "test_visits.py", "test_redis.py", "test_crashes.py"]
     seen = type_commands(page.commands(without=set()))
     assert [line.pattern for line in page.shown() if not line.search(seen)] == [], seen
 

@@ -9,6 +9,7 @@ from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.testing import FakeRedisStateProvider
 from anchorbolt.testing.conformance import StateStorageConformance
 
 
@@ -28,6 +29,12 @@ class TestRedis(StateStorageConformance):
     @pytest.fixture
     def provider(self, redis_provider: RedisStateProvider) -> RedisStateProvider:
         return redis_provider
+
+
+class TestFakeRedis(StateStorageConformance):
+    @pytest.fixture
+    def provider(self) -> FakeRedisStateProvider:
+        return FakeRedisStateProvider()
 
 
 class TestRedisCluster(StateStorageConformance):

@@ -50,6 +50,8 @@ ROOMS = {
     "Hbase_thrift": ("state_backends.hbase.*",),
     "thriftpy2": ("state_backends.hbase.*",),
     "sqlite3": ("state_backends.sqlite.*",),
+    "fakeredis": ("testing.fake_redis",),
+    "lupa": ("testing.fake_redis",),
     "hypothesis": ("testing.agreement",),
     "yaml": ("config.*", "cli", "cli.*"),
     "typer": ("cli", "cli.*"),

@@ -1,0 +1,160 @@
+"""`FakeRedisStateProvider`: the `redis` provider on fakeredis, a Redis within the test's process."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+from weakref import WeakValueDictionary
+
+from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.state_backends.redis.addresses import RedisServer
+from anchorbolt.state_backends.redis.storage import RedisStateStorage, namespaces_of, open_storage
+
+try:
+    import fakeredis
+    import lupa  # noqa: F401 (fakeredis runs scripts with it, and calls EVAL an unknown command without it)
+except ImportError as missing:
+    raise ImportError(
+        f"FakeRedisStateProvider needs a package that is not installed ({missing}): "
+        "pip install 'anchorbolt[testing]'"
+    ) from missing
+
+# fakeredis has no cmsgpack. This reads what the scripts unpack: lists of strings, with false or nil for a delete.
+_CMSGPACK = """
+local cmsgpack = {}
+function cmsgpack.unpack(packed)
+  local at = 1
+  local function size(bytes)
+    local number = 0
+    for _ = 1, bytes do
+      number = number * 256 + (string.byte(packed, at) or error('Missing bytes in input.'))
+      at = at + 1
+    end
+    return number
+  end
+  local function text(length)
+    if at + length - 1 > #packed then error('Missing bytes in input.') end
+    at = at + length
+    return string.sub(packed, at - length, at - 1)
+  end
+  local value
+  local function list(length)
+    local items = {}
+    for i = 1, length do items[i] = value() end
+    return items
+  end
+  local lengths = {[0xc4] = 1, [0xc5] = 2, [0xc6] = 4, [0xd9] = 1, [0xda] = 2, [0xdb] = 4}
+  function value()
+    local tag = size(1)
+    if tag >= 0xa0 and tag <= 0xbf then return text(tag - 0xa0) end
+    if lengths[tag] then return text(size(lengths[tag])) end
+    if tag >= 0x90 and tag <= 0x9f then return list(tag - 0x90) end
+    if tag == 0xdc or tag == 0xdd then return list(size(tag == 0xdc and 2 or 4)) end
+    if tag == 0xc2 then return false end
+    if tag == 0xc0 then return nil end
+    error('Bad data format in input.')
+  end
+  return value()
+end
+"""
+
+# Weak: what a test stored goes when its provider does.
+_servers: WeakValueDictionary[str, fakeredis.FakeServer] = WeakValueDictionary()
+
+
+class FakeRedisStateProvider(StateProvider):
+    """The `redis` provider without a server, for unit tests with `LocalCluster`.
+
+    Its keys and scripts are those of a real Redis. `docs/testing.md` says what fakeredis cannot do. Use it like this:
+
+        redis = FakeRedisStateProvider()
+        handle = LocalCluster().submit(topology, redis.conf)
+        handle.await_termination()
+        assert redis.client().hlen("visits:visits-0") == 2
+
+    Attributes:
+        name: Providers of the same name in one process share their content.
+    """
+
+    shared_by_processes = False
+    shared_by_machines = False
+
+    def __init__(self, name: str | None = None) -> None:
+        """Share the content of the providers called `name`; without a name, start empty.
+
+        Raises:
+            ImportError: fakeredis or lupa is not installed.
+        """
+        self.name = name or uuid.uuid4().hex
+        self._server = _server(self.name)
+        self._address = _FakeAddress(
+            username=None, password=None, timeout_ms=2000, tls=None, host=self.name, port=6379, database=0
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FakeRedisStateProvider, (self.name,)
+
+    @property
+    def conf(self) -> Mapping[str, Any]:
+        """The configuration that makes a topology on `LocalCluster` keep its state here."""
+        return {
+            "topology.state.provider": "anchorbolt.testing.FakeRedisStateProvider",
+            "topology.state.provider.config": {"name": self.name},
+        }
+
+    def client(self) -> Any:
+        """Return a client of redis-py, with which a test may read and change what is stored."""
+        return self._address.connect()
+
+    def open(self, namespace: str) -> RedisStateStorage:
+        """Open a namespace.
+
+        Raises:
+            ConfigError: `namespace` is not a possible name.
+        """
+        return open_storage(self._address, namespace, namespace, None)
+
+    def namespaces(self, prefix: str = "") -> Iterator[str]:
+        """Yield the namespaces whose names start with `prefix`."""
+        return namespaces_of(self._address, prefix, "")
+
+    def describe(self) -> str:
+        """Return what this is, for messages."""
+        return str(self._address)
+
+
+class _FakeAddress(RedisServer):
+    def __str__(self) -> str:
+        return f"fakeredis {self.host}"
+
+    def connect(self) -> Any:
+        return _FakeRedis(server=_server(self.host), protocol=2)
+
+
+class _FakeRedis(fakeredis.FakeRedis):
+    def execute_command(self, *command: Any, **options: Any) -> Any:
+        if command[0] == "INFO":  # fakeredis does not know it; it never evicts
+            return {}
+        if command[0] in ("EVAL", "EVALSHA"):
+            name, script, *rest = command
+            if name == "EVAL":
+                whole = _CMSGPACK + script
+                _whole_digests[_digest(script)] = _digest(whole)
+                command = (name, whole, *rest)
+            else:
+                command = (name, _whole_digests.get(script, script), *rest)
+        return super().execute_command(*command, **options)  # type: ignore[no-untyped-call]
+
+
+# Digest of a script to the digest of the same script with cmsgpack.
+_whole_digests: dict[str, str] = {}
+
+
+def _digest(script: str) -> str:
+    return hashlib.sha1(script.encode(), usedforsecurity=False).hexdigest()
+
+
+def _server(name: str) -> Any:
+    return _servers.setdefault(name, fakeredis.FakeServer())

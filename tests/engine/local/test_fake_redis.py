@@ -1,0 +1,47 @@
+"""`FakeRedisStateProvider`: a job's unit test against the keys and scripts of Redis, without a server."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import sys
+from contextlib import closing
+
+import pytest
+
+from anchorbolt.engine.local.cluster import LocalCluster
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.testing import FakeRedisStateProvider
+from tests.engine.jobs import word_count
+
+BATCHES = [[("a bee",)], [("a cow and a bee",)]]
+
+
+def test_a_topology_keeps_its_state_under_the_keys_of_redis() -> None:
+    redis = FakeRedisStateProvider()
+    handle = LocalCluster().submit(word_count(FeederSpout(["sentence"], BATCHES)), redis.conf)
+    handle.await_termination()
+    assert handle.state("count") == {"a": 3, "bee": 2, "cow": 1, "and": 1}
+    namespaces = [name for name in redis.namespaces() if ":count-" in name]
+    client = redis.client()
+    assert sum(client.hlen(name) for name in namespaces) == 4
+    assert {client.hget(f"{name}$txid", "commit") for name in namespaces} == {b"1"}
+
+
+def test_providers_of_one_name_share_their_content_and_others_do_not() -> None:
+    redis = FakeRedisStateProvider("shared")
+    for provider in (FakeRedisStateProvider("shared"), pickle.loads(pickle.dumps(redis))):  # noqa: S301
+        with closing(provider.open("words:count-0")) as storage:
+            storage.claim()
+    assert list(redis.namespaces()) == ["words:count-0"]
+    assert list(FakeRedisStateProvider().namespaces()) == []
+
+
+@pytest.mark.parametrize("package", ["fakeredis", "lupa"])
+def test_without_its_packages_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "anchorbolt.testing.fake_redis")
+    with pytest.raises(ImportError, match=r"anchorbolt\[testing\]"):
+        importlib.import_module("anchorbolt.testing.fake_redis")
