@@ -23,7 +23,7 @@ _THREADS = 8
 
 
 class ProviderNamespaces:
-    """Opens namespaces once and keeps them. Each of them is used by one thread at a time."""
+    """The port `checkpoint.ports.Namespaces`. Each namespace is opened once, and used by one thread at a time."""
 
     def __init__(
         self,
@@ -41,7 +41,6 @@ class ProviderNamespaces:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="anchorbolt-commit")
 
     def open(self, names: Iterable[str]) -> None:
-        """Open the namespaces that are not open yet."""
         for name in names:
             if name not in self._storages:
                 state = self._new_state(name)
@@ -50,19 +49,15 @@ class ProviderNamespaces:
                 self._storages[name] = self._provider.open(name)
 
     def is_custom(self, name: str) -> bool:
-        """Return whether a namespace is kept beside a state of a user's own class."""
         return name in self._custom
 
     def heads(self) -> dict[str, NamespaceHead]:
-        """Read the heads of all open namespaces."""
         return self._on_each(self._storages, lambda _, storage: storage.head())
 
     def raise_fence(self, fence: Fence) -> dict[str, NamespaceHead]:
-        """Raise the fence of all open namespaces, and read their heads."""
         return self._on_each(self._storages, lambda _, storage: storage.raise_fence(fence))
 
     def roll_back(self, fence: Fence, names: Iterable[str] | None = None) -> None:
-        """Raise the fence of these namespaces, or of all, and drop what is staged there."""
         chosen = self._storages if names is None else {name: self._storages[name] for name in names}
 
         def roll_back(name: str, storage: StateStorage) -> None:
@@ -89,7 +84,6 @@ class ProviderNamespaces:
         self._on_each(chosen, commit)
 
     def close(self) -> None:
-        """Close all namespaces."""
         self._threads.shutdown(wait=True)
         for name, custom in self._custom.items():
             try:

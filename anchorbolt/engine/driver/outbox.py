@@ -20,7 +20,7 @@ _log = logging.getLogger("anchorbolt.engine")
 
 
 class SinkOutbox:
-    """The outbox at one checkpoint location."""
+    """The port `checkpoint.ports.Outbox`, at one checkpoint location."""
 
     def __init__(
         self,
@@ -33,12 +33,7 @@ class SinkOutbox:
         self._read_files = read_files
 
     def publish(self, record: DecisionRecord, check_claim: Callable[[], None]) -> None:
-        """Publish a decided wave, sink by sink; may be repeated.
-
-        Args:
-            record: The decision.
-            check_claim: Called before each sink, and after a sink failed; raises `Fenced` if a newer driver has
-                claimed the topology.
+        """Publish a decided wave, sink by sink.
 
         Raises:
             ConfigError: The topology no longer has a sink that rows were decided for.
@@ -75,10 +70,7 @@ class SinkOutbox:
             reach(FaultPoint.SINK_PUBLISHED, component, txid=record.txid)
 
     def without_lost(self, record: DecisionRecord) -> DecisionRecord:
-        """Return the record without the files that are gone, and warn of each lost row.
-
-        Called only if the user accepted a new query although the old checkpoint location is gone.
-        """
+        """Only for a user who accepted a new query although the old checkpoint location is gone."""
         there: list[SinkFile] = []
         lost: dict[str, list[SinkFile]] = {}
         for file in record.outbox:
@@ -101,11 +93,9 @@ class SinkOutbox:
         return replace(record, outbox=tuple(there))
 
     def drop_round(self, fence: Fence) -> None:
-        """Remove what the tasks of a failed round wrote."""
         self._folder.remove_tree(outbox_folder(fence))
 
     def clean(self, record: DecisionRecord, generation: int) -> None:
-        """Remove the files of this and older drivers, except the record's own, which may be published again."""
         kept = {file.path.split("/")[-2] for file in record.outbox}
         for name in list(self._folder.names(OUTBOX)):
             owner = name.partition("-")[0]

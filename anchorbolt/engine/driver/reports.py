@@ -15,39 +15,24 @@ from anchorbolt.errors import AnchorboltError, BoltError, WaveFailed
 
 @dataclass(frozen=True)
 class WaveReport:
-    """One committed wave.
-
-    Attributes:
-        txid: The transaction.
-        batch_id: The streaming query's batch; the wave's number on an engine without one.
-        rounds: How many rounds it took; 1 if nothing failed.
-        tuples_in: By component, tuples executed; for a spout, rows read.
-        tuples_out: By component, tuples emitted.
-        bytes_shuffled: Bytes of the blobs sent between tasks.
-        keys_read: Keys asked of the store, all tasks together.
-        keys_staged: Updates staged.
-        errors_reported: Calls of `report_error`.
-        source_ms: Longest time a spout's task waited for its source, in ms.
-        compute_ms: The rest of the data's way through the topology, in ms.
-        prepare_ms: Longest time a task took to stage its state or write its outbox file, in ms.
-        decide_ms: Writing the decision record and its copy, in ms.
-        commit_ms: Committing all namespaces, publishing sinks and marking the wave COMMITTED, in ms.
-    """
+    """One committed wave."""
 
     txid: int
-    batch_id: int
-    rounds: int = 1
-    tuples_in: Mapping[str, int] = field(default_factory=dict)
-    tuples_out: Mapping[str, int] = field(default_factory=dict)
-    bytes_shuffled: int = 0
-    keys_read: int = 0
-    keys_staged: int = 0
-    errors_reported: int = 0
-    source_ms: float = 0.0
-    compute_ms: float = 0.0
-    prepare_ms: float = 0.0
-    decide_ms: float = 0.0
-    commit_ms: float = 0.0
+    batch_id: int  # the streaming query's batch; the wave's number on an engine without a query
+    rounds: int = 1  # 1 if nothing failed
+    tuples_in: Mapping[str, int] = field(
+        default_factory=dict
+    )  # by component: executed; of a spout: rows read
+    tuples_out: Mapping[str, int] = field(default_factory=dict)  # by component: emitted
+    bytes_shuffled: int = 0  # bytes of the blobs between tasks
+    keys_read: int = 0  # keys read from the store
+    keys_staged: int = 0  # updates staged
+    errors_reported: int = 0  # calls of `report_error`
+    source_ms: float = 0.0  # the longest time that a spout's task waited for its source
+    compute_ms: float = 0.0  # the rest of the data's way through the topology
+    prepare_ms: float = 0.0  # the longest time in which a task staged its state or wrote its outbox file
+    decide_ms: float = 0.0  # writing the decision record and its copy
+    commit_ms: float = 0.0  # committing all namespaces, publishing sinks, and marking the wave COMMITTED
 
     @property
     def total_ms(self) -> float:

@@ -18,13 +18,12 @@ _LONGEST_PAUSE_S = 2.0
 
 
 class RetryPolicy:
-    """Repeats what raises `StateUnavailable`, for a bounded time. Only for calls that may be repeated."""
+    """The port `checkpoint.ports.Retry`. Only for calls that may be repeated."""
 
     def __init__(self, timeout_ms: float) -> None:
         self._timeout_s = timeout_ms / 1000
 
     def until_available(self, call: Callable[[], T]) -> T:
-        """Return what `call` returns; raise its last `StateUnavailable` once the time is used up."""
         backoff = self.backoff()
         while True:
             try:
@@ -34,12 +33,11 @@ class RetryPolicy:
                     raise
 
     def backoff(self) -> Backoff:
-        """Return the pauses for one thing that may fail several times."""
         return Backoff(self._timeout_s)
 
 
 class Backoff:
-    """The pauses between the tries of one thing. The time runs from the first failure."""
+    """The port `checkpoint.ports.Backoff`. The time runs from the first failure."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -47,7 +45,6 @@ class Backoff:
         self._pause_s = _FIRST_PAUSE_S
 
     def sleep_or_give_up(self, error: StateUnavailable) -> bool:
-        """Sleep, longer each time, and return True; return False at once when the time is used up."""
         now = time.monotonic()
         if self._deadline is None:
             self._deadline = now + self._timeout_s

@@ -36,7 +36,7 @@ class Runner(Protocol):
 
 
 class Rounds:
-    """The port `Tasks` of the checkpoint spout, over an engine's runner."""
+    """The port `checkpoint.ports.Tasks`. COMMIT and ROLLBACK are sent again if a worker is lost meanwhile."""
 
     def __init__(self, plan: ExecutionPlan, runner: Runner, *, max_retries: int) -> None:
         self._plan = plan
@@ -45,7 +45,6 @@ class Rounds:
         self._hooked = {action: _hooked_tasks(plan, name) for action, name in _HOOKS.items()}
 
     def prepare(self, current: Round) -> PreparedRound:
-        """Run a round; check that every task prepared, and that no task ran twice."""
         try:
             reports = self._runner.run_round(current)
         except AnchorboltError:
@@ -64,7 +63,6 @@ class Rounds:
         )
 
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
-        """Send COMMIT or ROLLBACK to the bolts that have a hook for it; again if a worker was lost meanwhile."""
         tasks = self._hooked[checkpoint.action]
         for number in range(self._max_retries + 1 if tasks else 0):
             try:
