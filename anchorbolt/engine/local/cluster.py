@@ -1,7 +1,7 @@
 """`LocalCluster`: runs topologies in this process, one task at a time, in an order that a seed decides.
 
-Storm's `LocalCluster` for a job's unit tests. The tasks run through the same code as on Spark, and their tuples are
-encoded between tasks, so that what works here works there.
+It is meant for unit tests, like Storm's `LocalCluster`. Tasks run the same code as on Spark, and tuples are encoded
+between tasks, so that a job behaves the same on both engines.
 """
 
 from __future__ import annotations
@@ -35,16 +35,15 @@ from anchorbolt.util.locations import join, open_folder
 class LocalCluster:
     """Runs topologies in this process, deterministically.
 
-    Where the configuration names no state provider, state is kept in memory, by this object: a topology submitted
-    again to the same cluster goes on with its state. Where it names no checkpoint location, that is a temporary
-    directory, which lives as long as this object.
+    By default this object keeps the state in memory: a topology that you submit to it again continues with its state.
+    The default checkpoint location is a temporary directory, which exists as long as this object.
     """
 
     def __init__(self, *, seed: int = 0) -> None:
-        """Make a cluster; `seed` decides the order in which tasks run and messages arrive."""
+        """Create a cluster; `seed` decides the order in which tasks run and blobs arrive."""
         self._seed = seed
         self._memory = MemoryStateProvider()
-        self._places = _Places()
+        self._directory = _TemporaryDirectory()
 
     def submit(
         self,
@@ -54,16 +53,16 @@ class LocalCluster:
         until_empty: bool = True,
         on_wave: WaveListener | None = None,
     ) -> RunHandle:
-        """Start a topology on a thread of its own, and return its handle.
+        """Recover from an earlier run of the topology, start it on a new thread, and return its handle.
 
         Args:
             topology: The topology.
             conf: Configuration; see `docs/configuration.md`.
-            until_empty: Process what the sources hold now, and end; else go on until `stop`.
+            until_empty: Process the data that the sources have now, and end. Otherwise run until `stop`.
             on_wave: Called after each committed wave.
 
         Raises:
-            AnchorboltError: The topology or configuration cannot be used, or recovery was refused.
+            AnchorboltError: The topology or configuration is wrong, or recovery was refused.
         """
         submission = prepare_submission(
             topology,
@@ -71,34 +70,32 @@ class LocalCluster:
             shared_by_processes=False,
             shared_by_machines=False,
             memory=self._memory,
-            location=join(self._places.folder, topology.name),
+            location=join(self._directory.path, topology.name),
         )
-        handle = _LocalRunHandle(topology, submission, on_wave, random.Random(self._seed), self._places)
+        handle = _LocalRunHandle(topology, submission, on_wave, random.Random(self._seed), self._directory)
         handle.start(until_empty=until_empty)
         return handle
 
 
-class _Places:
-    """A temporary directory that goes when the last object that holds this goes."""
+class _TemporaryDirectory:
+    """A directory that is deleted with the last reference to this object: a cluster's, or a run's."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="anchorbolt-local-")
-        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        self.path = tempfile.mkdtemp(prefix="anchorbolt-local-")
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 class _LocalRunHandle(RunHandle):
-    """The handle of a topology that runs in this process."""
-
     def __init__(
         self,
         topology: Topology,
         submission: Submission,
         listener: WaveListener | None,
         order: random.Random,
-        places: _Places,
+        directory: _TemporaryDirectory,
     ) -> None:
         super().__init__(submission.plan, listener)
-        self._places = places
+        self._directory = directory
         self._submission = submission
         plan = submission.plan
         folder = open_folder(plan.settings.checkpoint_location)
@@ -107,7 +104,6 @@ class _LocalRunHandle(RunHandle):
         self._spout = checkpoint_spout(submission, self._runner, folder)
 
     def start(self, *, until_empty: bool) -> None:
-        """Recover, then run the waves on a thread of their own."""
         try:
             self._recovery = self._spout.recover(
                 self._source.query_id(), accept_new=self._submission.settings.accept_new_query
@@ -138,7 +134,7 @@ class _LocalRunner:
         self._registry = InstanceRegistry()
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
-        """Run level by level; the tasks of a level in any order, each source's messages in theirs."""
+        """Run level by level: the tasks of a level in a random order, the blobs of each sender in their own order."""
         plan = self._plan
         rows: list[Envelope] = list(self._source.rows(current))
         for level in plan.levels:
@@ -163,12 +159,11 @@ class _LocalRunner:
         return self._source.spark_session().read.parquet(*locations)
 
     def close_instances(self) -> None:
-        """Close all instances."""
         self._registry.close_run(self._plan.run_id)
 
 
 def _interleaved(rows: list[Envelope], order: random.Random) -> Iterator[Envelope]:
-    """Yield rows in an order that mixes their senders, but keeps each sender's own."""
+    """Yield rows in a random order that keeps the order of each sender's rows."""
     senders: dict[object, list[Envelope]] = defaultdict(list)
     for row in rows:
         message = decode_message(row.payload)

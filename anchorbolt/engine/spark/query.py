@@ -68,9 +68,7 @@ class WaveQuery:
     def stop(self) -> bool:
         """End the query after the current wave. Return False at once if a listener calls this within the wave."""
         self._stop_requested.set()
-        if (
-            self._wave_thread == threading.get_ident()
-        ):  # a listener calls this, and the wave waits for the listener
+        if self._wave_thread == threading.get_ident():  # called by a listener, for which the wave waits
             threading.Thread(target=self.stop, name="anchorbolt-stop", daemon=True).start()
             return False
         if self.query is not None:

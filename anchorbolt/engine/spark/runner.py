@@ -22,15 +22,14 @@ from anchorbolt.errors import TopologyError, WaveFailed
 from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.topology.graph import SpoutSpec, Topology
 
-_OF_A_STACK = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
+_STACK_LINE = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
 
 
 def source_rows(session: SparkSession, topology: Topology, plan: ExecutionPlan, pickled: bytes) -> DataFrame:
-    """Return the rows that all stream spouts of a topology send, as one streaming DataFrame.
+    """Return the blobs of all stream spouts of a topology, as one streaming DataFrame.
 
-    Raises:
-        TopologyError: A spout is of a kind that Spark cannot run, or its source is no streaming DataFrame with one
-            column per field.
+    Raises `TopologyError` if Spark cannot run a spout, or if its source is not a streaming DataFrame with a column per
+    field.
     """
     frames = []
     for component in plan.spouts:
@@ -48,8 +47,7 @@ def _source_frame(session: SparkSession, component: str, spec: SpoutSpec) -> Dat
     spout = spec.spout
     if not isinstance(spout, StreamSpout):
         raise TopologyError(
-            f"spout {component!r} is a {type(spout).__name__}, which does not run on Spark. Use a "
-            "StreamSpout.",
+            f"spout {component!r} is a {type(spout).__name__}, which does not run on Spark. Use a StreamSpout.",
             component=component,
         )
     try:
@@ -62,8 +60,8 @@ def _source_frame(session: SparkSession, component: str, spec: SpoutSpec) -> Dat
         ) from error
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
         raise TopologyError(
-            f"spout {component!r}: its source returned {type(frame).__name__}, not a streaming "
-            "DataFrame. Use spark.readStream.",
+            f"spout {component!r}: its source returned {type(frame).__name__}, not a streaming DataFrame. Use "
+            "spark.readStream.",
             component=component,
         )
     if len(frame.columns) != len(spout.fields):
@@ -76,7 +74,7 @@ def _source_frame(session: SparkSession, component: str, spec: SpoutSpec) -> Dat
 
 
 def collect_rows(session: SparkSession, frame: DataFrame, current: Round) -> Iterator[Envelope]:
-    """Run a DataFrame of rows as one job, whose tasks read `current`; return what reached the driver."""
+    """Run a DataFrame as one job whose tasks read `current`; return the blobs for the driver."""
     context = session.sparkContext
     context.setLocalProperty(ROUND_PROPERTY, round_to_text(current))
     try:
@@ -87,16 +85,15 @@ def collect_rows(session: SparkSession, frame: DataFrame, current: Round) -> Ite
 
 
 def _without_frames(text: str) -> str:
-    """Leave out what py4j says of itself and the stack frames of a Java exception; its causes stay."""
+    """Leave out lines of py4j itself and the stack of a Java exception, but not its causes."""
     lines = [line.strip().removeprefix(": ") for line in text.splitlines()]
-    return "\n".join(line for line in lines if line and not _OF_A_STACK.match(line))
+    return "\n".join(line for line in lines if line and not _STACK_LINE.match(line))
 
 
 class SparkRunner:
     """The port `anchorbolt.engine.driver.rounds.Runner` on Spark. Its chain of stages is declared once."""
 
     def __init__(self, session: SparkSession, topology: Topology, plan: ExecutionPlan) -> None:
-        """Declare the chain of stages; starts nothing. Raises as `source_rows`."""
         self._session = session
         self._plan = plan
         self._pickled = plan.pickled()
@@ -118,7 +115,7 @@ class SparkRunner:
         """Run the batch as one Spark job."""
         assert self._batch is not None
         if self._round_begun:
-            # Spark would skip the stages whose shuffle output is still there: those of attempts that are rolled back.
+            # Otherwise Spark skips stages whose shuffle output still exists: the output of rolled back attempts.
             self._batch._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
         self._round_begun = True
         try:

@@ -1,4 +1,4 @@
-"""Runs on Spark's Python workers: the stages of a round, between Arrow batches and envelopes."""
+"""Runs the stages of a round on Spark's Python workers; converts between Arrow batches and envelopes."""
 
 from __future__ import annotations
 
@@ -26,12 +26,10 @@ from anchorbolt.engine.task.spout_task import run_spout_task
 from anchorbolt.errors import PlatformError
 from anchorbolt.faults.injection import install_faults
 
-ROUND_PROPERTY = "anchorbolt.round"
-"""Local property of a Spark job that holds the round, for its tasks."""
-
+ROUND_PROPERTY = "anchorbolt.round"  # a local property of the Spark job
 ENVELOPE_SCHEMA = "partition int, level int, destination int, payload binary"
 
-_ARENVELOPE_SCHEMA = pa.schema(
+_ARROW_SCHEMA = pa.schema(
     [("partition", pa.int32()), ("level", pa.int32()), ("destination", pa.int32()), ("payload", pa.binary())]
 )
 _BATCH_BYTES = 4 << 20
@@ -46,15 +44,10 @@ _frozen = False
 def run(
     kind: str, run_id: str, pickled: bytes, argument: Any, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[Any]:
-    """Run one task of a stage.
+    """Run one task of a stage; `pickled` is the plan of the run `run_id`.
 
-    Args:
-        kind: `spout` (argument: its component), `bolts` (their level), `checkpoint` (a checkpoint tuple and its tasks)
-            or `close`.
-        run_id: Id of the run.
-        pickled: Its pickled plan.
-        argument: Depends on `kind`.
-        batches: The partition's Arrow batches.
+    The kinds and their arguments: `spout` (component), `bolts` (level), `checkpoint` (checkpoint tuple and tasks),
+    `close` (None).
     """
     plan = _plan(run_id, pickled)
     _freeze()
@@ -94,9 +87,7 @@ def _close(
 ) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         _registry.close_run(plan.run_id)
-        time.sleep(
-            _HOLD_S
-        )  # keeps this worker busy, so that Spark gives the other tasks to the other workers
+        time.sleep(_HOLD_S)  # keep this worker busy, so that the other workers get the other tasks
     yield from ()
 
 
@@ -118,15 +109,14 @@ def _plan(run_id: str, pickled: bytes) -> ExecutionPlan:
 
 
 def _freeze() -> None:
-    """Once a process: Spark's daemon collects garbage after every task, and need not scan what was imported.
+    """Exclude all imported objects from garbage collection, once per process.
 
-    That includes what Spark and Arrow import only when they are first used: 35,000 objects, or most of the time that a
-    worker spends on an almost empty wave.
+    Spark's daemon collects garbage after every task. With modules that Spark and Arrow import on first use, that scans
+    35,000 objects, which takes most of a worker's time in an almost empty wave.
     """
     global _frozen
     if not _frozen:
         importlib.import_module("pandas")  # Spark imports it with the first batch
-
         for kind in (pa.string(), pa.binary()):
             pa.array([None], type=kind).to_pylist()
         install_faults()
@@ -144,7 +134,6 @@ def _task_context() -> TaskContext:
 
 
 def round_to_text(current: Round) -> str:
-    """Encode a round for `ROUND_PROPERTY`."""
     return b64encode(pickle.dumps(current)).decode()
 
 
@@ -179,9 +168,6 @@ def _to_arrow(envelopes: Iterable[Envelope]) -> Iterator[pa.RecordBatch]:
 def _batch(envelopes: list[Envelope]) -> pa.RecordBatch:
     columns = zip(*envelopes, strict=True)
     return pa.RecordBatch.from_arrays(
-        [
-            pa.array(column, type=field.type)
-            for column, field in zip(columns, _ARENVELOPE_SCHEMA, strict=True)
-        ],
-        schema=_ARENVELOPE_SCHEMA,
+        [pa.array(column, type=field.type) for column, field in zip(columns, _ARROW_SCHEMA, strict=True)],
+        schema=_ARROW_SCHEMA,
     )
