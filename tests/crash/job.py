@@ -18,9 +18,11 @@ from anchorbolt.bolts import ParquetSink
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
+from tests.engine.custom_states import CountInCustom
 from tests.engine.jobs import CountWords, SplitSentence
 
-NAME = "crash"
+NAME, CUSTOM = "crash", "custom"
+TASKS = 2
 LARGE = 12_000
 """Words of a large wave: each task's updates take more than one slice in every store."""
 
@@ -46,7 +48,23 @@ class Lengths(CountWords):
 
 
 def topology(conf: Mapping[str, Any]) -> Topology:
-    """Return the job's topology; its folders lie in the current directory."""
+    """Return the job's topology; its folders are in the current directory."""
+    builder = _splitting()
+    builder.set_bolt("count", CountWords(), 2).fields_grouping("split", "word")
+    builder.set_bolt("lengths", Lengths()).global_grouping("split")
+    builder.set_bolt("out", ParquetSink("out"), 2).fields_grouping("count", "word")
+    return builder.create_topology(NAME)
+
+
+def custom(conf: Mapping[str, Any]) -> Topology:
+    """Return the topology of `test_custom_states`: words counted in states of a user's own, of both kinds."""
+    builder = _splitting()
+    for name in ("storm", "attempts"):
+        builder.set_bolt(name, CountInCustom(), TASKS).fields_grouping("split", "word")
+    return builder.create_topology(CUSTOM)
+
+
+def _splitting() -> TopologyBuilder:
     source = str(Path("in").absolute())
 
     def lines(spark: SparkSession) -> DataFrame:
@@ -54,11 +72,8 @@ def topology(conf: Mapping[str, Any]) -> Topology:
 
     builder = TopologyBuilder()
     builder.set_spout("lines", StreamSpout(lines, fields=["sentence"]))
-    builder.set_bolt("split", SplitSentence(), 2).shuffle_grouping("lines")
-    builder.set_bolt("count", CountWords(), 2).fields_grouping("split", "word")
-    builder.set_bolt("lengths", Lengths()).global_grouping("split")
-    builder.set_bolt("out", ParquetSink("out"), 2).fields_grouping("count", "word")
-    return builder.create_topology(NAME)
+    builder.set_bolt("split", SplitSentence(), TASKS).shuffle_grouping("lines")
+    return builder
 
 
 def write_waves(folder: Path, waves: int, large: int | None = None) -> list[list[str]]:

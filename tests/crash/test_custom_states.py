@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.testing import CrashRunner, Fault, FaultPoint
-from tests.crash.custom_job import NAME, TASKS
-from tests.crash.job import expected_counts, write_waves
+from tests.crash.job import CUSTOM, TASKS, expected_counts, write_waves
 from tests.engine.custom_states import committed_counts
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -20,7 +19,7 @@ def test_both_kinds_of_state_count_each_word_once_though_tasks_prepare_twice(tmp
     (folder / "state").mkdir(parents=True)
     waves = write_waves(folder, 8)
     runner = CrashRunner(
-        "tests.crash.custom_job:topology",
+        "tests.crash.job:custom",
         folder,
         conf={
             "topology.checkpoint.location": str(folder / "checkpoint"),
@@ -48,4 +47,4 @@ def test_both_kinds_of_state_count_each_word_once_though_tasks_prepare_twice(tmp
         "rolled back",
     ]
     for component in ("storm", "attempts"):
-        assert committed_counts(custom, NAME, component, TASKS) == expected_counts(waves)
+        assert committed_counts(custom, CUSTOM, component, TASKS) == expected_counts(waves)
