@@ -247,7 +247,7 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Say where a topology's state stands, who blocks its checkpoint, and what the next start will do."""
-    from anchorbolt.cli.state.text import standing_content, standing_lines
+    from anchorbolt.cli.state.text import report_content, report_lines
     from anchorbolt.cli.store import ended, open_store, say
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.inspect import explanation
@@ -258,7 +258,7 @@ def explain(
         settings, provider = store.settings, store.provider
         folder = open_folder(settings.checkpoint_location_of(topology))
         with shown_progress(wanted=not quick) as progress:
-            standing = explanation.explain(
+            report = explanation.explain(
                 provider,
                 topology,
                 settings.namespace_prefix_of(topology),
@@ -269,9 +269,9 @@ def explain(
             )
         place = provider.describe()
         if as_json:
-            say(json.dumps(standing_content(standing, place), indent=2))
+            say(json.dumps(report_content(report, place), indent=2))
         else:
-            say("\n".join(standing_lines(standing, place)))
+            say("\n".join(report_lines(report, place)))
         return DONE
 
     raise ended(explain_it, as_json=as_json)

@@ -6,7 +6,7 @@ from typing import Any
 
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
 from anchorbolt.migration_tools.inspect.decoding import Decoded, Entry
-from anchorbolt.migration_tools.inspect.explanation import NamespaceStanding, Standing
+from anchorbolt.migration_tools.inspect.explanation import NamespaceReport, TopologyReport
 from anchorbolt.migration_tools.inspect.inspection import NamespaceSummary
 from anchorbolt.migration_tools.inspect.json_format import as_text, decoded_json
 from anchorbolt.serialization.schema import FIRST_VERSION
@@ -54,51 +54,51 @@ def summary_line(summary: NamespaceSummary, width: int) -> str:
     return f"{summary.namespace:<{width}}  {', '.join(parts)}"
 
 
-def standing_lines(standing: Standing, place: str) -> list[str]:
+def report_lines(report: TopologyReport, place: str) -> list[str]:
     """Return what an operator reads about a topology in the store `place`."""
-    reading, record = standing.reading, standing.reading.stored
-    lines = [f"topology {reading.topology} in {place}"]
+    snapshot, record = report.snapshot, report.snapshot.stored
+    lines = [f"topology {snapshot.topology} in {place}"]
     if record is None:
-        lines.append(f"decision record: none ({reading.record_namespace})")
+        lines.append(f"decision record: none ({snapshot.record_namespace})")
     else:
         source = f"; batch {record.batch_id} of query {record.query_id}" if record.query_id else ""
         lines.append(f"decision record: txid {record.txid}, {record.state.phase.value}{source}")
-    if reading.copied is not None:
-        copied = reading.copied
-        lines.append(f"its copy at {reading.location}: txid {copied.txid}, {copied.state.phase.value}")
-    lines += [f"fence: {tuple(reading.record_head.fence)}", ""]
-    for each in standing.namespaces:
+    if snapshot.copied is not None:
+        copied = snapshot.copied
+        lines.append(f"its copy at {snapshot.location}: txid {copied.txid}, {copied.state.phase.value}")
+    lines += [f"fence: {tuple(snapshot.record_head.fence)}", ""]
+    for each in report.namespaces:
         lines += _namespace_lines(each)
     for title, sentences in (
-        ("blocks the checkpoint", standing.blocking),
-        ("refuses the next start", standing.refusals),
-        ("next start", standing.next_start),
-        ("note", standing.notes),
+        ("blocks the checkpoint", report.blocking),
+        ("refuses the next start", report.refusals),
+        ("next start", report.next_start),
+        ("note", report.notes),
     ):
         lines += ["", *(f"{title}: {sentence}" for sentence in sentences)] if sentences else []
     return lines
 
 
-def standing_content(standing: Standing, place: str) -> dict[str, Any]:
+def report_content(report: TopologyReport, place: str) -> dict[str, Any]:
     """Return the same for JSON."""
-    reading = standing.reading
+    snapshot = report.snapshot
     return {
-        "topology": reading.topology,
+        "topology": snapshot.topology,
         "store": place,
-        "record_namespace": reading.record_namespace,
-        "fence": list(reading.record_head.fence),
-        "holds_fence": reading.holds_fence,
-        "record": _record_content(reading.stored),
-        "copy": _record_content(reading.copied),
-        "checkpoint_location": reading.location or None,
-        "query_id_at_location": reading.query_id,
-        "has_moved": reading.has_moved,
-        "namespaces": [_namespace_content(each) for each in standing.namespaces],
-        "blocking": list(standing.blocking),
-        "refusals": list(standing.refusals),
-        "action": standing.action,
-        "next_start": list(standing.next_start),
-        "notes": list(standing.notes),
+        "record_namespace": snapshot.record_namespace,
+        "fence": list(snapshot.record_head.fence),
+        "holds_fence": snapshot.holds_fence,
+        "record": _record_content(snapshot.stored),
+        "copy": _record_content(snapshot.copied),
+        "checkpoint_location": snapshot.location or None,
+        "query_id_at_location": snapshot.query_id,
+        "has_moved": snapshot.has_moved,
+        "namespaces": [_namespace_content(each) for each in report.namespaces],
+        "blocking": list(report.blocking),
+        "refusals": list(report.refusals),
+        "action": report.action,
+        "next_start": list(report.next_start),
+        "notes": list(report.notes),
     }
 
 
@@ -115,7 +115,7 @@ def _record_content(record: Any) -> dict[str, Any] | None:
     }
 
 
-def _namespace_lines(each: NamespaceStanding) -> list[str]:
+def _namespace_lines(each: NamespaceReport) -> list[str]:
     head = each.head
     parts = [f"{_position(head.committed)}{f' from attempt {head.winner}' if head.winner else ''}"]
     parts.append(f"fence {tuple(head.fence)}")
@@ -139,7 +139,7 @@ def _attempt_lines(head: NamespaceHead) -> list[str]:
     return lines
 
 
-def _namespace_content(each: NamespaceStanding) -> dict[str, Any]:
+def _namespace_content(each: NamespaceReport) -> dict[str, Any]:
     head = each.head
     return {
         "namespace": each.namespace,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
+from anchorbolt.migration_tools.base64_to_binary.backups import BackupActions
 from anchorbolt.migration_tools.base64_to_binary.conversion import MigrationOptions, Wrapper
-from anchorbolt.migration_tools.base64_to_binary.going_back import GoingBack
 from anchorbolt.migration_tools.base64_to_binary.names import (
     OURS,
     backup_of,
@@ -96,7 +96,7 @@ def verify(
     """
 
     def one(namespace: bytes) -> _Outcome:
-        return GoingBack(hashes, namespace, progress or Silent(), content=content).verify(wrapper)
+        return BackupActions(hashes, namespace, progress or Silent(), content=content).verify(wrapper)
 
     found = _ours(hashes)
     wanted = _migrated(found, namespaces, include_checkpoint_spout)
@@ -128,8 +128,8 @@ def undo(
     """
 
     def one(namespace: bytes) -> _Outcome:
-        going_back = GoingBack(hashes, namespace, progress or Silent(), dry_run=dry_run)
-        return going_back.undo(keep_changed=keep_changed), None
+        backups = BackupActions(hashes, namespace, progress or Silent(), dry_run=dry_run)
+        return backups.undo(keep_changed=keep_changed), None
 
     found = _ours(hashes)
     wanted = _migrated(found, namespaces, include_checkpoint_spout)
@@ -149,7 +149,7 @@ def discard_backup(
     """Remove `<ns>_old`, where `<ns>` is still what it converts to. For the arguments and errors see `undo`."""
 
     def one(namespace: bytes) -> _Outcome:
-        return GoingBack(hashes, namespace, progress or Silent(), dry_run=dry_run).discard(), None
+        return BackupActions(hashes, namespace, progress or Silent(), dry_run=dry_run).discard(), None
 
     found = _ours(hashes)
     wanted = _migrated(found, namespaces, include_checkpoint_spout)

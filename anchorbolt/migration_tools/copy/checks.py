@@ -7,63 +7,65 @@ from anchorbolt.checkpoint.recovery import plan_recovery
 from anchorbolt.checkpoint.startup_checks import Expected, Found, startup_problems
 from anchorbolt.checkpoint.state_machine import Action
 from anchorbolt.errors import MigrationRefused
-from anchorbolt.migration_tools.inspect.topology_reading import Reading
+from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider
 
 
-def source_namespaces(reading: Reading) -> list[str]:
+def source_namespaces(snapshot: TopologySnapshot) -> list[str]:
     """Return the namespaces to copy: those in which something was ever committed."""
-    return [name for name, head in reading.heads.items() if head.committed != NOTHING_COMMITTED]
+    return [name for name, head in snapshot.heads.items() if head.committed != NOTHING_COMMITTED]
 
 
 def check_source(
-    reading: Reading, source: StateProvider, *, with_custom_states: bool, taken: bool
-) -> Reading:
+    snapshot: TopologySnapshot, source: StateProvider, *, with_custom_states: bool, taken: bool
+) -> TopologySnapshot:
     """Refuse a source that a run is alive on, or that is not whole; `taken` if its fence is taken from whoever has it.
 
     Raises:
         MigrationRefused: Why it cannot be copied.
     """
-    place, topology = source.describe(), reading.topology
-    if reading.problems:
-        raise MigrationRefused(f"{place} cannot be read as a whole: {reading.problems[0]}")
-    if reading.stored is None:
+    place, topology = source.describe(), snapshot.topology
+    if snapshot.problems:
+        raise MigrationRefused(f"{place} cannot be read as a whole: {snapshot.problems[0]}")
+    if snapshot.stored is None:
         raise MigrationRefused(
-            f"{place} holds no decision record of topology {topology!r} ({reading.record_namespace}): nothing was "
+            f"{place} holds no decision record of topology {topology!r} ({snapshot.record_namespace}): nothing was "
             "copied. Check the name, the prefix and the store; anchorbolt state namespaces lists what there is."
         )
-    if reading.has_moved:
+    if snapshot.has_moved:
         raise MigrationRefused(f"a run of {topology!r} is writing to {place}: stop it, and copy then.")
-    if reading.holds_fence and not taken:
+    if snapshot.holds_fence and not taken:
         raise MigrationRefused(
-            f"generation {reading.record_head.fence.generation} of {topology!r} holds the fence in {place}: a run is "
+            f"generation {snapshot.record_head.fence.generation} of {topology!r} holds the fence in {place}: a run is "
             "alive, or was killed. Stop it; if it was killed, start and stop it once. Or take the fence from it with "
             "--take-fence: a run that is alive then ends with Fenced at its next wave."
         )
-    generation = reading.record_head.fence.generation
-    found = Found(reading.stored, None, None, reading.heads, reading.record_namespace, generation)
-    headers = {name: CUSTOM_HEADER for name, head in reading.heads.items() if head.codec == CUSTOM_HEADER}
+    generation = snapshot.record_head.fence.generation
+    found = Found(snapshot.stored, None, None, snapshot.heads, snapshot.record_namespace, generation)
+    headers = {name: CUSTOM_HEADER for name, head in snapshot.heads.items() if head.codec == CUSTOM_HEADER}
     for problem in startup_problems(Expected(topology, headers), found):
         raise MigrationRefused(
             f"{place} is not where its decision record says, and is not copied: {problem.message}"
         ) from problem
-    plan = plan_recovery(reading.stored, None, reading.heads)
+    plan = plan_recovery(snapshot.stored, None, snapshot.heads)
     # What is staged beside a record that says COMMITTED was never decided, and, its driver fenced off, never will be.
     if plan.action is Action.COMMIT or (plan.leftovers and not taken):
         raise MigrationRefused(
             f"a transaction of {topology!r} is open in {place}: start the topology there and stop it once, which "
             "closes it. anchorbolt state explain says where it stands."
         )
-    custom = [name for name in source_namespaces(reading) if reading.heads[name].codec == CUSTOM_HEADER]
+    custom = [name for name in source_namespaces(snapshot) if snapshot.heads[name].codec == CUSTOM_HEADER]
     if custom and not with_custom_states:
         raise MigrationRefused(
             f"{', '.join(custom)}: beside a custom state, whose content Anchorbolt cannot copy. Copy it yourself while "
             "no run is alive, and give --with-custom-states."
         )
-    return reading
+    return snapshot
 
 
-def check_target(found: Reading, reading: Reading, target: StateProvider, source: StateProvider) -> None:
+def check_target(
+    found: TopologySnapshot, snapshot: TopologySnapshot, target: StateProvider, source: StateProvider
+) -> None:
     """Refuse a target that holds anything of the topology but what a copy of this source put there.
 
     Raises:
@@ -73,7 +75,7 @@ def check_target(found: Reading, reading: Reading, target: StateProvider, source
     foreign = [
         name
         for name, head in found.heads.items()
-        if not is_of_copy(head, reading.heads.get(name, NamespaceHead()))
+        if not is_of_copy(head, snapshot.heads.get(name, NamespaceHead()))
     ]
     if found.problems:
         raise MigrationRefused(f"{place} cannot be read: {found.problems[0]} Copy to an empty place.")
@@ -82,17 +84,17 @@ def check_target(found: Reading, reading: Reading, target: StateProvider, source
             f"{place} holds something else as {', '.join(foreign)}: nothing was written. Copy to an empty place; if "
             "this is left of an earlier copy, from before the source went on, delete it there first."
         )
-    if found.stored is not None and found.stored != reading.stored:
+    if found.stored is not None and found.stored != snapshot.stored:
         raise MigrationRefused(
-            f"{place} has a decision record of its own ({reading.record_namespace}, at txid {found.stored.txid}; the "
-            f"one in {source.describe()} is at txid {reading.stored.txid if reading.stored else 'none'}): a run has "
+            f"{place} has a decision record of its own ({snapshot.record_namespace}, at txid {found.stored.txid}; the "
+            f"one in {source.describe()} is at txid {snapshot.stored.txid if snapshot.stored else 'none'}): a run has "
             "used it. Nothing was written. Copy to an empty place."
         )
     missing = [
         name
-        for name in source_namespaces(reading)
+        for name in source_namespaces(snapshot)
         if found.stored is not None
-        and found.heads.get(name, NamespaceHead()).committed != reading.heads[name].committed
+        and found.heads.get(name, NamespaceHead()).committed != snapshot.heads[name].committed
     ]
     if missing:
         raise MigrationRefused(

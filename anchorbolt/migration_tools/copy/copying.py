@@ -1,7 +1,7 @@
 """Copies a topology's state, or one namespace, from one provider to another, through the contract of `StateStorage`.
 
 The source is only read. That no run writes to it meanwhile is known from its decision record's fence, which a driver
-lets go of when it ends, and made sure of by reading where everything stands before and after.
+releases when it ends; reading everything before and after the copy confirms it.
 
 On the target the copy behaves as a driver does: it claims a generation, raises the fence in every namespace, then reads
 and decides. So a copy that was killed can be run again, and the killed one, should it wake up, is fenced off. Each
@@ -28,7 +28,11 @@ from anchorbolt.migration_tools.copy.checks import (
     source_namespaces,
 )
 from anchorbolt.migration_tools.copy.steps import CopiedNamespace, claimed, copied_namespace, moved, raised
-from anchorbolt.migration_tools.inspect.topology_reading import Reading, read_topology, record_namespace
+from anchorbolt.migration_tools.inspect.topology_snapshot import (
+    TopologySnapshot,
+    read_topology,
+    record_namespace,
+)
 from anchorbolt.migration_tools.progress import Progress, Silent
 from anchorbolt.state_backends.contract import (
     NOTHING_COMMITTED,
@@ -97,27 +101,28 @@ def copy_topology(
         StateError: A store failed; see `StateStorage`.
     """
     _refuse_same(source, target)
-    reading = check_source(
+    snapshot = check_source(
         read_topology(source, topology, prefix),
         source,
         with_custom_states=with_custom_states,
         taken=take_fence,
     )
-    check_target(read_topology(target, topology, prefix), reading, target, source)
+    check_target(read_topology(target, topology, prefix), snapshot, target, source)
     if take_fence and not dry_run:
-        with closing(source.open(reading.record_namespace)) as storage:
+        with closing(source.open(snapshot.record_namespace)) as storage:
             _let_go(storage, storage.claim())
         # A wave may have been decided before the fence was taken.
-        reading = check_source(
+        snapshot = check_source(
             read_topology(source, topology, prefix), source, with_custom_states=with_custom_states, taken=True
         )
-    names = source_namespaces(reading)
-    assert reading.stored is not None, "check_source refuses a source without a record"
+    names = source_namespaces(snapshot)
+    assert snapshot.stored is not None, "check_source refuses a source without a record"
     if dry_run:
         listed = tuple(
-            CopiedNamespace(name, reading.heads[name].committed, reading.heads[name].winner) for name in names
+            CopiedNamespace(name, snapshot.heads[name].committed, snapshot.heads[name].winner)
+            for name in names
         )
-        return CopyReport(source.describe(), target.describe(), listed, reading.stored.txid, 0, True)
+        return CopyReport(source.describe(), target.describe(), listed, snapshot.stored.txid, 0, True)
     found = read_topology(target, topology, prefix)
     is_complete = found.stored is not None
     with ExitStack() as opened:
@@ -125,34 +130,34 @@ def copy_topology(
             fence = found.record_head.fence
             heads = {name: found.heads.get(name, NamespaceHead()) for name in names}
         else:
-            record = opened.enter_context(closing(target.open(reading.record_namespace)))
-            fence = claimed(record, reading.record_head.fence.generation)
+            record = opened.enter_context(closing(target.open(snapshot.record_namespace)))
+            fence = claimed(record, snapshot.record_head.fence.generation)
             heads = {name: raised(target, name, fence) for name in names}
-            check_target(read_topology(target, topology, prefix), reading, target, source)
+            check_target(read_topology(target, topology, prefix), snapshot, target, source)
         copied = [
             copied_namespace(
-                source, target, name, reading.heads[name], heads[name], fence, progress or Silent()
+                source, target, name, snapshot.heads[name], heads[name], fence, progress or Silent()
             )
             for name in names
         ]
         # Nothing is believed that was read while a run wrote.
         again = read_topology(source, topology, prefix)
         if (again.stored, again.record_head, again.heads) != (
-            reading.stored,
-            reading.record_head,
-            reading.heads,
+            snapshot.stored,
+            snapshot.record_head,
+            snapshot.heads,
         ):
             raise moved(source, target, topology)
         if not is_complete:
-            with closing(source.open(reading.record_namespace)) as storage:
+            with closing(source.open(snapshot.record_namespace)) as storage:
                 entries = dict(entry for page in storage.scan() for entry in page)
-            record.write(fence, entries, reading.record_head.codec)
+            record.write(fence, entries, snapshot.record_head.codec)
             _let_go(record, fence)
     return CopyReport(
         source.describe(),
         target.describe(),
         tuple(copied),
-        reading.stored.txid,
+        snapshot.stored.txid,
         0 if is_complete else fence.generation,
         False,
     )
@@ -178,10 +183,10 @@ def copy_namespace(
             f"{namespace} holds a decision record, which says where the namespaces beside it stand: copy it together "
             "with them, by naming the topology."
         )
-    reading = read_topology(source, prefix, prefix)
+    snapshot = read_topology(source, prefix, prefix)
     with closing(source.open(namespace)) as storage:
         head = storage.head()
-    _check_single(source, target, namespace, head, reading)
+    _check_single(source, target, namespace, head, snapshot)
     with closing(target.open(namespace)) as storage:
         found = storage.head()
     if found != NamespaceHead() and not is_of_copy(found, head):
@@ -212,7 +217,11 @@ def copy_namespace(
 
 
 def _check_single(
-    source: StateProvider, target: StateProvider, namespace: str, head: NamespaceHead, reading: Reading
+    source: StateProvider,
+    target: StateProvider,
+    namespace: str,
+    head: NamespaceHead,
+    snapshot: TopologySnapshot,
 ) -> None:
     if head.committed == NOTHING_COMMITTED:
         raise MigrationRefused(
@@ -227,16 +236,16 @@ def _check_single(
         raise MigrationRefused(
             f"{namespace} stands beside a custom state and holds no entries: nothing to copy."
         )
-    committing = reading.stored is not None and reading.stored.state.phase is not Phase.COMMITTED
-    if head.attempts or committing or reading.holds_fence:
+    committing = snapshot.stored is not None and snapshot.stored.state.phase is not Phase.COMMITTED
+    if head.attempts or committing or snapshot.holds_fence:
         raise MigrationRefused(
             f"a run is alive on {namespace} in {source.describe()}, or was killed. Stop it; start and stop it once if "
             "it was killed."
         )
-    with closing(target.open(reading.record_namespace)) as storage:
+    with closing(target.open(snapshot.record_namespace)) as storage:
         if storage.head() != NamespaceHead():
             raise MigrationRefused(
-                f"{target.describe()} holds the decision record {reading.record_namespace}, whose topology could not "
+                f"{target.describe()} holds the decision record {snapshot.record_namespace}, whose topology could not "
                 f"be started beside a foreign {namespace}. Copy to another place."
             )
 

@@ -18,7 +18,11 @@ from anchorbolt.checkpoint.state_machine import Action, Phase
 from anchorbolt.errors import StateError
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.inspection import measured
-from anchorbolt.migration_tools.inspect.topology_reading import Reading, known_namespaces, read_topology
+from anchorbolt.migration_tools.inspect.topology_snapshot import (
+    TopologySnapshot,
+    known_namespaces,
+    read_topology,
+)
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
@@ -26,7 +30,7 @@ from anchorbolt.util.locations import Folder
 
 
 @dataclass(frozen=True)
-class NamespaceStanding:
+class NamespaceReport:
     """Where one namespace stands.
 
     Attributes:
@@ -49,11 +53,11 @@ class NamespaceStanding:
 
 
 @dataclass(frozen=True)
-class Standing:
+class TopologyReport:
     """Where a topology stands.
 
     Attributes:
-        reading: What that was judged by.
+        snapshot: What that was judged by.
         action: What the next start will report, as in `recovery: …` (`started`, `resumed`, `rolled back`, `rolled
             forward`), or `refused`.
         namespaces: Its namespaces, by name.
@@ -63,9 +67,9 @@ class Standing:
         notes: What else an operator should know.
     """
 
-    reading: Reading
+    snapshot: TopologySnapshot
     action: str
-    namespaces: tuple[NamespaceStanding, ...]
+    namespaces: tuple[NamespaceReport, ...]
     blocking: tuple[str, ...]
     next_start: tuple[str, ...]
     refusals: tuple[str, ...]
@@ -81,7 +85,7 @@ def explain(
     *,
     measure: bool = True,
     progress: Progress | None = None,
-) -> Standing:
+) -> TopologyReport:
     """Say where a topology stands. Reads only.
 
     Args:
@@ -97,9 +101,9 @@ def explain(
         StateError: The store holds nothing of such a topology.
         StateUnavailable: The store cannot be reached.
     """
-    reading = read_topology(provider, topology, prefix, folder)
-    is_empty = all(head == NamespaceHead() for head in (reading.record_head, *reading.heads.values()))
-    if is_empty and (reading.copied is None or reading.copied.topology != topology):
+    snapshot = read_topology(provider, topology, prefix, folder)
+    is_empty = all(head == NamespaceHead() for head in (snapshot.record_head, *snapshot.heads.values()))
+    if is_empty and (snapshot.copied is None or snapshot.copied.topology != topology):
         there = sorted(
             name.removesuffix(f":{CHECKPOINT_SPOUT_ID}-0")
             for name in provider.namespaces()
@@ -108,67 +112,67 @@ def explain(
         raise StateError(
             f"there is nothing of topology {topology!r} in {provider.describe()}: no namespace begins with "
             f"{prefix or 'its name'!r}. It holds: {', '.join(there) or 'no topology'}.",
-            namespace=reading.record_namespace,
+            namespace=snapshot.record_namespace,
         )
     sizes = {}
-    for namespace, head in reading.heads.items() if measure else ():
+    for namespace, head in snapshot.heads.items() if measure else ():
         if head.codec != CUSTOM_HEADER:
             with closing(provider.open(namespace)) as storage:
                 sizes[namespace] = measured(storage, progress)
-    return judge(reading, codecs, sizes)
+    return judge(snapshot, codecs, sizes)
 
 
-def judge(reading: Reading, codecs: Codecs, sizes: Mapping[str, tuple[int, int]]) -> Standing:
+def judge(snapshot: TopologySnapshot, codecs: Codecs, sizes: Mapping[str, tuple[int, int]]) -> TopologyReport:
     """Judge what was read. Pure.
 
     Args:
-        reading: What was read.
+        snapshot: What was read.
         codecs: What the configuration chooses.
         sizes: Keys and bytes of the namespaces that were counted.
     """
-    record = reading.stored or DecisionRecord()
-    prefix = reading.record_namespace.rpartition(":")[0]
+    record = snapshot.stored or DecisionRecord()
+    prefix = snapshot.record_namespace.rpartition(":")[0]
     known = known_namespaces(record, prefix)
-    named = known | known_namespaces(reading.copied or record, prefix)
+    named = known | known_namespaces(snapshot.copied or record, prefix)
     header = EntryEncoding("", codecs.keys, codecs.values).header
-    heads = {name: head for name, head in reading.heads.items() if name in known}
+    heads = {name: head for name, head in snapshot.heads.items() if name in known}
     headers = {name: head.codec if head.codec == CUSTOM_HEADER else header for name, head in heads.items()}
     found = Found(
-        reading.stored,
-        reading.copied,
-        None if reading.has_moved else reading.query_id,
+        snapshot.stored,
+        snapshot.copied,
+        None if snapshot.has_moved else snapshot.query_id,
         heads,
-        reading.record_namespace,
-        reading.record_head.fence.generation,
+        snapshot.record_namespace,
+        snapshot.record_head.fence.generation,
     )
-    problems = list(startup_problems(Expected(reading.topology, headers), found))
+    problems = list(startup_problems(Expected(snapshot.topology, headers), found))
     refusal_of = {
         problem.namespace: problem.message
         for problem in reversed(problems)
         if isinstance(problem, StateError) and problem.namespace
     }
-    refusals = [*reading.problems, *(problem.message for problem in problems)]
+    refusals = [*snapshot.problems, *(problem.message for problem in problems)]
     namespaces = []
-    for name, head in reading.heads.items():
+    for name, head in snapshot.heads.items():
         refusal = refusal_of.get(name, "")
         next_start = "" if refusal or name not in known else _next_start(record, name, head)
         keys, size = sizes.get(name, (None, None))
-        namespaces.append(NamespaceStanding(name, head, next_start, refusal, name in named, keys, size))
+        namespaces.append(NamespaceReport(name, head, next_start, refusal, name in named, keys, size))
     refusals = list(dict.fromkeys(refusals))
-    return Standing(
-        reading,
-        "refused" if refusals else _action(reading, heads),
+    return TopologyReport(
+        snapshot,
+        "refused" if refusals else _action(snapshot, heads),
         tuple(namespaces),
         tuple(_blocking(record, namespaces)),
-        tuple(_next_starts(record, reading, namespaces, refused=bool(refusals))),
+        tuple(_next_starts(record, snapshot, namespaces, refused=bool(refusals))),
         tuple(refusals),
-        tuple(_notes(reading, namespaces)),
+        tuple(_notes(snapshot, namespaces)),
     )
 
 
-def _action(reading: Reading, heads: Mapping[str, NamespaceHead]) -> str:
-    action = plan_recovery(reading.stored, reading.copied, heads).action
-    otherwise = "started" if reading.stored is None else "resumed"
+def _action(snapshot: TopologySnapshot, heads: Mapping[str, NamespaceHead]) -> str:
+    action = plan_recovery(snapshot.stored, snapshot.copied, heads).action
+    otherwise = "started" if snapshot.stored is None else "resumed"
     return {Action.COMMIT: "rolled forward", Action.ROLLBACK: "rolled back"}.get(action, otherwise)
 
 
@@ -185,7 +189,7 @@ def _next_start(record: DecisionRecord, name: str, head: NamespaceHead) -> str:
 
 
 def _next_starts(
-    record: DecisionRecord, reading: Reading, namespaces: list[NamespaceStanding], *, refused: bool
+    record: DecisionRecord, snapshot: TopologySnapshot, namespaces: list[NamespaceReport], *, refused: bool
 ) -> list[str]:
     if refused:
         return ["the next start is refused, and writes nothing"]
@@ -196,7 +200,7 @@ def _next_starts(
         )
     if record.state.phase is Phase.COMMITTING and record.outbox:
         steps.append(f"the next start publishes what the sinks wrote in txid {record.txid}")
-    if reading.stored is None:
+    if snapshot.stored is None:
         steps.append("there is no decision record: the next start begins a new one")
     else:
         batch = f", batch {record.batch_id + 1} of its query" if record.query_id else ""
@@ -204,7 +208,7 @@ def _next_starts(
     return steps
 
 
-def _blocking(record: DecisionRecord, namespaces: list[NamespaceStanding]) -> list[str]:
+def _blocking(record: DecisionRecord, namespaces: list[NamespaceReport]) -> list[str]:
     if record.state.phase is Phase.COMMITTING:
         late = [
             each.namespace
@@ -227,24 +231,24 @@ def _blocking(record: DecisionRecord, namespaces: list[NamespaceStanding]) -> li
     return sentences
 
 
-def _notes(reading: Reading, namespaces: list[NamespaceStanding]) -> list[str]:
+def _notes(snapshot: TopologySnapshot, namespaces: list[NamespaceReport]) -> list[str]:
     notes = []
-    generation = reading.record_head.fence.generation
-    if reading.has_moved:
+    generation = snapshot.record_head.fence.generation
+    if snapshot.has_moved:
         notes.append("a run wrote while this was read: what is said here was so for a moment")
-    if reading.holds_fence:
+    if snapshot.holds_fence:
         notes.append(
             f"generation {generation} holds the fence: a run is alive, or was killed. A live one may finish what is "
             "said of the next start by itself"
         )
     elif generation:
         notes.append(f"generation {generation} has ended and let go of the fence: no run is alive")
-    if reading.location and reading.query_id is None:
+    if snapshot.location and snapshot.query_id is None:
         notes.append(
-            f"nothing lies at the checkpoint location {reading.location}: judged by the store alone. A start there is "
+            f"nothing lies at the checkpoint location {snapshot.location}: judged by the store alone. A start there is "
             "refused where the record names a streaming query (QueryChanged)"
         )
-    elif not reading.location:
+    elif not snapshot.location:
         notes.append("no checkpoint location was looked at: judged by the store alone")
     notes += [
         f"{each.namespace} stands beside a custom state, which is not looked into"

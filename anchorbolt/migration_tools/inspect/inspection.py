@@ -43,7 +43,7 @@ class NamespaceSummary:
 
 
 @dataclass(frozen=True)
-class Got:
+class LookupResult:
     """What was asked for by key.
 
     Attributes:
@@ -83,7 +83,7 @@ def namespace_summaries(
 
 def get_entries(
     provider: StateProvider, namespace: str, keys: Sequence[str], codecs: Codecs, *, hexadecimal: bool = False
-) -> Got:
+) -> LookupResult:
     """Return the committed values of some keys.
 
     Args:
@@ -103,7 +103,7 @@ def get_entries(
         decoder = EntryDecoder(namespace, head.codec, codecs)
         data = [_from_hex(key) if hexadecimal else decoder.key_bytes(key_from_text(key)) for key in keys]
         values = storage.get_many(data)
-    return Got(
+    return LookupResult(
         tuple(decoder.entry(key, value) for key, value in zip(data, values, strict=True)), decoder.notes
     )
 

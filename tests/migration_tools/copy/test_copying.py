@@ -16,7 +16,7 @@ from anchorbolt.errors import AnchorboltError, MigrationRefused, StateRegressed
 from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
 from anchorbolt.migration_tools.copy.digest import Digest
 from anchorbolt.migration_tools.copy.steps import claimed
-from anchorbolt.migration_tools.inspect.topology_reading import read_topology
+from anchorbolt.migration_tools.inspect.topology_snapshot import read_topology
 from anchorbolt.state_backends.contract import Fence, StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
@@ -127,7 +127,7 @@ def test_a_custom_state_is_copied_only_where_its_content_was(
 ) -> None:
     run_words(source, *FIRST)
     with closing(sqlite3.connect(f"{source.directory}/{name}@count-1.sqlite")) as file, file:
-        file.execute("UPDATE bookkeeping SET codec = ?", (CUSTOM_HEADER,))
+        file.execute("UPDATE metadata SET codec = ?", (CUSTOM_HEADER,))
         file.execute("DELETE FROM entries")
     with pytest.raises(MigrationRefused, match=f"{name}:count-1: beside a custom state"):
         copy_topology(source, target, name, name)

@@ -9,7 +9,7 @@ import pytest
 from anchorbolt.errors import Fenced, StateRegressed
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
-from anchorbolt.migration_tools.inspect.topology_reading import read_topology
+from anchorbolt.migration_tools.inspect.topology_snapshot import read_topology
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider

@@ -16,7 +16,7 @@ from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.driver.reports import WaveReport
 from anchorbolt.errors import ConfigError, Fenced, MigrationRefused, StateRegressed
 from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
-from anchorbolt.migration_tools.inspect.topology_reading import NoCopy, read_topology
+from anchorbolt.migration_tools.inspect.topology_snapshot import NullDecisionCopy, read_topology
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import NamespaceHead
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
@@ -113,7 +113,7 @@ class TestASource:
     ) -> None:
         run_words(source, *FIRST)
         with closing(source.open(f"{name}:$checkpointspout-0")) as storage:
-            log = DecisionLog(storage, NoCopy(), NoRetry())
+            log = DecisionLog(storage, NullDecisionCopy(), NoRetry())
             fence = log.claim()
             record, _ = log.load()
             assert record is not None

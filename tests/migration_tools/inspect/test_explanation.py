@@ -19,8 +19,12 @@ from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import AnchorboltError, StateError
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.migration_tools.inspect.decoding import Codecs
-from anchorbolt.migration_tools.inspect.explanation import Standing, explain, judge
-from anchorbolt.migration_tools.inspect.topology_reading import NoCopy, Reading, read_topology
+from anchorbolt.migration_tools.inspect.explanation import TopologyReport, explain, judge
+from anchorbolt.migration_tools.inspect.topology_snapshot import (
+    NullDecisionCopy,
+    TopologySnapshot,
+    read_topology,
+)
 from anchorbolt.serialization import JsonCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt, StateProvider
@@ -57,7 +61,7 @@ def _end_at(point: FaultPoint, provider: StateProvider, name: str, location: Pat
         observe(before)
 
 
-def _explained(provider: StateProvider, name: str, location: Path, **options: Any) -> Standing:
+def _explained(provider: StateProvider, name: str, location: Path, **options: Any) -> TopologyReport:
     return explain(provider, name, name, MSGPACK, open_folder(str(location)), **options)
 
 
@@ -83,13 +87,13 @@ def test_the_next_start_does_what_was_said(
 ) -> None:
     _end_at(point, sqlite_provider, name, tmp_path / "checkpoint")
     before = read_topology(sqlite_provider, name, name)
-    standing = _explained(sqlite_provider, name, tmp_path / "checkpoint")
+    report = _explained(sqlite_provider, name, tmp_path / "checkpoint")
     assert read_topology(sqlite_provider, name, name) == before, "explain changed something"
-    assert not standing.refusals
+    assert not report.refusals
     recovery = run_words(sqlite_provider).recovery
     assert recovery is not None
-    assert standing.action == recovery.action
-    blocks = [each for each in standing.namespaces if each.next_start]
+    assert report.action == recovery.action
+    blocks = [each for each in report.namespaces if each.next_start]
     if point is FaultPoint.DECIDED:
         assert blocks
         assert all(
@@ -97,10 +101,10 @@ def test_the_next_start_does_what_was_said(
             in each.next_start
             for each in blocks
         )
-        assert all(each.namespace in standing.blocking[0] for each in blocks)
+        assert all(each.namespace in report.blocking[0] for each in blocks)
     if point is FaultPoint.SEALED:
-        assert "is sealed in" in standing.blocking[0]
-        assert "the next start drops" in standing.next_start[0]
+        assert "is sealed in" in report.blocking[0]
+        assert "the next start drops" in report.next_start[0]
 
 
 @pytest.mark.parametrize("store", [each for each in ALL if each != "memory"], indirect=True)
@@ -108,15 +112,15 @@ def test_a_topology_is_explained_on_every_backend(
     store: StateProvider, name: str, run_words: RunWords, tmp_path: Path
 ) -> None:
     run_words(store, "a b a", "c")
-    standing = _explained(store, name, tmp_path / "checkpoint")
-    assert standing.action == "resumed"
-    assert standing.reading.stored is not None
-    assert standing.reading.stored.txid == 1
-    assert not standing.blocking
-    assert [each.namespace for each in standing.namespaces] == [f"{name}:count-0", f"{name}:count-1"]
-    assert sum(each.keys or 0 for each in standing.namespaces) == 3
-    assert sum(each.size or 0 for each in standing.namespaces) == 9  # each key two bytes, each count one
-    assert any("has ended and let go of the fence" in note for note in standing.notes)
+    report = _explained(store, name, tmp_path / "checkpoint")
+    assert report.action == "resumed"
+    assert report.snapshot.stored is not None
+    assert report.snapshot.stored.txid == 1
+    assert not report.blocking
+    assert [each.namespace for each in report.namespaces] == [f"{name}:count-0", f"{name}:count-1"]
+    assert sum(each.keys or 0 for each in report.namespaces) == 3
+    assert sum(each.size or 0 for each in report.namespaces) == 9  # each key two bytes, each count one
+    assert any("has ended and let go of the fence" in note for note in report.notes)
 
 
 def test_a_run_that_waits_for_input_holds_the_fence_until_it_is_stopped(
@@ -133,7 +137,7 @@ def test_a_run_that_waits_for_input_holds_the_fence_until_it_is_stopped(
 
 def test_a_driver_that_released_its_fence_can_write_no_more(sqlite_provider: SqliteStateProvider) -> None:
     with closing(sqlite_provider.open("t:$checkpointspout-0")) as storage:
-        log = DecisionLog(storage, NoCopy(), NoRetry())
+        log = DecisionLog(storage, NullDecisionCopy(), NoRetry())
         fence = log.claim()
         log.release()
         assert storage.head().fence == (fence.generation, RELEASED_SEQ)
@@ -155,13 +159,13 @@ def test_a_store_that_lost_everything_is_explained_by_the_copy(
 ) -> None:
     run_words(sqlite_provider, "a b")
     empty = SqliteStateProvider(str(tmp_path / "empty"))
-    standing = _explained(empty, name, tmp_path / "checkpoint")
-    assert standing.action == "refused"
+    report = _explained(empty, name, tmp_path / "checkpoint")
+    assert report.action == "refused"
     expected = "expected a decision record at txid 0 or later, found no decision record"
-    assert any(expected in refusal for refusal in standing.refusals)
+    assert any(expected in refusal for refusal in report.refusals)
 
 
-def reading(phase: Phase, heads: dict[str, NamespaceHead], **changes: Any) -> Reading:
+def snapshot(phase: Phase, heads: dict[str, NamespaceHead], **changes: Any) -> TopologySnapshot:
     """A decision of txid 5 in which N goes from 4 to 5, and M stays at 2."""
     record = DecisionRecord(
         topology="t",
@@ -172,7 +176,7 @@ def reading(phase: Phase, heads: dict[str, NamespaceHead], **changes: Any) -> Re
         parallelism={"count": 2},
     )
     head = NamespaceHead(Fence(1, RELEASED_SEQ))
-    return replace(Reading("t", "t:$checkpointspout-0", head, record, heads=heads), **changes)
+    return replace(TopologySnapshot("t", "t:$checkpointspout-0", head, record, heads=heads), **changes)
 
 
 BEFORE = NamespaceHead(Fence(1, 9), 4, B, HEADER, {A: STAGED})
@@ -180,24 +184,24 @@ AFTER = NamespaceHead(Fence(1, 9), 5, A, HEADER)
 HEAD_M = NamespaceHead(Fence(1, 9), 2, B, HEADER)
 
 
-def refused(found: Reading, codecs: Codecs = MSGPACK) -> str:
-    standing = judge(found, codecs, {})
-    assert standing.action == "refused"
-    assert standing.next_start == ("the next start is refused, and writes nothing",)
-    return " ".join(standing.refusals)
+def refused(found: TopologySnapshot, codecs: Codecs = MSGPACK) -> str:
+    report = judge(found, codecs, {})
+    assert report.action == "refused"
+    assert report.next_start == ("the next start is refused, and writes nothing",)
+    return " ".join(report.refusals)
 
 
 def test_a_store_that_lost_data_is_said_to_be_refused_and_what_is_missing() -> None:
-    text = refused(reading(Phase.COMMITTED, {N: BEFORE, M: HEAD_M}))
+    text = refused(snapshot(Phase.COMMITTED, {N: BEFORE, M: HEAD_M}))
     assert N in text
     assert f"expected txid 5 from attempt {A}, found txid 4 from attempt {B}" in text
     assert "Restore the store" in text
-    standing = judge(reading(Phase.COMMITTED, {N: BEFORE, M: HEAD_M}), MSGPACK, {})
-    assert [bool(each.refusal) for each in standing.namespaces] == [True, False]
+    report = judge(snapshot(Phase.COMMITTED, {N: BEFORE, M: HEAD_M}), MSGPACK, {})
+    assert [bool(each.refusal) for each in report.namespaces] == [True, False]
 
 
 def test_a_copy_ahead_of_the_store_is_said_to_be_refused() -> None:
-    found = reading(Phase.COMMITTED, {N: AFTER, M: HEAD_M})
+    found = snapshot(Phase.COMMITTED, {N: AFTER, M: HEAD_M})
     assert found.stored is not None
     ahead = replace(found.stored, state=CheckpointState(6, Phase.COMMITTING))
     assert "expected a decision record at txid 6" in refused(replace(found, copied=ahead))
@@ -208,11 +212,11 @@ def test_a_copy_ahead_of_the_store_is_said_to_be_refused() -> None:
 
 def test_other_reasons_to_refuse_are_those_of_a_start() -> None:
     whole = {N: AFTER, M: HEAD_M}
-    assert "was written as" in refused(reading(Phase.COMMITTED, whole), Codecs(JsonCodec(), JsonCodec()))
-    assert "belongs to topology 't'" in refused(reading(Phase.COMMITTED, whole, topology="u"))
+    assert "was written as" in refused(snapshot(Phase.COMMITTED, whole), Codecs(JsonCodec(), JsonCodec()))
+    assert "belongs to topology 't'" in refused(snapshot(Phase.COMMITTED, whole, topology="u"))
     older = NamespaceHead(Fence(0, 9))
-    assert "knows only 0" in refused(reading(Phase.COMMITTED, whole, record_head=older))
-    found = reading(Phase.COMMITTED, whole)
+    assert "knows only 0" in refused(snapshot(Phase.COMMITTED, whole, record_head=older))
+    found = snapshot(Phase.COMMITTED, whole)
     assert found.stored is not None
     of_query = replace(found.stored, query_id="q")
     assert "is a new one" in refused(replace(found, stored=of_query, query_id="", location="/x"))
@@ -222,24 +226,24 @@ def test_other_reasons_to_refuse_are_those_of_a_start() -> None:
 
 
 def test_who_has_not_prepared_yet_is_said() -> None:
-    found = reading(
+    found = snapshot(
         Phase.COMMITTED, {N: replace(AFTER, attempts={B: replace(STAGED, txid=6, base=5)}), M: HEAD_M}
     )
-    standing = judge(found, MSGPACK, {})
-    assert standing.blocking == (
+    report = judge(found, MSGPACK, {})
+    assert report.blocking == (
         f"txid 6 waits for its decision: attempt {B} is sealed in {N}",
         f"nothing is staged in {M}: still at work, or nothing to change there",
     )
-    assert standing.action == "rolled back"
+    assert report.action == "rolled back"
 
 
 def test_strangers_and_custom_states_are_noted_and_not_judged() -> None:
     stranger = NamespaceHead(Fence(1, 1), 3, A, "else")
     custom = replace(AFTER, codec=CUSTOM_HEADER)
-    standing = judge(reading(Phase.COMMITTED, {N: custom, M: HEAD_M, "t:gone-0": stranger}), MSGPACK, {})
-    assert standing.action == "resumed"
-    assert any(f"{N} stands beside a custom state" in note for note in standing.notes)
-    assert any("t:gone-0 has the prefix, but" in note for note in standing.notes)
+    report = judge(snapshot(Phase.COMMITTED, {N: custom, M: HEAD_M, "t:gone-0": stranger}), MSGPACK, {})
+    assert report.action == "resumed"
+    assert any(f"{N} stands beside a custom state" in note for note in report.notes)
+    assert any("t:gone-0 has the prefix, but" in note for note in report.notes)
 
 
 @pytest.mark.parametrize(
@@ -258,9 +262,9 @@ def test_a_damaged_record_is_reported_and_the_rest_still_explained(
         fence = storage.claim()
         [[(key, _)]] = list(storage.scan())
         storage.write(fence, {key: damage}, HEADER)
-    standing = _explained(sqlite_provider, name, tmp_path / "checkpoint")
-    assert says in standing.refusals[0]
-    assert len(standing.namespaces) == 2
+    report = _explained(sqlite_provider, name, tmp_path / "checkpoint")
+    assert says in report.refusals[0]
+    assert len(report.namespaces) == 2
     with pytest.raises(AnchorboltError, match=says):
         run_words(sqlite_provider)
 

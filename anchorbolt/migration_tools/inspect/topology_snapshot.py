@@ -21,7 +21,7 @@ _LOOKS = 3
 
 
 @dataclass(frozen=True)
-class Reading:
+class TopologySnapshot:
     """What was read of a topology's state.
 
     Attributes:
@@ -54,7 +54,7 @@ class Reading:
         return self.record_head.fence.generation > 0 and self.record_head.fence.seq != RELEASED_SEQ
 
 
-class NoCopy:
+class NullDecisionCopy:
     """See `DecisionCopy`: for who looks at the store alone, and writes nothing."""
 
     def read(self) -> bytes | None:
@@ -77,18 +77,18 @@ def record_namespace(prefix: str) -> str:
 
 def read_topology(
     provider: StateProvider, topology: str, prefix: str, folder: Folder | None = None
-) -> Reading:
+) -> TopologySnapshot:
     """Read a topology's decision record, its copy, and where all its namespaces stand; again while they move."""
-    reading = _read(provider, topology, prefix, folder)
+    snapshot = _read(provider, topology, prefix, folder)
     for _ in range(_LOOKS):
         again = _read(provider, topology, prefix, folder)
-        if again == reading:
-            return reading
-        reading = again
-    return Reading(**{**vars(reading), "has_moved": True})
+        if again == snapshot:
+            return snapshot
+        snapshot = again
+    return TopologySnapshot(**{**vars(snapshot), "has_moved": True})
 
 
-def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | None) -> Reading:
+def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | None) -> TopologySnapshot:
     name = record_namespace(prefix)
     problems: list[str] = []
 
@@ -99,7 +99,7 @@ def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | 
             problems.append(error.message)
             return otherwise
 
-    copy: DecisionCopy = NoCopy() if folder is None else FolderCopy(folder)
+    copy: DecisionCopy = NullDecisionCopy() if folder is None else FolderCopy(folder)
     with closing(provider.open(name)) as storage:
         log = DecisionLog(storage, copy, NoRetry())
         nothing: tuple[DecisionRecord | None, DecisionRecord | None] = (None, None)
@@ -113,7 +113,7 @@ def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | 
         with closing(provider.open(namespace)) as storage:
             heads[namespace] = tried(storage.head, NamespaceHead())
     location = "" if folder is None else folder.location
-    return Reading(
+    return TopologySnapshot(
         topology, name, record_head, stored, copied, query_id, location, heads, tuple(dict.fromkeys(problems))
     )
 

@@ -41,7 +41,7 @@ class _Pair:
     entries: int
 
 
-class GoingBack:
+class BackupActions:
     """What can be done with the backups of one namespace. Each method looks first, and watches what it looked at."""
 
     def __init__(
