@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -29,19 +28,10 @@ T = TypeVar("T")
 
 @dataclass
 class StateCounters:
-    """What a state did in one wave.
+    """What a state did in one wave."""
 
-    Attributes:
-        keys_read: Keys asked of the store.
-        keys_staged: Updates staged, deletes included.
-        read_ms: Time waiting for reads, in ms.
-        stage_ms: Time encoding and staging updates, in ms.
-    """
-
-    keys_read: int = 0
-    keys_staged: int = 0
-    read_ms: float = 0.0
-    stage_ms: float = 0.0
+    keys_read: int = 0  # from the store, not from the cache
+    keys_staged: int = 0  # deletes included
 
 
 class NamespaceAttempt:
@@ -141,10 +131,8 @@ class NamespaceAttempt:
             StaleAttempt: It was elsewhere for a moment: the values may be older ones.
         """
         self.check_head()
-        started = time.perf_counter()
         stored = self._read(lambda attempt, at: self._storage.get_many(keys, attempt, at))
         self.counters.keys_read += len(keys)
-        self.counters.read_ms += (time.perf_counter() - started) * 1000
         return stored
 
     def scan(self) -> Iterator[list[tuple[bytes, bytes]]]:

@@ -8,7 +8,6 @@ makes it the state.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Generic, TypeVar, cast, overload
@@ -289,11 +288,9 @@ class KeyValueState(State, Generic[K, V]):
         if self._first_error is not None:
             raise self._first_error
         self._stage_updates()
-        started = time.perf_counter()
         self._attempt.seal_staged(txid)
         if self._attempt.seal is not None:
             self._cache_position = (txid, self._attempt.scope.attempt)
-        self.counters.stage_ms += (time.perf_counter() - started) * 1000
         self._shrink()
 
     def commit(self, txid: int | None = None) -> None:
@@ -343,7 +340,6 @@ class KeyValueState(State, Generic[K, V]):
     def _stage_updates(self) -> None:
         if not self._dirty:
             return
-        started = time.perf_counter()
         cache = self._cache
         dirty = iter(list(self._dirty))
         try:
@@ -357,7 +353,6 @@ class KeyValueState(State, Generic[K, V]):
         self._dirty.clear()
         self._dirty_bytes = 0
         self._shrink()
-        self.counters.stage_ms += (time.perf_counter() - started) * 1000
 
     def _forget(self, scope: AttemptScope) -> None:
         self._cache.clear()

@@ -47,17 +47,14 @@ class MemoryStateProvider(StateProvider):
         self._namespaces: dict[str, _Namespace] = {}
 
     def open(self, namespace: str) -> MemoryStateStorage:
-        """See `StateProvider.open`."""
         rules.check_namespace(namespace)
         return MemoryStateStorage(self._lock, self._namespaces, namespace)
 
     def namespaces(self, prefix: str = "") -> list[str]:
-        """See `StateProvider.namespaces`."""
         with self._lock:
             return [namespace for namespace in self._namespaces if namespace.startswith(prefix)]
 
     def describe(self) -> str:
-        """See `StateProvider.describe`."""
         return "the memory of this process"
 
     def __reduce__(self) -> NoReturn:
@@ -77,18 +74,15 @@ class MemoryStateStorage(StateStorage):
         self._namespaces = namespaces
 
     def head(self) -> NamespaceHead:
-        """See `StateStorage.head`."""
         with self._lock:
             store = self._read()
             return rules.head_of(store.metadata, store.records)
 
     def claim(self) -> Fence:
-        """See `StateStorage.claim`."""
         with self._lock:
             return self._write(Fence(self._read().metadata.fence.generation + 1, 0)).metadata.fence
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
-        """See `StateStorage.raise_fence`."""
         with self._lock:
             rules.check_fence(self.namespace, self._read().metadata, fence)
             self._write(fence)
@@ -97,7 +91,6 @@ class MemoryStateStorage(StateStorage):
     def get_many(
         self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
-        """See `StateStorage.get_many`."""
         with self._lock:
             store = self._read_at(attempt, at)
             values = [store.entries.get(key) for key in keys]
@@ -108,7 +101,6 @@ class MemoryStateStorage(StateStorage):
     def scan(
         self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """See `StateStorage.scan`."""
         with self._lock:
             store = self._read_at(attempt, at)
             merged = {**store.entries, **store.updates.get(attempt or "", {})}
@@ -119,7 +111,6 @@ class MemoryStateStorage(StateStorage):
             yield entries[start : start + page_size]
 
     def stage(self, staged: StagedSlice) -> Seal:
-        """See `StateStorage.stage`."""
         with self._lock:
             store = self._read()
             known = store.records.get(staged.attempt)
@@ -135,7 +126,6 @@ class MemoryStateStorage(StateStorage):
             return Seal(known.slices, known.checksum)
 
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
-        """See `StateStorage.seal`."""
         with self._lock:
             store = self._read()
             record = rules.sealed_record(
@@ -144,7 +134,6 @@ class MemoryStateStorage(StateStorage):
             self._write(fence).records[attempt] = record
 
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
-        """See `StateStorage.commit`."""
         with self._lock:
             store = self._read()
             apply = rules.check_commit(
@@ -163,7 +152,6 @@ class MemoryStateStorage(StateStorage):
             store.metadata = replace(store.metadata, committed=txid, winner=attempt)
 
     def rollback(self, fence: Fence) -> int:
-        """See `StateStorage.rollback`."""
         with self._lock:
             rules.check_rollback(self.namespace, self._read().metadata, fence)
             store = self._write(fence)
@@ -173,18 +161,16 @@ class MemoryStateStorage(StateStorage):
             return len(dropped)
 
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
-        """See `StateStorage.write`."""
         with self._lock:
             rules.check_write(self.namespace, self._read().metadata, fence, codec)
             self._write(fence, codec).entries.update(items)
 
     def count(self) -> int:
-        """See `StateStorage.count`."""
         with self._lock:
             return len(self._read().entries)
 
     def close(self) -> None:
-        """See `StateStorage.close`."""
+        pass
 
     def _read(self) -> _Namespace:
         return self._namespaces.get(self.namespace) or _Namespace()

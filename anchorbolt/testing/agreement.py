@@ -68,12 +68,9 @@ class StateStorageAgreement(RuleBasedStateMachine):
 
     Attributes:
         provider: What is tested. The store may hold other namespaces.
-        same_messages: Whether refusals must have the same text, too, as they have by the rules of
-            `anchorbolt.state_backends.rules`; class and namespace must be the same anyway.
     """
 
     provider: StateProvider
-    same_messages: bool = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +97,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
         try:
             return "returned", call(storage)
         except StateError as error:
-            return "raised", (type(error).__name__, error.namespace, str(error) if self.same_messages else "")
+            return "raised", (type(error).__name__, error.namespace)
 
     @rule(handle=_handles)
     def claim(self, handle: int) -> None:
@@ -243,9 +240,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
                 storage.close()
 
 
-def check_agreement(
-    provider: StateProvider, *, examples: int = 120, steps: int = 40, same_messages: bool = False
-) -> None:
+def check_agreement(provider: StateProvider, *, examples: int = 120, steps: int = 40) -> None:
     """Run the state machine on a provider; fail with the shortest sequence of calls that is answered otherwise.
 
     Each example uses a namespace of its own, whose name starts with `agreement`, and leaves it in the store.
@@ -254,13 +249,11 @@ def check_agreement(
         provider: What is tested.
         examples: How many sequences of calls to try.
         steps: How many calls, at most, one of them consists of.
-        same_messages: See `StateStorageAgreement`.
     """
-    under_test, same = provider, same_messages
+    under_test = provider
 
     class Agreement(StateStorageAgreement):
         provider = under_test
-        same_messages = same
 
     run_state_machine_as_test(
         Agreement,

@@ -80,7 +80,7 @@ class PostgresStateProvider(StateProvider):
         object.__setattr__(self, "_server", server)
 
     def open(self, namespace: str) -> PostgresStateStorage:
-        """See `StateProvider.open`. Connects at the first call of a method.
+        """Connects at the first call of a method.
 
         Raises:
             ConfigError: `namespace` is not a possible name.
@@ -89,7 +89,6 @@ class PostgresStateProvider(StateProvider):
         return PostgresStateStorage(namespace, self._server)
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:
-        """See `StateProvider.namespaces`."""
         sessions = sessions_of(self._server)
         try:
             with sessions.reading(None) as session:
@@ -105,7 +104,6 @@ class PostgresStateProvider(StateProvider):
         return iter([namespace for (namespace,) in found or ()])
 
     def describe(self) -> str:
-        """See `StateProvider.describe`."""
         return f"{self._server}, schema {self.schema}"
 
     def _password_of_environment(self) -> Secret | None:

@@ -118,19 +118,16 @@ class PostgresStateStorage(StateStorage):
         self._pid = 0
 
     def head(self) -> NamespaceHead:
-        """See `StateStorage.head`."""
         with self._reading() as found:
             return found.head() if found else NamespaceHead()
 
     def claim(self) -> Fence:
-        """See `StateStorage.claim`."""
         with self._locked() as found:
             fence = Fence(found.metadata.fence.generation + 1, 0)
             found.raise_fence(fence)
             return fence
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
-        """See `StateStorage.raise_fence`."""
         with self._locked() as found:
             rules.check_fence(self.namespace, found.metadata, fence)
             found.raise_fence(fence)
@@ -139,7 +136,6 @@ class PostgresStateStorage(StateStorage):
     def get_many(
         self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
-        """See `StateStorage.get_many`."""
         with self._reading(attempt, at) as found:
             if found is None:
                 return [None] * len(keys)
@@ -157,7 +153,7 @@ class PostgresStateStorage(StateStorage):
     def scan(
         self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """See `StateStorage.scan`. Each page is a transaction of its own, so none is open between them."""
+        """Each page is a transaction of its own, so none is open between them."""
         after = b""
         while True:
             with self._reading(attempt, at) as found:
@@ -178,7 +174,6 @@ class PostgresStateStorage(StateStorage):
             after = rows[-1][0]
 
     def stage(self, staged: StagedSlice) -> Seal:
-        """See `StateStorage.stage`."""
         rules.check_attempt(staged.attempt)
         with self._locked() as found:
             known = found.records(staged.attempt).get(staged.attempt)
@@ -194,7 +189,6 @@ class PostgresStateStorage(StateStorage):
             return Seal(known.slices, known.checksum)
 
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
-        """See `StateStorage.seal`."""
         with self._locked() as found:
             known = found.records(attempt).get(attempt)
             record = rules.sealed_record(self.namespace, found.metadata, known, fence, attempt, seal)
@@ -202,7 +196,7 @@ class PostgresStateStorage(StateStorage):
             found.put_record(attempt, record)
 
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
-        """See `StateStorage.commit`. The data never leaves the server."""
+        """The data never leaves the server."""
         with self._locked() as found:
             known = found.records(attempt).get(attempt)
             apply = rules.check_commit(self.namespace, found.metadata, known, fence, txid, attempt)
@@ -213,21 +207,18 @@ class PostgresStateStorage(StateStorage):
                 found.set_committed(txid, attempt)
 
     def rollback(self, fence: Fence) -> int:
-        """See `StateStorage.rollback`."""
         with self._locked() as found:
             rules.check_rollback(self.namespace, found.metadata, fence)
             found.raise_fence(fence)
             return found.drop_attempts()
 
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
-        """See `StateStorage.write`."""
         with self._locked() as found:
             rules.check_write(self.namespace, found.metadata, fence, codec)
             found.raise_fence(fence, codec)
             found.put_entries(items)
 
     def close(self) -> None:
-        """See `StateStorage.close`."""
         sessions, self._sessions = self._sessions, None
         if sessions is not None and self._pid == os.getpid():
             sessions.release()

@@ -25,7 +25,7 @@ class TestPostgres(StateStorageConformance):
 
 @pytest.mark.slow
 def test_it_agrees_with_the_reference(postgres_provider: StateProvider) -> None:
-    check_agreement(postgres_provider, same_messages=True)
+    check_agreement(postgres_provider)
 
 
 def test_processes_that_make_the_tables_at_the_same_moment_all_succeed(

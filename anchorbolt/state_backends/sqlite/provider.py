@@ -41,11 +41,7 @@ class SqliteStateProvider(StateProvider):
         object.__setattr__(self, "directory", os.path.abspath(self.directory))
 
     def open(self, namespace: str) -> SqliteStateStorage:
-        """See `StateProvider.open`.
-
-        Raises:
-            ConfigError: The directory is on a network file system, or `namespace` is not a possible name.
-        """
+        """Open a namespace. Raises `ConfigError` for a directory on a network file system or an impossible name."""
         rules.check_namespace(namespace)
         if kind := network_file_system(self.directory):
             raise ConfigError(
@@ -56,7 +52,6 @@ class SqliteStateProvider(StateProvider):
         return SqliteStateStorage(self._path(namespace), namespace, self.timeout_ms)
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:
-        """See `StateProvider.namespaces`."""
         for path in sorted(Path(self.directory).glob(f"*{_SUFFIX}")):
             namespace = path.name[: -len(_SUFFIX)].replace("@", ":")
             if namespace.startswith(prefix) and self._path(namespace) == path:
@@ -72,7 +67,6 @@ class SqliteStateProvider(StateProvider):
                     yield namespace
 
     def describe(self) -> str:
-        """See `StateProvider.describe`."""
         return f"SQLite files in {self.directory}"
 
     def _path(self, namespace: str) -> Path:

@@ -42,14 +42,12 @@ class SqliteStateStorage(StateStorage):
         self._overlaid: tuple[sqlite3.Connection, str, list[int]] | None = None
 
     def head(self) -> NamespaceHead:
-        """See `StateStorage.head`."""
         with self._file.reading() as connection:
             if connection is None:
                 return NamespaceHead()
             return rules.head_of(self._metadata(connection), self._records(connection))
 
     def claim(self) -> Fence:
-        """See `StateStorage.claim`."""
         with self._file.writing() as connection:
             metadata = self._metadata(connection)
             fence = Fence(metadata.fence.generation + 1, 0)
@@ -57,7 +55,6 @@ class SqliteStateStorage(StateStorage):
             return fence
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
-        """See `StateStorage.raise_fence`."""
         with self._file.writing() as connection:
             metadata = self._metadata(connection)
             rules.check_fence(self.namespace, metadata, fence)
@@ -67,7 +64,6 @@ class SqliteStateStorage(StateStorage):
     def get_many(
         self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
-        """See `StateStorage.get_many`."""
         values: list[bytes | None] = [None] * len(keys)
         with self._file.reading() as connection:
             self._check_reading(connection, attempt, at)
@@ -80,7 +76,7 @@ class SqliteStateStorage(StateStorage):
     def scan(
         self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """See `StateStorage.scan`. Entries come in the order of their keys."""
+        """Entries come in the order of their keys."""
         # Each page is a transaction of its own: one that stays open would keep the write-ahead log from being emptied.
         above, last = ">=", b""
         while True:
@@ -101,7 +97,6 @@ class SqliteStateStorage(StateStorage):
             above, last = ">", page[-1][0]
 
     def stage(self, staged: StagedSlice) -> Seal:
-        """See `StateStorage.stage`."""
         # Sealing makes the slices durable; without a seal nobody needs them after a loss of power.
         with self._file.writing(durable=False) as connection:
             metadata = self._metadata(connection)
@@ -119,7 +114,6 @@ class SqliteStateStorage(StateStorage):
             return Seal(known.slices, known.checksum)
 
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
-        """See `StateStorage.seal`."""
         with self._file.writing() as connection:
             metadata = self._metadata(connection)
             record = rules.sealed_record(
@@ -129,7 +123,6 @@ class SqliteStateStorage(StateStorage):
             self._raise_fence(connection, metadata, fence)
 
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
-        """See `StateStorage.commit`."""
         with self._file.writing() as connection:
             metadata = self._metadata(connection)
             record = self._record(connection, attempt)
@@ -146,7 +139,6 @@ class SqliteStateStorage(StateStorage):
             connection.execute("UPDATE metadata SET committed = ?, winner = ?", (txid, attempt))
 
     def rollback(self, fence: Fence) -> int:
-        """See `StateStorage.rollback`."""
         with self._file.writing() as connection:
             metadata = self._metadata(connection)
             rules.check_rollback(self.namespace, metadata, fence)
@@ -154,7 +146,6 @@ class SqliteStateStorage(StateStorage):
             return self._drop(connection, "TRUE")
 
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
-        """See `StateStorage.write`."""
         with self._file.writing() as connection:
             metadata = self._metadata(connection)
             rules.check_write(self.namespace, metadata, fence, codec)
@@ -162,14 +153,13 @@ class SqliteStateStorage(StateStorage):
             _put(connection, "entries", list(items.items()))
 
     def count(self) -> int:
-        """See `StateStorage.count`. Reads the keys' pages, some seconds for tens of millions."""
+        """Reads the keys' pages, some seconds for tens of millions."""
         with self._file.reading() as connection:
             if connection is None:
                 return 0
             return int(connection.execute("SELECT count(*) FROM entries").fetchone()[0])
 
     def close(self) -> None:
-        """See `StateStorage.close`."""
         self._overlaid = None
         self._file.close()
 
