@@ -81,7 +81,7 @@ def _measured(provider: StateProvider, raw: RawClient, rounds: int) -> Iterator[
                 items: Items = items,
             ) -> None:
                 state.begin(AttemptScope(fence, txid, attempt, base, last))
-                state.stage(items)
+                state.stage(dict(items))
                 state.seal_staged(txid)
                 state.commit(txid)
 
