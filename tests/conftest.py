@@ -50,9 +50,11 @@ TIERS = {
     "hbase_program": pytest.mark.slow,
     "redis_cluster": pytest.mark.slow,
     "start_redis_cluster": pytest.mark.slow,
+    "hbase_framed": pytest.mark.thorough,
+    "killable_server": pytest.mark.thorough,  # an HBase, killed again and again
     "postgres_program": pytest.mark.thorough,
 }
-SHARED = ("hbase_server", "spark", "redis_cluster", "postgres_server")
+SHARED = ("hbase_server", "killable_server", "spark", "redis_cluster", "postgres_server")
 # Parameters by which tests choose one of these fixtures at run time.
 CHOSEN = {"hbase": "hbase_server", "redis_cluster": "redis_cluster", "cluster": "redis_cluster"}
 
