@@ -1,4 +1,4 @@
-"""A server on loopback that gives one answer to whatever it is sent, or none, or byte by byte."""
+"""A server on loopback that gives one answer to whatever it is sent, or none."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def answering(reply: bytes, *, at_once: int = 1 << 20, pause_s: float = 0.0) -> Iterator[int]:
-    """Answer each packet that comes with `reply`, some bytes at once, then a pause; it may be empty. Gives the port."""
-    ended = threading.Event()
+def answering(reply: bytes) -> Iterator[int]:
+    """Answer each packet that comes with `reply`, which may be empty. Gives the port."""
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             try:
                 while self.request.recv(65536):
-                    for start in range(0, len(reply), at_once):
-                        self.request.sendall(reply[start : start + at_once])
-                        ended.wait(pause_s)
+                    self.request.sendall(reply)
             except ConnectionError:
                 pass
 
@@ -32,6 +29,5 @@ def answering(reply: bytes, *, at_once: int = 1 << 20, pause_s: float = 0.0) -> 
         try:
             yield server.server_address[1]
         finally:
-            ended.set()
             server.shutdown()
             thread.join()

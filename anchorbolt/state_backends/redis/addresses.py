@@ -1,7 +1,7 @@
 """Where Redis is and how to log in: one server, or the nodes of a cluster. Makes redis-py's clients, without retries.
 
-Retries within a bounded time are `client`'s: redis-py would retry the connection within a retried command, and
-the times would multiply.
+`client` retries, within a bounded time. redis-py would retry the connection within a retried command, and the times
+would multiply.
 """
 
 from __future__ import annotations
@@ -18,24 +18,15 @@ from redis.retry import Retry
 
 from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret
-from anchorbolt.state_backends.redis.timeouts import bound_answers, connect_with_bounds
 
 
 @dataclass(frozen=True)
 class RedisAddress(ABC):
-    """What a server and a cluster have in common. The `repr` shows no password.
+    """What a server and a cluster have in common. The `repr` shows no password."""
 
-    Attributes:
-        username: ACL user; None means the default one.
-        password: Its password.
-        timeout_ms: Time in milliseconds for connecting and for each answer, to its last byte, with a second more for
-            each MiB.
-        tls: How to encrypt; None means not at all.
-    """
-
-    username: str | None
+    username: str | None  # None: the default user
     password: Secret | None
-    timeout_ms: int
+    timeout_ms: int  # for connecting, and for each read and write of a socket
     tls: TlsSettings | None
 
     @abstractmethod
@@ -73,14 +64,6 @@ class RedisAddress(ABC):
 
 @dataclass(frozen=True)
 class RedisServer(RedisAddress):
-    """One server.
-
-    Attributes:
-        host: Name or address of the server.
-        port: Its TCP port.
-        database: Number of the database.
-    """
-
     host: str
     port: int
     database: int
@@ -89,49 +72,40 @@ class RedisServer(RedisAddress):
         return f"Redis at {self.host}:{self.port}"
 
     def connect(self) -> Any:
-        """See `RedisAddress.connect`. Connects at the first command."""
         return redis.Redis(
             host=self.host,
             port=self.port,
             db=self.database,
             retry=Retry(NoBackoff(), 0),
-            redis_connect_func=connect_with_bounds,  # type: ignore[arg-type]  # (it is given the connection)
             **self._options(),
         )
 
     def masters(self, client: Any) -> Sequence[Any]:
-        """See `RedisAddress.masters`."""
         return [client]
 
     def holder(self, client: Any, key: str | bytes) -> Any:
-        """See `RedisAddress.holder`."""
         return client
 
 
 @dataclass(frozen=True)
 class RedisCluster(RedisAddress):
-    """The servers of a Redis Cluster; those that are not named are found through those that are.
-
-    Attributes:
-        nodes: Host and port of some of the nodes.
-        max_redirections: How many times one command follows `MOVED` and `ASK`, or tries again while keys are moved.
-    """
-
-    nodes: tuple[tuple[str, int], ...]
-    max_redirections: int
+    nodes: tuple[tuple[str, int], ...]  # some of them; they name the others
+    max_redirections: (
+        int  # how many times one command follows `MOVED` and `ASK`, or tries again while keys are moved
+    )
 
     def __str__(self) -> str:
         return "the Redis Cluster of " + ", ".join(f"{host}:{port}" for host, port in self.nodes)
 
     def connect(self) -> Any:
-        """See `RedisAddress.connect`. Connects at once, to read which node holds which slots."""
+        # Connects at once, to read which node holds which slots.
         node: Any = ClusterNode
         client: Any = _ClusterClient(
             startup_nodes=[node(host, port) for host, port in self.nodes],
             retry=Retry(NoBackoff(), 0),
-            # A cluster that lost a master may still have the slot that is asked for, and refuses by itself otherwise.
+            # A cluster that lost a master may still serve the slot of this command. If not, the cluster refuses.
             require_full_coverage=False,
-            # The first redirection already says that the map of slots is an old one.
+            # The first redirection already says that the map of slots is out of date.
             reinitialize_steps=1,
             **self._options(),
         )
@@ -139,22 +113,15 @@ class RedisCluster(RedisAddress):
         return client
 
     def masters(self, client: Any) -> Sequence[Any]:
-        """See `RedisAddress.masters`."""
         return [client.get_redis_connection(node) for node in client.get_primaries()]
 
     def holder(self, client: Any, key: str | bytes) -> Any:
-        """See `RedisAddress.holder`."""
         return client.get_redis_connection(client.get_node_from_key(key))
 
 
 class _ClusterClient(redis.RedisCluster):
-    def on_connect(self, connection: Any) -> None:
-        """Also bound the answers on each new connection."""
-        bound_answers(connection)
-        super().on_connect(connection)  # type: ignore[no-untyped-call]
-
     def get_node(self, host: str | None = None, port: int | None = None, node_name: str | None = None) -> Any:
-        """Also return a server that joined after the last look: redis-py fails over an `ASK` to one (8.1.0)."""
+        # A server may have joined after the slots were read. redis-py 8.1.0 fails on an `ASK` to such a server.
         node: Any = super().get_node(host, port, node_name)  # type: ignore[no-untyped-call]
         if node is None and node_name:
             asked_host, _, asked_port = node_name.rpartition(":")

@@ -31,7 +31,6 @@ from redis.retry import Retry
 
 from anchorbolt.state_backends.redis.addresses import RedisAddress, RedisCluster
 from anchorbolt.state_backends.redis.errors import REDIS_ERRORS, Advice, is_final, refuse_eviction, translated
-from anchorbolt.state_backends.redis.timeouts import bounded_call
 from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ _ELSEWHERE = (AskError, MovedError, *_MAY_PASS)
 
 
 def _without_numbers(command: Sequence[Any]) -> list[Any]:
-    """Write numbers as text: where Ctrl-C comes while hiredis 3.5.0 formats one, the process dies of it."""
+    # A signal while hiredis (3.0 to 3.5 at least) formats a number ends the process with a segmentation fault.
     return [b"%d" % part if isinstance(part, int) else part for part in command]
 
 
@@ -191,15 +190,14 @@ class RedisClient(SharedClient[RedisAddress]):
             return self._redis
 
     def _retried(self, namespace: str | None, run: Callable[[Any], _T]) -> _T:
-        timeout_s = self.address.timeout_ms / 1000
-        deadline = time.monotonic() + timeout_s
+        deadline = time.monotonic() + self.address.timeout_ms / 1000
 
         def failed(error: Exception) -> None:  # called before each repetition
             if is_final(error) or time.monotonic() > deadline:
                 raise error
 
-        # The last repetition begins before the deadline, and has the same time once more.
-        with self._translating(namespace), bounded_call(2 * timeout_s):
+        # The last repetition begins before the deadline; the socket's time-out ends it.
+        with self._translating(namespace):
             retry = Retry(ExponentialBackoff(cap=0.25, base=0.01), -1, _MAY_PASS)
             return retry.call_with_retry(lambda: run(self._connected()), failed)
 

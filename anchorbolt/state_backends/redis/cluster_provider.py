@@ -1,4 +1,4 @@
-"""State in a Redis Cluster. What lies under which key is said in `storage`."""
+"""State in a Redis Cluster. `storage` says which key holds what."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anchorbolt.state_backends.redis.storage import RedisStateStorage, namespace
 
 @dataclass(frozen=True)
 class RedisClusterStateProvider(RedisClusterSettings, StateProvider):
-    """Spreads the namespaces over the servers of a Redis Cluster, version 5 or newer; each lies on one of them.
+    """Spreads the namespaces over the servers of a Redis Cluster, version 5 or newer; each is on one of them.
 
     Replicas get what was written a moment later. If a master is lost in that moment, its replica takes over without it:
     the run then halts with `StateRegressed`. As on a single server, no master may evict.
@@ -23,15 +23,14 @@ class RedisClusterStateProvider(RedisClusterSettings, StateProvider):
         max_redirections: How many times one command follows a redirection to another server.
         username: ACL user; None means the default one.
         password: Its password.
-        timeout_ms: Time in milliseconds for connecting to one address, and for each answer, to its last byte; large
-            ones have a second more for each MiB. A call is repeated for as long, so that all its answers together have
-            twice that.
+        timeout_ms: Time in milliseconds for connecting, and for each read and write of a socket. A call that fails is
+            repeated for as long.
         tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
         largest_value: Bytes of the largest value to take; None means what Redis takes by default, some 490 MB.
     """
 
     def open(self, namespace: str) -> RedisStateStorage:
-        """See `StateProvider.open`. Connects at the first call of a method.
+        """Open a namespace. Connects at the first call of a method.
 
         Raises:
             ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
@@ -39,14 +38,13 @@ class RedisClusterStateProvider(RedisClusterSettings, StateProvider):
         return open_storage(self.address, namespace, f"{{{namespace}}}", self.largest_value)
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:
-        """See `StateProvider.namespaces`. Goes through all keys of all masters.
+        """Yield the namespaces whose names start with `prefix`. Goes through all keys of all masters.
 
         A namespace may be left out while its keys are moved to another server.
         """
         return namespaces_of(self.address, prefix, "{")
 
     def describe(self) -> str:
-        """See `StateProvider.describe`."""
         return str(self.address)
 
     @property

@@ -25,7 +25,7 @@ class RedisConnection:
     def send(self, *commands: Sequence[bytes | str]) -> None:
         """Send commands; each has a reply, and they come in the same order.
 
-        No numbers: where an interrupt (Ctrl-C) comes while hiredis 3.5.0 formats one, the process dies of it.
+        No numbers: a signal while hiredis (3.0 to 3.5 at least) formats one ends the process with a segmentation fault.
         """
         open_one = self._opened
         # By hiredis itself: redis-py looks at the type of each argument first, which takes as long as the packing.

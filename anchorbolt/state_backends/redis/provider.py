@@ -1,4 +1,4 @@
-"""State in one Redis server. What lies under which key is said in `storage`."""
+"""State in one Redis server. `storage` says which key holds what."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ class RedisStateProvider(RedisSettings, StateProvider):
         database: Number of the database.
         username: ACL user; None means the default one.
         password: Its password.
-        timeout_ms: Time in milliseconds for connecting to one address, and for each answer, to its last byte; large
-            ones have a second more for each MiB. A call is repeated for as long, so that `StateUnavailable` is raised
-            after three times as long at the latest.
+        timeout_ms: Time in milliseconds for connecting, and for each read and write of a socket. A call that fails is
+            repeated for as long.
         tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
         largest_value: Bytes of the largest value to take; None means what Redis takes by default, some 490 MB.
     """
 
     def open(self, namespace: str) -> RedisStateStorage:
-        """See `StateProvider.open`. Connects at the first call of a method.
+        """Open a namespace. Connects at the first call of a method.
 
         Raises:
             ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
@@ -40,11 +39,10 @@ class RedisStateProvider(RedisSettings, StateProvider):
         return open_storage(self.address, namespace, namespace, self.largest_value)
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:
-        """See `StateProvider.namespaces`. Goes through all keys of the database."""
+        """Yield the namespaces whose names start with `prefix`. Goes through all keys of the database."""
         return namespaces_of(self.address, prefix, "")
 
     def describe(self) -> str:
-        """See `StateProvider.describe`."""
         return f"{self.address}, database {self.database}"
 
     @property
