@@ -9,9 +9,9 @@ A backend is a `StateProvider` that opens one `StateStorage` per namespace. A st
 - staged **attempts**, each with its own updates, invisible until one of them is committed.
 
 Every call may be repeated with the same arguments (a client re-sends after a timeout) and then changes nothing
-further. An error never says that nothing happened, unless its class is `Fenced`, `StaleAttempt` or `StateRegressed`.
-Proved equal for all backends by `anchorbolt.testing.conformance` and `anchorbolt.testing.agreement`, which are there
-for the authors of further ones, as are the rules in `rules`.
+further. Only `Fenced`, `StaleAttempt` and `StateRegressed` say that nothing happened; any other error leaves that open.
+`anchorbolt.testing.conformance` and `anchorbolt.testing.agreement` prove that all backends answer alike. Authors of
+further backends use them too, and the rules in `rules`.
 """
 
 from __future__ import annotations
@@ -50,49 +50,33 @@ START_OVER = (
     "Restore the store and the checkpoint location from backups of one moment; or, to start over without the state, "
     "delete both"
 )
-"""What to do where the store holds something else than was written, for messages."""
+"""What a message advises if the store holds something else than was written."""
 
 
 class Seal(NamedTuple):
-    """What an attempt staged, as its writer counted it.
-
-    Attributes:
-        slices: How many calls of `stage` made up the attempt.
-        checksum: The checksums of all slices, put together by `StagedSlice.checksum_after`.
-    """
+    """What an attempt staged, as its writer counted it."""
 
     slices: int
-    checksum: int
+    checksum: int  # of all slices, combined by `StagedSlice.checksum_after`
 
 
 @dataclass(frozen=True)
 class SizeLimits:
-    """The largest entry that a store takes, so that a larger one can be refused before anything is written.
+    """The largest entry that a store takes. A larger entry is refused before anything is written."""
 
-    Attributes:
-        key: Bytes of the largest key.
-        value: Bytes of the largest value.
-        advice: What raises the limit on values, for messages: a sentence without a full stop.
-    """
-
-    key: int
-    value: int
-    advice: str
+    key: int  # bytes
+    value: int  # bytes
+    advice: str  # how to raise the limit on values, for messages: a sentence without a full stop
 
 
 class ReadPosition(NamedTuple):
-    """Where a reader knows a namespace to stand, so that it is given nothing that belongs elsewhere.
-
-    Attributes:
-        committed: The committed txid; -1 where nothing is committed.
-        winner: The attempt that `committed` came from; empty where nothing is.
-        staged: What `stage` returned last for the attempt that is read under: that, or more, must be staged. None
-            without an attempt.
-    """
+    """The state of a namespace that a reader expects. A read of any other state is refused."""
 
     committed: int = NOTHING_COMMITTED
-    winner: str = ""
-    staged: Seal | None = None
+    winner: str = ""  # empty if nothing is committed
+    staged: Seal | None = (
+        None  # what `stage` returned last for the reader's attempt: at least that must be staged
+    )
 
 
 @dataclass(frozen=True)
@@ -107,9 +91,7 @@ class StagedSlice:
     attempt: str
     base: int  # the committed txid that the updates are based on
     number: int  # 0, 1, 2, … without a gap
-    updates: Mapping[
-        bytes, bytes | None
-    ]  # None deletes; may be empty; some thousand updates and some MiB at most
+    updates: Mapping[bytes, bytes | None]  # None deletes; at most some thousand updates and some MiB
     codec: str  # the format header; the first writer of a namespace sets it
     packed: bytes = field(init=False, repr=False)  # see `packed_updates`
     checksum: int = field(init=False, repr=False)  # CRC-32 of `packed`
@@ -129,37 +111,22 @@ class StagedSlice:
 
 @dataclass(frozen=True)
 class StagedAttempt:
-    """One attempt that is staged in a namespace.
+    """One attempt that is staged in a namespace."""
 
-    Attributes:
-        txid: The transaction that it would commit.
-        base: The committed txid that its updates are based on.
-        fence: The fence that it was staged under.
-        seal: What was sealed, or None while it is not sealed.
-    """
-
-    txid: int
-    base: int
-    fence: Fence
-    seal: Seal | None
+    txid: int  # the transaction to commit
+    base: int  # the committed txid that its updates are based on
+    fence: Fence  # of the call that started it
+    seal: Seal | None  # None while it is not sealed
 
 
 @dataclass(frozen=True)
 class NamespaceHead:
-    """Where a namespace stands. One consistent reading.
+    """The answer of a namespace about itself, read at one moment. The defaults are those of a new namespace."""
 
-    Attributes:
-        fence: The highest fence seen; `Fence(0, 0)` in a new namespace.
-        committed: The committed txid, -1 in a new namespace.
-        winner: The attempt that `committed` came from; empty in a new namespace.
-        codec: Format header of the data, as given to the first `stage` or `write`; empty until then.
-        attempts: What is staged, by attempt id.
-    """
-
-    fence: Fence = NO_FENCE
+    fence: Fence = NO_FENCE  # the highest that has written here
     committed: int = NOTHING_COMMITTED
-    winner: str = ""
-    codec: str = ""
+    winner: str = ""  # the attempt that `committed` came from
+    codec: str = ""  # the format header, as given to the first `stage` or `write`
     attempts: Mapping[str, StagedAttempt] = field(default_factory=dict)
 
 
@@ -168,26 +135,26 @@ class StateStorage(ABC):
 
     Keys and values are any bytes, values may be empty. Attempt ids are 32 lower-case hexadecimal digits.
 
-    All methods raise `StateUnavailable` where the store cannot be reached, within the configured timeout, and
-    `StateCorrupted` where the metadata of the namespace cannot be read.
+    All methods raise `StateUnavailable` if they cannot reach the store within the configured timeout, and
+    `StateCorrupted` if they cannot read the metadata of the namespace.
     """
 
     namespace: str
 
     limits: SizeLimits | None = None
-    """The largest entry that the store takes; None where it takes whatever fits into memory."""
+    """The largest entry that the store takes; None if it takes whatever fits into memory."""
 
     @abstractmethod
     def head(self) -> NamespaceHead:
-        """Read where the namespace stands, without raising its fence. Creates nothing."""
+        """Read the head of the namespace without raising its fence. Creates nothing."""
 
     @abstractmethod
     def claim(self) -> Fence:
-        """Atomically raise the fence to (generation + 1, 0) and return it. No two callers get the same."""
+        """Atomically raise the fence to (generation + 1, 0) and return it. No two callers get the same fence."""
 
     @abstractmethod
     def raise_fence(self, fence: Fence) -> NamespaceHead:
-        """Raise the fence to `fence`, then read where the namespace stands.
+        """Raise the fence to `fence`, then read the head.
 
         Raises:
             Fenced: `fence` is lower than the namespace's.
@@ -197,17 +164,17 @@ class StateStorage(ABC):
     def get_many(
         self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
-        """Read the values of `keys`, in their order, None for an absent one; a few round trips at most.
+        """Read the values of `keys` in their order, None for an absent key, in a few round trips at most.
 
-        With `attempt`, what that attempt staged lies over the committed data (a staged delete gives None).
+        With `attempt`, the updates that the attempt staged replace committed values (a staged delete gives None).
 
-        With `at`, the values are those of a namespace that stands there, or they are refused. Where the namespace
-        stands is read in the same step as the values, with each part of them: a store that is put back from the past
-        and then mended, between two looks at the metadata, must not pass its old values off as the newest.
+        With `at`, refuse values of a namespace in any other state. Read that state in the same step as the values, and
+        again in each further step: if a store is restored from an old copy and repaired between two reads of the
+        metadata, its old values must not be taken for the newest.
 
         Raises:
-            StaleAttempt: The namespace does not stand at `at`. One to which a commit is half applied still stands where
-                it did before: the driver finishes it, and a hook may read meanwhile.
+            StaleAttempt: The namespace is not in the state `at`. During a half-applied commit it still is in the state
+                before the commit: the driver finishes the commit, and a hook may read meanwhile.
         """
 
     @abstractmethod
@@ -216,23 +183,23 @@ class StateStorage(ABC):
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield all entries in pages of about `page_size`, in any order, each entry once.
 
-        With `attempt`, what that attempt staged lies over the committed data. Entries are exact as long as nobody
-        commits meanwhile. With `at`, as in `get_many`, each page is of a namespace that stands there, as is the end.
+        With `attempt`, the updates that the attempt staged replace committed values. Entries are exact as long as
+        nobody commits meanwhile. With `at`, check the state for each page and at the end, as `get_many` does, even if
+        all pages come from one snapshot.
 
         Raises:
-            StaleAttempt: When a page is taken: the namespace does not stand at `at`. A scan of one snapshot looks again
-                for each page, too.
+            StaleAttempt: When a page is taken: the namespace is not in the state `at`.
         """
 
     @abstractmethod
     def stage(self, staged: StagedSlice) -> Seal:
         """Add one slice of updates to an attempt; the first slice (number 0) starts it.
 
-        Returns what the attempt consists of so far, to be handed to `seal` after the last slice.
+        Return what the attempt consists of so far; after the last slice, the caller passes this to `seal`.
 
         A key that occurs in several slices has the value of the last one. Starting an attempt drops every staged
-        attempt whose fence is lower than the slice's. A repeated slice, by its number, is accepted and ignored when it
-        is the latest one and its checksum is equal.
+        attempt that has a lower fence than the slice. The latest slice may come again: if number and checksum are
+        equal, accept and ignore it.
 
         Raises:
             Fenced: The slice's fence is lower than the namespace's.
@@ -254,8 +221,8 @@ class StateStorage(ABC):
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
         """Make the sealed attempt the committed data of `txid`; drop every other staged attempt.
 
-        Repeated after it finished it changes nothing, and repeated after it was cut off it finishes. Readers see a
-        half-applied commit only while the driver is between its decision and COMMITTED.
+        A commit can stop after any step; calling it again resumes it, and changes nothing if it had finished. Readers
+        see a half-applied commit only while the driver is between its decision and COMMITTED.
 
         Raises:
             Fenced: `fence` is lower than the namespace's.
@@ -268,13 +235,13 @@ class StateStorage(ABC):
     def rollback(self, fence: Fence) -> int:
         """Drop every staged attempt, raise the fence, and return how many attempts were dropped.
 
-        Never called while a commit is decided and unfinished. A half-applied commit is not undone by it: such a
-        namespace refuses with `StaleAttempt`.
+        Never called while a commit is decided and unfinished. It does not undo a half-applied commit: a namespace with
+        one refuses with `StaleAttempt`.
         """
 
     @abstractmethod
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
-        """Put entries straight into the committed data, atomically and durably, leaving txid and winner alone.
+        """Put entries directly into the committed data, atomically and durably; txid and winner stay as they are.
 
         Only for the decision record, whose namespace takes part in no transaction.
 
@@ -284,15 +251,12 @@ class StateStorage(ABC):
         """
 
     def count(self) -> int | None:
-        """Return how many entries are committed, where the store can say so at once; None where it cannot.
-
-        For progress only: nothing relies on it.
-        """
+        """Return how many entries are committed, for progress only; None if the store cannot say so at once."""
         return None
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of connections and files. The storage is not used again; may be called twice."""
+        """Close connections and files. The storage is not used again; may be called twice."""
 
 
 class StateProvider(ABC):
@@ -316,7 +280,7 @@ class StateProvider(ABC):
 
         Override it to choose, by `context.this_component_id`, which bolts get a state of your own; they get it in
         `init_state`. Called in a task for each of its instances, and on the driver once a run for each task. Must not
-        write. `open(namespace)` is still called: what decisions and recovery need lies there, beside your state.
+        write. `open(namespace)` is still called: decisions and recovery keep their data there, beside your state.
         """
         return None
 
@@ -326,4 +290,4 @@ class StateProvider(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Say in a few words where the data lies, for messages: kind and place, without secrets."""
+        """Name the kind and the place of the store in a few words, for messages; no secrets."""

@@ -1,7 +1,7 @@
-"""What a namespace answers to each step: the rules of `StateStorage`, as pure functions on its metadata.
+"""The rules of `StateStorage` as pure functions on a namespace's metadata: what each step does, and what it refuses.
 
-A backend that reads its metadata under a lock asks here before it writes; one whose store decides by itself (a
-script, a check-and-put) asks here afterwards, to raise the error that belongs to a refusal. Nothing here does I/O.
+A backend that reads its metadata under a lock calls these functions before it writes. A backend that lets the store
+decide (by a script, by check-and-put) calls them after a refusal, to raise the error that belongs to it. No I/O.
 
 Public: authors of providers use it as our own backends do, see docs/custom_provider.md.
 """
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from anchorbolt.errors import CodecMismatch, ConfigError, Fenced, StaleAttempt, StateRegressed
 from anchorbolt.state_backends.contract import (
+    NO_FENCE,
     NOTHING_COMMITTED,
     Fence,
     NamespaceHead,
@@ -44,54 +45,36 @@ __all__ = [
 _SEGMENT = r"\$?[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}"
 _NAMESPACE = re.compile(rf"{_SEGMENT}(:{_SEGMENT})*")
 _ATTEMPT = re.compile(r"[0-9a-f]{32}")
-_NO_FENCE = Fence(0, 0)
 _LONGEST_NAMESPACE = 240  # bytes of a file's name, less room for what SQLite appends to it
 
 
 class AttemptRecord(NamedTuple):
-    """What a store keeps about one staged attempt.
-
-    Attributes:
-        txid: The transaction that it would commit.
-        base: The committed txid that its updates are based on.
-        fence: The fence of the call that started it.
-        slices: How many slices have been staged.
-        checksum: The running checksum after the latest slice.
-        checksum_before: The running checksum before the latest slice, by which a repeated slice is recognised.
-        sealed: Whether it is closed.
-    """
+    """What a store keeps about one staged attempt."""
 
     txid: int
-    base: int
-    fence: Fence
+    base: int  # the committed txid that its updates are based on
+    fence: Fence  # of the call that started it
     slices: int
-    checksum: int
-    checksum_before: int
+    checksum: int  # of all slices
+    checksum_before: int  # without the latest slice: a repeated slice is recognised by it
     sealed: bool
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a store keeps about a namespace, its attempts apart. The defaults are those of a new namespace.
+    """What a store keeps about a namespace besides its attempts. The defaults are those of a new namespace."""
 
-    Attributes:
-        fence: The highest fence seen.
-        committed: The committed txid.
-        winner: The attempt that `committed` came from.
-        codec: The format header.
-        promoted: The attempt of a decided commit that is half applied; empty otherwise, and always empty in a store
-            that applies a commit at once.
-    """
-
-    fence: Fence = _NO_FENCE
+    fence: Fence = NO_FENCE
     committed: int = NOTHING_COMMITTED
     winner: str = ""
     codec: str = ""
-    promoted: str = ""
+    promoted: str = (
+        ""  # the attempt of a half-applied commit; always empty in a store that applies commits at once
+    )
 
 
 def check_namespace(namespace: str) -> None:
-    """Refuse a name that some backend could not store under, or that collides with a reserved one.
+    """Refuse a name that some backend could not store, or that collides with a reserved name.
 
     Raises:
         ConfigError: It does not consist of names of `[A-Za-z0-9_.-]` (at most 128 each, no leading dot, one leading
@@ -120,9 +103,9 @@ def task_namespace(prefix: str, component: str, index: int) -> str:
 
 
 def check_attempt(attempt: str) -> None:
-    """Raise `ValueError` where `attempt` is not an attempt id: 32 lower-case hexadecimal digits."""
+    """Raise `ValueError` if `attempt` is not an attempt id: 32 lower-case hexadecimal digits."""
     if not _ATTEMPT.fullmatch(attempt):
-        raise ValueError(f"{attempt!r} is no attempt id: it must be 32 lower-case hexadecimal digits")
+        raise ValueError(f"{attempt!r} is not an attempt id: it must be 32 lower-case hexadecimal digits")
 
 
 def head_of(metadata: Metadata, records: Mapping[str, AttemptRecord]) -> NamespaceHead:
@@ -140,7 +123,7 @@ def head_of(metadata: Metadata, records: Mapping[str, AttemptRecord]) -> Namespa
 
 
 def check_fence(namespace: str, metadata: Metadata, fence: Fence) -> None:
-    """Raise `Fenced` where `fence` is lower than the namespace's."""
+    """Raise `Fenced` if `fence` is lower than the namespace's."""
     if fence < metadata.fence:
         raise Fenced(
             f"{namespace}: a call with fence {tuple(fence)} is refused, since {tuple(metadata.fence)} has written "
@@ -156,7 +139,7 @@ def check_reading(
     attempt: str | None,
     at: ReadPosition | None,
 ) -> None:
-    """Raise what `StateStorage.get_many` says it raises; `record` is that of `attempt`."""
+    """Raise the errors of `StateStorage.get_many`; `record` belongs to `attempt`."""
     if at is None:
         return
     found = ReadPosition(
@@ -170,7 +153,7 @@ def check_reading(
 
 
 def check_write(namespace: str, metadata: Metadata, fence: Fence, codec: str) -> None:
-    """Raise what `StateStorage.write` says it raises."""
+    """Raise the errors of `StateStorage.write`."""
     check_fence(namespace, metadata, fence)
     if metadata.codec and codec != metadata.codec:
         raise CodecMismatch(
@@ -183,9 +166,9 @@ def check_write(namespace: str, metadata: Metadata, fence: Fence, codec: str) ->
 def next_record(
     namespace: str, metadata: Metadata, record: AttemptRecord | None, staged: StagedSlice
 ) -> AttemptRecord | None:
-    """Return the record of the attempt with one slice more, or None where the slice is a repeated one.
+    """Return the record of the attempt with one more slice, or None if the slice is a repeated one.
 
-    Where `record` is None, the caller starts the attempt and drops all those whose fence is lower than the slice's.
+    If `record` is None, the caller starts the attempt and drops all attempts with a lower fence than the slice.
 
     Raises:
         Fenced, CodecMismatch, StaleAttempt: As said by `StateStorage.stage`.
@@ -215,7 +198,7 @@ def next_record(
     if number != record.slices - 1:
         raise _stale(namespace, attempt, f"slice {record.slices} is next, and slice {number} came")
     if staged.checksum_after(record.checksum_before) != record.checksum:
-        raise _stale(namespace, attempt, f"its slice {number} came again with other items")
+        raise _stale(namespace, attempt, f"its slice {number} came again with other updates")
     return None
 
 
@@ -243,7 +226,7 @@ def sealed_record(
 def check_commit(
     namespace: str, metadata: Metadata, record: AttemptRecord | None, fence: Fence, txid: int, attempt: str
 ) -> bool:
-    """Return whether the attempt has to be applied: False where that is done already.
+    """Return whether the attempt has to be applied; False if it already was.
 
     Raises:
         Fenced, StaleAttempt, StateRegressed: As said by `StateStorage.commit`.
@@ -275,7 +258,7 @@ def check_commit(
 
 
 def check_rollback(namespace: str, metadata: Metadata, fence: Fence) -> None:
-    """Raise what `StateStorage.rollback` says it raises."""
+    """Raise the errors of `StateStorage.rollback`."""
     check_fence(namespace, metadata, fence)
     _check_not_promoted(namespace, metadata, "")
 

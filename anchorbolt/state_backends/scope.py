@@ -1,4 +1,4 @@
-"""Who writes to a namespace, and for which attempt: fences and the scope of an attempt. Plain data."""
+"""Fences, and the scope of an attempt: who writes to a namespace, and for which wave. Plain data."""
 
 from __future__ import annotations
 
@@ -10,15 +10,10 @@ NOTHING_COMMITTED = -1
 
 
 class Fence(NamedTuple):
-    """Who is allowed to write: ordered, and never lowered.
+    """Who is allowed to write: ordered, and never lowered."""
 
-    Attributes:
-        generation: Taken once by each starting driver (`StateStorage.claim`), counted from 1.
-        seq: Counted up by that driver for every round.
-    """
-
-    generation: int
-    seq: int
+    generation: int  # a starting driver takes the next one (`StateStorage.claim`); the first is 1
+    seq: int  # the driver counts it up for every round
 
 
 NO_FENCE = Fence(0, 0)
@@ -27,18 +22,10 @@ NO_FENCE = Fence(0, 0)
 
 @dataclass(frozen=True)
 class AttemptScope:
-    """On whose behalf a state is used during one wave.
-
-    Attributes:
-        fence: The wave's fence.
-        txid: The wave's transaction.
-        attempt: Id of this attempt of the task, 32 hexadecimal digits.
-        committed: The txid that the driver knows to be committed in this namespace.
-        winner: The attempt which that came from; empty if nothing is committed.
-    """
+    """The attempt that uses a state during one wave, and the committed state that the driver knows of."""
 
     fence: Fence
     txid: int
-    attempt: str
+    attempt: str  # 32 hexadecimal digits
     committed: int = NOTHING_COMMITTED
-    winner: str = ""
+    winner: str = ""  # the attempt that `committed` came from; empty if nothing is committed
