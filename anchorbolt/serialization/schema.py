@@ -1,7 +1,7 @@
-"""The version of the schema that a value was written under: kept in each value, and nothing where there is only one.
+"""Tags that say under which version of its schema a value was written.
 
-A value of version 1 is stored as its codec encodes it. A later version is stored behind a tag, which no encoding of
-ours begins with; a user's encoding that does gets a tag for version 1. See `docs/decisions/schema-versions.md`.
+A value of version 1 is stored without a tag. A value of a later version is stored behind a tag that no encoding of ours
+begins with; a user's encoding that does gets a tag for version 1. See `docs/decisions/schema-versions.md`.
 """
 
 from __future__ import annotations
@@ -22,34 +22,25 @@ _TAG_BYTES = len(_TAG) + 2
 
 @dataclass(frozen=True)
 class Schema:
-    """The schema that a bolt's values have now, and the way to it from older ones.
-
-    Attributes:
-        version: Its version, from 1.
-        upcast: Turns a key's value of an older version into one of the next: `upcast(key, value, version)`.
-    """
+    """The current schema of a bolt's values, and the function that converts older values."""
 
     version: int = FIRST_VERSION
-    upcast: Callable[[Any, Any, int], Any] | None = None
+    upcast: Callable[[Any, Any, int], Any] | None = (
+        None  # (key, value, version) to the value of the next version
+    )
 
 
 SINGLE_SCHEMA = Schema()
-"""The schema of values that never had another one."""
 
 
 def tagged(data: bytes, version: int) -> bytes:
-    """Return an encoded value as it is stored."""
     if version == FIRST_VERSION and not data.startswith(_TAG):
         return data
     return _TAG + version.to_bytes(2, "big") + data
 
 
 def untagged(data: bytes) -> tuple[int, bytes]:
-    """Return the version of a stored value, and its encoding.
-
-    Raises:
-        SerializationError: It has a tag, but no version.
-    """
+    """Return a stored value's version and encoding. Raises `SerializationError` for a tag without a version."""
     if not data.startswith(_TAG):
         return FIRST_VERSION, data
     version = int.from_bytes(data[len(_TAG) : _TAG_BYTES], "big")

@@ -1,4 +1,4 @@
-"""What a configuration can choose for the keys and values of a state: a codec of ours, or a user's `Serializer`."""
+"""The codecs that a configuration can choose for keys and values: one of ours, or a user's `Serializer`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anchorbolt.util.class_loading import load_class
 V = TypeVar("V")
 
 _PICKLE = b"p"
-"""What a pickle begins with here; a tag of a schema version begins otherwise."""
+"""The first byte of our pickles; a tag of a schema version begins with another one."""
 
 _PICKLE_HEAD = len(_PICKLE) + 4
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
@@ -54,7 +54,7 @@ class Serializer(ABC, Generic[V]):
 
 
 class SerializerCodec(Codec):
-    """A user's `Serializer` as a codec: checks what it returns, and translates what it raises."""
+    """A user's `Serializer` as a codec: checks its results and translates its exceptions."""
 
     def __init__(self, kind: type[Serializer[Any]], key: str, *, for_keys: bool) -> None:
         """Make an instance of the user's class.
@@ -97,14 +97,12 @@ class SerializerCodec(Codec):
         )  # only the class travels: an instance is made anew in each process
 
     def encode(self, value: Any) -> bytes:
-        """Encode with the user's `dumps`. Raises `UnsupportedValue`."""
         data = self._dumps(value)
         if self._for_keys:
             self._check_canonical(value, data)
         return data
 
     def decode(self, data: bytes) -> Any:
-        """Decode with the user's `loads`. Raises `SerializationError`."""
         try:
             return self._serializer.loads(data)
         except Exception as error:
@@ -141,15 +139,13 @@ def _again(kind: type[Serializer[Any]], key: str, for_keys: bool) -> SerializerC
 class PickleCodec(Codec):
     """Python's pickle, for values only, and by choice only: who can write to the store can run code in the workers.
 
-    A checksum stands in front, so that bytes which are merely damaged never reach the unpickler. It is no protection
-    against who forges them.
+    A checksum comes first, so that damaged bytes never reach the unpickler. It does not protect against forged bytes.
     """
 
     name = "pickle"
     version = 1
 
     def encode(self, value: Any) -> bytes:
-        """Pickle a value. Raises `UnsupportedValue`."""
         try:
             data = pickle.dumps(value, protocol=5)
         except Exception as error:  # whatever a user's __reduce__ or __getstate__ raises
@@ -159,7 +155,6 @@ class PickleCodec(Codec):
         return _PICKLE + crc32(data).to_bytes(4, "big") + data
 
     def decode(self, data: bytes) -> Any:
-        """Unpickle a value. Raises `SerializationError`."""
         pickled = data[_PICKLE_HEAD:]
         if not pickled or data[:_PICKLE_HEAD] != _PICKLE + crc32(pickled).to_bytes(4, "big"):
             raise SerializationError(f"{len(data)} bytes are no pickle of a value: their checksum is wrong")

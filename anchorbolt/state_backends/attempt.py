@@ -1,4 +1,4 @@
-"""One attempt of a task on its namespace: reads, stages slices, seals, and checks where the store stands."""
+"""One attempt of a task on its namespace: reads, stages slices, seals, and checks the state of the store."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ class StateCounters:
 
 
 class NamespaceAttempt:
-    """A namespace as one attempt after the other uses it, wave by wave. Bytes only."""
+    """A namespace as a task uses it, one attempt after another. Bytes only."""
 
     def __init__(self, storage: StateStorage, codec: str) -> None:
-        """Use a namespace whose format header is, or will be, `codec`."""
         self._storage = storage
         self._codec = codec
         # A store that takes small values only may take small requests only.
@@ -46,7 +45,7 @@ class NamespaceAttempt:
         self._scope: AttemptScope | None = None
         self._is_checked = False
         self._is_released = False
-        self._committed: ReadPosition | None = None  # where it stands since this attempt was committed
+        self._committed: ReadPosition | None = None  # set once this attempt is committed
         self._slices = 0
         self._running: Seal | None = None
         self._sealed: Seal | None = None
@@ -54,7 +53,7 @@ class NamespaceAttempt:
 
     @property
     def scope(self) -> AttemptScope:
-        """On whose behalf; raises `StateError` outside a wave."""
+        """The scope of the wave; raises `StateError` outside a wave."""
         if self._scope is None:
             raise StateError(
                 f"state {self._storage.namespace!r} is used outside a wave. Read and write it in "
@@ -65,7 +64,7 @@ class NamespaceAttempt:
 
     @property
     def seal(self) -> Seal | None:
-        """What was sealed; None before that, and where nothing was staged."""
+        """What was sealed; None before that, and if nothing was staged."""
         return self._sealed
 
     @property
@@ -82,20 +81,20 @@ class NamespaceAttempt:
         self.counters = StateCounters()
 
     def release(self) -> None:
-        """Compare reads no more: the wave is over for this attempt, and what is read now changes no state."""
+        """Stop checking reads against the head: the wave has ended for this attempt, and reads change no state now."""
         self._is_released = True
 
     def forget(self) -> None:
-        """Know no longer of what was staged."""
+        """Forget what was staged."""
         self._slices = 0
         self._running = self._sealed = None
 
     def check_head(self) -> None:
-        """Once a wave, before the first read: the namespace must be where the driver knows it to be.
+        """Check once a wave, before the first read, that the namespace is in the state that the driver expects.
 
         Raises:
             Fenced: A newer driver or round has taken over.
-            StateRegressed: It is elsewhere.
+            StateRegressed: The namespace is in another state.
             CodecMismatch: It was written with another codec.
         """
         if not self._is_checked and not self._is_released:
@@ -123,12 +122,12 @@ class NamespaceAttempt:
             ) from cause
 
     def read(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of `keys`, in their order, with what this attempt staged over what is committed.
+        """Return the values of `keys` in their order; updates of this attempt replace committed values.
 
         Raises:
             Fenced: A newer driver or round has taken over.
-            StateRegressed: The namespace is not where the driver knows it to be.
-            StaleAttempt: It was elsewhere for a moment: the values may be older ones.
+            StateRegressed: The namespace is in another state than the driver expects.
+            StaleAttempt: It was in another state for a moment, so the values may be old.
         """
         self.check_head()
         stored = self._read(lambda attempt, at: self._storage.get_many(keys, attempt, at))
@@ -136,7 +135,7 @@ class NamespaceAttempt:
         return stored
 
     def scan(self) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield all entries in pages, with what this attempt staged over what is committed. Raises as `read`.
+        """Yield all entries in pages; updates of this attempt replace committed values. Raises the errors of `read`.
 
         Raises:
             StateError: Another wave has begun meanwhile.
@@ -153,8 +152,8 @@ class NamespaceAttempt:
             yield page
             if self._scope is not scope:
                 raise StateError(
-                    f"state {self._storage.namespace!r}: iterating over it began in another wave. Begin anew in each "
-                    "wave: a wave that is tried again would go on where the failed one was.",
+                    f"state {self._storage.namespace!r}: this iterator was made in another wave. Make a new one in "
+                    "each wave: a wave that is tried again must not continue an iterator of the failed round.",
                     namespace=self._storage.namespace,
                 )
             try:
@@ -168,7 +167,7 @@ class NamespaceAttempt:
 
         Raises:
             Fenced: A newer driver or round has taken over.
-            StateRegressed: The namespace is not where the driver knows it to be.
+            StateRegressed: The namespace is in another state than the driver expects.
         """
         for some in _slices(updates, self._slice_bytes):
             self._stage_slice(some)
@@ -176,12 +175,12 @@ class NamespaceAttempt:
         self._sealed = None
 
     def stage_nothing(self) -> None:
-        """Start the attempt without an update, so that there is something to be sealed. Raises as `stage`."""
+        """Start the attempt without an update, so that it can be sealed. Raises the errors of `stage`."""
         if not self._slices:
             self._stage_slice({})
 
     def seal_staged(self, txid: int) -> None:
-        """Seal what was staged for `txid`; without anything staged nothing is written."""
+        """Seal what was staged for `txid`; write nothing if nothing was staged."""
         scope = self.scope
         if txid != scope.txid:
             raise StaleAttempt(
@@ -196,26 +195,25 @@ class NamespaceAttempt:
             reach(FaultPoint.SEALED)
 
     def commit(self, txid: int) -> None:
-        """Commit what was sealed; without it nothing is written."""
+        """Commit what was sealed; write nothing if nothing was sealed."""
         if self._sealed is not None:
             self._storage.commit(self.scope.fence, txid, self.scope.attempt)
             self._committed = ReadPosition(txid, self.scope.attempt)
 
     def roll_back(self) -> None:
-        """Drop what was staged, in the store too."""
+        """Drop what was staged, also in the store."""
         if self._slices:
             self._storage.rollback(self.scope.fence)
         self.forget()
 
     def close(self) -> None:
-        """Close the namespace."""
         self._storage.close()
 
     def _overlay(self) -> str | None:
         return self.scope.attempt if self._slices and self._committed is None else None
 
     def _read(self, read: Callable[[str | None, ReadPosition | None], T]) -> T:
-        """Read under this attempt, where the namespace stands; again where the driver has committed it meanwhile."""
+        """Read under this attempt; read again if the driver has committed the attempt meanwhile."""
         try:
             return read(self._overlay(), self._read_position())
         except StaleAttempt as error:
@@ -225,7 +223,7 @@ class NamespaceAttempt:
             return read(self._overlay(), self._read_position())
 
     def _read_position(self) -> ReadPosition | None:
-        """Where the namespace must stand; None where that no longer matters."""
+        """The state that a read expects; None once that no longer matters."""
         if self._is_released:
             return None
         return self._committed or ReadPosition(self.scope.committed, self.scope.winner, self._running)
@@ -258,7 +256,7 @@ class NamespaceAttempt:
 
 
 def _slices(updates: Updates, most_bytes: int) -> Iterator[Updates]:
-    """Split updates; only an update that is larger by itself makes a slice of more than `most_bytes`."""
+    """Split updates into slices; only a single update that is larger makes a slice of more than `most_bytes`."""
     sizes = map(len, updates), map(len, filter(None, updates.values()))
     if len(updates) <= SLICE_UPDATES and sum(map(sum, sizes)) <= most_bytes:
         if updates:

@@ -1,7 +1,7 @@
-"""How a state's keys and values are held in memory, and how they become a namespace's bytes.
+"""How a state's cache holds keys and values, and how they become a namespace's bytes.
 
-Held keys make distinct what Python's dictionaries mix up (`1`, `True` and `1.0`), and held values cannot be changed
-from outside: what is mutable is held as bytes and decoded anew for each reader.
+Python's dictionaries treat `1`, `True` and `1.0` as one key; keys of the cache do not. Values of the cache cannot be
+changed from outside: a mutable value is kept as bytes and decoded for each reader.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _GROWTH = 8  # no codec makes more bytes of a character, or of a byte, than that
 _SIZED = frozenset({str, bytes})
 
 CacheKey = Any
-"""A str or int as it is, anything else as a 1-tuple of its encoded bytes (a user's tuple is never held as it is)."""
+"""A str or int as it is, anything else as a 1-tuple of its encoded bytes (so a user's tuple is never such a key)."""
 
 
 class _Absent:
-    """Marks a key that is known to have no value."""
+    """Marks a key that has no value in the store."""
 
     def __repr__(self) -> str:
         return "ABSENT"
@@ -38,7 +38,7 @@ ABSENT: Final = _Absent()
 
 
 class EncodedValue:
-    """A value held as bytes, because its Python form could be changed in place."""
+    """A value kept as bytes, because its Python form could be changed in place."""
 
     __slots__ = ("data",)
 
@@ -52,15 +52,11 @@ _KEPT_AS_THEY_ARE: dict[str, frozenset[type]] = {
     "json": frozenset({int, bool, str}),
     "pickle": _IMMUTABLE,
 }
-"""By codec; of a user's nobody knows whether an int comes back as one, so nothing is."""
+"""By codec. A user's codec may read an int back as something else, so the cache keeps its bytes."""
 
 
 class EntryEncoding:
-    """Encodes the entries of one namespace with its two codecs.
-
-    Attributes:
-        header: The format header that the namespace keeps.
-    """
+    """Encodes the entries of one namespace. The schema's version is kept in each value, not in the header."""
 
     def __init__(
         self,
@@ -70,7 +66,6 @@ class EntryEncoding:
         schema: Schema = SINGLE_SCHEMA,
         limits: SizeLimits | None = None,
     ) -> None:
-        """Encode with these codecs, values under this schema; its version stands in them, not in the header."""
         self._namespace = namespace
         self._limits = limits
         # What is shorter need not be encoded to know that it is within the limits.
@@ -81,17 +76,17 @@ class EntryEncoding:
         self._schema = schema
         self._plain = _KEPT_AS_THEY_ARE.get(value_codec.name, frozenset())
         self._keys_are_ours = not isinstance(key_codec, SerializerCodec)
-        # What a user's serializer returns may look like a tag, so it has to be looked at even without versions.
+        # The bytes of a user's serializer may begin like a tag, so they are checked even without versions.
         self._is_tagged = schema.version > FIRST_VERSION or isinstance(value_codec, SerializerCodec)
         self.header = f"keys {key_codec.header}, values {value_codec.header}"
 
     @property
     def keeps_ints(self) -> bool:
-        """Whether an int as value is held as it is, and encoded only when it is staged."""
+        """Whether the cache keeps an int value as it is, to be encoded only when it is staged."""
         return int in self._plain
 
     def cache_key(self, key: Any) -> CacheKey:
-        """Return how `key` is held.
+        """Return the cache's key for `key`.
 
         Raises:
             UnsupportedValue: It is mutable, of a type that cannot be encoded, or larger than the store takes.
@@ -124,7 +119,7 @@ class EntryEncoding:
         return key if kind is str and ours else (encoded,)
 
     def value_to_cache(self, key: Any, value: Any) -> Any:
-        """Return how `value` is held, so that nothing done to it later changes the state.
+        """Return the form of `value` for the cache, which a later change of `value` does not change.
 
         Raises:
             UnsupportedValue: It cannot be encoded, or is larger than the store takes.
@@ -152,7 +147,6 @@ class EntryEncoding:
         return value if is_plain and kind in _SIZED else EncodedValue(encoded)
 
     def key_bytes(self, held: Iterable[CacheKey]) -> list[bytes]:
-        """Encode held keys."""
         keys = list(held)
         if any(type(key) is tuple for key in keys):
             encode = self._key_codec.encode
@@ -160,7 +154,7 @@ class EntryEncoding:
         return self._key_codec.encode_many(keys)
 
     def value_bytes(self, held: Iterable[Any]) -> list[bytes | None]:
-        """Encode held values; `ABSENT` becomes None."""
+        """Encode values of the cache; `ABSENT` becomes None."""
         values = list(held)
         if any(type(value) is EncodedValue or value is ABSENT for value in values):
             encode = self._encode
@@ -183,7 +177,7 @@ class EntryEncoding:
             ) from error
 
     def cached_value(self, key: Any, data: bytes | None) -> Any:
-        """Turn stored bytes into a held value, None into `ABSENT`.
+        """Turn stored bytes into a value for the cache, None into `ABSENT`.
 
         Raises:
             StateCorrupted: They cannot be decoded.
@@ -203,7 +197,7 @@ class EntryEncoding:
         return value if type(value) in self._plain else EncodedValue(data)
 
     def value_from(self, key: Any, held: Any) -> Any:
-        """Return a held value as the user may have it; never `ABSENT`.
+        """Turn a value of the cache, which is not `ABSENT`, into the user's value.
 
         Raises:
             StateCorrupted: It cannot be decoded.
@@ -254,7 +248,7 @@ class EntryEncoding:
             raise SerializationError(
                 f"state {self._namespace!r}: the value of key {shortened(key)} was written under schema version "
                 f"{version}, and upcast(key, value, {version}) raised {type(error).__name__}: {error}, in "
-                f"{at.filename}, line {at.lineno}. Mend upcast: it has to turn such a value into one of version "
+                f"{at.filename}, line {at.lineno}. Fix upcast: it has to turn such a value into one of version "
                 f"{version + 1}."
             ) from error
 

@@ -1,8 +1,8 @@
 """`KeyValueState`: the state that a stateful bolt works with, over any `StateStorage`.
 
-Reads go to the updates of this wave, then to what this process knows to be committed, then to the store, in batches.
-It writes nothing that another reader could see: `prepare_commit` stages, and only a commit by the winning attempt
-makes it the state.
+A read is served from this wave's updates, then from the cache of committed entries, then from the store in batches.
+The state writes nothing that another reader could see: `prepare_commit` stages updates, and the driver's commit of the
+winning attempt makes them visible.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ class KeyValueState(State, Generic[K, V]):
         self._dirty: dict[CacheKey, None] = {}  # keys updated and not staged yet, in order
         self._dirty_bytes = 0
         self._first_error: AnchorboltError | None = (
-            None  # the first one of this wave: it must not be swallowed
+            None  # of this wave; raised again if the bolt swallowed it
         )
 
     def begin(self, scope: AttemptScope) -> None:
-        """Start a wave: forget what was not committed, keep what is known to be. Reads and writes nothing."""
+        """Start a wave: forget what was not committed, keep cached committed entries. Reads and writes nothing."""
         unfinished = self._dirty or self._attempt.is_unsealed
         if unfinished or self._cache_position != (scope.committed, scope.winner):
             self._forget(scope)
@@ -92,12 +92,12 @@ class KeyValueState(State, Generic[K, V]):
 
     @property
     def counters(self) -> StateCounters:
-        """What was read and staged in this wave."""
+        """How much was read and staged in this wave."""
         return self._attempt.counters
 
     @property
     def seal(self) -> Seal | None:
-        """What `prepare_commit` staged and sealed in this wave; None where there was no update."""
+        """What `prepare_commit` staged and sealed in this wave; None without an update."""
         return self._attempt.seal
 
     @property
@@ -112,7 +112,7 @@ class KeyValueState(State, Generic[K, V]):
     @overload
     def get(self, key: K, default: D) -> V | D: ...
     def get(self, key: K, default: Any = None) -> Any:
-        """Return the value of `key`, or `default` where it has none."""
+        """Return the value of `key`, or `default` if it has none."""
         kind = type(key)
         held = key if kind is int or kind is str else self._encoding.cache_key(key)
         try:
@@ -139,7 +139,7 @@ class KeyValueState(State, Generic[K, V]):
         Raises:
             UnsupportedValue: The key is mutable, or the key or value cannot be encoded. The state is as before.
         """
-        # The path of every counter: a key that was read before, or put, has been checked.
+        # Every counter takes this path: a key in the cache has been checked before.
         kind = type(key)
         cache, dirty = self._cache, self._dirty
         held = key if (kind is str or kind is int) and key in cache else self._encoding.cache_key(key)
@@ -155,7 +155,7 @@ class KeyValueState(State, Generic[K, V]):
             self._stage_updates()
 
     def _large_value_to_cache(self, key: K, value: V) -> Any:
-        """Hold a value of another type than a counter's; many large ones are staged before there are many of them."""
+        """Return the cache's form of a value that is not a small int; stage updates early if they are large."""
         held = self._encoding.value_to_cache(key, value)
         size = len(held.data) if type(held) is EncodedValue else sys.getsizeof(held)
         self._cache_bytes += size
@@ -176,7 +176,7 @@ class KeyValueState(State, Generic[K, V]):
         return value
 
     def get_many(self, keys: Iterable[K]) -> dict[K, V]:
-        """Return the entries of those `keys` that have a value; a few round trips at most."""
+        """Return the entries of those `keys` that have a value, in a few round trips at most."""
         wanted = list(keys)
         self.prefetch(wanted)
         found: dict[K, V] = {}
@@ -187,20 +187,20 @@ class KeyValueState(State, Generic[K, V]):
         return found
 
     def put_many(self, entries: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
-        """Put several entries. Raises `UnsupportedValue` at the first that is refused; those before it are put."""
+        """Put several entries. Raises `UnsupportedValue` for the first unsupported entry; earlier ones are put."""
         pairs = entries.items() if isinstance(entries, Mapping) else entries
         for key, value in pairs:
             self.put(key, value)
 
     def delete_many(self, keys: Iterable[K]) -> None:
-        """Remove several keys; a few round trips at most."""
+        """Remove several keys in a few round trips at most."""
         wanted = list(keys)
         self.prefetch(wanted)
         for key in wanted:
             self.delete(key)
 
     def prefetch(self, keys: Iterable[Any]) -> None:
-        """Fetch the entries of `keys` that are not known yet, so that reading them costs no round trip."""
+        """Fetch the entries of `keys` that are not cached, so that reading them costs no round trip."""
         cache = self._cache
         unknown = keys - cache.keys() if isinstance(keys, set) else keys
         held = dict.fromkeys(map(self._cache_key_or_none, unknown))
@@ -209,16 +209,16 @@ class KeyValueState(State, Generic[K, V]):
             self._load(missing, keys if isinstance(keys, set) else held)
 
     def _cache_key_or_none(self, key: Any) -> CacheKey:
-        """Only a key that is put or read has to be one; what a tuple happens to be grouped by need not."""
+        """A grouping's field need not be usable as a key unless the bolt puts or reads it."""
         try:
             return self._encoding.cache_key(key)
         except UnsupportedValue:
             return _NOT_A_KEY
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """Yield all entries, in any order, as they are at the first step; a scan of the store, page by page.
+        """Yield all entries in any order, as of the first step, by a scan of the store page by page.
 
-        It ends with the wave in which it began: an iterator that is kept raises `StateError` in the next one.
+        An iterator is valid in one wave only: in a later wave it raises `StateError`.
         """
         try:
             self._attempt.check_head()
@@ -279,11 +279,11 @@ class KeyValueState(State, Generic[K, V]):
         self.delete(key)
 
     def prepare_commit(self, txid: int) -> None:
-        """Stage and seal this wave's updates under this attempt. Without updates nothing is written.
+        """Stage and seal this wave's updates under this attempt; write nothing without updates.
 
         Raises:
             Fenced: A newer driver or round has taken over.
-            StateRegressed: The store is not where the driver knows it to be.
+            StateRegressed: The store is in another state than the driver expects.
         """
         if self._first_error is not None:
             raise self._first_error
@@ -301,11 +301,11 @@ class KeyValueState(State, Generic[K, V]):
         self._attempt.commit(txid)
 
     def release(self) -> None:
-        """Compare reads no more with where the wave began: it failed or is over. Job authors never call this."""
+        """Stop checking reads against the head: the wave failed or has ended. Job authors never call this."""
         self._attempt.release()
 
     def rollback(self) -> None:
-        """Forget this wave's updates; what was staged of them is dropped in the store too."""
+        """Forget this wave's updates, and drop in the store what was staged of them."""
         self._attempt.roll_back()
         self._forget(self._attempt.scope)
         self._dirty.clear()
@@ -316,7 +316,7 @@ class KeyValueState(State, Generic[K, V]):
         self._attempt.close()
 
     def _load(self, held: list[CacheKey], wanted: Container[CacheKey] = ()) -> None:
-        """Read entries that are not known; where memory is short, forget all but updated and `wanted` ones."""
+        """Read entries into the cache; if it is full, keep only updated and `wanted` entries."""
         try:
             self._attempt.check_head()
             room = self._cache_entries + len(self._dirty)
@@ -360,7 +360,7 @@ class KeyValueState(State, Generic[K, V]):
         self._cache_position = (scope.committed, scope.winner)
 
     def _shrink(self) -> None:
-        """Nothing is updated and not staged: all that is known can be read again."""
+        """Shorten the cache. All updates are staged, so every entry can be read again."""
         surplus = len(self._cache) - self._cache_entries
         if self._cache_bytes > _CACHE_BYTES:
             self._cache = {}

@@ -1,4 +1,4 @@
-"""State in the memory of one process: the reference behaviour, for tests. It must never be taken for durable."""
+"""State in the memory of one process: the reference for tests. Never durable."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Namespace:
 
 
 class MemoryStateProvider(StateProvider):
-    """Holds all namespaces in this object: equal providers do not exist, and the data ends with it. Thread-safe.
+    """Keeps all namespaces in this object, as long as it lives. Thread-safe.
 
     Pickling it raises `ConfigError`: a copy in another process would be another store.
     """

@@ -1,4 +1,4 @@
-"""Clients of servers that all namespaces of a process share: one for each address, for as long as somebody uses it."""
+"""Clients that all namespaces of a process share: one for each address, as long as it has users."""
 
 from __future__ import annotations
 

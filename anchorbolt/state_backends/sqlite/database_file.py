@@ -1,4 +1,4 @@
-"""The file of one namespace: opening, layout, transactions, and SQLite's errors translated. It knows no protocol step.
+"""The file of one namespace: opening, layout, transactions, and translated errors. No step of the protocol.
 
 The write-ahead log was chosen by measurement: an almost empty stage, seal and commit take 0.6 ms with it, and 3.6 ms
 or more with each rollback journal.
@@ -43,7 +43,7 @@ _inherited: list[sqlite3.Connection] = []
 
 
 class SqliteFile:
-    """Opens the file when it is needed, in the process that needs it, and makes it at the first write."""
+    """Opens the file on first use in each process, and creates it on the first write."""
 
     def __init__(self, path: Path, namespace: str, timeout_ms: int) -> None:
         self._path = path
@@ -58,7 +58,7 @@ class SqliteFile:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
-        """Give a connection that sees one snapshot, None where nothing has been written yet."""
+        """Yield a connection that sees one snapshot; None if nothing has been written yet."""
         with self._errors_translated():
             if not self._is_open() and not self._path.exists():
                 yield None
@@ -75,9 +75,9 @@ class SqliteFile:
 
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """Give a connection in a transaction that alone may write; committed at the end, undone by any exception.
+        """Yield a connection in a write transaction, which commits at the end; any exception rolls it back.
 
-        Where it is not durable, it is atomic as ever, but survives the loss of power only from the next durable one on.
+        A transaction that is not durable survives a loss of power only after the next durable one.
         """
         with self._errors_translated():
             connection = self._connection_to_write()
@@ -101,7 +101,7 @@ class SqliteFile:
             self._has_tables = True
 
     def corrupted(self, what: str) -> StateCorrupted:
-        """Return the error for content that Anchorbolt cannot have written."""
+        """Make the error for content that Anchorbolt cannot have written."""
         return StateCorrupted(
             f"{self._path}: {what}. {START_OVER}",
             namespace=self._namespace,
@@ -121,7 +121,7 @@ class SqliteFile:
             )
 
     def close(self) -> None:
-        """Close the file; it is opened again when it is needed. What was written is then in the file, not in a log."""
+        """Move the log into the file and close it; the next use opens it again."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -140,14 +140,14 @@ class SqliteFile:
 
     def _connection_to_read(self) -> sqlite3.Connection:
         if not self._is_open():
-            # One that may not write leaves a log beside the file alone when it is closed, whosever that is.
+            # Closing a read-only connection never touches the log, which may belong to another process.
             connection = self._open("ro")
             try:
                 connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")
             except sqlite3.OperationalError as error:
                 if "readonly" not in str(error):
                     raise
-                connection = self._open("rw")  # a file whose first write was cut off has to be mended
+                connection = self._open("rw")  # SQLite has to repair a file whose first write was interrupted
         assert self._connection is not None
         return self._connection
 
@@ -176,7 +176,7 @@ class SqliteFile:
         return self._connection
 
     def _enter_write_ahead_log(self, connection: sqlite3.Connection) -> None:
-        # Two processes that do it at the same moment get "locked" at once: SQLite's own waiting does not cover it.
+        # Two processes at the same moment get "locked" at once: SQLite's busy timeout does not cover this step.
         deadline = time.monotonic() + self._timeout_ms / 1000
         while True:
             try:
@@ -217,7 +217,7 @@ class SqliteFile:
         try:
             yield
         except (sqlite3.ProgrammingError, sqlite3.InterfaceError):
-            raise  # a fault of ours, or keys and values that are no bytes
+            raise  # a fault of ours, or keys and values that are not bytes
         except sqlite3.Error as error:
             self.close()
             raise self._translated(error) from error

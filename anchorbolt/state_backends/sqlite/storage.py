@@ -1,7 +1,7 @@
 """One namespace in SQLite: the steps of a transaction.
 
-Every step is one transaction. Updates are staged as they come, a slice a row, and applied to `entries` by the commit:
-staging them key by key costs ten times as much.
+Every step is one transaction. A staged slice is one row, and the commit applies it to `entries`: a row for each staged
+key would cost ten times as much.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class SqliteStateStorage(StateStorage):
         self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """Entries come in the order of their keys."""
-        # Each page is a transaction of its own: one that stays open would keep the write-ahead log from being emptied.
+        # One transaction a page: a long one would keep SQLite from emptying the write-ahead log.
         above, last = ">=", b""
         while True:
             page: list[tuple[bytes, bytes]] = []
@@ -259,7 +259,7 @@ class SqliteStateStorage(StateStorage):
             raise self._file.corrupted(f"slice {expected} of attempt {attempt} is missing")
 
     def _overlay(self, connection: sqlite3.Connection, attempt: str) -> bool:
-        """Unfold those slices of the attempt that are new into a temporary table; False without an attempt."""
+        """Copy new slices of the attempt into a temporary table; False if there is no such attempt."""
         record = self._record(connection, attempt)
         if record is None:
             return False
@@ -288,9 +288,9 @@ class SqliteStateStorage(StateStorage):
 def _look_up(
     connection: sqlite3.Connection, table: str, keys: Sequence[bytes], values: list[bytes | None]
 ) -> None:
-    """Fill `values` at the places of those `keys` that are in `table`."""
+    """Fill `values` at the positions of those `keys` that are in `table`."""
     for start in range(0, len(keys), _KEYS_PER_SELECT):
-        # Python's sqlite3 looks for an adapter for each bytes object, and for no bytearray: that halves the time.
+        # Python's sqlite3 searches an adapter for each bytes object but not for bytearrays, which take half the time.
         wanted = [bytearray(key) for key in keys[start : start + _KEYS_PER_SELECT]]
         numbered = ",".join([f"({place}, ?)" for place in range(len(wanted))])
         found = connection.execute(
@@ -303,7 +303,7 @@ def _look_up(
 
 
 def _put(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[bytes, bytes | None]]) -> None:
-    # Neighbours in the tree one after another; several rows a statement and bytearrays for the sake of speed.
+    # In the order of the tree, several rows a statement, as bytearrays: all for speed.
     ordered = sorted(rows, key=lambda row: row[0])
     for start in range(0, len(ordered), _ROWS_PER_INSERT):
         some = ordered[start : start + _ROWS_PER_INSERT]

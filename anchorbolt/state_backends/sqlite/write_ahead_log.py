@@ -1,10 +1,10 @@
-"""The write-ahead log of a namespace's file: kept short, and never taken for that of another file.
+"""The write-ahead log of a namespace's file: kept short, and never applied to another file unnoticed.
 
-SQLite applies a log to whatever file lies beside it. Who puts an older file back and leaves the log of a killed run
-there gets a mixture of both, with the metadata of the newer one. So the logs are numbered. Before anything else is
-written to an empty log, the next number is put into the table `logs` and moved into the file itself; from then on each
-transaction notes that number in the metadata, and so in the log. A file that has seen fewer logs than its
-metadata says is an older one.
+SQLite applies a log to any file of the right name beside it. If an operator restores an older file beside the log of a
+killed run, SQLite reads a mixture of both, with the metadata of the newer file. So logs have numbers. Before anything
+else is written to an empty log, the next number is written to the table `logs` and moved into the file itself. Each
+later transaction notes that number in the metadata, and so in the log. If the number in the metadata is higher than the
+number in `logs`, the file is older than the log.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _LONGEST = 4 << 20
 
 
 class WriteAheadLog:
-    """Decides when a log is moved into its file: before SQLite would, and so that the next log has its number first."""
+    """Moves a log into its file earlier than SQLite would, so that each new log begins with its number."""
 
     def __init__(self, path: Path, timeout_ms: int) -> None:
         self._path = Path(f"{path}-wal")
         self._timeout_ms = timeout_ms
 
     def configure(self, connection: sqlite3.Connection) -> None:
-        """Leave moving the log to this class; have a moved one overwritten, which costs less than a new one."""
+        """Switch off SQLite's own checkpoints, and let it overwrite a moved log, which is faster than a new file."""
         connection.execute("PRAGMA wal_autocheckpoint=0")
         connection.execute(f"PRAGMA journal_size_limit={_LONGEST}")
 
     def is_due(self) -> bool:
-        """Say whether the next write needs a new log: there is none, or it has become long."""
+        """Return whether the next write needs a new log, because there is none or it has become long."""
         try:
             size = self._path.stat().st_size
         except FileNotFoundError:
@@ -38,23 +38,23 @@ class WriteAheadLog:
         return size == 0 or size > _LONGEST
 
     def start(self, connection: sqlite3.Connection) -> None:
-        """Move the log into the file and number the next one; left for later where somebody else is at it.
+        """Move the log into the file and number the next one; do nothing while another process reads or writes.
 
-        Outside of a transaction, with tables made.
+        Call it outside a transaction, when the tables exist.
         """
         behind = connection.execute("SELECT started < log FROM logs, metadata").fetchone()
         if behind is None or behind[0] or not self._move(connection, "RESTART"):
             return
         connection.execute("UPDATE logs SET started = started + 1")
-        # Only what is not in the log is read from the file.
+        # Move the number out of the log: SQLite reads a page from the file only if the log does not contain it.
         self._move(connection, "RESTART")
 
     def empty(self, connection: sqlite3.Connection) -> None:
-        """Move the log into the file, and leave it empty, unless somebody else reads or writes."""
+        """Move the log into the file and truncate it, unless another process reads or writes."""
         self._move(connection, "TRUNCATE")
 
     def _move(self, connection: sqlite3.Connection, mode: str) -> bool:
-        """Move the log into the file; False where somebody reads or writes, without waiting for them."""
+        """Move the log into the file without waiting; False if another process reads or writes."""
         connection.execute("PRAGMA busy_timeout=0")
         try:
             busy, *_ = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
