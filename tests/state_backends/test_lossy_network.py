@@ -105,7 +105,7 @@ def _sealed_and_committed(storage: StateStorage) -> None:
     first = WINNER[::-1]
     head = storage.head()
     if head.committed != 0 and head.attempts[first].seal is None:
-        storage.seal(FIRST, first, stage_slice(storage, first, 0, dict(list(OLD))))
+        storage.seal(FIRST, first, stage_slice(storage, first, 0, dict(OLD), fence=FIRST))
     storage.commit(FIRST, 0, first)
 
 
