@@ -60,7 +60,6 @@ CHOSEN = {"hbase": "hbase_server", "redis_cluster": "redis_cluster", "cluster": 
 
 
 def in_ci() -> bool:
-    """Whether this is a run of continuous integration."""
     return os.environ.get("CI", "").lower() in {"true", "1", "yes"}
 
 
@@ -102,7 +101,6 @@ def put_into_group(item: pytest.Item, group: str) -> None:
 
 
 def spark_version() -> tuple[int, int]:
-    """The first two numbers of the installed PySpark's version, read without importing it."""
     major, minor = metadata.version("pyspark").split(".")[:2]
     return int(major), int(minor)
 
@@ -125,20 +123,15 @@ def set_spark_environment() -> None:
 
 
 class Startable(Protocol):
-    """A server of any kind."""
+    def start(self) -> None: ...
 
-    def start(self) -> None:
-        """Start it, and return when it serves."""
-
-    def close(self) -> None:
-        """End it, if it runs."""
+    def close(self) -> None: ...
 
 
 S = TypeVar("S", bound=Startable)
 
 
 def running(server: S) -> Iterator[S]:
-    """Start the server of a fixture, and end it with the fixture."""
     try:
         server.start()
         yield server
@@ -170,13 +163,11 @@ def or_skip(find: Callable[[], T]) -> T:
 
 @pytest.fixture(scope="session")
 def redis_program() -> str:
-    """The path of the machine's redis-server."""
     return or_skip(stores.redis_program)
 
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Certificates for a server on loopback and for its clients."""
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
@@ -250,7 +241,6 @@ def start_redis_cluster(redis_program: str, request: pytest.FixtureRequest) -> I
 
 @pytest.fixture(scope="session")
 def hbase_program() -> HBaseProgram:
-    """The jars of HBase that set-up fetched, and a Java to run them."""
     return or_skip(HBaseProgram.installed)
 
 
@@ -290,7 +280,6 @@ def start_hbase(
 
 @pytest.fixture(scope="session")
 def postgres_program() -> str:
-    """The path of the machine's postgres, beside which `initdb` is."""
     program = shutil.which("postgres")
     if program is None:
         pytest.skip("there is no postgres on the PATH; `make set-up` installs one or says how to")

@@ -52,8 +52,6 @@ class Finding:
 
 @dataclass(frozen=True)
 class Summary:
-    """What came of a run."""
-
     inputs: int
     values: int
     refused: int
@@ -63,7 +61,6 @@ class Summary:
 
 
 def fuzz(inputs: int, seed: int, targets: Sequence[Target] = TARGETS) -> Summary:
-    """Decode so many inputs, shared out over the targets."""
     chance = random.Random(seed)
     findings: list[Finding] = []
     values = refused = 0

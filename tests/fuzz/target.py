@@ -9,8 +9,6 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Target:
-    """A decoder."""
-
     name: str
     decode: Callable[[bytes], Any]
     examples: Sequence[bytes]

@@ -20,7 +20,6 @@ class Certificates:
 
 
 def make_certificates(directory: Path) -> Certificates:
-    """Make an authority and what it signs, as files in `directory`."""
     files = Certificates(
         authority=directory / "ca.pem",
         server_certificate=directory / "server.pem",

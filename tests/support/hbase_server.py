@@ -94,8 +94,6 @@ _MAIN = {
 
 @dataclass(frozen=True)
 class HBaseProgram:
-    """Where the jars and a Java to run them are."""
-
     jars: Path
     java_home: Path
 
@@ -144,17 +142,14 @@ class HBaseServer:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of its processes, in the order in which they are started."""
         if self._behind is not None:
             return (THRIFT,)
         return (ZOOKEEPER, MASTER, REGION_SERVER, THRIFT) if self._distributed else (MASTER, THRIFT)
 
     def pid(self, part: str) -> int:
-        """The process id of a running part."""
         return self._processes[part].pid
 
     def log(self, part: str) -> str:
-        """Everything a part has logged, of all its starts."""
         path = self._log_path(part)
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -180,21 +175,17 @@ class HBaseServer:
             self._ports = []  # somebody else took one of them meanwhile
 
     def start_part(self, part: str) -> None:
-        """Start one part again, without waiting until it serves."""
         self._launch(part)
 
     def kill(self, part: str | None = None) -> None:
-        """Kill one part, or all that run, with SIGKILL."""
         for name in [part] if part else [name for name in reversed(self.parts) if name in self._processes]:
             self._processes.pop(name).end(signal.SIGKILL)
 
     def stop(self, part: str | None = None) -> None:
-        """Let one part, or all that run, end by themselves."""
         for name in [part] if part else [name for name in reversed(self.parts) if name in self._processes]:
             self._processes.pop(name).end(signal.SIGTERM)
 
     def close(self) -> None:
-        """End all its processes for good."""
         self.kill()
 
     def set(self, name: str, value: str | int) -> None:
@@ -203,11 +194,9 @@ class HBaseServer:
         self._write_settings()
 
     def pause(self, part: str) -> None:
-        """Stop a part from running (SIGSTOP), its connections open."""
         self._processes[part].pause()
 
     def go_on(self, part: str) -> None:
-        """Let a paused part run again."""
         self._processes[part].resume()
 
     def connection(self, *, timeout_seconds: float = 30.0) -> happybase.Connection:

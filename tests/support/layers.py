@@ -76,7 +76,6 @@ NEVER_ON_EXECUTORS = (
 
 
 def violations(imports: list[Import]) -> list[str]:
-    """Return every import that breaks a rule, with the rule."""
     rules: tuple[Callable[[list[Import]], Iterable[str]], ...] = (_order, _rooms, _config, _executors)
     return [violation for rule in rules for violation in rule(imports)]
 
@@ -156,7 +155,6 @@ def _relative(module: str) -> str:
 
 
 def _layer(module: str) -> str:
-    """Return the layer that a module belongs to, or "" for the package itself."""
     if module.rpartition(".")[2] == "__main__":  # `python -m …` is the command by another name
         return "cli"
     return _relative(module).partition(".")[0]

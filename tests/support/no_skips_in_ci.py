@@ -28,7 +28,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Turn the skip of a whole module into an error."""
     report = yield
     if report.skipped:
         report.outcome = "failed"

@@ -34,7 +34,6 @@ class PostgresServer(Server):
     passing_errors = ("pre-existing shared memory block", 'lock file "postmaster.pid" already exists')
 
     def __init__(self, program: str, *, options: Mapping[str, str | int] | None = None) -> None:
-        """Make a cluster."""
         # Not pytest's own directory, which only its owner can enter.
         self._directory = Path(tempfile.mkdtemp(prefix="anchorbolt-postgres-"))
         super().__init__(self._directory / "log")
@@ -65,7 +64,6 @@ class PostgresServer(Server):
             stop_process(process)
 
     def thaw(self) -> None:
-        """Let a frozen server go on."""
         for process in (*_children(self.pid), self.pid):
             os.kill(process, signal.SIGCONT)
 
@@ -75,12 +73,10 @@ class PostgresServer(Server):
         self.restart()
 
     def close(self) -> None:
-        """Stop the server and remove its data."""
         self.stop()
         shutil.rmtree(self._directory)
 
     def client(self, **options: Any) -> psycopg.Connection[Any]:
-        """Return a connection of the superuser; the caller closes it."""
         login = {"user": self.user, "password": self.password, "dbname": self.database, "connect_timeout": 10}
         return psycopg.connect(host=self.host, port=self.port, autocommit=True, **{**login, **options})
 
@@ -139,7 +135,6 @@ def _owner() -> dict[str, Any]:
 
 
 def _children(pid: int) -> list[int]:
-    """Return a process's children; none where the machine has no /proc, and they end by themselves soon after it."""
     try:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     except FileNotFoundError:

@@ -56,7 +56,6 @@ class RedisCluster:
 
     @property
     def nodes(self) -> list[str]:
-        """Every node as `host:port`."""
         return [f"{server.host}:{server.port}" for server in self._servers]
 
     def start(self) -> None:
@@ -70,23 +69,19 @@ class RedisCluster:
             raise
 
     def stop(self) -> None:
-        """Let all servers end that still run."""
         for server in self._servers:
             if server.is_running:
                 server.stop()
 
     def close(self) -> None:
-        """End all servers for good."""
         self.stop()
 
     def pause(self) -> None:
-        """Stop all servers that run by SIGSTOP."""
         for server in self._servers:
             if server.is_running:
                 server.pause()
 
     def resume(self) -> None:
-        """Let all servers go on that were stopped."""
         for server in self._servers:
             if server.is_running:
                 server.resume()
@@ -119,14 +114,12 @@ class RedisCluster:
         self.wait_until_in_step()
 
     def flush(self) -> None:
-        """Remove all keys and scripts."""
         for server in self.current_masters():
             with server.client() as client:
                 client.flushall()
                 client.script_flush()
 
     def current_masters(self) -> list[RedisServer]:
-        """Those that are masters now."""
         return [
             server
             for server in self._servers
@@ -134,16 +127,13 @@ class RedisCluster:
         ]
 
     def slot_of(self, key: str) -> int:
-        """The slot that a key belongs to."""
         slot: int = self._ask(self._any(), "CLUSTER KEYSLOT", key)
         return slot
 
     def master_of(self, key: str) -> RedisServer:
-        """The server that holds a key now."""
         return self._owner_of(self.slot_of(key))
 
     def replica_of(self, master: RedisServer) -> RedisServer:
-        """The server that would take over from `master`."""
         return next(
             server
             for server in self._servers
@@ -160,7 +150,6 @@ class RedisCluster:
             client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", self._id(target))
 
     def move_keys(self, slot: int, source: RedisServer, target: RedisServer, count: int = 1_000) -> int:
-        """Move up to so many keys of the slot, and return how many there were."""
         with source.client() as client:
             keys = client.execute_command("CLUSTER", "GETKEYSINSLOT", slot, count)
             if keys:
@@ -190,7 +179,6 @@ class RedisCluster:
         wait_until(known, f"slot {slot} to be {target.port}'s")
 
     def move(self, slot: int, source: RedisServer, target: RedisServer) -> None:
-        """Move a slot with all its keys."""
         self.begin_move(slot, source, target)
         while self.move_keys(slot, source, target):
             pass
@@ -242,7 +230,6 @@ class RedisCluster:
         wait_until(served, "every slot to be served")
 
     def wait_until_in_step(self) -> None:
-        """Wait until the cluster is whole and each replica has all that its master has."""
         wait_until(self._is_whole, "the cluster to be whole")
 
     def _join(self) -> None:
@@ -345,7 +332,6 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = _READY
 
 
 def each_key(cluster: RedisCluster) -> Iterator[bytes]:
-    """Yield all keys of a cluster."""
     for server in cluster.current_masters():
         with server.client() as client:
             yield from client.scan_iter()

@@ -56,7 +56,6 @@ class RedisServer(Server):
         self.data.mkdir(parents=True)
 
     def client(self, username: str | None = None, **options: Any) -> redis.Redis:
-        """Return a client of the default user or of an ACL user; the caller closes it."""
         if username is not None:
             options.update(username=username, password=self.users[username].password)
         elif self.password is not None:

@@ -11,8 +11,6 @@ from anchorbolt.state_backends import Serializer
 
 @dataclass(frozen=True)
 class Money:
-    """A value of the user's own class."""
-
     amount: int
     currency: str = "EUR"
 
@@ -22,8 +20,6 @@ class Money:
 
 @dataclass(frozen=True)
 class Cell:
-    """A key of the user's own class."""
-
     column: int
     row: int
 

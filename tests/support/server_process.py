@@ -32,8 +32,6 @@ _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 class OwnedProcess:
-    """A process whose output goes to the end of a file."""
-
     def __init__(
         self, command: Sequence[str], log: Path, cwd: Path | str | None = None, **owner: Any
     ) -> None:
@@ -51,7 +49,6 @@ class OwnedProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process has ended, by itself or by `end`."""
         return self._process.poll() is not None
 
     def pause(self) -> None:
@@ -59,7 +56,6 @@ class OwnedProcess:
         stop_process(self.pid)
 
     def resume(self) -> None:
-        """Let a paused process run again."""
         os.kill(self.pid, signal.SIGCONT)
 
     def end(self, number: signal.Signals) -> None:
@@ -88,23 +84,19 @@ class Server(ABC):
 
     @property
     def process(self) -> OwnedProcess:
-        """The running process."""
         assert self._process is not None, "the server is not running"
         return self._process
 
     @property
     def pid(self) -> int:
-        """The process id of the running server."""
         return self.process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the server was started, and neither stopped nor killed since."""
         return self._process is not None
 
     @property
     def log(self) -> str:
-        """Everything the server has logged."""
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
 
     def start(self) -> None:
@@ -132,20 +124,16 @@ class Server(ABC):
         self.process.pause()
 
     def resume(self) -> None:
-        """Let a paused server run again."""
         self.process.resume()
 
     def kill(self) -> None:
-        """Kill the server with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Let the server end by itself, if it runs."""
         if self._process is not None:
             self._end(self.stop_signal)
 
     def close(self) -> None:
-        """End the server for good, if it runs."""
         self.stop()
 
     def restart(self) -> None:
@@ -154,8 +142,7 @@ class Server(ABC):
         self.start()
 
     @abstractmethod
-    def _launch(self) -> OwnedProcess:
-        """Start the process on `port`."""
+    def _launch(self) -> OwnedProcess: ...
 
     @abstractmethod
     def _is_ready(self) -> bool:
@@ -181,7 +168,6 @@ class Server(ABC):
 
 
 def port_was_taken(said: str) -> bool:
-    """Say whether a server's output names a port that another process has taken."""
     return any(sign in said for sign in _PORT_IN_USE)
 
 

@@ -37,7 +37,6 @@ class SparkStandalone:
         self.url = ""
 
     def start(self) -> None:
-        """Start all processes and wait until every worker is registered with the master."""
         master = self._spawn(
             "master",
             "org.apache.spark.deploy.master.Master",
@@ -68,7 +67,6 @@ class SparkStandalone:
             self._wait_for(log, r"Successfully registered with master")
 
     def stop(self) -> None:
-        """Stop all processes, the workers first."""
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:

@@ -42,7 +42,6 @@ def store_of(provider: str, home: Path) -> Iterator[Store]:
 
 
 def redis_program() -> str:
-    """Return the path of the machine's redis-server. Raises `LookupError` where there is none."""
     program = shutil.which("redis-server")
     if program is None:
         raise LookupError("there is no redis-server on the PATH; `make set-up` says how to install one")
@@ -50,13 +49,11 @@ def redis_program() -> str:
 
 
 def settings_of(store: Store) -> dict[str, Any]:
-    """Return the configuration of a job whose state is in a store."""
     provider, config = _provider_of(store)
     return {"topology.state.provider": provider, "topology.state.provider.config": config}
 
 
 def config_of(store: Store) -> dict[str, Any]:
-    """Return the provider's own configuration."""
     return _provider_of(store)[1]
 
 

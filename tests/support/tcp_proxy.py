@@ -39,7 +39,6 @@ class TcpProxy:
         lost_replies: int | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Stand in front of a loopback port."""
         self._target = port
         self._late_by_s = late_by_s
         self._lost_replies = lost_replies
@@ -69,7 +68,6 @@ class TcpProxy:
             self._armed = loss
 
     def close(self) -> None:
-        """Cut all connections, and take no more."""
         self._closed.set()
         with self._lock:
             sockets = [self._listener, *self._sockets]
