@@ -20,7 +20,7 @@ _PHASES = ("source_ms", "compute_ms", "prepare_ms", "decide_ms", "commit_ms")
 
 
 class AnchorboltSide:
-    """See `Contestant`."""
+    """Anchorbolt as a contestant."""
 
     name = "Anchorbolt"
 

@@ -1,4 +1,4 @@
-"""What both sides of the comparison offer, and what is read off Spark's own progress for both in the same way."""
+"""The interface of the two sides of the comparison, and the figures that Spark's progress reports give for both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BatchFigures:
         batch_id: Spark's number of it.
         lines: Lines read.
         trigger_ms: From trigger to commit, Spark's `triggerExecution`, in ms.
-        parts_ms: What Spark says that it spent where (`addBatch`, `walCommit`, …), in ms.
+        parts_ms: Spark's own durations by name (`addBatch`, `walCommit`, …), in ms.
         phases_ms: The phases of the wave's report, in ms; empty for Spark's own operator, which has none.
     """
 
@@ -39,7 +39,7 @@ class Contestant(Protocol):
     name: str
 
     def run(self) -> list[BatchFigures]:
-        """Start the query where it left off, run it until the source is empty; return the last batches, in order."""
+        """Start the query where it stopped, run it until the source is empty; return the last batches in order."""
 
     def counts(self) -> dict[str, int]:
         """Return the committed state."""
@@ -56,7 +56,7 @@ class ContestantKind(Protocol):
         """Make the contestant for a workload.
 
         Args:
-            spark: What `session` returned.
+            spark: The session that `session` returned.
             workload: The workload.
             text: Directory of the files to count.
             directory: Directory to keep everything in.
@@ -68,7 +68,7 @@ class ContestantKind(Protocol):
 
 
 def figures_of(query: StreamingQuery) -> list[BatchFigures]:
-    """Return what Spark kept of a query's batches, those without data left out."""
+    """Return the figures of the batches that Spark still has reports of, leaving out batches without data."""
     return [
         BatchFigures(
             progress.batchId,

@@ -20,7 +20,7 @@ __all__ = ["as_document", "machine", "show"]
 
 
 def machine(spark: SparkSession) -> dict[str, Any]:
-    """Return what a reader has to know of the machine; call it before the first round, for the load."""
+    """Describe the machine. Call it before the first round, so that the load average is that of other programs."""
     java = spark.sparkContext._jvm.java.lang.System.getProperty("java.version")  # type: ignore[union-attr]
     return {
         "cpu": _cpu_model(),
@@ -34,7 +34,7 @@ def machine(spark: SparkSession) -> dict[str, Any]:
 
 
 def as_document(results: Sequence[Result], about: dict[str, Any], sides: tuple[str, str]) -> dict[str, Any]:
-    """Return everything measured, as plain values."""
+    """Return all measurements as plain values for JSON."""
     return {
         "machine": about,
         "workloads": [
@@ -42,7 +42,7 @@ def as_document(results: Sequence[Result], about: dict[str, Any], sides: tuple[s
                 **asdict(result.workload),
                 "words_counted": result.words,
                 "distinct_words": result.distinct_words,
-                "counts_equal": True,  # `compare` raises where they are not
+                "counts_equal": True,  # `compare` raises if they differ
                 "ratio": result.ratio(*sides),
                 "sides": {side: _side_document(result, side) for side in sides},
             }

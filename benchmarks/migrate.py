@@ -4,8 +4,8 @@
     make bench-migrate OPTIONS="--entries 100000 --entries 10000000 --rounds 1"
 
 The plain loop reads by `HSCAN` and writes by `HSET` through a pipeline, 1,000 entries at a time, and checks nothing.
-The two take turns on one Redis, each on a hash that was just made. Memory is the largest resident size of the command
-as a process of its own.
+The two take turns on one Redis, each on a newly made hash. The memory figure is the largest resident size of the
+command in a process of its own.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def fill(client: redis.Redis, entries: int, storm: str) -> None:
 
 
 def plain_loop(client: redis.Redis) -> None:
-    """Read and write, no more."""
+    """Read the hash and write its decoded entries, without any check."""
     cursor = 0
     while True:
         cursor, page = client.hscan(NS, cursor, count=1000)

@@ -1,6 +1,6 @@
-"""Gives each side a process, and with it a Java machine, of its own, so that neither has to bear what the other set.
+"""Runs each side in a process and JVM of its own, so that the settings of one side do not affect the other.
 
-While one side runs, the other waits for its next call and does nothing.
+While one side runs, the other waits for its next call.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class SideProcess:
 
 
 class RemoteContestant:
-    """See `Contestant`; lives in a side's process."""
+    """A contestant in the process of its side."""
 
     def __init__(
         self, process: SideProcess, workload: Workload, text: Path, directory: Path, parallelism: int

@@ -1,4 +1,4 @@
-"""What the drivers themselves do with the same keys and values: written once, into one hash or table, and read."""
+"""The drivers without Anchorbolt: they write the same keys and values once, into one hash or table, and read them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Items = Sequence[tuple[bytes, bytes]]
 
 
 class RawClient(ABC):
-    """A driver, used as fast as it goes."""
+    """A driver, used in its fastest way."""
 
     @abstractmethod
     def write(self, items: Items) -> None:
-        """Write all items; they are as durable as the state is when this returns."""
+        """Write all items. When this returns, they are as durable as committed state."""
 
     @abstractmethod
     def read(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of keys that were written."""
+        """Return the values of written keys."""
 
     @abstractmethod
     def close(self) -> None:
-        """Remove what was written, and let go of the server."""
+        """Remove all written items and close the connection."""
 
 
 def raw_client(provider: str, config: Mapping[str, Any]) -> RawClient:
@@ -52,7 +52,7 @@ def raw_client(provider: str, config: Mapping[str, Any]) -> RawClient:
 
 
 class _Redis(RawClient):
-    """Pipelines of multi-field commands on one hash: the fastest of those that were tried."""
+    """Pipelines of multi-field commands on one hash: the fastest way of those that we tried."""
 
     _FIELDS = 1000
 
@@ -78,7 +78,7 @@ class _Redis(RawClient):
 
 
 class _HBase(RawClient):
-    """Batches of 10,000 puts, and `rows` of as many keys: the sizes at which happybase was fastest."""
+    """Batches of 10,000 puts, and `rows` with 10,000 keys: the sizes at which happybase was fastest."""
 
     _ROWS = 10_000
     _COLUMN = b"f:s"
@@ -111,7 +111,7 @@ class _HBase(RawClient):
 
 
 class _Sqlite(RawClient):
-    """One transaction of `executemany`, forced to the disk, and prepared single reads."""
+    """One `executemany` in a transaction that is synced to the disk, and prepared single reads."""
 
     def __init__(self) -> None:
         self._directory = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""Runs the two sides in turn over the same new text, round by round, and checks what they counted. Prints nothing."""
+"""Runs the two sides in turn over the same new text, round by round, and checks their counts. Prints nothing."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["Result", "WrongCounts", "compare"]
 
 
 class WrongCounts(Exception):
-    """A side's counts are not those of the text."""
+    """A side's counts differ from the text's."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one workload gave.
+    """The figures of one workload.
 
     Attributes:
         workload: The workload.
         batches: By side, for each round that counts, its measured batches.
-        words: Words counted by each side, all rounds together, and found equal to a plain count.
-        distinct_words: How many of them differ.
+        words: Words that each side counted in all rounds; `compare` has checked them against the text.
+        distinct_words: Number of distinct words.
     """
 
     workload: Workload
@@ -46,7 +46,7 @@ class Result:
         return [batch.trigger_ms for batches in self.batches[side] for batch in batches]
 
     def ninth_decile_ms(self, side: str) -> float:
-        """Return the milliseconds that nine batches out of ten do not exceed."""
+        """Return the 90th percentile, in milliseconds."""
         times = self.trigger_ms(side)
         return quantiles(times, n=10)[-1] if len(times) > 1 else times[0]
 
@@ -56,7 +56,7 @@ class Result:
         return {name: median(batch.get(name, 0.0) for batch in batches) for name in batches[0]}
 
     def ratio(self, side: str, other: str) -> float:
-        """Return how many times as fast as the other a side is: the median over the rounds, each by itself."""
+        """Return the speed of a side relative to the other: the median of the rounds' ratios."""
         return median(
             a / b for a, b in zip(self.words_per_second(side), self.words_per_second(other), strict=True)
         )
@@ -65,16 +65,16 @@ class Result:
 def compare(
     workload: Workload, text: ZipfText, sides: Sequence[Contestant], tell: Callable[[str], None]
 ) -> Result:
-    """Warm both sides up, let them run in turn, and compare their counts with those of the text.
+    """Warm both sides up, run them in turn, and compare their counts with the text's.
 
     Args:
         workload: What to run.
-        text: The text, nothing of it written yet.
-        sides: The two sides, that read it.
+        text: The text; none of it is written yet.
+        sides: The two sides, which read the text.
         tell: Called with a line about each run.
 
     Raises:
-        WrongCounts: A side's state is not what the text holds, or it did not run the batches that it was given.
+        WrongCounts: A side's state differs from the text's counts, or the side did not run all its batches.
     """
     batches: dict[str, list[list[BatchFigures]]] = {side.name: [] for side in sides}
     for number in range(workload.rounds + 1):

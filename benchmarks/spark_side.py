@@ -1,8 +1,8 @@
 """Spark's side: the same word count with `transformWithState`, Python rows, and its state in RocksDB.
 
-It gets every setting that helps it: those of Anchorbolt's session that it can bear, RocksDB with changelog
-checkpoints, as many shuffle partitions as cores, words split by the JVM, and, but for Parquet, only one row of output
-per distinct word and batch.
+It gets every setting that helps it: all of Anchorbolt's session settings that work with RocksDB, RocksDB with changelog
+checkpoints, as many shuffle partitions as cores, and words that the JVM splits. Except for Parquet, it emits only one
+row per distinct word and batch.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class RunningCountOfWord(CountOfWord):
 
 
 class SparkSide:
-    """See `Contestant`."""
+    """Spark's `transformWithState` as a contestant."""
 
     name = "transformWithState"
 
@@ -82,7 +82,7 @@ class SparkSide:
 
     @staticmethod
     def session(master: str) -> SparkSession:
-        # Its workers, the driver's own among them, find this module nowhere else.
+        # The Python workers, and the driver's own, find this module only through this path.
         os.environ["PYTHONPATH"] = os.pathsep.join(
             filter(None, [str(Path(__file__).resolve().parent), os.environ.get("PYTHONPATH")])
         )

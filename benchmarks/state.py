@@ -1,11 +1,12 @@
-"""What a wave's state costs on each backend, beside the raw driver with the same data in the same run.
+"""The cost of a wave's state on each backend, compared with the raw driver on the same data in the same run.
 
     make bench-state                                     # every provider
     make bench-state OPTIONS="--provider redis-cluster"
 
-A round writes 100,000 keys, half of them new, and reads 100,000 keys. Ours is what a task and the driver do: staged in
-slices, sealed, committed; read in batches. The raw driver writes the same items once, and reads them, as fast as it
-goes. Rounds take turns on one server; what is shown is the median, and the ratio is the median of the rounds' own.
+A round writes 100,000 keys, half of them new, and reads 100,000 keys. Anchorbolt stages them in slices, seals and
+commits them, and reads in batches, as a task and the driver do. The raw driver writes the same items once and reads
+them, in its fastest way. Rounds take turns on one server. The table shows medians; the ratio is the median of the
+rounds' ratios.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _measured(provider: StateProvider, raw: RawClient, rounds: int) -> Iterator[
 
 
 def _items(number: int) -> Items:
-    """The keys of a round, half of them those of the round before, in an order of their own."""
+    """Return a round's keys, shuffled; half of them are also keys of the round before."""
     choose = random.Random(number)
     first = number * _KEYS // 2
     items = [(b"key-%08d" % key, choose.randbytes(16)) for key in range(first, first + _KEYS)]

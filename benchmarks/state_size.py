@@ -1,10 +1,10 @@
-"""Whether a wave costs the same, and the worker stays as small, while a namespace grows to millions of keys.
+"""The cost of a wave, and the worker's memory, while a namespace grows to millions of keys.
 
     make bench-size OPTIONS="--provider redis-cluster --keys 10000000"
     make bench-size OPTIONS="--provider hbase --keys 1000000"
 
-A namespace is filled by waves of 100,000 new keys. Each time it is ten times as large, small waves are measured: each
-reads 1,000 keys anywhere in it, stages 1,000 updates and commits them. Shown are their median and the process's memory.
+Waves of 100,000 new keys fill a namespace. Each time it is ten times as large, small waves are measured: each of them
+reads 1,000 random keys, stages 1,000 updates and commits them. The table shows their median and the process's memory.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Word count on Anchorbolt, beside Spark's own `transformWithState` with Python rows, in one run: `make bench`.
 
-What is measured, and how, is in the README beside this file.
+The README in this directory says what is measured, and how.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Our word count: the one of the documentation, tuple by tuple. Imported by the workers, so it imports no engine."""
+"""Our word count, tuple by tuple, as in the documentation. The workers import this module, so it imports no engine."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def word_count(workload: Workload, text: Path, out: Path, parallelism: int) -> T
     """Return the topology that counts the words of the files in `text`.
 
     Args:
-        workload: Says how many files make a wave, and what becomes of the counts.
+        workload: Gives the number of files in a wave, and where the counts go.
         text: Directory of the files.
-        out: Directory of the Parquet files, where the workload has any.
+        out: Directory of the Parquet files, if the workload writes any.
         parallelism: Tasks of the splitting and of the counting bolt.
     """
 
@@ -78,7 +78,7 @@ class WordCount(BaseStatefulBolt[KeyValueState[str, int]]):
 
 
 class Drop(BaseBasicBolt):
-    """Takes counts and does nothing with them."""
+    """Discards the counts."""
 
     def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
         pass

@@ -1,4 +1,4 @@
-"""What is measured: how large the batches are, what becomes of the counts, and how often. Measures nothing itself."""
+"""The workloads: the size of the batches, where the counts go, and the number of rounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["WORKLOADS", "Output", "Workload"]
 
 
 class Output(str, Enum):
-    """What becomes of the counts, beside being kept in the state."""
+    """Where the counts go, besides the state."""
 
     NONE = "none"
     """Two levels: split and count. Nothing takes what the counter emits."""
@@ -27,19 +27,19 @@ class Output(str, Enum):
 class Workload:
     """One comparison.
 
-    A round is a run over `dropped_batches + measured_batches` new batches, from a start of the query until the source
-    is empty. The first batches of a round reload state and are left out of the figures.
+    A round starts the query and runs it over `dropped_batches + measured_batches` new batches, until the source is
+    empty. The first batches of a round reload state, so the figures leave them out.
 
     Attributes:
         name: Short name, for `--workload`.
-        title: What the table calls it.
+        title: Title in the table.
         sentences: Sentences in a batch.
         files: Files in a batch; Spark reads each as one partition.
-        output: What becomes of the counts.
-        warm_up_batches: Batches of the first round, of which none counts.
-        dropped_batches: Batches at the start of every other round that do not count.
-        measured_batches: Batches of every other round that count. At most 80: Spark keeps 100 progress reports.
-        rounds: How many rounds count.
+        output: Where the counts go.
+        warm_up_batches: Batches of the first round, which is not measured.
+        dropped_batches: Batches at the start of every other round that are not measured.
+        measured_batches: Measured batches of every other round. At most 80: Spark keeps 100 progress reports.
+        rounds: Number of measured rounds.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Workload:
 
     @property
     def is_small(self) -> bool:
-        """Whether it is about the time of a wave, not about words/s."""
+        """Whether the workload measures the time of a wave instead of words/s."""
         return self.sentences < 1_000
 
 

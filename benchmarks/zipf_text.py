@@ -1,6 +1,6 @@
-"""Makes the text that is counted: sentences of Zipf-distributed words, the same for the same seed, and counted as made.
+"""Generates the text: sentences of Zipf-distributed words, the same for the same seed.
 
-Never reads what it wrote: the expected counts come from the generator, not from a file.
+The expected counts come from the generator, not from the written files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ZipfText:
         self.words = 0
 
     def write(self, sentences: int, files: int) -> None:
-        """Add one batch of `sentences`, shared out evenly over `files` files."""
+        """Add one batch of `sentences`, distributed evenly over `files` files."""
         words = self._random.choices(
             self._vocabulary, cum_weights=self._weights, k=sentences * WORDS_PER_SENTENCE
         )
@@ -57,7 +57,7 @@ class ZipfText:
         name = f"{self._files:06d}.txt"
         hidden = self._directory / f".{name}"
         hidden.write_text(text)
-        # Spark takes files in the order of their times, and times of a moment tell no order.
+        # Spark reads files in the order of their modification times, so no two files may have the same time.
         time = _FIRST_TIME + self._files
         os.utime(hidden, (time, time))
         hidden.rename(self._directory / name)

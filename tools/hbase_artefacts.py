@@ -1,8 +1,8 @@
 """Find the jars of HBase and its Thrift server that the tests start, or fetch them from Maven's central repository.
 
-They lie below the user's cache directory, outside every checkout: each is pinned by version and SHA-256 in
-`hbase-jars.txt`, and a directory of them, named after that list, appears at once and complete, or not at all. Maven
-does the downloading, so that the person's own mirror, proxy and certificates (`~/.m2/settings.xml`) count.
+The jars are kept below the user's cache directory, outside every checkout. `hbase-jars.txt` pins each of them by
+version and SHA-256. The directory of jars is named after that list; it appears only when it is complete. Maven
+downloads the jars, so that the user's own mirror, proxy and certificates (`~/.m2/settings.xml`) apply.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from java_runtime import inspect
 from progress import SetUpError, apt_install, is_root_on_debian, run, say
 
-SUPPORTED = (17, 21)  # with Java 24 and later, the Hadoop that HBase stands on does not start
+SUPPORTED = (17, 21)  # HBase uses Hadoop, and Hadoop does not start on Java 24 and later
 
 _PINNED = Path(__file__).resolve().parent / "hbase-jars.txt"
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
@@ -29,7 +29,7 @@ _POM = """\
 {dependencies}  </dependencies>
 </project>
 """
-# What a jar depends on is in the list itself: the whole tree would be three times as many.
+# The list names every jar that is needed. Maven's own tree of dependencies would be three times as long.
 _DEPENDENCY = """\
     <dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>
       <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>
@@ -65,12 +65,12 @@ class Jar:
 
 
 def ensure(java_home: str | None, *, log: Path) -> None:
-    """Fetch the jars where they are not cached, and see that there is a Java to run them: Spark's, or another one.
+    """Fetch the jars if they are not cached, and look for a Java that can run HBase.
 
-    What needs no HBase must work where there is none: the tests that do are skipped then, outside CI.
+    Outside CI a failure is only printed: the tests that need HBase are then skipped, and all others run.
 
     Raises:
-        SetUpError: in CI only: a jar cannot be had or is not the pinned one, or there is no Java.
+        SetUpError: in CI only: a jar cannot be fetched or is not the pinned one, or there is no suitable Java.
     """
     try:
         if cached() is None:
@@ -84,13 +84,13 @@ def ensure(java_home: str | None, *, log: Path) -> None:
 
 
 def cached() -> Path | None:
-    """Return the directory of the pinned jars; None where they were not fetched yet."""
+    """Return the directory of the pinned jars, or None if they have not been fetched yet."""
     directory = place()
     return directory if directory.is_dir() else None
 
 
 def place() -> Path:
-    """Return where the jars belong: a directory named after the list of them."""
+    """Return the directory for the jars, which is named after their list."""
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     digest = hashlib.sha256(_PINNED.read_bytes()).hexdigest()
     return Path(cache, "anchorbolt", f"hbase-{digest[:16]}")
@@ -107,7 +107,7 @@ def pinned() -> list[Jar]:
 
 
 def fetch(jars: list[Jar], directory: Path, *, log: Path) -> Path:
-    """Download the jars, check them, and make them appear as `directory`, all at once.
+    """Download the jars, check them, and move them to `directory` in one step.
 
     Raises:
         SetUpError: Maven is missing or failed, or a jar is not the pinned one.
@@ -125,7 +125,7 @@ def fetch(jars: list[Jar], directory: Path, *, log: Path) -> Path:
         try:
             os.rename(fetched, directory)
         except OSError:
-            # Another set-up was faster: what it put there has been checked, too.
+            # Another set-up was faster, and it has checked its jars as well.
             if not directory.is_dir():
                 raise
     return directory
@@ -148,9 +148,9 @@ def check(jars: list[Jar], directory: Path) -> None:
 
 
 def find_java(java_home: str | None = None) -> str | None:
-    """Return the home of a Java that can run HBase; None where there is none.
+    """Return the home of a Java that can run HBase, or None.
 
-    The first that fits of `java_home`, JAVA_HOME, the `java` on the PATH, and those in the usual places.
+    Tries `java_home`, JAVA_HOME, the `java` on the PATH and the usual directories, in this order.
     """
     on_path = shutil.which("java")
     homes = [java_home, os.environ.get("JAVA_HOME")]

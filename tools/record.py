@@ -1,6 +1,6 @@
-"""What set-up found, kept in the virtual environment: as JSON for itself and the tests, as shell lines for make.
+"""The programs that set-up found, saved in the virtual environment: as JSON for Python, as shell lines for make.
 
-Must not depend on anything that set-up installs.
+This module imports nothing that set-up installs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class Record:
     """The programs that the commands of the Makefile use.
 
     Attributes:
-        java_home: directory with a `bin/java` that can run Spark, or None before it was looked for.
-        java_asked: what the person's environment said about Java when it was looked for.
-        redis_server: path of the `redis-server` program, or None before it was looked for.
-        postgres: path of the `postgres` program, or None before it was looked for.
+        java_home: directory with a `bin/java` that can run Spark, or None before set-up searched for one.
+        java_asked: JAVA_HOME and the `java` on the PATH at the time of the search.
+        redis_server: path of the `redis-server` program, or None before the search.
+        postgres: path of the `postgres` program, or None before the search.
     """
 
     java_home: str | None = None
@@ -32,14 +32,14 @@ class Record:
 
     @classmethod
     def load(cls, venv: Path) -> Record:
-        """Read the record of an environment; an empty one where there is none."""
+        """Read the record of an environment; return an empty record if it has none."""
         try:
             return cls(**json.loads((venv / RECORD_NAME).read_text()))
         except (FileNotFoundError, ValueError, TypeError):
             return cls()
 
     def save(self, venv: Path) -> None:
-        """Write the record, and the shell lines that a command reads before it starts."""
+        """Write the record, and the shell lines that make reads before each command."""
         _write_if_changed(venv / RECORD_NAME, json.dumps(asdict(self), indent=2) + "\n")
         _write_if_changed(venv / ENVIRONMENT_NAME, self.shell_lines(venv))
 
@@ -51,7 +51,7 @@ class Record:
         lines = [
             "# Written by tools/set_up.py; `. .venv/anchorbolt.env` in a shell gives it what make gives its commands.",
             f"export VIRTUAL_ENV={shlex.quote(str(venv))}",
-            # Another Spark or other packages of this machine would be used in the place of the locked ones.
+            # With these set, another Spark or other packages would be used instead of the locked ones.
             "unset SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME",
             # A host name that does not resolve stops Spark from starting.
             "export SPARK_LOCAL_IP=127.0.0.1 SPARK_LOCAL_HOSTNAME=localhost",

@@ -14,7 +14,7 @@ from record import Record
 
 OLDEST = 6  # ACL users and TLS came with it
 
-# Places of programs that are not on the PATH of every user.
+# Directories of programs that not every user has on the PATH.
 _MORE_PLACES = ("/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", "/opt/local/bin")
 
 _INSTALL_IT = (
@@ -27,7 +27,7 @@ def ensure(record: Record) -> None:
     """Put the path of `redis-server` into the record.
 
     Raises:
-        SetUpError: there is none that is new enough, and it cannot be installed from here.
+        SetUpError: no Redis is new enough, and this process cannot install one.
     """
     if record.redis_server and Path(record.redis_server).exists():
         return

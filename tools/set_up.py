@@ -1,7 +1,7 @@
 """Prepare a checkout for the commands of the Makefile: `set_up.py --venv .venv [--spark X.Y.Z] [--java] [--redis] …`.
 
-What is already there is left alone, so a second call takes a fraction of a second. Uses the standard library only, and
-has to be readable by old Pythons up to the line that refuses them.
+Set-up does nothing twice, so a second call takes a fraction of a second. It uses the standard library only. Old Pythons
+must be able to parse this file, up to the line that refuses them.
 """
 
 import argparse
@@ -15,14 +15,14 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 def main() -> None:
-    """Set up what the arguments ask for; exit with status 1 and a next step where that cannot be done."""
+    """Set up what the arguments ask for. On failure, say what the user can do and exit with status 1."""
     if not OLDEST <= sys.version_info[:2] <= NEWEST:
         sys.exit(
             "set-up: {} is Python {}.{}; Anchorbolt needs 3.10 to 3.13. Name one: make PYTHON=python3.12 …".format(
                 sys.executable, *sys.version_info[:2]
             )
         )
-    # Only now: these files use the syntax of the Pythons that are supported.
+    # Imported only here: these modules use syntax that only the supported Pythons know.
     import hbase_artefacts
     import java_runtime
     import postgres_program
@@ -33,7 +33,7 @@ def main() -> None:
 
     arguments = parse_arguments()
     directory = CHECKOUT / arguments.venv
-    # Two makes at the same time: the second waits, and then finds everything done.
+    # Of two makes at the same time, the second waits and then has nothing left to do.
     with open(str(directory) + ".lock", "w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

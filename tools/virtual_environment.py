@@ -1,6 +1,6 @@
-"""The virtual environment of a checkout: made from the lock files, again whenever they or the Python change.
+"""The virtual environment of a checkout: made from the lock files, and made again when they or the Python change.
 
-Installs nothing outside its directory, except Debian's `venv` package as root where Python came without it.
+Installs nothing outside its directory, except Debian's `venv` package (as root) if Python lacks it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHECK_INDEX = (
     "Check that pip reaches its package index (proxy, mirror, `pip config list`) and run the command again."
 )
 
-# Locked together with PySpark, so they go with it when another version of it is asked for.
+# Locked together with PySpark, so they are left out of the lock as well when SPARK= names another version.
 _SPARKS_OWN = ("pyspark", "py4j")
 
 
@@ -31,8 +31,6 @@ class VirtualEnvironment:
     """One virtual environment of a checkout.
 
     Attributes:
-        directory: where it is.
-        python: its interpreter.
         log: the file with everything that pip and apt-get printed.
     """
 
@@ -44,7 +42,7 @@ class VirtualEnvironment:
         self.log = directory / _LOG
 
     def ensure(self) -> None:
-        """Make the environment where it is missing or out of date, and install the project into it for editing.
+        """Make the environment if it is missing or out of date, and install the project into it in editable mode.
 
         Raises:
             SetUpError: Python, pip or the package index failed.
@@ -62,7 +60,7 @@ class VirtualEnvironment:
             (self.directory / _PROJECT_STAMP).write_text(project)
 
     def install(self, lock_file: str) -> None:
-        """Install a lock file, each of its packages checked against its hash.
+        """Install a lock file; pip checks each package against its hash.
 
         Raises:
             SetUpError: pip failed.
@@ -70,12 +68,12 @@ class VirtualEnvironment:
         self._pip("--require-hashes", "-r", self.checkout / "requirements" / lock_file)
 
     def _stamp(self) -> str:
-        # Not the scripts' own text: what they install is what the lock files say.
+        # The text of these scripts is no part of it: the lock files alone decide what is installed.
         locks = [self.checkout / "requirements" / name for name in ("build.txt", "dev.txt")]
         return f"{_base_python()} {sys.version}\n{_digest(*locks)}\n{self.spark}\n"
 
     def _project_stamp(self) -> str:
-        # What the installed metadata come from: not the settings of the tools, which stand behind it.
+        # The part of pyproject.toml that the installed metadata come from; the settings of the tools follow after it.
         metadata = (self.checkout / "pyproject.toml").read_text().partition("\n[tool.")[0]
         return metadata + (self.checkout / "anchorbolt" / "__init__.py").read_text()
 
@@ -84,7 +82,7 @@ class VirtualEnvironment:
         if importlib.util.find_spec("ensurepip") is None:
             self._install_ensurepip()
         say(f"making {self.directory.name} with Python {version}")
-        # A new one, not a repaired one: what was taken out of the lock file has to go, too.
+        # Make a new environment instead of updating the old one: packages that left the lock files must go as well.
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
         run(
@@ -116,25 +114,25 @@ class VirtualEnvironment:
     def _install_project(self) -> None:
         say(f"installing the project into {self.directory.name} for editing")
         self._pip("--no-deps", "--editable", self.checkout)
-        if self.spark is None:  # another PySpark than the locked one may well be one that the project refuses
+        if self.spark is None:  # the project may refuse the PySpark version that SPARK= names
             disagree = "pyproject.toml and requirements/ disagree: run `make lock`."
             run([self.python, "-m", "pip", "check"], log=self.log, on_failure=disagree)
 
     def _pip(self, *arguments: str | Path) -> None:
-        # Without build isolation, packages that come as source are built by the locked tools of build.txt.
+        # Without build isolation, pip builds source packages with the locked tools of build.txt.
         options = ["--no-build-isolation", "--no-input", "--disable-pip-version-check", "--progress-bar=off"]
         command: list[str | Path] = [self.python, "-m", "pip", "install", *options, *arguments]
         run(command, log=self.log, on_failure=_CHECK_INDEX)
 
 
 def without_packages(lock: str, names: tuple[str, ...]) -> str:
-    """Return the text of a lock file without the entries of some packages, their hashes included."""
+    """Return the text of a lock file without the named packages and their hashes."""
     entries = re.split(r"(?m)^(?=\S)", lock)
     return "".join(entry for entry in entries if re.split(r"[=\s]", entry, maxsplit=1)[0] not in names)
 
 
 def _base_python() -> str:
-    # Inside an activated environment, and that may be the one to be made again, the Python it was made from.
+    # Inside an activated environment, take the Python that it was made from: this environment may be removed below.
     return getattr(sys, "_base_executable", None) or sys.executable
 
 
