@@ -1,4 +1,4 @@
-"""A state that is no key-value state: for each page its visits, counted, and its visitors, as a HyperLogLog in Redis.
+"""A custom state: for each page a count of its visits, and its visitors as a HyperLogLog in Redis.
 
 `HyperLogLogProvider` gives it to the bolt `visitors`; all other state, and what decisions and recovery need, is kept as
 `RedisStateProvider` keeps it, in the same database.
@@ -94,7 +94,7 @@ _DROP_LOWER = _DROP + "drop_lower(KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]))
 
 
 class HyperLogLogState(AttemptState):
-    """What a bolt gets in `init_state`: `add`, and what has been added so far."""
+    """The state that `init_state` gives a bolt: it adds visits and returns their counts."""
 
     def __init__(self, client: redis.Redis, namespace: str) -> None:
         self._client = client
@@ -106,7 +106,7 @@ class HyperLogLogState(AttemptState):
         self._failure: Exception | None = None
 
     def add(self, page: str, visitor: str) -> None:
-        """Note a visit. Memory is bounded: after 10,000 visits they are staged, under this attempt."""
+        """Add a visit. After 10,000 visits they are staged under this attempt, so that memory is bounded."""
         self._visits[page] += 1
         self._visitors[page].add(visitor)
         self._buffered += 1
@@ -114,14 +114,14 @@ class HyperLogLogState(AttemptState):
             self._stage(self.scope.txid)
 
     def visits(self, page: str) -> int:
-        """Return how often the page was visited, this wave included."""
+        """Return the number of visits of the page, including this wave."""
         with self._translated():
             keys = (f"{self._base}$visits", f"{self._base}${self.scope.attempt}")
             stored = [self._client.hget(key, page) for key in keys]
         return sum(int(count) for count in stored if count) + self._visits[page]
 
     def visitors(self, page: str) -> int:
-        """Return how many different visitors the page had, with an error of about 0.8 %, this wave included."""
+        """Return the number of distinct visitors of the page, including this wave, with an error of about 0.8 %."""
         self._stage(self.scope.txid)
         with self._translated():
             return int(
@@ -165,7 +165,7 @@ class HyperLogLogState(AttemptState):
 
     def _stage(self, txid: int, sealed: str = "") -> None:
         if self._failure is not None:
-            raise self._failure  # it is not known what was staged, so this attempt must not win
+            raise self._failure  # the staged data is unknown, so this attempt must not win
         fence = self.scope.fence
         arguments: list[Any] = [self.scope.attempt, f"{fence.generation} {fence.seq} {txid}", sealed]
         for page, count in self._visits.items():
@@ -191,7 +191,10 @@ class HyperLogLogState(AttemptState):
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except (redis.ConnectionError, redis.TimeoutError) as error:  # waited for; anything else ends the run
+        except (
+            redis.ConnectionError,
+            redis.TimeoutError,
+        ) as error:  # the engine waits for the store; any other error ends the run
             raise StateUnavailable(
                 f"the Redis of {self._namespace!r} does not answer: {error}", namespace=self._namespace
             ) from error
@@ -206,7 +209,7 @@ class HyperLogLogProvider(RedisStateProvider):
         return HyperLogLogState(self.connect(), namespace)
 
     def connect(self) -> redis.Redis:
-        """Return a new client, which repeats no call by itself: to stage something twice would count it twice."""
+        """Return a new client without retries: staging a visit twice would count it twice."""
         seconds = self.timeout_ms / 1000
         encryption = {}
         if self.tls is not None:
@@ -232,7 +235,7 @@ class HyperLogLogProvider(RedisStateProvider):
 
 
 def read_pages(client: redis.Redis, topology: str, tasks: int) -> dict[str, tuple[int, int]]:
-    """Return the committed visits and the estimated visitors of every page, for who wants to see them."""
+    """Return the committed visits and the estimated visitors of every page."""
     pages = {}
     for index in range(tasks):
         base = f"{topology}:visitors-{index}$hll"

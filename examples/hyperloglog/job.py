@@ -1,4 +1,4 @@
-"""Visits and different visitors of the pages of a site: a bolt whose state is a sketch in Redis, of a class of its own.
+"""Visits and distinct visitors of the pages of a site: a bolt with a custom state, a sketch in Redis.
 
     anchorbolt run examples/hyperloglog/job.py:topology --until-empty --conf examples/hyperloglog/conf.yaml
 

@@ -1,7 +1,7 @@
 """State in PostgreSQL, as a user of Anchorbolt would write it: a complete example of a state provider.
 
-`provider` says where the database is, `storage` takes the steps of a transaction, `sessions` owns the connections, the
-time limits and the errors, `tables` is what lies in the database. Explained in docs/custom_provider.md.
+`provider` has the settings of the database, `storage` the steps of a transaction, `sessions` the connections, time
+limits and errors, and `tables` the tables. docs/custom_provider.md explains them.
 """
 
 from postgres_provider.provider import PostgresStateProvider

@@ -1,4 +1,4 @@
-"""Where the database is, and how to log in. Opens no connection before it is used."""
+"""The provider: address, login and time limit of the database. It connects on first use."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _KEY = "topology.state.provider.config"
 class PostgresStateProvider(StateProvider):
     """Keeps all namespaces in four tables of one schema of a PostgreSQL database, version 12 or newer.
 
-    The tables are made by the first write, if nobody has made them before. Every field is an inner key of
-    `topology.state.provider.config`. What is none of them, such as TLS beyond `sslmode`, libpq takes from its own
-    environment variables (`PGSSLCERT` and so on), in each process.
+    The first write creates the tables if they do not exist. Every field is an inner key of
+    `topology.state.provider.config`. Other settings, such as TLS beyond `sslmode`, come from libpq's environment
+    variables (`PGSSLCERT` and so on) in each process.
 
     Attributes:
         host: Name or address of the server, or the directory of its Unix socket.
-        port: Its TCP port.
+        port: TCP port of the server.
         database: Name of the database.
-        user: Whom to log in as.
-        password: The password. Without one, and without `password_env`, libpq looks into `PGPASSWORD`, and then into
-            the password file of `PGPASSFILE` (`~/.pgpass`), in each process and on each machine that opens a
-            connection.
-        password_env: An environment variable of the driver that holds the password; the workers need not have it.
-        schema: Where the tables are.
-        sslmode: libpq's; "verify-full" is the one that proves who the server is. None leaves it to libpq.
+        user: Name of the user.
+        password: The password. Without `password` and `password_env`, libpq reads `PGPASSWORD` and then the password
+            file of `PGPASSFILE` (`~/.pgpass`), in each process and on each machine that opens a connection.
+        password_env: An environment variable of the driver that holds the password; the workers do not need it.
+        schema: Schema of the tables.
+        sslmode: libpq's `sslmode`; only "verify-full" checks the server's identity. None means libpq's default.
         sslrootcert: PEM file of the authorities to trust, at the same path on every machine.
-        timeout_ms: Longest time of one statement, in ms, waiting for a lock included. `StateUnavailable` is raised
-            after twice that at the latest; connecting takes as long again, at least 2 s, for each address of `host`.
+        timeout_ms: Time limit of one statement, in ms, including the wait for a lock. `StateUnavailable` is raised
+            after twice this time at the latest. Connecting may take as long again, and at least 2 s, for each address
+            of `host`.
     """
 
     host: str = "localhost"
@@ -80,7 +80,7 @@ class PostgresStateProvider(StateProvider):
         object.__setattr__(self, "_server", server)
 
     def open(self, namespace: str) -> PostgresStateStorage:
-        """Connects at the first call of a method.
+        """Return the storage of a namespace; it connects on the first call of a method.
 
         Raises:
             ConfigError: `namespace` is not a possible name.

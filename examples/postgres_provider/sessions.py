@@ -1,7 +1,7 @@
-"""The way to one PostgreSQL server: a connection for each thread, time limits, and the driver's errors translated.
+"""Connections to one PostgreSQL server, one for each thread, with time limits and translated errors.
 
-It knows no step of a transaction. Nothing here is repeated once a transaction has begun: the outcome of a step that was
-cut off is unknown, and it is Anchorbolt that takes it again.
+The steps of a state transaction are in `storage`. Once a database transaction has begun, nothing here is repeated: the
+outcome of an interrupted step is unknown, and Anchorbolt repeats the step.
 """
 
 from __future__ import annotations
@@ -36,21 +36,23 @@ if TYPE_CHECKING:
 __all__ = ["Server", "Session", "Sessions", "sessions_of"]
 
 _KEY = "topology.state.provider.config"
-_MAKING_TABLES = 0x616E63686F72  # the advisory lock of who makes them; any number that nobody else uses
+_MAKING_TABLES = (
+    0x616E63686F72  # advisory lock for creating the tables: any number that no other program uses
+)
 _SETTINGS = """
 SELECT set_config('search_path', %(schema)s, false),
        set_config('statement_timeout', %(timeout)s, false),
        set_config('lock_timeout', %(timeout)s, false),
-       -- Or a client that stands still within a step would keep the namespace locked for all others.
+       -- Otherwise a client that hangs within a step would keep the namespace locked for all others.
        set_config('idle_in_transaction_session_timeout', %(timeout)s, false),
        -- A commit that has returned must survive a crash, whatever the server's default is.
        set_config('synchronous_commit', CASE current_setting('synchronous_commit')
            WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false),
-       -- Every statement here goes by an index, in its order, also on a table that has no statistics yet.
+       -- Every statement here must use an index, also on a table that has no statistics yet.
        set_config('enable_seqscan', 'off', false),
        set_config('enable_bitmapscan', 'off', false)
 """
-# Asked of the catalogue's own tables: functions such as to_regclass answer from a cache within a transaction.
+# Reads the catalogue's tables, because functions such as to_regclass answer from a cache within a transaction.
 _TABLES = """
 SELECT has_schema_privilege(pg_namespace.oid, 'USAGE')
 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
@@ -60,7 +62,7 @@ WHERE nspname = %(schema)s AND relname = 'namespaces'
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """Where a server is and how to log in. Its `repr` shows no password."""
+    """Address, login and time limit of a server. Its `repr` shows no password."""
 
     host: str
     port: int
@@ -90,16 +92,17 @@ class Session:
             password=server.password.reveal() if server.password else None,
             sslmode=server.sslmode,
             sslrootcert=server.sslrootcert,
-            autocommit=True,  # BEGIN and COMMIT are written out below
+            autocommit=True,  # `_transaction` sends BEGIN and COMMIT itself
             application_name="anchorbolt",
-            connect_timeout=max(2, seconds),  # libpq takes no less
+            connect_timeout=max(2, seconds),  # libpq's minimum
             keepalives=1,
             keepalives_idle=seconds,
             keepalives_interval=seconds,
             keepalives_count=1,
             tcp_user_timeout=server.timeout_ms,
         )
-        # The same socket by another number, for `_cut`: the connection's own may be closed meanwhile, and used again.
+        # A second descriptor of the same socket, for `_cut`: the connection may close its own descriptor meanwhile, and
+        # the process may use that number again.
         self._link = socket.socket(fileno=os.dup(self._connection.fileno()))
         self._timer: threading.Timer | None = None
         self._has_tables = False
@@ -111,13 +114,13 @@ class Session:
             raise
 
     def run(self, statement: LiteralString, **parameters: Any) -> psycopg.Cursor[Any]:
-        """Run one statement. `%(name)b` in it stands for a parameter in binary form, as `bytes` should travel."""
+        """Run one statement. `%(name)b` is a parameter in binary form; use it for `bytes`."""
         return self._connection.execute(statement, parameters or None, binary=True)
 
     def start_timer(self) -> None:
-        """Cut the connection in twice the time limit from now, unless this or `stop_timer` is called before.
+        """Cut the connection after twice the time limit, unless this method or `stop_timer` is called before.
 
-        The server's own limits come first, as a rule. They do nothing where the server itself stands still.
+        The server's own limits usually apply first. They do not apply if the server itself hangs.
         """
         self.stop_timer()
         self._timer = threading.Timer(2 * self._server.timeout_ms / 1000, self._cut)
@@ -125,15 +128,15 @@ class Session:
         self._timer.start()
 
     def stop_timer(self) -> None:
-        """Let the connection be."""
+        """Do not cut the connection."""
         if self._timer is not None:
             self._timer.cancel()
 
     def has_tables(self) -> bool:
-        """Return whether the tables are there; once they are, that is not asked again.
+        """Return whether the tables exist. After the first yes, the server is not asked again.
 
         Raises:
-            ConfigError: They are there, and the user may not look into their schema.
+            ConfigError: The tables exist, but the user may not use their schema.
         """
         if not self._has_tables:
             for (permitted,) in self.run(_TABLES, schema=self._server.schema):
@@ -143,12 +146,12 @@ class Session:
         return self._has_tables
 
     def make_tables(self) -> None:
-        """Make them within the present transaction, unless somebody else is faster."""
+        """Create the tables in the current transaction, unless another process has created them."""
         self.run("SELECT pg_advisory_xact_lock(%(key)s)", key=_MAKING_TABLES)
         if self.run(_TABLES, schema=self._server.schema).fetchall():
             return
         schema = self._server.schema
-        # Not `IF NOT EXISTS`: that needs the right to create one even where it is there.
+        # `IF NOT EXISTS` would need the right to create a schema even if the schema exists.
         if not self.run("SELECT FROM pg_namespace WHERE nspname = %(schema)s", schema=schema).fetchall():
             self._connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
         self._connection.execute(CREATE_TABLES)
@@ -160,13 +163,13 @@ class Session:
         self._link.close()
 
     def _cut(self) -> None:
-        # To close it here would not wake the thread that waits for an answer; this does.
+        # `close` would not wake the thread that waits for an answer; `shutdown` does.
         with suppress(OSError):
             self._link.shutdown(socket.SHUT_RDWR)
 
 
 class Sessions:
-    """This process's connections to one server, one a thread. Got from `sessions_of`, given back by `release`."""
+    """This process's connections to one server, one a thread. `sessions_of` returns them; `release` ends their use."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -175,13 +178,13 @@ class Sessions:
 
     @contextmanager
     def reading(self, namespace: str | None) -> Iterator[Session | None]:
-        """Give a transaction that sees one moment; None where nothing has been written yet."""
+        """Open a read-only transaction that sees one snapshot. Yields None if the tables do not exist yet."""
         with self._transaction(namespace, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as session:
             yield session if session.has_tables() else None
 
     @contextmanager
     def writing(self, namespace: str) -> Iterator[Session]:
-        """Give a transaction that is committed at the end, and undone by any exception."""
+        """Open a transaction. The end of the block commits it; an exception rolls it back."""
         with self._transaction(namespace, "BEGIN ISOLATION LEVEL READ COMMITTED") as session:
             if not session.has_tables():
                 session.make_tables()
@@ -194,11 +197,11 @@ class Sessions:
             yield session
             session.run("COMMIT")
             session.stop_timer()
-        except AnchorboltError:  # a refusal: nothing is wrong with the connection
+        except AnchorboltError:  # the step was refused; the connection is fine
             self._roll_back()
             raise
         except BaseException as error:
-            # Whatever state it is in: the server undoes what is not committed as soon as it is closed.
+            # The state of the connection is unknown. When it closes, the server rolls the transaction back.
             self._drop()
             if isinstance(error, psycopg.Error):
                 raise _translated(error, self._server, namespace) from error
@@ -213,7 +216,7 @@ class Sessions:
                 session.run(begin)
                 return session
             except psycopg.OperationalError:
-                self._drop()  # it has died since it was used last; nothing of this step has been done
+                self._drop()  # the connection broke since its last use; this step has not begun
         session = self._by_thread[thread] = Session(self._server)
         session.start_timer()
         session.run(begin)
@@ -224,7 +227,7 @@ class Sessions:
         try:
             session.run("ROLLBACK")
             session.stop_timer()
-        except psycopg.Error:  # then the server does it by itself; the refusal stands
+        except psycopg.Error:  # then the server rolls back by itself
             self._drop()
 
     def _drop(self) -> None:
@@ -233,7 +236,7 @@ class Sessions:
             session.close()
 
     def release(self) -> None:
-        """Close all connections, unless somebody else still uses them."""
+        """Close all connections, unless another storage still uses them."""
         with _lock:
             self.users -= 1
             if self.users > 0:
@@ -243,13 +246,13 @@ class Sessions:
             self._by_thread.pop(thread).close()
 
 
-# By process: what a fork has copied must be neither used nor closed in the child, since the parent still uses it.
+# By process: after a fork, the child must neither use nor close the parent's connections.
 _known: dict[tuple[int, Server], Sessions] = {}
 _lock = threading.Lock()
 
 
 def sessions_of(server: Server) -> Sessions:
-    """Return this process's connections to `server`. Connects to nothing yet."""
+    """Return this process's connections to `server`. It connects on first use."""
     with _lock:
         sessions = _known.setdefault((os.getpid(), server), Sessions(server))
         sessions.users += 1
@@ -257,7 +260,7 @@ def sessions_of(server: Server) -> Sessions:
 
 
 def _after_fork() -> None:
-    # Another thread may have held it, which does not exist here.
+    # A thread that held the lock in the parent does not exist in the child.
     global _lock
     _lock = threading.Lock()
 
@@ -274,13 +277,13 @@ def _translated(error: psycopg.Error, server: Server, namespace: str | None) -> 
     def unavailable(reason: str) -> StateUnavailable:
         return StateUnavailable(f"{server}: {reason}", namespace=namespace)
 
-    # A refused login has no error code, only the server's words.
+    # A refused login has no error code, only the server's text.
     if said(
         "authentication failed", "no password supplied", "no pg_hba.conf entry", "is not permitted to log in"
     ):
         return ConfigError(f"{server} refused the login ({text}): check user and password", key=_KEY)
     if said(f'database "{server.database}" does not exist'):
-        return ConfigError(f"{server} is not there ({text}): create it, or name another one", key=_KEY)
+        return ConfigError(f"{server} does not exist ({text}): create it, or name another one", key=_KEY)
     match error:
         case errors.InsufficientPrivilege():
             return _not_permitted(server, text)
@@ -290,9 +293,9 @@ def _translated(error: psycopg.Error, server: Server, namespace: str | None) -> 
                 "the lock (pg_stat_activity), or raise timeout_ms"
             )
         case errors.ReadOnlySqlTransaction():
-            return unavailable(f"it takes no writes ({text}): name the primary server instead of a standby")
+            return unavailable(f"it is read-only ({text}): name the primary server instead of a standby")
         case errors.DiskFull():
-            return unavailable(f"its disk is full ({text}): make room there")
+            return unavailable(f"its disk is full ({text}): free some space")
         case errors.ProgramLimitExceeded():
             return UnsupportedValue(f"{server}: {text}: a value may have up to 1 GB")
         case errors.DataCorrupted() | errors.IndexCorrupted():
@@ -304,21 +307,21 @@ def _translated(error: psycopg.Error, server: Server, namespace: str | None) -> 
             | errors.UndefinedFunction()
         ):
             return StateCorrupted(
-                f"{server}: the tables in schema {server.schema} are not those of this provider ({text}). Name another "
-                f"schema, where they are somebody else's. {START_OVER}",
+                f"{server}: the tables in schema {server.schema} do not belong to this provider ({text}). If another "
+                f"program owns them, name another schema. {START_OVER}",
                 namespace=namespace,
             )
         case psycopg.OperationalError():
             return unavailable(
-                f"it cannot be reached, or broke off ({text}): check that it runs, and host and port"
+                f"it cannot be reached, or it closed the connection ({text}): check that it runs, and host and port"
             )
     return StateError(f"{server} refused ({text}): PostgreSQL 12 or newer is needed", namespace=namespace)
 
 
 def _not_permitted(server: Server, text: str) -> ConfigError:
     return ConfigError(
-        f"{server} does not permit it to user {server.user!r} ({text}): grant USAGE on the schema {server.schema} and "
-        "SELECT, INSERT, UPDATE, DELETE on its tables; and, for the first start, CREATE on the schema, or on the "
-        "database where there is no schema yet",
+        f"{server}: user {server.user!r} lacks a permission ({text}): grant USAGE on the schema {server.schema} and "
+        "SELECT, INSERT, UPDATE, DELETE on its tables; for the first start also CREATE on the schema, or on the "
+        "database if the schema does not exist yet",
         key=_KEY,
     )

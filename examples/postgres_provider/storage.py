@@ -1,7 +1,7 @@
-"""The steps of a transaction. Each is one transaction of the database, with the namespace's row locked.
+"""The steps of a state transaction. Each step is one transaction of the database that locks the namespace's row.
 
-So two steps on a namespace never overlap, whoever takes them, and a step that was cut off has happened altogether or
-not at all. What a step is to do, and whether it is refused, `anchorbolt.state_backends.rules` decides.
+So two steps on a namespace never overlap, and an interrupted step has happened completely or not at all. The module
+`anchorbolt.state_backends.rules` decides what a step does and whether it is refused.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _METADATA = (
     "SELECT id, generation, seq, committed, winner, codec FROM namespaces WHERE namespace = %(namespace)s"
 )
 
-# What an attempt staged lies over the committed data. Without an attempt, NULL is compared, and nothing lies over it.
-# `LATERAL` with `LIMIT 1`, here and below, looks each key up by the index; a plain join is the planner's to arrange,
-# which knows nothing yet of a table that has just been filled, and reads all of it for each key.
+# The updates that an attempt staged hide the committed data. Without an attempt, the comparison is with NULL and finds
+# no updates. `LATERAL` with `LIMIT 1`, here and below, finds each key by the index. With a plain join, the planner
+# would decide, and it has no statistics of a newly filled table: it would read the whole table for each key.
 _LOOK_UP = """
 SELECT CASE WHEN staged.found THEN staged.value ELSE entry.value END
 FROM unnest(%(keys)b::bytea[]) WITH ORDINALITY AS wanted (key, place)
@@ -55,7 +55,7 @@ WHERE namespace_id = %(id)s AND digest > %(after)b
 ORDER BY digest LIMIT %(size)s
 """
 
-# Both parts are cut off before they are joined, so that a page costs no more the larger the namespace is.
+# Both queries have a limit before they are joined, so that the cost of a page does not grow with the namespace.
 _PAGE_UNDER_ATTEMPT = """
 (
     SELECT digest, key, entries.value FROM entries
@@ -79,8 +79,8 @@ SELECT %(id)s, %(attempt)s, key, value FROM unnest(%(keys)b::bytea[], %(values)b
 ON CONFLICT (namespace_id, attempt, digest) DO UPDATE SET value = excluded.value
 """
 
-# The next updates after a digest, at most 2,000 and about 8 MiB, are taken out of `updates` and applied; the digest of
-# the last one comes back. So no statement of a large commit comes near the time limit.
+# Moves the next updates after a digest, at most 2,000 and about 8 MiB, from `updates` to `entries`, and returns the
+# digest of the last one. So no statement of a large commit takes long enough to reach the time limit.
 _APPLY = """
 WITH page AS (
     DELETE FROM updates WHERE ctid = ANY (ARRAY(
@@ -153,7 +153,7 @@ class PostgresStateStorage(StateStorage):
     def scan(
         self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Each page is a transaction of its own, so none is open between them."""
+        """Yield pages of entries. Each page has a transaction of its own, so no transaction is open between pages."""
         after = b""
         while True:
             with self._reading(attempt, at) as found:
@@ -181,7 +181,7 @@ class PostgresStateStorage(StateStorage):
             found.raise_fence(staged.fence, staged.codec)
             if known is None:
                 found.drop_attempts(below=staged.fence)
-            if record is not None:  # else it is the latest slice again
+            if record is not None:  # None: the latest slice was sent again
                 found.put_record(staged.attempt, record)
                 found.put_updates(staged.attempt, staged.updates)
             known = record or known
@@ -196,12 +196,12 @@ class PostgresStateStorage(StateStorage):
             found.put_record(attempt, record)
 
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
-        """The data never leaves the server."""
+        """Promote the winner. The data does not leave the server."""
         with self._locked() as found:
             known = found.records(attempt).get(attempt)
             apply = rules.check_commit(self.namespace, found.metadata, known, fence, txid, attempt)
             found.raise_fence(fence)
-            if apply:  # else it is done already
+            if apply:  # False: this transaction is already committed
                 found.apply(attempt)
                 found.drop_attempts()
                 found.set_committed(txid, attempt)
@@ -227,7 +227,7 @@ class PostgresStateStorage(StateStorage):
     def _reading(
         self, attempt: str | None = None, at: ReadPosition | None = None
     ) -> Iterator[_Namespace | None]:
-        """Give the namespace as it is at one moment, which `at` has to fit; None where nobody has written to it."""
+        """Read the namespace in one snapshot and check it against `at`. Yields None if it does not exist."""
         with self._process_sessions().reading(self.namespace) as session:
             found = None
             if session is not None:
@@ -240,14 +240,15 @@ class PostgresStateStorage(StateStorage):
 
     @contextmanager
     def _locked(self) -> Iterator[_Namespace]:
-        """Give the namespace, new or not, in a transaction that keeps everybody else out of it."""
+        """Lock the namespace for one transaction, and create it if it does not exist."""
         with self._process_sessions().writing(self.namespace) as session:
             found = None
             while found is None:
                 rows = session.run(f"{_METADATA} FOR UPDATE", namespace=self.namespace).fetchall()
                 found = _found(session, rows)
                 if found is None:
-                    # Waits for somebody else who is making it; undone, as all the rest, where the step is refused.
+                    # Waits for another process that is creating the namespace. If the step is refused, the rollback
+                    # removes the row again.
                     session.run(
                         "INSERT INTO namespaces (namespace) VALUES (%(namespace)s) ON CONFLICT DO NOTHING",
                         namespace=self.namespace,
@@ -255,7 +256,7 @@ class PostgresStateStorage(StateStorage):
             yield found
 
     def _process_sessions(self) -> Sessions:
-        # After a fork, the parent's connections are the parent's.
+        # After a fork, the child needs connections of its own.
         if self._sessions is None or self._pid != os.getpid():
             self._sessions, self._pid = sessions_of(self._server), os.getpid()
         return self._sessions
@@ -263,7 +264,7 @@ class PostgresStateStorage(StateStorage):
 
 @dataclass
 class _Namespace:
-    """A namespace within a transaction. Its row is locked before anything is changed."""
+    """A namespace within a transaction. Its row is locked before any change."""
 
     session: Session
     id: int
@@ -288,7 +289,7 @@ class _Namespace:
         }
 
     def raise_fence(self, fence: Fence, codec: str = "") -> None:
-        """Raise the fence, and set the format header where there is none."""
+        """Raise the fence, and set the format header if the namespace has none."""
         self.metadata = replace(self.metadata, fence=fence, codec=self.metadata.codec or codec)
         self.session.run(
             "UPDATE namespaces SET generation = %(generation)s, seq = %(seq)s, codec = %(codec)s WHERE id = %(id)s",
@@ -338,14 +339,14 @@ class _Namespace:
         )
 
     def apply(self, attempt: str) -> None:
-        """Apply what an attempt staged to the committed data, a bounded part after the other."""
+        """Move the attempt's updates into the committed data, a bounded number at a time."""
         after = b""
         while last := self.session.run(_APPLY, id=self.id, attempt=_uuid(attempt), after=after).fetchall():
             [(after,)] = last
             self.session.start_timer()
 
     def drop_attempts(self, below: Fence | None = None) -> int:
-        """Drop all attempts, or those of lower fences; return how many."""
+        """Drop all attempts, or those of lower fences; return their number."""
         generation, seq = below or (None, None)
         dropped = self.session.run(
             """

@@ -1,7 +1,7 @@
-"""What lies in the database.
+"""The tables of the database.
 
-An entry is found by the SHA-256 of its key, because a B-tree takes no key above some 2,700 bytes, and states' keys may
-be longer. PostgreSQL computes it, from its version 12 on.
+An entry is found by the SHA-256 of its key: a B-tree refuses keys above some 2,700 bytes, and a state's keys may be
+longer. PostgreSQL computes the digest, from version 12 on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Word count over the King James Bible, while a Spark worker and the driver are killed: are the counts still right?
+"""Word count over the King James Bible while a Spark worker and the driver are killed; the counts are checked.
 
     make demo                      # state in SQLite
     make demo PROVIDER=redis       # in a Redis of the demo's own; also redis-cluster, hbase
@@ -51,7 +51,7 @@ def main(
     """
     if not sys.platform.startswith("linux"):
         sys.exit("The demo finds the processes that it kills in /proc, so it needs Linux.")
-    signal.signal(signal.SIGTERM, _end)  # so that nothing that was started outlives this process
+    signal.signal(signal.SIGTERM, _end)  # so that no started process outlives this one
     first = secrets.randbelow(1_000_000) if seed is None else seed
     done = [one_run(provider, each, verses, keep=keep) for each in range(first, first + runs)]
     if runs > 1:
@@ -61,7 +61,7 @@ def main(
 
 
 def one_run(provider: Provider, seed: int, verses: int | None, *, keep: bool) -> Run:
-    """Run the demo once and show what happened; the work directory goes away if it went well."""
+    """Run the demo once and print a report; remove the work directory unless the run failed."""
     text = read_verses(verses)
     work = Path(tempfile.mkdtemp(prefix="anchorbolt-demo-"))
     console.print(f"seed {seed}, state in {provider.value}, work directory {work}")

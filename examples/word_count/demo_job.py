@@ -1,4 +1,4 @@
-"""The process that the demo kills: runs the topology until its source is empty, and tells what happens on stdout.
+"""The process that the demo kills: it runs the topology until its source is empty, and reports events on stdout.
 
 python demo_job.py CONF.json
 """
@@ -18,8 +18,8 @@ from anchorbolt.engine.spark.cluster import SparkCluster
 
 
 def main() -> None:
-    # Spark's JVM gets our stdout too, and may write there. Only this process must hold the pipe to the demo, so that it
-    # is at its end when this process is.
+    # Spark's JVM inherits our stdout and may write to it. Only this process may hold the pipe to the demo, so that the
+    # pipe ends together with this process.
     pipe = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 

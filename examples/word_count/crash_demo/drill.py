@@ -17,7 +17,7 @@ __all__ = ["Drill", "Kill", "KillPlan", "Story"]
 
 @dataclass(frozen=True)
 class KillPlan:
-    """When to kill: after the commit of which wave, and after what part of the time that a wave takes."""
+    """The moment of a kill: the wave after whose commit it happens, and the fraction of a wave's time to wait."""
 
     worker_after: int
     worker_part: float
@@ -26,7 +26,7 @@ class KillPlan:
 
     @classmethod
     def drawn(cls, chance: random.Random, waves: int) -> KillPlan:
-        """Draw the worker's moment from about the half of that many waves, the driver's from the last third."""
+        """Draw the worker's moment from around the middle of the waves, the driver's from the last third."""
         return cls(
             worker_after=chance.randrange(waves * 3 // 10, waves * 6 // 10),
             worker_part=chance.random(),
@@ -37,7 +37,7 @@ class KillPlan:
 
 @dataclass(frozen=True)
 class Kill:
-    """A process that was killed: `worker` or `driver`, when, and in which wave.
+    """A killed process (`worker` or `driver`), with the time and the wave.
 
     Attributes:
         victim: Which process it was.
@@ -56,7 +56,7 @@ class Kill:
 
 @dataclass
 class Story:
-    """What happened in a run of the demo."""
+    """The events of a run of the demo."""
 
     kills: list[Kill] = field(default_factory=list)
     recoveries: list[Recovered] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Drill:
     def __init__(
         self, conf: Path, work: Path, plan: KillPlan, chance: random.Random, say: Callable[[str], None]
     ) -> None:
-        """Make a run that is not started yet; `say` is told what happens, a line at a time."""
+        """Prepare a run; it calls `say` with a line for each event."""
         self._conf = conf
         self._work = work
         self._plan = plan
@@ -124,7 +124,7 @@ class Drill:
         self.story.kills = [self._kill("worker", *worker), self._kill("driver", job.pid, driver)]
 
     def _wait_for_part(self, part: float) -> None:
-        """Wait for a part of the time from one commit to the next, as it was the last time."""
+        """Wait for a fraction of the time that passed between the last two commits."""
         moments = [at for _, at in self._commits[-2:]]
         into_wave = moments[-1] + part * (moments[-1] - moments[0]) - time.monotonic()
         time.sleep(max(0.0, into_wave))

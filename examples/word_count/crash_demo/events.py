@@ -1,4 +1,4 @@
-"""What the job tells the demo while it runs, as JSON lines: how it recovered, its waves, its counts at the end."""
+"""The events that the job reports to the demo as JSON lines: its recovery, its waves, and its counts at the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Ended", "Event", "Recovered", "WaveCommitted", "from_line", "to_line
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened at `at`, in seconds of the machine's monotonic clock."""
+    """An event at the time `at`, in seconds of the machine's monotonic clock."""
 
     at: float = field(default_factory=time.monotonic, kw_only=True)
 
@@ -28,7 +28,7 @@ class Recovered(Event):
 
 @dataclass(frozen=True)
 class WaveCommitted(Event):
-    """A wave was committed in so many rounds; `words` were counted in it."""
+    """A wave was committed after `rounds` rounds, with `words` words."""
 
     txid: int
     rounds: int
@@ -37,7 +37,7 @@ class WaveCommitted(Event):
 
 @dataclass(frozen=True)
 class Ended(Event):
-    """The source is empty; `counts` is the state, all tasks together."""
+    """The source is empty; `counts` is the state of all tasks."""
 
     counts: Mapping[str, int]
 
@@ -53,6 +53,6 @@ def to_line(event: Recovered | WaveCommitted | Ended) -> str:
 
 
 def from_line(line: str) -> Recovered | WaveCommitted | Ended:
-    """Return the event of a whole line that `to_line` made."""
+    """Return the event of a complete line that `to_line` made."""
     kind, fields = json.loads(line)
     return _KINDS[kind](**fields)

@@ -1,4 +1,4 @@
-"""The job as a process of its own, in a session of its own, so that all that it starts can be found and ended."""
+"""The job in a process and session of its own, so that the demo can find and end all processes that it starts."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _LOG_SHOWN = 3000
 
 
 class DemoError(Exception):
-    """The demo cannot go on, or what must hold does not."""
+    """The demo cannot continue, or a check failed."""
 
 
 class JobProcess:
-    """One start of the job. Leaving it as a context ends whatever still runs of it, by process id."""
+    """One start of the job. The end of its `with` block kills all its remaining processes by their process ids."""
 
     def __init__(self, conf: Path, work: Path) -> None:
         """Start the job.
 
         Args:
             conf: Its configuration, a JSON file.
-            work: The demo's work directory; all that Spark and the job write lies below it.
+            work: The demo's work directory; Spark and the job write only below it.
         """
         self._log = work / "job.log"
         scratch = work / "spark"
@@ -88,7 +88,7 @@ class JobProcess:
         return self._process.pid
 
     def events(self) -> Iterator[Recovered | WaveCommitted | Ended]:
-        """Yield what the driver tells, until it has ended.
+        """Yield the driver's events until it has ended.
 
         Raises:
             DemoError: It ended by itself before it was done.
@@ -97,7 +97,7 @@ class JobProcess:
         done = False
         for line in self._process.stdout:
             if not line.endswith("\n"):
-                break  # it was killed while it wrote this
+                break  # the driver was killed while it wrote this line
             event = from_line(line)
             done = done or isinstance(event, Ended)
             yield event
@@ -114,7 +114,7 @@ class JobProcess:
         return time.monotonic()
 
     def kill_worker(self, chance: random.Random) -> tuple[int, float]:
-        """Kill one of the Python workers that run just now with SIGKILL; return its process id and the time.
+        """Kill one of the running Python workers with SIGKILL; return its process id and the time.
 
         Raises:
             DemoError: No worker ran for a long time.
@@ -130,7 +130,7 @@ class JobProcess:
         raise DemoError(f"no Python worker of the driver {self.pid} ran within {_WORKER_S:.0f} s")
 
     def wait_until_gone(self) -> float:
-        """Wait until the killed driver's JVM and workers have ended too, by themselves; return the seconds it took.
+        """Wait until the killed driver's JVM and workers have ended by themselves; return the seconds it took.
 
         Raises:
             DemoError: Something is left over.

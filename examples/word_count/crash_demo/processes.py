@@ -13,7 +13,7 @@ _DAEMON = b"pyspark.daemon"
 
 @dataclass(frozen=True)
 class Process:
-    """A process as it was a moment ago.
+    """A process at the time of the search.
 
     Attributes:
         pid: Its id.
@@ -29,7 +29,7 @@ class Process:
 
 
 def session_of(leader: int) -> list[Process]:
-    """Return all living processes of the session that the process `leader` began; it may be dead itself."""
+    """Return all living processes of the session of `leader`, which may have ended."""
     return list(_living(leader))
 
 
@@ -44,7 +44,7 @@ def _living(session: int) -> Iterator[Process]:
         if not folder.name.isdigit():
             continue
         try:
-            # The program's name stands in brackets and may hold anything, so count from the last bracket.
+            # The program's name is in parentheses and may contain any character, so count from the last parenthesis.
             fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
             command = (folder / "cmdline").read_bytes()
         except (FileNotFoundError, ProcessLookupError):

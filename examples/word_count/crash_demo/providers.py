@@ -1,4 +1,4 @@
-"""Where the state of a demo run lives: one context manager per provider, which yields the job's configuration of it."""
+"""The stores of a demo run: one context manager per provider, which yields the job's configuration for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Provider(str, Enum):
 
 
 def provided(provider: Provider, work: Path) -> AbstractContextManager[Mapping[str, Any]]:
-    """Start what a provider needs, for as long as the context lasts; the context is the job's configuration of it.
+    """Start the servers of a provider, and stop them at the end of the block; yields the job's configuration.
 
     Raises:
         DemoError: On entering, where it cannot be started.

@@ -1,4 +1,4 @@
-"""Redis servers of the demo's own: one, or a cluster of six. Their password stands in files for their owner only."""
+"""The demo's own Redis servers: one, or a cluster of six. Only their owner can read the files with their password."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _READY_S = 30.0
 _LOOK_S = 0.02
 _SERVERS = 6
 _LOWEST_PORT, _PORTS = 12_000, 10_000
-"""A cluster's servers also listen 10,000 above their port; Linux gives those from 32,768 on to connections."""
+"""A cluster's server also listens on its port + 10,000; Linux uses ports from 32,768 on for connections."""
 _ATTEMPTS = 5
 _IN_USE = "Address already in use"
 
@@ -82,7 +82,7 @@ def _server(folder: Path, password: str, options: Sequence[str] = ()) -> Iterato
 
 
 def _start(folder: Path, password: str, options: Sequence[str]) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a server on a free port, on another one where somebody was faster to take it; return when it answers."""
+    """Start a server on a free port and wait until it answers. If the port is taken meanwhile, try another one."""
     program = _program("redis-server")
     folder.mkdir(exist_ok=True)
     log = folder / "redis.log"
@@ -133,13 +133,13 @@ def _join(nodes: Sequence[str], password: str) -> None:
 
 
 def _is_ready(server: subprocess.Popen[bytes], port: int, password: str) -> bool:
-    """Wait until a server answers; return False where it has ended, or does not answer."""
+    """Wait until a server answers; return False if it has ended or does not answer in time."""
     deadline = time.monotonic() + _READY_S
     at_once = Retry(NoBackoff(), 0)
     with redis.Redis(host=_HOST, port=port, password=password, socket_timeout=1, retry=at_once) as client:
         while server.poll() is None and time.monotonic() < deadline:
             try:
-                # Another server may have been faster to take the port.
+                # Another server may have taken the port first.
                 if client.info("server")["process_id"] == server.pid:
                     return True
             except redis.RedisError:

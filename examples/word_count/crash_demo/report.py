@@ -1,4 +1,4 @@
-"""Shows what happened in the runs of the demo, as short tables."""
+"""Prints the runs of the demo as short tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Run", "table_of_run", "table_of_runs"]
 
 @dataclass(frozen=True)
 class Run:
-    """A run of the demo, with what it was given and what came of it."""
+    """A run of the demo with its options and results."""
 
     provider: str
     seed: int
@@ -25,30 +25,30 @@ class Run:
 
     @property
     def proved(self) -> bool:
-        """Whether both kills happened, and the result is right all the same."""
+        """Whether both kills happened and the result is right."""
         return self.verdict.equal and [kill.victim for kill in self.story.kills] == ["worker", "driver"]
 
     @property
     def waves(self) -> int:
-        """How many waves were committed: the first is 0, and none is left out."""
+        """The number of committed waves."""
         recovered = [recovery.txid for recovery in self.story.recoveries]
         return max([*self.story.rounds, *recovered]) + 1
 
     @property
     def after_worker(self) -> str:
-        """What became of the wave in which the worker was killed."""
+        """The outcome of the wave in which the worker was killed."""
         kill = self.story.kills[0]
         rounds = self.story.rounds.get(kill.txid, 1)
         return f"rolled back, {rounds} rounds" if rounds > 1 else "not disturbed"
 
     @property
     def after_driver(self) -> str:
-        """What the driver that was started after the kill found and did."""
+        """What the second driver found and did."""
         return self.story.recoveries[-1].action
 
 
 def table_of_run(run: Run) -> RenderableType:
-    """Return a table of one run: what was killed, how it was mended, and whether the counts are equal."""
+    """Return a table of one run: the kills, the recovery, and whether the counts are equal."""
     worker, driver = run.story.kills
     verdict = run.verdict
     table = Table(title="Word count with two kills", show_header=False, title_justify="left")

@@ -1,4 +1,4 @@
-"""The text of the demo: cut into files for Spark, and counted by plain Python. Must never import Anchorbolt."""
+"""The text of the demo: writes it as files for Spark, and counts it in plain Python. Never imports Anchorbolt."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_verses(limit: int | None = None) -> list[str]:
 
 
 def count_words(verses: Sequence[str]) -> Counter[str]:
-    """Count the words, with nothing but Python: what the job's result is compared with."""
+    """Count the words in plain Python, to compare the job's result with."""
     counts: Counter[str] = Counter()
     for verse in verses:
         counts.update(verse.split())
@@ -27,7 +27,7 @@ def count_words(verses: Sequence[str]) -> Counter[str]:
 
 
 def cut_into_files(verses: Sequence[str], folder: Path, files: int) -> None:
-    """Write the verses in their order to a new folder, as that many files of about one length."""
+    """Write the verses in order to a new folder, as `files` files of similar length."""
     folder.mkdir(parents=True)
     for index in range(files):
         part = verses[index * len(verses) // files : (index + 1) * len(verses) // files]

@@ -1,4 +1,4 @@
-"""The job that is killed: the word count of `job.py`, reading a few files a wave so that there are many waves."""
+"""The job that the demo kills: the word count of `job.py` with a few files a wave, so that it has many waves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILES_PER_WAVE = 2
 
 
 def topology(conf: Mapping[str, Any]) -> Topology:
-    """Build the job; `demo.input` is the folder of text files, `demo.output` that of the sink."""
+    """Build the job; `demo.input` is the folder of text files, `demo.output` the folder of the sink."""
     builder = TopologyBuilder()
     builder.set_spout(
         "sentences",

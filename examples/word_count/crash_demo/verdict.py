@@ -1,4 +1,4 @@
-"""Compares what the job has left, in its state and in its sink, with an independent count of the same text."""
+"""Compares the job's state and its sink with an independent count of the same text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the comparison found; each list names a few of the words that differ, and how.
+    """The result of the comparison; each list names a few of the words that differ.
 
     Attributes:
         words: Words in the text.
