@@ -123,6 +123,14 @@ def rewrap_for_storm_1_2(values: Sequence[bytes]) -> list[bytes | None]:
     ]
 
 
+def first_in_storm_1_1_wrapper(values: Sequence[bytes]) -> int | None:
+    """Return the index of the first value in the wrapper of Storm 1.1, or None."""
+    for index, value in enumerate(values):
+        if value.startswith(_GUAVA_START) and unwrap(value, Generation.STORM_1_1) is not None:
+            return index
+    return None
+
+
 def _rewrapped(value: bytes) -> bytes | None:
     wrapped = unwrap(value, Generation.STORM_1_1)
     return None if wrapped is None else wrap_for_storm_1_2(wrapped.payload)
@@ -132,6 +140,7 @@ def _rewrapped(value: bytes) -> bytes | None:
 _BEFORE_1_1 = _FORMS[Generation.STORM_1_1].before_length
 _BEFORE_1_2, _TOMBSTONE_1_2 = _FORMS[Generation.STORM_1_2]
 _START_1_1 = len(_BEFORE_1_1)
+_GUAVA_START = b"\x01\x00" + _GUAVA
 _ONE_BYTE = [bytes([number]) for number in range(0x80)]
 
 

@@ -19,7 +19,7 @@ from anchorbolt.cli.migrate.redis_options import RedisOptions, with_redis_option
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.migration_tools import base64_to_binary as tool
 from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
-from anchorbolt.migration_tools.base64_to_binary.recognition import Content
+from anchorbolt.storm.kryo.stored_form import Content
 
 if TYPE_CHECKING:
     from anchorbolt.migration_tools.progress import Progress

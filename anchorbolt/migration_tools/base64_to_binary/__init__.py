@@ -10,7 +10,6 @@ from anchorbolt.util.lazy_imports import lazy_names
 if TYPE_CHECKING:
     from anchorbolt.migration_tools.base64_to_binary.commands import discard_backup, migrate, undo, verify
     from anchorbolt.migration_tools.base64_to_binary.conversion import MigrationOptions, Wrapper
-    from anchorbolt.migration_tools.base64_to_binary.recognition import Content
     from anchorbolt.migration_tools.base64_to_binary.results import (
         Action,
         HashResult,
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
         NamespaceResult,
         Report,
     )
+    from anchorbolt.storm.kryo.stored_form import Content
 
 __all__ = [
     "Action",
@@ -44,7 +44,7 @@ __getattr__ = lazy_names(
         **dict.fromkeys(
             ("Action", "HashResult", "Interrupted", "NamespaceResult", "Report"), f"{_PACKAGE}.results"
         ),
-        "Content": f"{_PACKAGE}.recognition",
+        "Content": "anchorbolt.storm.kryo.stored_form",
         "MigrationOptions": f"{_PACKAGE}.conversion",
         "Wrapper": f"{_PACKAGE}.conversion",
     },

@@ -17,11 +17,11 @@ from anchorbolt.migration_tools.base64_to_binary.names import (
     new_suffix,
     txid_of,
 )
-from anchorbolt.migration_tools.base64_to_binary.recognition import Content
 from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult
 from anchorbolt.migration_tools.base64_to_binary.watching import Watches
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.redis.hashes import HashConnection, RedisHashes, shown
+from anchorbolt.storm.kryo.stored_form import Content
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from anchorbolt.migration_tools.base64_to_binary.names import (
     suffix_of,
 )
 from anchorbolt.migration_tools.base64_to_binary.namespace_migration import migrate_namespace
-from anchorbolt.migration_tools.base64_to_binary.recognition import Content
 from anchorbolt.migration_tools.base64_to_binary.results import (
     HashResult,
     Interrupted,
@@ -26,6 +25,7 @@ from anchorbolt.migration_tools.base64_to_binary.results import (
 )
 from anchorbolt.migration_tools.progress import Progress, Silent
 from anchorbolt.state_backends.redis.hashes import RedisHashes, shown
+from anchorbolt.storm.kryo.stored_form import Content
 
 _NOT_MIGRATED = (
     "not asked for: unless it was migrated before, a topology forgets which transaction was open. Migrate it, too, "

@@ -6,10 +6,10 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from anchorbolt.migration_tools.base64_to_binary.conversion import Conversion, Unfit, Wrapper
-from anchorbolt.migration_tools.base64_to_binary.recognition import Content, shown_field
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.redis.hashes import RedisHashes, shown
 from anchorbolt.storm.base64_text import with_any_line_breaks
+from anchorbolt.storm.kryo.stored_form import Content, shown_field
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """Converts the entries of one hash from Base64 to binary, page by page. Pure.
 
-Fast, because it takes each entry for what the first one is. Whatever does not fit makes it give up (`Unfit`), before
-anything is swapped; `recognition` then looks at the whole hash at leisure and says what it is. What passes here to the
-end is Base64 by the rules of `recognition`.
+Conversion is fast because it expects each entry to have the form of the first one. An entry that has another form
+raises `Unfit` before anything is swapped; then `Recognition` reads the whole hash and says what it holds. A hash that
+is converted to its end is Base64 by the rules of `stored_form`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ from binascii import a2b_base64, b2a_base64
 from dataclasses import dataclass
 from enum import Enum
 
-from anchorbolt.migration_tools.base64_to_binary.kryo_look import looks_serialised
-from anchorbolt.migration_tools.base64_to_binary.recognition import Content, is_marked, shown_field
 from anchorbolt.storm.base64_text import decode, problem
-from anchorbolt.storm.wrapper import rewrap_for_storm_1_2, wrap_for_storm_1_2
-
-_GUAVA = b"\x01\x00com.google.common.base."  # how a value in the wrapper of Storm 1.1 begins
+from anchorbolt.storm.kryo.stored_form import Content, is_marked, looks_serialised, shown_field
+from anchorbolt.storm.wrapper import first_in_storm_1_1_wrapper, rewrap_for_storm_1_2, wrap_for_storm_1_2
 
 
 class Wrapper(Enum):
@@ -69,7 +66,7 @@ class Conversion:
         """Return the fields and values of a page, converted.
 
         Raises:
-            Unfit: A field or a value is no Base64, or a value is not wrapped as the others are.
+            Unfit: A field or a value is not Base64, or a value is not wrapped as the others are.
         """
         decoded = _decoded(page)
         if self.content is None:
@@ -103,11 +100,10 @@ class Conversion:
         return self._wrapper is Wrapper.STORM_1_2
 
     def _look(self, page: list[bytes], decoded: list[bytes]) -> None:
-        """Look for values that are wrapped, and for a sign that this is Base64, until there is one beyond doubt."""
-        if any([value.startswith(_GUAVA) for value in decoded[1::2]]):  # noqa: C419  # a list is twice as fast
-            for field, rewrapped in zip(page[::2], rewrap_for_storm_1_2(decoded[1::2]), strict=True):
-                if rewrapped is not None:
-                    raise self._other_wrapper(field)
+        """Refuse wrapped values, and search for a sign that this is Base64 until one is beyond doubt."""
+        wrapped = first_in_storm_1_1_wrapper(decoded[1::2])
+        if wrapped is not None:
+            raise self._other_wrapper(page[2 * wrapped])
         if not self._marked:
             self._marked = any(map(is_marked, page))
         if not self._marked:
@@ -125,17 +121,17 @@ def _decoded(page: list[bytes]) -> list[bytes]:
     try:
         decoded = [a2b_base64(text) for text in page]
     except BinasciiError:
-        raise _first_that_is_none(page) from None
+        raise _first_that_is_not(page) from None
     if [b2a_base64(data, newline=False) for data in decoded] != page:
         for text, data in zip(page, decoded, strict=True):
             if b2a_base64(data, newline=False) != text and decode(text) is None:
-                raise _first_that_is_none(page)
+                raise _first_that_is_not(page)
     return decoded
 
 
-def _first_that_is_none(page: list[bytes]) -> Unfit:
+def _first_that_is_not(page: list[bytes]) -> Unfit:
     for field, value in zip(page[::2], page[1::2], strict=True):
         for text, whose in ((field, ""), (value, "the value of ")):
             if decode(text) is None:
-                return Unfit(f"{whose}{shown_field(field)} is no Base64: {problem(text)}")
+                return Unfit(f"{whose}{shown_field(field)} is not Base64: {problem(text)}")
     raise AssertionError("every field and value is Base64")

@@ -37,16 +37,16 @@ from anchorbolt.migration_tools.base64_to_binary.names import (
     new_suffix,
     txid_of,
 )
-from anchorbolt.migration_tools.base64_to_binary.recognition import (
+from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult
+from anchorbolt.migration_tools.base64_to_binary.watching import Watches
+from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.state_backends.redis.hashes import FieldsAndValues, HashConnection, RedisHashes, shown
+from anchorbolt.storm.kryo.stored_form import (
     Content,
     Recognition,
     Verdict,
     shown_field,
 )
-from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult
-from anchorbolt.migration_tools.base64_to_binary.watching import Watches
-from anchorbolt.migration_tools.progress import Progress
-from anchorbolt.state_backends.redis.hashes import FieldsAndValues, HashConnection, RedisHashes, shown
 
 STOP_FIRST = (
     "Stop the topology whose state it is, and whatever else writes to it, and run the migration again"

@@ -11,11 +11,11 @@ memory that the bytes' length bounds. docs/storm_bytes.md says what can be read.
     containers       what is written of collections, maps, arrays
     layouts          which class each id stands for
     decoder          keys and values
-    detection        which generation wrote a namespace
+    stored_form      in which form Storm stored a hash
 """
 
 from anchorbolt.storm.kryo.decoder import StormDecoder
-from anchorbolt.storm.kryo.detection import StoredForm, detect
+from anchorbolt.storm.kryo.stored_form import StoredForm, detect
 from anchorbolt.storm.kryo.values import JavaValue, Tombstone
 
 __all__ = ["JavaValue", "StoredForm", "StormDecoder", "Tombstone", "detect"]

@@ -113,7 +113,7 @@ def test_json_holds_what_was_done_and_what_was_not(redis_database: RedisServer, 
             "note": "",
         }
     ]
-    assert "field '-' is no Base64" in second["error"]
+    assert "field '-' is not Base64" in second["error"]
     assert "words-2: not done." in done.stderr
 
 

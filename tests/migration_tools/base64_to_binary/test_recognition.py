@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorbolt.migration_tools.base64_to_binary.conversion import Conversion, Unfit, Wrapper
-from anchorbolt.migration_tools.base64_to_binary.recognition import Content, Recognition, Verdict
+from anchorbolt.storm.kryo.stored_form import Content, Recognition, Verdict
 from tests.migration_tools.storm_data import (
     Entries,
     in_lines,
@@ -68,7 +68,7 @@ def test_a_hash_of_storms_with_one_bad_entry_is_refused_by_its_name() -> None:
         for field, value in ((b"YW-_", b"Ag=="), (b"AwFi4Q==", b"Ag"), (b"AwFi4Q==", b"\xff")):
             bad = {**entries, field: value}
             assert repr(field.decode()) in look_at(bad).reason
-            with pytest.raises(Unfit, match="is no Base64"):
+            with pytest.raises(Unfit, match="is not Base64"):
                 convert(bad, Wrapper.STORM_1_2)
 
 

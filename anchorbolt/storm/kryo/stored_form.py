@@ -1,0 +1,234 @@
+"""Tells from a hash's fields and values in which form Storm stored it.
+
+`detect` names the generation and judges a sample: every entry has to agree. `Recognition` judges a whole hash before a
+migration and tells Base64 text from binary data by the first of these rules that applies:
+
+1. Each value is in the wrapper of Storm 1.1 or later: binary.
+2. Each field and value is Base64, and
+   a. each value decodes to the wrapper of Storm 1.1: Base64 of Storm 1.1;
+   b. no value does, and one field or value is padded by `=` or broken into lines, or all decode to what Kryo or a
+      serializer of text writes: Base64 of Storm 1.0.
+3. No field or value is surely Base64 (by 2b, each judged alone), and one of them cannot be Base64: binary.
+
+Any other hash is refused. Binary data of Storm falls under 1, and is never Base64, because each value begins with a
+control character. So rule 2 can only mistake a hash that Storm did not write, or that lost its wrappers, and that
+consists of words of the Base64 alphabet. If no such word is padded, 2b asks that all of them decode to something that a
+serializer writes.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from anchorbolt.errors import SerializationError, UnsupportedJavaClass
+from anchorbolt.storm import base64_text
+from anchorbolt.storm.kryo.decoder import StormDecoder
+from anchorbolt.storm.wrapper import Generation, unwrap
+
+# No configuration registers thirty classes, and printable characters begin at 32.
+_HIGHEST_ID = 40
+_FIRST_OF_USER = 12  # the first byte of an object of the first class that the user registered
+_PRINTABLE = string.printable.encode()
+_LONG_TEXT = 6  # bytes from which on printable text is no accident
+_SHOWN = 60
+
+
+class StoredForm(NamedTuple):
+    """Which Storm serialised a hash's keys and values, and whether they are Base64 text.
+
+    After a migration that only decoded the text, data of Storm 1.0 and 1.1 are not Base64.
+    """
+
+    generation: Generation
+    base64: bool
+
+
+_WRAPPED = (Generation.STORM_1_1, Generation.STORM_1_2, Generation.STORM_2_0, Generation.STORM_2_6)
+_FORMS = (
+    *(StoredForm(generation, base64=False) for generation in _WRAPPED),
+    StoredForm(Generation.STORM_1_1, base64=True),
+    StoredForm(Generation.STORM_1_0, base64=True),
+    StoredForm(Generation.STORM_1_0, base64=False),
+)
+_STORM_1_0 = StormDecoder(Generation.STORM_1_0)
+
+
+class _Fit(Enum):
+    NOT = 0
+    POSSIBLE = 1
+    CERTAIN = 2
+
+
+def detect(entries: Iterable[tuple[bytes, bytes]]) -> StoredForm | None:
+    """Return the form of a hash, or None if its entries do not agree, are not Storm's, or there are none.
+
+    The classes that Storm's configuration registered need not be known.
+
+    Args:
+        entries: Fields and values as the store has them, of a namespace or its `$prepare`, not of its `$txid`. Some
+            hundred are enough; `detect` reads all of them.
+    """
+    fits: dict[StoredForm, set[_Fit]] = {form: set() for form in _FORMS}
+    for field, value in entries:
+        for form in list(fits):
+            fit = _fit(form, field, value)
+            if fit is _Fit.NOT:
+                del fits[form]
+            else:
+                fits[form].add(fit)
+    return next((form for form in _FORMS if _Fit.CERTAIN in fits.get(form, ())), None)
+
+
+def _fit(form: StoredForm, field: bytes, value: bytes) -> _Fit:
+    if form.base64:
+        decoded = base64_text.decode(field), base64_text.decode(value)
+        if decoded[0] is None or decoded[1] is None:
+            return _Fit.NOT
+        field, value = decoded[0], decoded[1]
+    if form.generation is Generation.STORM_1_0:
+        return _fit_of_1_0(field, value, base64=form.base64)
+    return _Fit.NOT if unwrap(value, form.generation) is None else _Fit.CERTAIN
+
+
+def _fit_of_1_0(field: bytes, value: bytes, *, base64: bool) -> _Fit:
+    if unwrap(value, Generation.STORM_1_1) is not None:
+        return _Fit.NOT
+    key_is, value_is = _is_kryo_3(field), _is_kryo_3(value)
+    if key_is is False or value_is is False:
+        return _Fit.NOT
+    # The keys of Storm 1.2 look like those of 1.0, and its values like an object of a user's class.
+    certain = key_is or value_is if base64 else value_is and unwrap(value) is None
+    return _Fit.CERTAIN if certain else _Fit.POSSIBLE
+
+
+def _is_kryo_3(data: bytes) -> bool | None:
+    """Return whether Kryo 3 wrote these bytes; None if an unknown registered class makes that impossible to tell."""
+    try:
+        _STORM_1_0.decode_key(data)
+    except UnsupportedJavaClass as unsupported:
+        if unsupported.class_id is None:
+            return True
+        return None if unsupported.class_id <= _HIGHEST_ID else False
+    except SerializationError:
+        return False
+    return True
+
+
+def looks_serialised(data: bytes) -> bool | None:
+    """Return whether Kryo 3 or a serializer of text, such as JSON, can have written this; None for a short text."""
+    if not data.translate(None, _PRINTABLE):
+        return True if len(data) >= _LONG_TEXT else None
+    is_kryo = _is_kryo_3(data)
+    # A new object of a registered class begins with the class and the marker 1.
+    return data[0] < _FIRST_OF_USER or data[1:2] == b"\x01" if is_kryo is None else is_kryo
+
+
+class Content(Enum):
+    """What a hash holds."""
+
+    STORM_1_0 = "storm-1.0"
+    STORM_1_1 = "storm-1.1"
+    BINARY = "binary"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a hash holds, or why that cannot be told."""
+
+    content: Content | None
+    reason: str = ""  # a clause that names the field; empty if `content` is known
+    wrapped_as_1_1: bool = False  # binary, but still in the wrapper of Storm 1.1
+
+
+class Recognition:
+    """Judges all entries of a hash, page by page."""
+
+    def __init__(self) -> None:
+        self._entries = 0
+        self._binary = self._binary_as_1_1 = 0
+        self._wrapped = self._odd = self._sure = self._unsure = self._marked = 0
+        self._foreign = 0
+        self._first_odd = self._first_bare = self._first_wrapped = self._first_base64 = ""
+
+    def add(self, page: list[bytes]) -> None:
+        """Take the fields and values of a page, alternating."""
+        for field, value in zip(page[::2], page[1::2], strict=True):
+            self._entries += 1
+            wrapped = unwrap(value)
+            if wrapped is not None:
+                self._binary += 1
+                self._binary_as_1_1 += wrapped.generation is Generation.STORM_1_1
+            self._decoded(field, field, "")
+            data = self._decoded(value, field, "the value of ")
+            if data is not None:
+                self._check_wrapper(data, field)
+
+    def verdict(self) -> Verdict:
+        """Return the judgement on all pages added so far."""
+        if self._entries and self._binary == self._entries:
+            return Verdict(Content.BINARY, wrapped_as_1_1=self._binary_as_1_1 > 0)
+        if not self._odd:
+            return self._of_base64()
+        if not (self._sure or self._wrapped) and self._foreign:
+            return Verdict(Content.BINARY)
+        if self._odd > self._entries and self._first_base64:  # of twice as many fields and values
+            return Verdict(None, f"{self._first_base64} is Base64, and most of the others are not")
+        return Verdict(None, self._first_odd)
+
+    def _of_base64(self) -> Verdict:
+        if self._wrapped == self._entries and self._wrapped:
+            return Verdict(Content.STORM_1_1)
+        if self._wrapped:
+            few = self._first_bare if 2 * self._wrapped > self._entries else self._first_wrapped
+            return Verdict(None, few)
+        if self._marked or (self._sure and not self._unsure):
+            return Verdict(Content.STORM_1_0)
+        return Verdict(
+            None,
+            "all of it could be Base64, but it does not decode to what Storm writes, so it may be binary as well",
+        )
+
+    def _decoded(self, text: bytes, field: bytes, whose: str) -> bytes | None:
+        data = base64_text.decode(text)
+        if data is None:
+            self._odd += 1
+            # A text of only Base64's characters counts as damaged Base64, any other as binary.
+            self._foreign += not base64_text.looks_like_base64(text)
+            self._first_odd = (
+                self._first_odd or f"{whose}{shown_field(field)} is not Base64: {base64_text.problem(text)}"
+            )
+            return None
+        marked = is_marked(text)
+        looks = marked or looks_serialised(data)
+        self._marked += marked
+        self._sure += looks is True
+        self._unsure += looks is False
+        if looks:
+            self._first_base64 = self._first_base64 or f"{whose}{shown_field(field)}"
+        return data
+
+    def _check_wrapper(self, data: bytes, field: bytes) -> None:
+        if unwrap(data, Generation.STORM_1_1) is not None:
+            self._wrapped += 1
+            self._first_wrapped = self._first_wrapped or (
+                f"the value of {shown_field(field)} is in the wrapper of Storm 1.1, and most of the others are not"
+            )
+        else:
+            self._first_bare = self._first_bare or (
+                f"the value of {shown_field(field)} is not in the wrapper of Storm 1.1 as most of the others are"
+            )
+
+
+def is_marked(text: bytes) -> bool:
+    """Return whether a Base64 text has padding or a line break, which other text hardly has by chance."""
+    return text.endswith((b"=", b"\n")) or b"\n" in text
+
+
+def shown_field(field: bytes) -> str:
+    """Return a field's name for a message, shortened where it is long."""
+    shortened = field if len(field) <= _SHOWN else field[:_SHOWN] + b"..."
+    return f"field {shortened.decode('latin-1')!r}" if shortened.isascii() else f"field {shortened!r}"
