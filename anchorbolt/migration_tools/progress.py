@@ -1,4 +1,4 @@
-"""Where long work reports how far it is. Shown by the command line; nobody need listen."""
+"""The interface by which a long command reports its progress. The command line displays it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Told of steps, each over entries of a namespace."""
+    """Receives steps, each over the entries of a hash or a namespace."""
 
     def begin(self, what: str, total: int | None) -> None:
-        """A step begins, over `total` entries if that is known; the one before it has ended."""
+        """Begin a step, and end the one before; `total` is its number of entries, if known."""
 
     def advance(self, entries: int) -> None:
-        """So many more entries of the step are done."""
+        """Report that the step has processed `entries` more."""
 
 
 class Silent:
-    """Reports to nobody."""
+    """Discards all reports."""
 
-    def begin(self, what: str, total: int | None) -> None:
-        """See `Progress.begin`."""
+    def begin(self, what: str, total: int | None) -> None: ...
 
-    def advance(self, entries: int) -> None:
-        """See `Progress.advance`."""
+    def advance(self, entries: int) -> None: ...

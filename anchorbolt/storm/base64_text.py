@@ -44,10 +44,10 @@ def problem(text: bytes) -> str:
             return f"{foreign[0].decode()!r} {where} is of the URL-safe alphabet"
         return f"byte 0x{foreign[0].hex()} {where} is not of its alphabet"
     if (b"\n" in text or b"\r" in text) and _on_one_line(text) is None:
-        return f"a line break stands elsewhere than after lines of {_LINE} characters"
+        return f"a line break is elsewhere than after lines of {_LINE} characters"
     line = text.replace(b"\r", b"").replace(b"\n", b"")
     if len(line) % 4:
-        return f"{len(line)} characters are no multiple of 4, so some are missing or too many"
+        return f"{len(line)} characters are not a multiple of 4, so some are missing or too many"
     if b"=" in line.rstrip(b"=") or line.endswith(b"==="):
         return "it is padded elsewhere than at its end"
     return "the bits after its last byte are not zero, which no encoder writes"

@@ -49,7 +49,7 @@ def test_whatever_decodes_encodes_to_the_same_text_but_for_line_breaks(text: byt
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (b"YWI", "3 characters are no multiple of 4"),
+        (b"YWI", "3 characters are not a multiple of 4"),
         (b"YWI=YWI=", "padded elsewhere"),
         (b"YWJj====", "padded elsewhere"),
         (b"YWJ=", "bits after its last byte"),
@@ -57,12 +57,12 @@ def test_whatever_decodes_encodes_to_the_same_text_but_for_line_breaks(text: byt
         (b"YW_j", "'_' at position 2 is of the URL-safe alphabet"),
         (b" YWJj", "byte 0x20 at position 0"),
         (b"YWJj\xc3\xa9", "byte 0xc3 at position 4"),
-        (b"YW\nJj", "a line break stands elsewhere"),
-        (b"\n", "a line break stands elsewhere"),
-        (b"YWJj\n\n", "a line break stands elsewhere"),
-        (b"A" * 80 + b"\n", "a line break stands elsewhere"),
-        (b"A" * 72 + b"\n" + b"A" * 4, "a line break stands elsewhere"),
-        (b"A" * 76 + b"\r\n" + b"A" * 76 + b"\nAAAA", "a line break stands elsewhere"),
+        (b"YW\nJj", "a line break is elsewhere"),
+        (b"\n", "a line break is elsewhere"),
+        (b"YWJj\n\n", "a line break is elsewhere"),
+        (b"A" * 80 + b"\n", "a line break is elsewhere"),
+        (b"A" * 72 + b"\n" + b"A" * 4, "a line break is elsewhere"),
+        (b"A" * 76 + b"\r\n" + b"A" * 76 + b"\nAAAA", "a line break is elsewhere"),
     ],
 )
 def test_what_is_no_base64_is_refused_with_a_reason(text: bytes, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""After a migration: compare a namespace with its backups, put these back, or remove them."""
+"""Compares a migrated namespace with its backups, restores the backups, or discards them."""
 
 from __future__ import annotations
 
@@ -18,31 +18,29 @@ from anchorbolt.migration_tools.base64_to_binary.names import (
     txid_of,
 )
 from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult
-from anchorbolt.migration_tools.base64_to_binary.watching import Watches
+from anchorbolt.migration_tools.base64_to_binary.watches import Watches
 from anchorbolt.migration_tools.progress import Progress
-from anchorbolt.state_backends.redis.hashes import HashConnection, RedisHashes, shown
+from anchorbolt.state_backends.redis.hashes import RedisHashes, shown
 from anchorbolt.storm.kryo.stored_form import Content
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """A hash that has a backup.
-
-    Attributes:
-        key: Its name.
-        exists: Whether it is there itself.
-        found: How it differs from the conversion of the backup; None where it is not there, or equals the backup.
-        entries: How many entries the backup has.
-    """
+    """A hash that has a backup."""
 
     key: bytes
     exists: bool
-    found: Comparison | None
-    entries: int
+    found: (
+        Comparison | None
+    )  # with the converted backup; None if the hash does not exist or equals the backup
+    entries: int  # of the backup
 
 
 class BackupActions:
-    """What can be done with the backups of one namespace. Each method looks first, and watches what it looked at."""
+    """Verifies, restores or discards the backups of one namespace. Each method watches the keys that it reads.
+
+    `content` is the format of the backups; None to recognise it.
+    """
 
     def __init__(
         self,
@@ -53,31 +51,15 @@ class BackupActions:
         content: Content | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Begin with a namespace.
-
-        Args:
-            hashes: Where it is.
-            namespace: Its name.
-            progress: Told of each page.
-            content: What the backups hold; None means to find out.
-            dry_run: Whether to do all but write.
-        """
         self._hashes = hashes
         self._namespace = namespace
         self._progress = progress
         self._content = content
         self._dry_run = dry_run
-        self._done: list[str] = []  # in a cluster, where each hash has a transaction of its own
+        self._done: list[str] = []  # the transactions so far: in a cluster each hash may have one of its own
 
     def verify(self, wrapper: Wrapper | None = None) -> tuple[tuple[HashResult, ...], StateError | None]:
-        """Compare each hash with what its backup converts to. The error says what differs first.
-
-        Args:
-            wrapper: What its values have to be wrapped in; None for either.
-
-        Raises:
-            StateError: There is no backup.
-        """
+        """Compare each hash with its converted backup, in `wrapper` or else in either. Return the first difference."""
         with Watches(self._hashes, self._namespace) as watches:
             pairs = self._pairs(watches)
         results, error = [], None
@@ -89,14 +71,9 @@ class BackupActions:
         return tuple(results), error
 
     def undo(self, *, keep_changed: bool) -> tuple[HashResult, ...]:
-        """Put the backups back under their hashes' names, and remove the conversions, of which they are.
+        """Rename each backup to its original hash and delete the converted copy.
 
-        Args:
-            keep_changed: Whether to put a hash aside, as `<ns>_undone`, that is not the conversion of its backup;
-                otherwise that is refused.
-
-        Raises:
-            StateError: There is no backup, or it was refused.
+        If a hash is not the conversion of its backup, keep it as `<ns>_undone` with `keep_changed`, else refuse.
         """
         with Watches(self._hashes, self._namespace) as watches:
             pairs = self._pairs(watches)
@@ -113,18 +90,14 @@ class BackupActions:
         )
 
     def discard(self) -> tuple[HashResult, ...]:
-        """Remove the backups, if each hash is what its backup converts to.
-
-        Raises:
-            StateError: There is no backup, or it was refused.
-        """
+        """Delete the backups, if each hash is the conversion of its backup. Refuse otherwise."""
         with Watches(self._hashes, self._namespace) as watches:
             pairs = self._pairs(watches)
             for pair in pairs:
                 if pair.found is None or not pair.found.same:
                     raise self._refusal(
                         f"{self._difference(pair)}, so the backup is kept. If a topology has run since and the state "
-                        f"is right, remove it with `redis-cli UNLINK '{shown(backup_of(pair.key))}'`"
+                        f"is right, remove the backup with `redis-cli UNLINK '{shown(backup_of(pair.key))}'`"
                     )
             if not self._dry_run:
                 for keys in watches.groups([pair.key for pair in pairs]):
@@ -159,9 +132,7 @@ class BackupActions:
 
     def _check_stays(self, key: bytes, watches: Watches) -> None:
         if watches.on(key).expires(key):
-            raise self._refusal(
-                f"{shown(key)} expires, so that the state would be gone after a while: PERSIST it first"
-            )
+            raise self._refusal(f"{shown(key)} expires, and the state would expire with it: PERSIST it first")
 
     def _compared(self, key: bytes, backup: bytes) -> Comparison | None:
         found = compare(self._hashes, backup, key, self._progress, self._content)
@@ -170,10 +141,10 @@ class BackupActions:
         return found
 
     def _judged(self, pair: _Pair, wrapper: Wrapper | None) -> tuple[Action, str]:
-        """Return how a hash stands to its backup, and why it should not; empty where it should."""
+        """Compare a hash with its backup. The second item is the reason for an error, or an empty string."""
         if pair.found is None or not pair.found.same:
             action = Action.NOT_CONVERTED if pair.exists and pair.found is None else Action.DIFFERENT
-            return action, f"{self._difference(pair)}. If a topology has run since, it is its work"
+            return action, f"{self._difference(pair)}. A topology that has run since causes such differences"
         if wrapper not in (None, pair.found.wrapper):
             return Action.DIFFERENT, (
                 f"{shown(pair.key)} is what --wrapper {pair.found.wrapper.value} makes of its backup: undo it, and "
@@ -190,28 +161,29 @@ class BackupActions:
         return f"{key} is not what {backup} converts to ({pair.found})"
 
     def _check_prepared_is_there(self, pairs: list[_Pair]) -> None:
-        """Refuse where what was prepared is gone from beside a conversion: a topology rolled it back, or committed it.
+        """Refuse if a prepared hash is missing beside a converted one: a topology has rolled it back or committed it.
 
-        Put back, it would be taken for prepared again. Where nothing was converted, another tool was broken off.
+        If it were restored, a topology would take it for prepared again. If no hash was converted, another tool has
+        not finished, and the prepared hash is restored.
         """
         converted = [pair for pair in pairs if pair.key == self._namespace and pair.found is not None]
         for pair in pairs if converted else ():
             if not pair.exists:
                 raise self._refusal(
-                    f"{self._difference(pair)}, so it is not put back: a topology has run since, and committed what "
-                    "was prepared, or rolled it back. With --keep-changed it is put back all the same"
+                    f"{self._difference(pair)}, so it is not put back: a topology has run since, and has committed or "
+                    "rolled back the prepared state. With --keep-changed it is put back anyway"
                 )
 
     def _check_may_be_put_aside(self, pair: _Pair, keep_changed: bool) -> None:
         aside = self._aside(pair)
         if not keep_changed:
             raise self._refusal(
-                f"{self._difference(pair)}, so it is not replaced: what was written since would be lost. With "
+                f"{self._difference(pair)}, so it is not replaced: later writes would be lost. With "
                 f"--keep-changed it is kept as {shown(aside)}"
             )
         if self._hashes.types([aside])[aside] != "none":
             raise self._refusal(
-                f"{shown(aside)} exists already, and is not overwritten: rename it or remove it first"
+                f"{shown(aside)} exists already and is not overwritten: rename or remove it first"
             )
 
     def _put_back(self, pairs: list[_Pair], watches: Watches) -> None:
@@ -224,15 +196,16 @@ class BackupActions:
                     copies.append(self._hashes.sibling(pair.key, suffix))
                     self._copy_back(pair, copies[-1])
             for keys in watches.groups(list(by_key)):
-                watching = watches.on(keys[0])
+                connection = watches.on(keys[0])
                 commands: list[tuple[str | bytes, ...]] = []
                 for key in keys:
-                    come_back = backup_of(key) if watches.together else self._hashes.sibling(key, suffix)
+                    restored = backup_of(key) if watches.together else self._hashes.sibling(key, suffix)
                     if not watches.together:
-                        watching.watch(come_back)
-                        self._check_copy(by_key[key], watching, come_back)
-                    commands += self._commands(by_key[key], come_back, suffix)
-                if not watching.transaction(commands):
+                        connection.watch(restored)
+                        if connection.length(restored) != by_key[key].entries:
+                            raise self._changed(backup_of(key))
+                    commands += self._commands(by_key[key], restored, suffix)
+                if not connection.transaction(commands):
                     raise self._changed(*keys)
                 if not watches.together:
                     self._remove_backups(keys, watches)
@@ -242,14 +215,15 @@ class BackupActions:
                 with contextlib.suppress(AnchorboltError):
                     self._hashes.remove(copies)
 
-    def _commands(self, pair: _Pair, come_back: bytes, suffix: bytes) -> list[tuple[str | bytes, ...]]:
-        """Return what puts one hash back, whatever is there now."""
+    def _commands(self, pair: _Pair, restored: bytes, suffix: bytes) -> list[tuple[str | bytes, ...]]:
+        """Return the commands that rename `restored` to the hash's name."""
+        rename: tuple[str | bytes, ...] = ("RENAME", restored, pair.key)
         if not pair.exists:
-            return [("RENAME", come_back, pair.key)]
+            return [rename]
         if _is_put_aside(pair):
-            return [("RENAMENX", pair.key, self._aside(pair)), ("RENAME", come_back, pair.key)]
+            return [("RENAMENX", pair.key, self._aside(pair)), rename]
         dropped = self._hashes.sibling(pair.key, suffix + DROPPED)
-        return [("RENAME", pair.key, dropped), ("RENAME", come_back, pair.key), ("UNLINK", dropped)]
+        return [("RENAME", pair.key, dropped), rename, ("UNLINK", dropped)]
 
     def _copy_back(self, pair: _Pair, copy: bytes) -> None:
         backup = backup_of(pair.key)
@@ -264,18 +238,14 @@ class BackupActions:
                 self._progress.advance(len(page) // 2)
             if not (writer.confirm() and same):
                 raise StateCorrupted(
-                    f"{self._hashes.address} gave something else back than what was written for {shown(copy)}. Look "
-                    "into the server's log and memory before you run it again",
+                    f"{self._hashes.address} returned other data than was written to {shown(copy)}. Check the "
+                    "server's log and memory before you run it again",
                     namespace=shown(self._namespace),
                 )
 
-    def _check_copy(self, pair: _Pair, watching: HashConnection, copy: bytes) -> None:
-        if watching.length(copy) != pair.entries:
-            raise self._changed(backup_of(pair.key))
-
     def _remove_backups(self, keys: list[bytes], watches: Watches) -> None:
         backups = [backup_of(key) for key in keys]
-        # In a cluster one by one. What the conversion was compared with is still there, or nothing is removed.
+        # The keys are watched: if a hash or a backup has changed since the comparison, nothing is removed.
         if not watches.on(backups[0]).transaction([("UNLINK", backup) for backup in backups]):
             raise self._changed(*backups)
 
@@ -298,7 +268,7 @@ class BackupActions:
         before = f", after {' and '.join(self._done)}" if self._done else ""
         return self._refusal(
             f"{' or '.join(map(shown, keys))} was written to meanwhile, so it was left as it is{before}. Stop the "
-            "topology whose state it is, and run this again"
+            "topology that owns the state, and run this again"
         )
 
     def _refusal(self, message: str) -> StateError:

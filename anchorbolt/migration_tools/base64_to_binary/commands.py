@@ -1,4 +1,4 @@
-"""The commands of the migration as plain functions: each goes through the namespaces it is asked for, and reports."""
+"""The commands of the migration as plain functions. Each works on a list of namespaces and returns a report."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from anchorbolt.state_backends.redis.hashes import RedisHashes, shown
 from anchorbolt.storm.kryo.stored_form import Content
 
 _NOT_MIGRATED = (
-    "not asked for: unless it was migrated before, a topology forgets which transaction was open. Migrate it, too, "
+    "not asked for: unless it was migrated before, a topology forgets which transaction was open. Migrate it too, "
     "with --include-checkpoint-spout"
 )
 _NOT_COMPARED = (
-    "not looked at: it was not asked for (--include-checkpoint-spout), or it has no backup, because it was not "
-    "migrated or that was discarded. Not migrated, it makes a topology forget which transaction was open"
+    "not read: it was not asked for (--include-checkpoint-spout), or it has no backup, because it was not migrated or "
+    "the backup was discarded. If it is not migrated, a topology forgets which transaction was open"
 )
 _INTERRUPTED = "the command was interrupted"
 
@@ -48,22 +48,22 @@ def migrate(
     include_checkpoint_spout: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Convert namespaces from Base64 to binary, and keep what was there as `<ns>_old`.
+    """Convert namespaces from Base64 to binary, and keep the original data as `<ns>_old`.
 
-    A namespace that is refused is in the report with its error, and the others are migrated. Once Redis cannot be
-    reached any more, or takes no writes, the rest is not tried. To be run again after anything.
+    A refused namespace is in the report with its error, and the others are migrated. Once Redis cannot be reached or
+    accepts no writes, the remaining namespaces are not tried. After any failure, run it again.
 
     Args:
-        hashes: Where they are.
-        namespaces: Their names, without `$prepare` and `$txid`.
+        hashes: The Redis server or cluster.
+        namespaces: Names of namespaces, without `$prepare` and `$txid`.
         options: How to migrate.
-        include_checkpoint_spout: Whether to take the namespaces of checkpoint spouts, too, all that there are.
-        progress: Told of each page.
+        include_checkpoint_spout: Also migrate all namespaces of checkpoint spouts.
+        progress: Reports each page.
 
     Raises:
-        ConfigError: A name is no namespace's, or Redis refuses the login.
+        ConfigError: A name is not a namespace's, or Redis refuses the login.
         StateUnavailable: Redis cannot be reached.
-        Interrupted: Ctrl-C; it holds the report of what was done by then.
+        Interrupted: Ctrl-C; it holds the report so far.
     """
     options = options or MigrationOptions()
     reported = progress or Silent()
@@ -91,8 +91,15 @@ def verify(
 ) -> Report:
     """Compare `<ns>_old` with `<ns>`, entry by entry. A namespace with a difference has an error. Changes nothing.
 
-    For the arguments and errors see `migrate`; `content` is what the backups hold, None to find out; `wrapper` is what
-    the values have to be wrapped in, None for either.
+    The errors are those of `migrate`.
+
+    Args:
+        hashes: The Redis server or cluster.
+        namespaces: Names of namespaces.
+        include_checkpoint_spout: Also compare the namespaces of checkpoint spouts that have a backup.
+        wrapper: The wrapper that the values must have; None for either.
+        content: The format of the backups; None to recognise it.
+        progress: Reports each page.
     """
 
     def one(namespace: bytes) -> _Outcome:
@@ -112,19 +119,17 @@ def undo(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Put `<ns>_old` back under its name. What was converted is removed, once it was compared with the backup.
+    """Rename `<ns>_old` to `<ns>`. Compare the converted hash with the backup first, then delete it.
+
+    The errors are those of `migrate`.
 
     Args:
-        hashes: Where they are.
-        namespaces: Their names.
-        include_checkpoint_spout: Whether to take the namespaces of checkpoint spouts, too, that have a backup.
-        keep_changed: Whether to put aside what is not the conversion of its backup; otherwise that is refused.
-        dry_run: Whether to do all but write.
-        progress: Told of each page.
-
-    Raises:
-        ConfigError: A name is no namespace's, or Redis refuses the login.
-        StateUnavailable: Redis cannot be reached.
+        hashes: The Redis server or cluster.
+        namespaces: Names of namespaces.
+        include_checkpoint_spout: Also undo the namespaces of checkpoint spouts that have a backup.
+        keep_changed: Keep a hash that is not the conversion of its backup as `<ns>_undone`, instead of refusing.
+        dry_run: Do everything except writing.
+        progress: Reports each page.
     """
 
     def one(namespace: bytes) -> _Outcome:
@@ -146,7 +151,7 @@ def discard_backup(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Remove `<ns>_old`, where `<ns>` is still what it converts to. For the arguments and errors see `undo`."""
+    """Delete `<ns>_old` if `<ns>` is still its conversion. The arguments and errors are those of `undo`."""
 
     def one(namespace: bytes) -> _Outcome:
         return BackupActions(hashes, namespace, progress or Silent(), dry_run=dry_run).discard(), None
@@ -157,7 +162,7 @@ def discard_backup(
 
 
 def _ours(hashes: RedisHashes) -> list[bytes]:
-    """Return the keys of checkpoint spouts, their backups, and what migrations left behind."""
+    """Return the keys of checkpoint spouts, their backups, and the temporary hashes of migrations."""
     return [
         key
         for key in hashes.matching(OURS)
@@ -181,7 +186,7 @@ def _migrated(
 
 
 def _left_out(found: Sequence[bytes], wanted: Sequence[bytes], advice: str) -> tuple[str, ...]:
-    """Return a warning that names the namespaces of checkpoint spouts that are left out; none where none is."""
+    """Return a warning that names the checkpoint spouts' namespaces that are not in `wanted`, if there are any."""
     left_out = [shown(spout) for spout in checkpoint_spouts_among(list(found)) if spout not in wanted]
     if not left_out:
         return ()
@@ -190,7 +195,7 @@ def _left_out(found: Sequence[bytes], wanted: Sequence[bytes], advice: str) -> t
 
 
 def _remove_leftovers(hashes: RedisHashes, namespaces: Sequence[bytes], found: Iterable[bytes]) -> None:
-    """Remove the temporary hashes of earlier runs on these namespaces, which were killed."""
+    """Remove the temporary hashes that killed runs left of these namespaces."""
     ours = [key for namespace in namespaces for key in hashes_of(namespace)]
     for key in found:
         suffix = suffix_of(key)
@@ -201,11 +206,7 @@ def _remove_leftovers(hashes: RedisHashes, namespaces: Sequence[bytes], found: I
 
 
 def _each(namespaces: Sequence[bytes], one: Callable[[bytes], _Outcome], report: Report) -> Report:
-    """Return the report, with what became of each namespace.
-
-    Raises:
-        Interrupted: Ctrl-C.
-    """
+    """Run a command on each namespace and add the results to the report."""
     results: list[NamespaceResult] = []
     given_up = ""
     for namespace in namespaces:

@@ -1,4 +1,4 @@
-"""Compares a backup with the hash that was made of it: every entry, converted again."""
+"""Converts each entry of a backup again and compares it with the migrated hash."""
 
 from __future__ import annotations
 
@@ -14,41 +14,30 @@ from anchorbolt.storm.kryo.stored_form import Content, shown_field
 
 @dataclass
 class Comparison:
-    """How a hash differs from the conversion of its backup.
+    """How a hash differs from the conversion of its backup."""
 
-    Attributes:
-        entries: Entries of the backup.
-        wrapper: How they were wrapped when they were converted, as far as that can be told.
-        content: What the backup holds.
-        missing: Entries of the backup that are not in the hash.
-        different: Entries with another value.
-        added: Entries of the hash that are not in the backup.
-        example: One of the differences, as a clause; empty where there is none.
-        unfit: Why the backup cannot be converted at all; empty where it can.
-    """
-
-    entries: int = 0
-    wrapper: Wrapper = Wrapper.STORM_1_2
-    content: Content | None = None
+    entries: int = 0  # of the backup
+    wrapper: Wrapper = Wrapper.STORM_1_2  # of the converted values, judged by the first page
+    content: Content | None = None  # of the backup
     missing: int = 0
     different: int = 0
     added: int = 0
-    example: str = ""
-    unfit: str = ""
+    example: str = ""  # the first difference, as a clause
+    unfit: str = ""  # why the backup cannot be converted at all
 
     @property
     def same(self) -> bool:
-        """Whether the hash is what the backup converts to, and nothing else."""
+        """Whether the hash holds exactly the converted backup."""
         return not (self.missing or self.different or self.added or self.unfit)
 
     @property
     def note(self) -> str:
-        """What else is to be known of a hash that is the same, as a sentence; empty where there is nothing."""
+        """A sentence to report about a hash that is the same, or an empty string."""
         if self.wrapper is Wrapper.STORM_1_2:
             return ""
         return (
-            "Only its Base64 was taken off, as by --wrapper keep or by Storm's own tool, and no later Storm reads it: "
-            "if it is not as you want it, undo it, and migrate again"
+            "Only its Base64 was decoded, as by --wrapper keep or by Storm's own tool, and no later Storm reads it: "
+            "unless you want that, undo it and migrate again"
         )
 
     def __str__(self) -> str:
@@ -68,15 +57,15 @@ def compare(
     *,
     to_its_end: bool = True,
 ) -> Comparison:
-    """Compare `key` with what `backup` converts to, whichever wrapper it was given.
+    """Compare `key` with the conversion of `backup`, in either wrapper.
 
     Args:
-        hashes: Where both are.
+        hashes: The Redis server or cluster that holds both.
         backup: The hash with Base64.
         key: The hash that was converted.
-        progress: Told of each page.
-        content: What the backup holds; None means to find out.
-        to_its_end: Whether to count all differences; otherwise the first ends it.
+        progress: Reports each page.
+        content: The format of the backup; None to recognise it.
+        to_its_end: Count all differences; otherwise stop at the first page that differs.
     """
     found = Comparison()
     conversions = {wrapper: Conversion(wrapper, content) for wrapper in Wrapper}
@@ -93,7 +82,7 @@ def compare(
                 return found
             other.read(key, pages[found.wrapper])
             values = other.receive()
-            # The first page says which wrapper; all others have to be like it.
+            # The first page decides on the wrapper; all other pages must have the same.
             if len(conversions) > 1:
                 found.wrapper = max(pages, key=lambda wrapper: _matches(pages[wrapper], values))
                 conversions = {found.wrapper: conversions[found.wrapper]}
@@ -102,14 +91,14 @@ def compare(
                 if not to_its_end:
                     return found
             progress.advance(len(page) // 2)
-        length = other.length(key)  # only now, so that what is added meanwhile counts
+        length = other.length(key)  # only now, so that entries that were added meanwhile count
     found.content = next(iter(conversions.values())).content
     found.added = max(0, length - (found.entries - found.missing))
     return found
 
 
 def equal(hashes: RedisHashes, one: bytes, other: bytes, progress: Progress) -> bool:
-    """Whether two hashes have the same entries."""
+    """Return whether two hashes have the same entries."""
     with ExitStack() as stack:
         reader = stack.enter_context(hashes.connection(one))
         second = stack.enter_context(hashes.connection(other))
@@ -126,7 +115,7 @@ def equal(hashes: RedisHashes, one: bytes, other: bytes, progress: Progress) -> 
 
 
 def field_in_two_forms(hashes: RedisHashes, key: bytes) -> bytes | None:
-    """Return a field that is in a hash more than once, broken into lines in another way; None where none is."""
+    """Return a field that a hash holds more than once, with different line breaks, or None."""
     with ExitStack() as stack:
         reader = stack.enter_context(hashes.connection(key))
         other = stack.enter_context(hashes.connection(key))

@@ -18,7 +18,7 @@ from anchorbolt.storm.wrapper import first_in_storm_1_1_wrapper, rewrap_for_stor
 
 
 class Wrapper(Enum):
-    """What a converted value is to be wrapped in: what Storm 1.2 reads, or what it is in already."""
+    """The wrapper of a converted value: the one that Storm 1.2 reads, or the one that it has already."""
 
     STORM_1_2 = "storm-1.2"
     KEEP = "keep"
@@ -29,9 +29,9 @@ class MigrationOptions:
     """How to migrate.
 
     Attributes:
-        wrapper: What to wrap the values in.
-        content: What the hashes hold; None means to find out.
-        dry_run: Whether to do all but write.
+        wrapper: The wrapper of the converted values.
+        content: The format of the hashes; None to recognise it.
+        dry_run: Do everything except writing.
     """
 
     wrapper: Wrapper = Wrapper.STORM_1_2
@@ -40,34 +40,24 @@ class MigrationOptions:
 
 
 class Unfit(Exception):
-    """The hash is not what its first entry, or the caller, says that it is. The text names the field and says why."""
+    """An entry does not have the form of the first entry or of the caller's `content`. The text names the field."""
 
 
 class Conversion:
-    """Converts the pages of one hash, in any order; entries that come twice do not matter.
+    """Converts the pages of one hash, in any order. Entries may come twice.
 
-    Attributes:
-        content: What the hash holds: as the caller said, or as the first page shows; None before that.
+    The first page sets `content`, unless the caller names it. If the caller does, `finish` does not ask for a sign that
+    the hash is Base64.
     """
 
     def __init__(self, wrapper: Wrapper, content: Content | None = None) -> None:
-        """Begin with a hash.
-
-        Args:
-            wrapper: What to wrap the values in.
-            content: Base64 of which Storm; None means to find out, and to be sure that it is Base64.
-        """
         self.content = content
-        self._wrapper = wrapper
-        self._told = content is not None
+        self._wraps = wrapper is Wrapper.STORM_1_2
+        self._named = content is not None
         self._marked = self._sure = self._unsure = False
 
     def page(self, page: list[bytes]) -> list[bytes]:
-        """Return the fields and values of a page, converted.
-
-        Raises:
-            Unfit: A field or a value is not Base64, or a value is not wrapped as the others are.
-        """
+        """Convert alternating fields and values. Raise `Unfit` for an entry that is not like the first one."""
         decoded = _decoded(page)
         if self.content is None:
             is_1_1 = rewrap_for_storm_1_2(decoded[1:2]) != [None]
@@ -78,28 +68,20 @@ class Conversion:
                 raise self._other_wrapper(page[2 * values.index(None)])
             self._sure = True
         else:
-            if not self._told:
-                self._look(page, decoded)
+            if not self._named:
+                self._check_base64(page, decoded)
             values = [wrap_for_storm_1_2(value) for value in decoded[1::2]] if self._wraps else []
         if self._wraps:
             decoded[1::2] = values  # type: ignore[assignment]  # None is not among them
         return decoded
 
     def finish(self) -> None:
-        """Say that all pages have come.
-
-        Raises:
-            Unfit: It may be Base64, but it may be something else as well.
-        """
+        """Raise `Unfit` if no page has shown beyond doubt that the hash is Base64. Call it after the last page."""
         is_1_1 = self.content is Content.STORM_1_1
-        if not (self._told or is_1_1 or self._marked or (self._sure and not self._unsure)):
+        if not (self._named or is_1_1 or self._marked or (self._sure and not self._unsure)):
             raise Unfit("it is not sure to be Base64")
 
-    @property
-    def _wraps(self) -> bool:
-        return self._wrapper is Wrapper.STORM_1_2
-
-    def _look(self, page: list[bytes], decoded: list[bytes]) -> None:
+    def _check_base64(self, page: list[bytes], decoded: list[bytes]) -> None:
         """Refuse wrapped values, and search for a sign that this is Base64 until one is beyond doubt."""
         wrapped = first_in_storm_1_1_wrapper(decoded[1::2])
         if wrapped is not None:
@@ -117,7 +99,7 @@ class Conversion:
 
 
 def _decoded(page: list[bytes]) -> list[bytes]:
-    """Decode fields and values alike. What does not encode to the very same text again is looked at closely."""
+    """Decode fields and values. Check each text that its bytes do not encode to for line breaks or faults."""
     try:
         decoded = [a2b_base64(text) for text in page]
     except BinasciiError:

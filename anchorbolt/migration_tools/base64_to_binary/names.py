@@ -1,4 +1,4 @@
-"""Which Redis keys belong to a namespace of Storm's, and how a migration calls its own. Pure."""
+"""The Redis keys of a namespace of Storm's, and the migration's own keys. Pure."""
 
 from __future__ import annotations
 
@@ -8,21 +8,16 @@ import secrets
 
 from anchorbolt.errors import ConfigError
 
-OURS = "*$*"
-"""A glob that both a temporary key of a migration and a checkpoint spout's namespace match."""
-
-UNDONE_SUFFIX = b"_undone"
-"""Behind the name of a hash that `undo` put aside although it had changed."""
-
-DROPPED = b"$dropped"
-"""Behind the suffix of a temporary hash: that which another one took the place of."""
+OURS = "*$*"  # a glob that matches temporary keys of a migration and namespaces of checkpoint spouts
+UNDONE_SUFFIX = b"_undone"  # of a changed hash that `undo` keeps
+DROPPED = b"$dropped"  # follows the suffix of a temporary hash: a hash that was replaced and is to be deleted
 
 _SUFFIX = re.compile(rb"\$anchorbolt\$migrating\$[0-9a-f]{16}(?:\$dropped)?\Z")
 _CHECKPOINT_SPOUT = re.compile(rb"\{?\$checkpointspout-[0-9]+\}?\Z")
 
 
 def hashes_of(namespace: bytes) -> tuple[bytes, bytes]:
-    """Return the names of the two hashes with entries: what is prepared, and what is committed."""
+    """Return the names of the two hashes with entries: the prepared ones and the committed ones."""
     return namespace + b"$prepare", namespace
 
 
@@ -32,18 +27,18 @@ def txid_of(namespace: bytes) -> bytes:
 
 
 def backup_of(key: bytes) -> bytes:
-    """Return the name that a hash has after its migration, as Storm's own tool calls it."""
+    """Return the name of a hash's backup, which is the same as in Storm's own tool."""
     return key + b"_old"
 
 
 def backed_up(key: bytes) -> bytes | None:
-    """Return the name of the hash that a key is the backup of, by its name; None where it is none."""
+    """Return the name of the hash that a backup belongs to, or None if the key is not named like a backup."""
     hash_name = key.removesuffix(b"_old")
     return None if hash_name in (key, b"") else hash_name
 
 
 def new_suffix() -> bytes:
-    """Return what stands behind the name of a temporary hash; no other run uses it."""
+    """Return a suffix for temporary hashes that no other run uses."""
     return b"$anchorbolt$migrating$" + secrets.token_hex(8).encode()
 
 
@@ -54,17 +49,17 @@ def suffix_of(key: bytes) -> bytes | None:
 
 
 def checkpoint_spouts_among(keys: list[bytes]) -> list[bytes]:
-    """Return the keys that are namespaces of checkpoint spouts, in order."""
+    """Return the keys that are namespaces of checkpoint spouts, sorted."""
     return sorted({key for key in keys if _CHECKPOINT_SPOUT.match(key)})
 
 
 def refuse_parts(namespace: bytes) -> None:
-    """Raise `ConfigError` for an empty name, and for the name of a part of a namespace."""
+    """Raise `ConfigError` for an empty name, and for the name of a single hash of a namespace."""
     for ending in (b"$prepare", b"$txid"):
         if namespace.endswith(ending):
             raise ConfigError(
-                f"{os.fsdecode(namespace)!r} is a part of a namespace: name "
-                f"{os.fsdecode(namespace.removesuffix(ending))!r}, and all that belongs to it is taken",
+                f"{os.fsdecode(namespace)!r} is a single hash of a namespace: name the namespace, "
+                f"{os.fsdecode(namespace.removesuffix(ending))!r}",
                 key="--namespace",
             )
     if not namespace:

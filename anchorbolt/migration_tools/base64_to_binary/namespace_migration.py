@@ -1,17 +1,16 @@
-"""The migration of one namespace: convert beside, keep the source as a backup, swap.
+"""Migrates one namespace: converts each hash into a temporary one, then swaps them and keeps the source as a backup.
 
-Nothing of the source is touched before the swap. Each hash is read by a connection that watches it; its conversion goes
-into a temporary hash, is read back, and counted. Then
+The source does not change before the swap. A connection that watches the hash reads it; each page that is written to
+the temporary hash is read back and compared, and at the end the entries are counted. Then:
 
-- where one transaction can hold all the names, which is always so on a single server and in a cluster where the
-  namespace has a hash tag, both hashes are swapped in one: `<ns>` becomes `<ns>_old`, the temporary one `<ns>`;
-- elsewhere in a cluster the backup is a copy: written under a temporary name, read back, given its name `<ns>_old`;
-  then the temporary hash takes the place of `<ns>`, in one transaction for each hash; if the second is refused, the
-  first is taken back. A run that is killed between these leaves a backup that equals its hash, by which the next run
-  knows what to do.
+- On a single server, and in a cluster if the namespace has a hash tag, one transaction swaps both hashes: it renames
+  `<ns>` to `<ns>_old`, and the temporary hash to `<ns>`.
+- In a cluster without a hash tag the backup is a copy, written under a temporary name, read back, and then renamed to
+  `<ns>_old`. One transaction for each hash then renames the temporary hash to `<ns>`; if the second transaction fails,
+  the first is undone. A run that is killed in between leaves a backup that equals its hash; the next run finishes it.
 
-Each transaction fails if a key that it depends on has changed since it was first looked at. Rejected: locks, which a
-killed run leaves behind; scripts, which stall the server; DUMP and RESTORE, which fail on large hashes.
+A transaction fails if a key that it depends on has changed since it was first read. Rejected: locks, which a killed run
+leaves behind; scripts, which stall the server; DUMP and RESTORE, which fail on large hashes.
 """
 
 from __future__ import annotations
@@ -38,50 +37,31 @@ from anchorbolt.migration_tools.base64_to_binary.names import (
     txid_of,
 )
 from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult
-from anchorbolt.migration_tools.base64_to_binary.watching import Watches
+from anchorbolt.migration_tools.base64_to_binary.watches import Watches
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.redis.hashes import FieldsAndValues, HashConnection, RedisHashes, shown
-from anchorbolt.storm.kryo.stored_form import (
-    Content,
-    Recognition,
-    Verdict,
-    shown_field,
-)
+from anchorbolt.storm.kryo.stored_form import Content, Recognition, Verdict, shown_field
 
-STOP_FIRST = (
-    "Stop the topology whose state it is, and whatever else writes to it, and run the migration again"
-)
+STOP_FIRST = "Stop the topology that owns the state, and everything else that writes to it, and run the migration again"
 
 
 @dataclass(frozen=True)
 class _Staged:
-    """A hash that can be converted.
-
-    Attributes:
-        key: Its name.
-        converted: What lies ready to become the hash; None in a dry run.
-        copy: What lies ready to become its backup; None where that is the hash itself, renamed, or exists.
-        has_backup: Whether an earlier run has made the backup.
-        result: What to report.
-    """
+    """A hash that can be converted."""
 
     key: bytes
-    converted: bytes | None
-    copy: bytes | None
-    has_backup: bool
+    converted: bytes | None  # the temporary hash that becomes `key`; None in a dry run
+    copy: (
+        bytes | None
+    )  # the temporary hash that becomes the backup; None if `key` is renamed or a backup exists
+    has_backup: bool  # by an earlier run
     result: HashResult
 
 
 def migrate_namespace(
     hashes: RedisHashes, namespace: bytes, options: MigrationOptions, progress: Progress
 ) -> tuple[HashResult, ...]:
-    """Migrate the hashes of one namespace; see `MigrationOptions`.
-
-    Raises:
-        StateError: It was refused; nothing has been changed.
-        StateUnavailable: Redis could not be reached any more; run it again.
-        ConfigError: Redis refused the login, or a command.
-    """
+    """Migrate the hashes of one namespace. Raises `StateError` if it is refused; then nothing has been changed."""
     migration = _Migration(hashes, namespace, options, progress)
     try:
         return migration.run()
@@ -113,17 +93,13 @@ class _Migration:
         return tuple(each.result if isinstance(each, _Staged) else each for each in outcomes)
 
     def clean_up(self) -> None:
-        """Remove what is left of temporary hashes, if Redis is still there; the next run removes what stays."""
+        """Remove temporary hashes. If Redis cannot be reached, the next run removes them."""
         if self._temporary:
             with contextlib.suppress(AnchorboltError):
                 self._hashes.remove(self._temporary)
 
     def _present(self) -> list[bytes]:
-        """Return those hashes of the namespace that are there.
-
-        Raises:
-            StateError: None is, or a key is of the wrong type.
-        """
+        """Return the hashes of the namespace that exist. Refuse a namespace without any and keys of another type."""
         keys = hashes_of(self._namespace)
         of = backed_up(self._namespace)
         if of is not None and self._hashes.types([of])[of] != "none":
@@ -140,8 +116,8 @@ class _Migration:
         lost = [key for key in keys if types[key] == "none" and types[backup_of(key)] != "none"]
         if lost and not self._may_be_committed(lost, types):
             raise self._refusal(
-                f"{shown(lost[0])} is not there, but {shown(backup_of(lost[0]))} is: a migration by another tool was "
-                "broken off, such as Storm's own. Put it back with `anchorbolt migrate undo`, and migrate again"
+                f"{shown(lost[0])} is not there, but {shown(backup_of(lost[0]))} is: a migration by another tool, "
+                "such as Storm's own, did not finish. Put it back with `anchorbolt migrate undo`, and migrate again"
             )
         if all(types[key] == "none" for key in (*keys, txid_of(self._namespace))):
             raise self._refusal(
@@ -151,18 +127,18 @@ class _Migration:
         return [key for key in keys if types[key] != "none"]
 
     def _may_be_committed(self, lost: list[bytes], types: Mapping[bytes, str]) -> bool:
-        """Whether a prepared hash is gone since its migration because the topology ran on."""
+        """Return whether a prepared hash can be missing because a topology committed it after the migration."""
         if self._namespace in lost or types[self._namespace] == "none":
             return False
-        return self._look_at(self._namespace).content is Content.BINARY
+        return self._recognise(self._namespace).content is Content.BINARY
 
     def _stage(self, key: bytes, watches: Watches) -> HashResult | _Staged:
-        """Convert a hash beside itself, or find that there is nothing to convert."""
+        """Convert a hash into a temporary one, unless there is nothing to convert."""
         backup = backup_of(key)
         source = watches.on(key)
         has_backup = watches.on(backup).exists(backup)
-        for each, watching in ((key, source), (backup, watches.on(backup))):
-            if watching.expires(each):
+        for each in (key, backup):
+            if watches.on(each).expires(each):
                 raise self._refusal(
                     f"{shown(each)} expires, which Storm's state never does: PERSIST it first, if it is to be kept"
                 )
@@ -188,10 +164,9 @@ class _Migration:
         return _Staged(key, converted, copy, has_backup, result)
 
     def _done_before(self, key: bytes, backup: bytes) -> HashResult | None:
-        """Return what there is to say of a hash with a backup; None where it still has to be swapped.
+        """Return the result for a hash that is converted already; None if it still has to be swapped.
 
-        Raises:
-            StateError: The backup belongs to something else.
+        Refuse a backup that does not belong to the hash.
         """
         content = self._options.content
         found = compare(self._hashes, backup, key, self._progress, content, to_its_end=False)
@@ -202,7 +177,7 @@ class _Migration:
             )
         if equal(self._hashes, backup, key, self._progress):
             return None  # a run was killed after it had made the backup
-        verdict = self._look_at(key)
+        verdict = self._recognise(key)
         if verdict.content is Content.BINARY:
             return replace(self._left_alone(key, verdict), kept_as=shown(backup))
         raise self._refusal(
@@ -219,11 +194,9 @@ class _Migration:
         what: str,
         convert: Callable[[FieldsAndValues], FieldsAndValues],
     ) -> int:
-        """Read a hash, convert it, and write it to `target` if there is one; return how many entries it has.
+        """Convert a hash, write it to `target` if there is one, and return the number of entries.
 
-        Raises:
-            Unfit: `convert` raised it.
-            StateError: What was written is not what there is to read.
+        Refuse it if Redis returns other data than was written. `convert` may raise `Unfit`.
         """
         length = source.length(key)
         self._progress.begin(what, length)
@@ -235,7 +208,7 @@ class _Migration:
             for page in stack.enter_context(closing(source.pages(key))):
                 converted = convert(page)
                 if target is not None and writer is not None:
-                    # Of the page before: the server has worked on it while this one was converted.
+                    # Confirms the page before: the server wrote it while this page was converted.
                     self._confirm(writer, key)
                     writer.write(target, converted)
                 self._progress.advance(len(page) // 2)
@@ -248,14 +221,14 @@ class _Migration:
     def _confirm(self, writer: HashConnection, key: bytes) -> None:
         if not writer.confirm():
             raise self._in_two_forms(key) or StateCorrupted(
-                f"{self._hashes.address} gave something else back than what was written for {shown(key)}. Nothing was "
-                "swapped. Look into the server's log and memory before you run it again",
+                f"{self._hashes.address} returned other data than was written for {shown(key)}. Nothing was swapped. "
+                "Check the server's log and memory before you run it again",
                 namespace=shown(self._namespace),
             )
 
     def _miscounted(self, key: bytes, length: int, written: int) -> StateError:
         return self._in_two_forms(key) or self._changed(
-            key, f"had {length:,} entries, and {written:,} of them came"
+            key, f"had {length:,} entries, and {written:,} of them were read"
         )
 
     def _in_two_forms(self, key: bytes) -> StateError | None:
@@ -268,7 +241,7 @@ class _Migration:
         )
 
     def _swap(self, staged: list[_Staged], watches: Watches) -> None:
-        """Give all names to what lies ready, if nothing has changed; with a dry run nothing does."""
+        """Rename all temporary hashes to their final names, if nothing has changed. A dry run has none."""
         ready = {each.key: each for each in staged if each.converted is not None}
         copied = [backup_of(each.key) for each in ready.values() if each.copy is not None]
         for each in ready.values():
@@ -276,18 +249,18 @@ class _Migration:
                 self._publish(backup_of(each.key), each.copy, each.result.entries, watches)
         swapped: list[_Staged] = []
         for keys in watches.groups(list(ready)):
-            watching = watches.on(keys[0])
-            commands = [command for key in keys for command in self._swap_commands(ready[key], watching)]
-            if not watching.transaction(commands):
+            connection = watches.on(keys[0])
+            commands = [command for key in keys for command in self._swap_commands(ready[key], connection)]
+            if not connection.transaction(commands):
                 for each in swapped:
                     self._swap_back(each)
-                # Copies of what is there no longer. After any other error they stay: the swap may have taken place.
+                # These backups copy outdated data. After any other error they stay: the swap may have happened.
                 self._hashes.remove(copied)
                 raise self._changed(b" or ".join(keys), "was written to during the migration")
             swapped += [ready[key] for key in keys]
 
     def _swap_back(self, staged: _Staged) -> None:
-        """Undo the swap of one hash in a cluster, where the one after it was refused."""
+        """Undo the swap of one hash in a cluster after the next hash's transaction failed."""
         key, dropped = staged.key, self._dropped(staged.key)
         assert staged.converted is not None
         with self._hashes.connection(key) as connection:
@@ -301,18 +274,17 @@ class _Migration:
                 )
 
     def _publish(self, backup: bytes, copy: bytes, entries: int, watches: Watches) -> None:
-        watching = watches.on(backup)
-        self._watch_temporary(copy, entries, watching)
-        if not watching.transaction([("RENAMENX", copy, backup)]):
+        connection = watches.on(backup)
+        self._watch_temporary(copy, entries, connection)
+        if not connection.transaction([("RENAMENX", copy, backup)]):
             raise self._changed(backup, "was written to during the migration")
 
-    def _swap_commands(self, staged: _Staged, watching: HashConnection) -> list[tuple[bytes | str, ...]]:
+    def _swap_commands(self, staged: _Staged, connection: HashConnection) -> list[tuple[bytes | str, ...]]:
         key, converted = staged.key, staged.converted
         assert converted is not None
-        self._watch_temporary(converted, staged.result.entries, watching)
+        self._watch_temporary(converted, staged.result.entries, connection)
         if staged.has_backup or staged.copy is not None:
-            # To rename over a large hash would keep the server busy with removing it. So it is put aside, and removed
-            # in the end.
+            # RENAME onto a large hash blocks the server while it deletes the hash. So rename it, then UNLINK it.
             dropped = self._dropped(key)
             self._temporary.append(dropped)
             return [("RENAME", key, dropped), ("RENAME", converted, key)]
@@ -321,36 +293,32 @@ class _Migration:
     def _dropped(self, key: bytes) -> bytes:
         return self._hashes.sibling(key, self._suffix + DROPPED)
 
-    def _watch_temporary(self, key: bytes, entries: int, watching: HashConnection) -> None:
-        watching.watch(key)
-        if watching.length(key) != entries:
+    def _watch_temporary(self, key: bytes, entries: int, connection: HashConnection) -> None:
+        connection.watch(key)
+        if connection.length(key) != entries:
             raise self._changed(key, "was removed by another migration, which ran at the same time,")
 
     def _without_conversion(self, key: bytes, unfit: Unfit) -> HashResult:
-        """Look at a hash that cannot be converted as it seemed.
-
-        Raises:
-            StateError: It is not binary either.
-        """
+        """Leave a hash alone that cannot be converted because it is binary. Refuse any other."""
         if self._options.content is not None:
             raise self._refusal(
                 f"{shown(key)} is not Base64 of {self._options.content.value} throughout: {unfit}. Nothing was changed"
             )
-        verdict = self._look_at(key)
+        verdict = self._recognise(key)
         if verdict.content is Content.BINARY:
             return self._left_alone(key, verdict)
         if verdict.content is not None:
             raise self._changed(key, "was written to during the migration")
         raise self._refusal(
-            f"what {shown(key)} holds cannot be told: {verdict.reason}. Nothing was changed. Mend it, and "
-            f"migrate again; or, if it is in order, say what it is by --format {Content.STORM_1_0.value}, "
+            f"{shown(key)} is neither clearly Base64 nor clearly binary: {verdict.reason}. Nothing was changed. Fix it "
+            f"and migrate again; or, if the data is right, name its format by --format {Content.STORM_1_0.value}, "
             f"{Content.STORM_1_1.value} or {Content.BINARY.value}"
         )
 
-    def _look_at(self, key: bytes) -> Verdict:
+    def _recognise(self, key: bytes) -> Verdict:
         recognition = Recognition()
         with self._hashes.connection(key) as reader, closing(reader.pages(key)) as pages:
-            self._progress.begin(f"looking at {shown(key)}", self._hashes.length(key))
+            self._progress.begin(f"reading {shown(key)}", self._hashes.length(key))
             for page in pages:
                 recognition.add(page)
                 self._progress.advance(len(page) // 2)

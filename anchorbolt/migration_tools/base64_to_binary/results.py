@@ -1,4 +1,4 @@
-"""What the commands of the migration return: plain data, for Python and for `--json`."""
+"""The results of the migration's commands: plain data, for Python and for `--json`."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class Action(Enum):
 
 @dataclass(frozen=True)
 class HashResult:
-    """What was done with one hash, or found in it.
+    """The result for one hash.
 
     Attributes:
-        key: Its name in Redis.
-        action: What was done with it.
-        entries: How many entries it has.
-        content: What it held: `storm-1.0`, `storm-1.1`, `binary`; None where nobody looked.
-        kept_as: The name under which what was there before is kept; None where there is no such thing.
-        note: What else is to be known, as a sentence; empty where there is nothing.
+        key: The name of the hash in Redis.
+        action: What the command did, or would do.
+        entries: The number of entries.
+        content: The format before the command: `storm-1.0`, `storm-1.1` or `binary`; None if it was not recognised.
+        kept_as: The name of the hash that keeps the earlier data, or None.
+        note: A sentence for the user, or an empty string.
     """
 
     key: str
@@ -48,12 +48,12 @@ class HashResult:
 
 @dataclass(frozen=True)
 class NamespaceResult:
-    """What was done with one namespace.
+    """The result for one namespace.
 
     Attributes:
-        namespace: Its name.
-        hashes: What was done with each of its hashes; where there is an error, nothing was.
-        error: Why it was not done; None where it was.
+        namespace: The name of the namespace.
+        hashes: The results for its hashes; after an error nothing was done to them.
+        error: Why nothing was done, or None.
     """
 
     namespace: str
@@ -63,12 +63,12 @@ class NamespaceResult:
 
 @dataclass(frozen=True)
 class Report:
-    """What a command did.
+    """The result of one command.
 
     Attributes:
-        namespaces: What was done with each namespace, in the order in which they were named.
-        warnings: What the user should know, as sentences.
-        dry_run: Whether nothing was to be changed.
+        namespaces: The results in the order in which the caller named the namespaces.
+        warnings: Sentences for the user.
+        dry_run: Whether the command changed nothing on purpose.
     """
 
     namespaces: tuple[NamespaceResult, ...]
@@ -77,11 +77,11 @@ class Report:
 
     @property
     def error(self) -> AnchorboltError | None:
-        """The first error; None where all that was asked for has been done."""
+        """The first error, or None."""
         return next((each.error for each in self.namespaces if each.error is not None), None)
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as data for JSON."""
+        """Return the report as plain data for `json.dumps`."""
         return {
             "done": self.error is None,
             "dry_run": self.dry_run,
@@ -98,10 +98,10 @@ class Report:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C in the course of a command.
+    """Ctrl-C during a command.
 
     Attributes:
-        report: What had been done by then; the other namespaces are in it with an error.
+        report: What the command had done by then. Each namespace that was not finished has an error.
     """
 
     def __init__(self, report: Report) -> None:

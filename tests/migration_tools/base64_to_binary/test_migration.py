@@ -160,11 +160,11 @@ def test_any_content_makes_the_way_there_and_back(
     ("field", "value", "reason"),
     [
         (b"YW-_", b"Ag==", "field 'YW-_' is not Base64: '-' at position 2 is of the URL-safe alphabet"),
-        (b"YWI", b"Ag==", "field 'YWI' is not Base64: 3 characters are no multiple of 4"),
+        (b"YWI", b"Ag==", "field 'YWI' is not Base64: 3 characters are not a multiple of 4"),
         (b"AwFi4Q==", b"Ag", "the value of field 'AwFi4Q==' is not Base64: 2 characters"),
         (b"AwFi4Q==", b"\xff\0", "the value of field 'AwFi4Q==' is not Base64: byte 0xff"),
         ("é".encode(), b"Ag==", "is not Base64: byte 0xc3"),
-        (b"A" * 80 + b"\n", b"Ag==", "a line break stands elsewhere"),
+        (b"A" * 80 + b"\n", b"Ag==", "a line break is elsewhere"),
     ],
 )
 @pytest.mark.parametrize("part", ["", "$prepare"])

@@ -1,4 +1,4 @@
-"""The connections that watch the hashes of one namespace, from the first look at them to the transaction at the end."""
+"""The connections that watch the hashes of one namespace, from the first read to the transaction at the end."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from anchorbolt.state_backends.redis.hashes import HashConnection, RedisHashes
 
 
 class Watches:
-    """A context manager; the watches end with it.
+    """A context manager; closes its connections, and thereby ends the watches.
 
-    Attributes:
-        together: Whether all hashes and backups of the namespace fit into one transaction. Then one connection watches
-            them all; otherwise each key has one of its own.
+    If one transaction can hold all hashes and backups (`together`), one connection watches all of them. Otherwise each
+    key has a connection of its own.
     """
 
     def __init__(self, hashes: RedisHashes, namespace: bytes) -> None:
@@ -37,9 +36,10 @@ class Watches:
         self._stack.close()
 
     def begin(self) -> None:
-        """Watch all hashes, backups and the transaction ids, whether they exist or not: a topology writes to all.
+        """Watch all hashes and backups, existing or not, and the transaction ids: a topology writes to all of them.
 
-        What has no connection of its own cannot end a transaction, and is asked for by `others_changed`.
+        If the keys have connections of their own, no transaction can depend on the transaction ids: check
+        `others_changed` instead.
         """
         for key in hashes_of(self._namespace):
             self.on(key)
@@ -49,11 +49,11 @@ class Watches:
             self.on(self._namespace).watch(txid_of(self._namespace))
 
     def others_changed(self) -> bool:
-        """Whether the transaction ids have changed since the beginning."""
+        """Return whether the transaction ids have changed since `begin`."""
         return self._read_txids() != self._txids
 
     def on(self, key: bytes) -> HashConnection:
-        """Return the connection that watches a hash or a backup of the namespace, from now on at the latest."""
+        """Return the connection that watches a hash or a backup; start to watch it if nothing does yet."""
         place = self._namespace if self.together else key
         if place not in self._connections:
             self._connections[place] = self._stack.enter_context(self._hashes.connection(place))
@@ -63,7 +63,7 @@ class Watches:
         return self._connections[place]
 
     def groups(self, keys: Sequence[bytes]) -> list[list[bytes]]:
-        """Return the keys in as many groups as there have to be transactions."""
+        """Return the keys of each transaction."""
         if self.together:
             return [list(keys)] if keys else []
         return [[key] for key in keys]
