@@ -33,7 +33,7 @@ VERSION_STEP = 64
 
 _FORMAT = 2
 _LARGEST = 1 << 52  # of the numbers that timestamps are made from
-_PART_BYTES = 800_000
+_CHUNK_BYTES = 800_000
 _ATTEMPT = re.compile(r"[0-9a-f]{32}")
 _LABEL = re.compile(r"[0-9a-f]{8}")
 
@@ -187,11 +187,11 @@ def unpacked_books(namespace: str, cell: bytes | None) -> Books:
     raise _corrupted(namespace, "the bookkeeping ($txid)")
 
 
-def slice_parts(packed: bytes, checksum: int) -> list[bytes]:
+def slice_chunks(packed: bytes, checksum: int) -> list[bytes]:
     """Return a packed slice as the cells to stage it in."""
     # Without its length, the parts of a longer slice that its writer did not finish would be taken for its own.
     whole = len(packed).to_bytes(8, "big") + checksum.to_bytes(4, "big") + packed
-    return [whole[start : start + _PART_BYTES] for start in range(0, len(whole), _PART_BYTES)]
+    return [whole[start : start + _CHUNK_BYTES] for start in range(0, len(whole), _CHUNK_BYTES)]
 
 
 def read_slices(

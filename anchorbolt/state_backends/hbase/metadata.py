@@ -15,7 +15,7 @@ TRIES = 100
 """How often a call begins anew where others were faster."""
 
 
-class Seen(NamedTuple):
+class MetadataSnapshot(NamedTuple):
     """The bookkeeping as it was read or written: what it says, its cell, and when the region server wrote that."""
 
     books: Books
@@ -23,35 +23,37 @@ class Seen(NamedTuple):
     timestamp: int
 
 
-class BooksCell:
+class MetadataCell:
     """The bookkeeping's cell of one namespace."""
 
     def __init__(self, table: HBaseTable, rows: NamespaceRows) -> None:
         self._table = table
         self._rows = rows
-        self._has_looked = False
+        self._has_read = False
 
-    def look(self) -> Seen:
+    def read(self) -> MetadataSnapshot:
         """Read the bookkeeping."""
         seen = self._seen(self._table.read(BOOKS, self._rows.books))
-        self._has_looked = True
+        self._has_read = True
         return seen
 
-    def look_beside(self, rows: Sequence[bytes]) -> Iterator[tuple[Books, dict[bytes, Cell]]]:
+    def read_beside(self, rows: Sequence[bytes]) -> Iterator[tuple[Books, dict[bytes, Cell]]]:
         """Read rows of data, and with each message of them, at least one, the bookkeeping."""
-        if not self._has_looked:
-            self.look()  # HBase says that a table is missing only where a single row is asked for
+        if not self._has_read:
+            self.read()  # HBase says that a table is missing only where a single row is asked for
         for cells, books in self._table.read_many(DATA, rows, (BOOKS, self._rows.books)):
             yield self._seen(books).books, cells
 
-    def _seen(self, cell: Cell | None) -> Seen:
+    def _seen(self, cell: Cell | None) -> MetadataSnapshot:
         if cell is None:
-            return Seen(Books(), None, 0)
-        return Seen(layout.unpacked_books(self._rows.name.decode(), cell.value), cell.value, cell.timestamp)
+            return MetadataSnapshot(Books(), None, 0)
+        return MetadataSnapshot(
+            layout.unpacked_books(self._rows.name.decode(), cell.value), cell.value, cell.timestamp
+        )
 
-    def move(
-        self, change: Callable[[Books], Books], seen: Seen | None = None, *, create: bool = False
-    ) -> Seen:
+    def change(
+        self, change: Callable[[Books], Books], seen: MetadataSnapshot | None = None, *, create: bool = False
+    ) -> MetadataSnapshot:
         """Replace the bookkeeping by what `change` makes of it, atomically, and return the new one.
 
         `change` raises what the rules say, or returns the same where nothing is to be done; it is called again where
@@ -59,7 +61,7 @@ class BooksCell:
         `create`, it is written for a new namespace even if it says nothing yet.
         """
         is_fresh = seen is None
-        seen = seen or self.look()
+        seen = seen or self.read()
         for _ in range(TRIES):
             try:
                 books = change(seen.books)
@@ -70,14 +72,14 @@ class BooksCell:
             if books == seen.books and not (create and seen.cell is None):
                 if is_fresh:
                     return seen
-                seen, is_fresh = self.look(), True
+                seen, is_fresh = self.read(), True
                 continue
             cell = layout.packed_books(books)
             if seen.cell is None:
                 self._table.put(self._rows.name, [(NAMESPACES_ROW, b"")], None)
             if self._table.check_and_put(BOOKS, self._rows.books, seen.cell, cell):
-                return Seen(books, cell, 0)
-            seen, is_fresh = self.look(), True
+                return MetadataSnapshot(books, cell, 0)
+            seen, is_fresh = self.read(), True
             # The connection broke, the call was repeated, and it was the first one that did it.
             if seen.cell == cell:
                 return seen
@@ -93,7 +95,7 @@ class BooksCell:
         )
 
 
-def with_rules(books: Books, **changes: object) -> Books:
+def with_metadata(books: Books, **changes: object) -> Books:
     """Return the bookkeeping with other rules; a codec that is there already is kept."""
     if books.rules.codec:
         changes.pop("codec", None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from anchorbolt.state_backends.hbase import layout as layout
 from anchorbolt.state_backends.hbase.layout import DATA, Books, NamespaceRows, Staged
-from anchorbolt.state_backends.hbase.metadata import BooksCell
+from anchorbolt.state_backends.hbase.metadata import MetadataCell
 from anchorbolt.state_backends.hbase.table import HBaseTable
 
 _SWEPT_VERSIONS = 8
@@ -34,15 +34,15 @@ class StagedRows:
             for rows in self._names(*self._rows.staged(attempt, staged)):
                 self._table.delete(DATA, rows, epoch)
 
-    def sweep(self, cell: BooksCell) -> None:
+    def sweep(self, cell: MetadataCell) -> None:
         """Remove what was left behind lately by attempts that are not in the bookkeeping.
 
         Rows are listed before the bookkeeping is read: a row's attempt was in it before the row was written.
         """
-        version = max(0, cell.look().books.version - _SWEPT_VERSIONS)
+        version = max(0, cell.read().books.version - _SWEPT_VERSIONS)
         rows = [row for page in self._names(*self._rows.all_staged(version)) for row in page]
         if rows:
-            books = cell.look().books
+            books = cell.read().books
             known = self._rows.attempt_rows(books.attempts)
             left = [row for row in rows if self._rows.of_attempt(row) not in known]
             self._table.delete(DATA, left, books.epoch)

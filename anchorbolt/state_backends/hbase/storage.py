@@ -22,7 +22,7 @@ from anchorbolt.state_backends.contract import (
 from anchorbolt.state_backends.hbase import layout as layout
 from anchorbolt.state_backends.hbase.client import HBaseClient
 from anchorbolt.state_backends.hbase.layout import DATA, Books, NamespaceRows, Staged
-from anchorbolt.state_backends.hbase.metadata import TRIES, BooksCell, Seen, with_rules
+from anchorbolt.state_backends.hbase.metadata import TRIES, MetadataCell, MetadataSnapshot, with_metadata
 from anchorbolt.state_backends.hbase.staged import StagedRows
 from anchorbolt.state_backends.hbase.table import HBaseTable
 from anchorbolt.state_backends.rules import AttemptRecord
@@ -38,13 +38,13 @@ class HBaseStateStorage(StateStorage):
         self.limits = limits
         self._table = HBaseTable(client, namespace)
         self._rows = NamespaceRows(namespace)
-        self._cell = BooksCell(self._table, self._rows)
+        self._cell = MetadataCell(self._table, self._rows)
         self._staged = StagedRows(self._table, self._rows)
         self._is_checked = False
 
     def head(self) -> NamespaceHead:
         """See `StateStorage.head`."""
-        return _head(self._cell.look().books)
+        return _head(self._cell.read().books)
 
     def claim(self) -> Fence:
         """See `StateStorage.claim`.
@@ -55,8 +55,8 @@ class HBaseStateStorage(StateStorage):
         if not self._is_checked:
             self._table.check()
             self._is_checked = True
-        claimed = self._cell.move(
-            lambda books: with_rules(books, fence=Fence(books.rules.fence.generation + 1, 0))
+        claimed = self._cell.change(
+            lambda books: with_metadata(books, fence=Fence(books.rules.fence.generation + 1, 0))
         )
         return claimed.books.rules.fence
 
@@ -65,9 +65,9 @@ class HBaseStateStorage(StateStorage):
 
         def raised(books: Books) -> Books:
             rules.check_fence(self.namespace, books.rules, fence)
-            return with_rules(books, fence=fence)
+            return with_metadata(books, fence=fence)
 
-        head = _head(self._cell.move(raised).books)
+        head = _head(self._cell.change(raised).books)
         self._staged.sweep(self._cell)
         return head
 
@@ -77,14 +77,14 @@ class HBaseStateStorage(StateStorage):
         """See `StateStorage.get_many`. Not atomic, but `at` is compared in the message that brings the values."""
         staged: dict[bytes, bytes | None] = {}
         if attempt is not None:
-            books = self._cell.look().books
+            books = self._cell.read().books
             self._check_reading(books, attempt, at)
             with self._still_there(attempt, at):
                 staged = self._staged.updates(books, attempt, set(keys))
         data = self._rows.data
         missing = [key for key in dict.fromkeys(keys) if key not in staged and len(key) <= self.limits.key]
         found: dict[bytes, bytes | None] = {}
-        for books, cells in self._cell.look_beside([data + key for key in missing]):
+        for books, cells in self._cell.read_beside([data + key for key in missing]):
             self._check_reading(books, attempt, at)
             found.update(
                 (row[len(data) :], layout.value_of(self.namespace, cells[row].value)) for row in cells
@@ -100,7 +100,7 @@ class HBaseStateStorage(StateStorage):
 
         With `at`, the bookkeeping is read again after each page, and compared before the page is given.
         """
-        books = self._cell.look().books
+        books = self._cell.read().books
         self._check_reading(books, attempt, at)
         over: dict[bytes, int] = dict.fromkeys(books.written, -1)  # the slice that has the last word on a key
         if attempt is not None:
@@ -109,11 +109,11 @@ class HBaseStateStorage(StateStorage):
                     over.update(dict.fromkeys(items, number))
         prefix = len(self._rows.data)
         for page in self._table.scan(DATA, self._rows.data, self._rows.data_end, page_size=page_size):
-            self._look_again(attempt, at)
+            self._check_again(attempt, at)
             entries = ((row[prefix:], layout.value_of(self.namespace, cell)) for row, cell in page)
             if shown := [(key, value) for key, value in entries if value is not None and key not in over]:
                 yield shown
-        self._look_again(attempt, at)
+        self._check_again(attempt, at)
         if shown := [(key, value) for key, value in books.written.items() if over[key] == -1]:
             yield shown
         if attempt is not None:
@@ -135,7 +135,7 @@ class HBaseStateStorage(StateStorage):
         """
         rules.check_attempt(staged.attempt)
         self._refuse_large(staged.updates)
-        parts = layout.slice_parts(staged.packed, staged.checksum)
+        parts = layout.slice_chunks(staged.packed, staged.checksum)
         attempt = staged.attempt
 
         def next_record(books: Books) -> AttemptRecord | None:
@@ -157,9 +157,11 @@ class HBaseStateStorage(StateStorage):
                 if known is None or known.label != label:
                     return books  # dropped meanwhile, and so may its rows be: once more from the start
                 attempts = {**books.attempts, attempt: replace(known, record=record or known.record)}
-                return with_rules(replace(books, attempts=attempts), fence=staged.fence, codec=staged.codec)
+                return with_metadata(
+                    replace(books, attempts=attempts), fence=staged.fence, codec=staged.codec
+                )
 
-            known = self._cell.move(counted, seen).books.attempts.get(attempt)
+            known = self._cell.change(counted, seen).books.attempts.get(attempt)
             if known is not None and known.label == registered.label:
                 return Seal(known.record.slices, known.record.checksum)
         raise self._cell.contended()
@@ -171,9 +173,9 @@ class HBaseStateStorage(StateStorage):
             record = books.visible().get(attempt)
             closed = rules.sealed_record(self.namespace, books.rules, record, fence, attempt, seal)
             attempts = {**books.attempts, attempt: replace(books.attempts[attempt], record=closed)}
-            return with_rules(replace(books, attempts=attempts), fence=fence)
+            return with_metadata(replace(books, attempts=attempts), fence=fence)
 
-        self._cell.move(sealed)
+        self._cell.change(sealed)
 
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
         """See `StateStorage.commit`."""
@@ -184,19 +186,19 @@ class HBaseStateStorage(StateStorage):
 
         def promoted(books: Books) -> Books:
             return (
-                with_rules(books, fence=fence, promoted=attempt)
+                with_metadata(books, fence=fence, promoted=attempt)
                 if check(books)
-                else with_rules(books, fence=fence)
+                else with_metadata(books, fence=fence)
             )
 
-        seen = self._cell.move(promoted)
+        seen = self._cell.change(promoted)
         if seen.books.rules.promoted != attempt:
             return
         try:
             seen = self._apply(seen, fence, txid, attempt, check)
         except StateCorrupted:
             # Somebody else may have finished, and removed what was read here.
-            if check(self._cell.look().books):
+            if check(self._cell.read().books):
                 raise
             return
 
@@ -204,15 +206,15 @@ class HBaseStateStorage(StateStorage):
             if not check(books):
                 return books
             done = replace(books, attempts={}, version=books.version + 1, applied=0)
-            return with_rules(done, fence=fence, committed=txid, winner=attempt, promoted="")
+            return with_metadata(done, fence=fence, committed=txid, winner=attempt, promoted="")
 
         dropped = seen.books.attempts
-        self._cell.move(finished, seen)
+        self._cell.change(finished, seen)
         self._staged.remove(dropped, seen.books.epoch)
 
     def _apply(
-        self, seen: Seen, fence: Fence, txid: int, attempt: str, check: Callable[[Books], bool]
-    ) -> Seen:
+        self, seen: MetadataSnapshot, fence: Fence, txid: int, attempt: str, check: Callable[[Books], bool]
+    ) -> MetadataSnapshot:
         """Write what the promoted attempt staged, from where the bookkeeping says that it was left off."""
         books, data = seen.books, self._rows.data
         first = books.epoch + (books.version + 1) * layout.VERSION_STEP
@@ -224,9 +226,9 @@ class HBaseStateStorage(StateStorage):
                 if not check(books) or books.applied > number:
                     return books  # somebody else was faster
                 written = {key: value for key, value in books.written.items() if key not in items}
-                return with_rules(replace(books, applied=number + 1, written=written), fence=fence)
+                return with_metadata(replace(books, applied=number + 1, written=written), fence=fence)
 
-            seen = self._cell.move(counted, seen)
+            seen = self._cell.change(counted, seen)
             if seen.books.rules.promoted != attempt:
                 break
             reach(FaultPoint.SLICE_APPLIED, txid=txid)
@@ -242,9 +244,9 @@ class HBaseStateStorage(StateStorage):
             rules.check_rollback(self.namespace, books.rules, fence)
             visible = len(books.visible())
             dropped.update(books.attempts)
-            return with_rules(replace(books, attempts={}), fence=fence)
+            return with_metadata(replace(books, attempts={}), fence=fence)
 
-        seen = self._cell.move(rolled_back)
+        seen = self._cell.change(rolled_back)
         self._staged.remove(dropped, seen.books.epoch)
         return visible
 
@@ -264,22 +266,24 @@ class HBaseStateStorage(StateStorage):
                     f"{self.namespace}: {size} bytes are to be written, and HBase takes {self.limits.value} in one "
                     f"cell. {self.limits.advice}."
                 )
-            return with_rules(replace(books, written=entries), fence=fence, codec=codec)
+            return with_metadata(replace(books, written=entries), fence=fence, codec=codec)
 
-        self._cell.move(written)
+        self._cell.change(written)
 
     def close(self) -> None:
         """See `StateStorage.close`."""
         self._staged.forget()
         self._table.close()
 
-    def _register(self, staged: StagedSlice, next_record: Callable[[Books], AttemptRecord | None]) -> Seen:
+    def _register(
+        self, staged: StagedSlice, next_record: Callable[[Books], AttemptRecord | None]
+    ) -> MetadataSnapshot:
         """Put an attempt into the bookkeeping before anything of it is written; drop those it is to drop."""
-        seen = self._cell.look()
+        seen = self._cell.read()
         next_record(seen.books)
         if seen.cell is None:
-            self._cell.move(lambda books: books, seen, create=True)
-            seen = self._cell.look()
+            self._cell.change(lambda books: books, seen, create=True)
+            seen = self._cell.read()
         epoch = seen.books.epoch or seen.timestamp
         fence = staged.fence
         dropped: dict[str, Staged] = {}
@@ -295,9 +299,9 @@ class HBaseStateStorage(StateStorage):
             dropped.update((each, known) for each, known in books.attempts.items() if each not in kept)
             attempts = {**kept, staged.attempt: new}
             changed = replace(books, attempts=attempts, epoch=books.epoch or epoch)
-            return with_rules(changed, fence=fence, codec=staged.codec)
+            return with_metadata(changed, fence=fence, codec=staged.codec)
 
-        seen = self._cell.move(registered, seen)
+        seen = self._cell.change(registered, seen)
         self._staged.remove(dropped, seen.books.epoch)
         return seen
 
@@ -307,12 +311,12 @@ class HBaseStateStorage(StateStorage):
         try:
             yield
         except StateCorrupted:
-            self._look_again(attempt, at)
+            self._check_again(attempt, at)
             raise
 
-    def _look_again(self, attempt: str | None, at: ReadPosition | None) -> None:
+    def _check_again(self, attempt: str | None, at: ReadPosition | None) -> None:
         if at is not None:
-            self._check_reading(self._cell.look().books, attempt, at)
+            self._check_reading(self._cell.read().books, attempt, at)
 
     def _check_reading(self, books: Books, attempt: str | None, at: ReadPosition | None) -> None:
         record = books.visible().get(attempt) if attempt is not None else None
