@@ -1,9 +1,8 @@
-"""Base64 as Storm 1.0 and 1.1 wrote it, read strictly: what decodes here encodes to the same text again. Pure.
+"""Strict Base64 as Storm 1.0 and 1.1 wrote it: a text that decodes here encodes to the same text again. Pure.
 
-Storm 1.1 wrote one line. Storm 1.0 wrote lines of 76 characters with a line break after each full one, also when the
-text ends there; other encoders put one after the last line in any case, and on Windows lines end in CR and LF: all of
-it is taken. Nothing else is: neither the URL-safe alphabet, nor missing or superfluous padding, nor bits after the last
-byte that are not zero, nor any other blank.
+Storm 1.1 wrote one line. Storm 1.0 wrote lines of 76 characters with a line break after each full line, even the last.
+Other encoders put a line break after every last line, and on Windows lines end in CR and LF. All of these are accepted.
+Refused are the URL-safe alphabet, missing or superfluous padding, nonzero bits after the last byte, and other blanks.
 """
 
 from __future__ import annotations
@@ -19,24 +18,24 @@ _TEXT_OF_A_RELATIVE = _ALPHABET + b"=-_ \t\r\n"
 
 
 def decode(text: bytes) -> bytes | None:
-    """Return the bytes that a Base64 text stands for, or None where it is none; `problem` says why."""
+    """Return the decoded bytes, or None if the text is not Base64; then `problem` says why."""
     try:
         data = a2b_base64(text)
     except BinasciiError:
         return None
     if b2a_base64(data, newline=False) == text:
         return data
-    # The decoder passes over what is not of the alphabet. Right line breaks are all that may be passed over.
+    # a2b_base64 skips characters outside the alphabet. Only line breaks in the right places may be skipped.
     return data if b2a_base64(data, newline=False) == _on_one_line(text) else None
 
 
 def looks_like_base64(text: bytes) -> bool:
-    """Whether a text has the letters of Base64 only, of one alphabet or the other, blanks included."""
+    """Return whether a text has only characters of the standard or URL-safe alphabet and blanks."""
     return not text.translate(None, _TEXT_OF_A_RELATIVE)
 
 
 def problem(text: bytes) -> str:
-    """Say why a text is no Base64. Shows a single byte of it at most."""
+    """Say why a text is not Base64, with at most one byte of it: stored data are not for messages."""
     foreign = _FOREIGN.search(text)
     if foreign:
         where = f"at position {foreign.start()}"
@@ -54,7 +53,7 @@ def problem(text: bytes) -> str:
 
 
 def with_any_line_breaks(text: bytes) -> set[bytes]:
-    """Return all the forms of a Base64 text that decode to the same: on one line, and in lines of every kind."""
+    """Return all texts that `decode` reads as the same bytes: on one line, and in lines of every kind."""
     line = text.replace(b"\r", b"").replace(b"\n", b"")
     lines = [line[start : start + _LINE] for start in range(0, len(line), _LINE)]
     broken = [(end.join(lines), end) for end in (b"\n", b"\r\n")]
@@ -62,7 +61,7 @@ def with_any_line_breaks(text: bytes) -> set[bytes]:
 
 
 def _on_one_line(text: bytes) -> bytes | None:
-    """Return a text without its line breaks, or None where one stands in the wrong place."""
+    """Return a text without its line breaks, or None if a line break is in the wrong place."""
     lines = text.split(b"\r\n" if b"\r" in text else b"\n")
     if len(lines) > 1 and not lines[-1]:
         lines.pop()

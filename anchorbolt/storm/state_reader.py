@@ -1,12 +1,13 @@
-"""A namespace of Storm's in Redis, as its default serializer wrote it: `ns`, `ns$prepare` and `ns$txid`. Reads only.
+"""Reads a namespace of Storm's in Redis, written by Storm's default serializer: `ns`, `ns$prepare` and `ns$txid`.
 
-What cannot be decoded without a class of the user's is named by that class, and shown as bytes; nothing is guessed.
+A key or value that needs a class of the user's is returned as bytes with a problem that names the class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, islice
 from typing import Protocol
 
@@ -28,10 +29,10 @@ _IN_DOUBT = (
 
 
 class Hashes(Protocol):
-    """Where the hashes are."""
+    """A store of hashes."""
 
     def count(self, key: str) -> int:
-        """Return how many fields a hash has; 0 where there is none."""
+        """Return the number of fields, 0 if the hash does not exist."""
 
     def pages(self, key: str, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield the fields and values of a hash in pages."""
@@ -39,63 +40,44 @@ class Hashes(Protocol):
 
 @dataclass(frozen=True)
 class StormOptions:
-    """What the bytes do not say, from Storm's configuration.
+    """Facts from Storm's configuration that the bytes do not contain."""
 
-    Attributes:
-        key_classes: The classes registered for keys, in order.
-        value_classes: The classes registered for values, in order.
-        enums: The constants of the user's enums, by class.
-        in_topology: Whether a topology wrote the state; None to find out from the bytes.
-        generation: Which Storm wrote it; None to find out from the bytes.
-    """
-
-    key_classes: Sequence[str] = ()
+    key_classes: Sequence[str] = ()  # in the order of their registration
     value_classes: Sequence[str] = ()
-    enums: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    in_topology: bool | None = None
-    generation: Generation | None = None
+    enums: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the user's: constants by class
+    in_topology: bool | None = None  # whether a topology wrote the state; None to find out from the bytes
+    generation: Generation | None = None  # None to find out from the bytes
 
 
 @dataclass(frozen=True)
 class StormPart:
-    """A key or a value.
+    """A key or a value."""
 
-    Attributes:
-        data: As it is in the store.
-        value: What it means; None where it could not be decoded.
-        problem: Why it could not; empty where it was.
-    """
-
-    data: bytes
-    value: JavaValue | None
-    problem: str = ""
+    data: bytes  # as stored
+    value: JavaValue | None  # None if it cannot be decoded
+    problem: str = ""  # why it cannot be decoded
 
 
 @dataclass(frozen=True)
 class StormEntry:
-    """One entry, and whether it is of `ns$prepare`: prepared, and not committed as far as this hash goes."""
+    """One entry of a namespace."""
 
     key: StormPart
     value: StormPart
-    prepared: bool
+    prepared: bool  # in `ns$prepare`
 
 
 class StormState:
     """One namespace of Storm's.
 
     Attributes:
-        form: Which Storm wrote it, and whether as Base64 text.
-        txids: What `ns$txid` says: `commit` and `prepare`.
-        count: How many entries there are, prepared ones included.
+        form: None if the namespace has no entries.
+        txids: The fields of `ns$txid`: `commit` and `prepare`.
+        count: The number of entries, including prepared ones.
     """
 
     def __init__(self, hashes: Hashes, name: str, options: StormOptions) -> None:
-        """Look at a namespace.
-
-        Raises:
-            StateError: There is no such hash, or something else lies there.
-            MigrationRefused: It cannot be told which Storm wrote it.
-        """
+        """Read a sample. Raise `StateError` without such a namespace, `MigrationRefused` if its form is unclear."""
         self._hashes = hashes
         self._names = (name, f"{name}$prepare")
         txid_pages = hashes.pages(f"{name}$txid") if hashes.count(f"{name}$txid") else ()
@@ -114,13 +96,11 @@ class StormState:
         sample = self._sample() if self.count else []
         self.form = _form(sample, name, options.generation) if self.count else None
         if self.form is not None:
-            generation, rest = (
-                self.form.generation,
-                {"enums": options.enums, "in_topology": options.in_topology},
-            )
-            self._keys = StormDecoder(generation, registered=options.key_classes, **rest)  # type: ignore[arg-type]
-            self._values = StormDecoder(generation, registered=options.value_classes, **rest)  # type: ignore[arg-type]
-            # Storm 2 gives java.util.Optional an id, which a class that was registered may have in its place.
+            generation = self.form.generation
+            decoder = partial(StormDecoder, generation, enums=options.enums, in_topology=options.in_topology)
+            self._keys = decoder(registered=options.key_classes)
+            self._values = decoder(registered=options.value_classes)
+            # Storm 2 registers java.util.Optional; a class of the user's may have the id that is assumed for it.
             storm_2 = generation in (Generation.STORM_2_0, Generation.STORM_2_6)
             unnamed = {True: not options.key_classes, False: not options.value_classes}
             self._in_doubt = {
@@ -169,11 +149,11 @@ def _form(sample: list[tuple[bytes, bytes]], name: str, generation: Generation |
         found = detect(sample)
         if found is None:
             raise MigrationRefused(
-                f"{name}: it cannot be told from its bytes which Storm wrote it, or it was not Storm's default "
-                "serializer. Say which: --storm 1.0, 1.1, 1.2, 2.0 or 2.6."
+                f"{name}: its bytes do not show which Storm wrote it, or Storm's default serializer did not write it. "
+                "Name the release: --storm 1.0, 1.1, 1.2, 2.0 or 2.6."
             )
         return found
-    # By most of them: a damaged one is shown for itself. What Kryo writes is hardly ever Base64 by chance.
+    # The majority decides, so that a damaged entry does not. Kryo's bytes are hardly ever Base64 by chance.
     texts = [base64_text.decode(part) is not None for entry in sample for part in entry]
     is_text = 2 * sum(texts) > len(texts)
     return StoredForm(

@@ -1,15 +1,15 @@
-"""What Storm's key-value state puts around each value that it keeps in Redis, in the five generations of the format.
+"""Wraps and unwraps the values that Storm's key-value state keeps in Redis, in the five generations of the format.
 
-Since 1.1 Storm keeps `Optional.of(value)`, and `Optional.absent()` as the mark of a deleted key (a tombstone). The
-object inside is a byte array, in which the value itself is serialised, as a Kryo stream of its own: the payload.
+Since 1.1 Storm keeps `Optional.of(value)`, and `Optional.absent()` for a deleted key (a tombstone). The object inside
+is a byte array, the payload: the serialised value, a Kryo stream of its own.
 
     1.0        payload, without any wrapper
     1.1        Guava's Optional: class by its name, reference marker, class of the byte array, its marker, length + 1
-    1.2        the same, Guava's classes being where Storm's shading moved them
+    1.2        the same with the class names of Storm's shaded Guava
     2.0 - 2.5  java.util.Optional, registered as id 10
     2.6 - 2.8  the same with id 9, and without markers: Kryo 5
 
-Storm 1.0 and 1.1 keep Base64 text. This file works on what is left when the Base64 has been taken off.
+Storm 1.0 and 1.1 keep Base64 text. All functions here expect bytes after Base64 decoding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 
 class Generation(Enum):
-    """The releases of Storm whose state has one format, named by the first of them; none reads another's."""
+    """Releases of Storm with the same format, named by the first. No release reads another generation's state."""
 
     STORM_1_0 = "1.0"
     STORM_1_1 = "1.1"
@@ -35,15 +35,10 @@ class Generation(Enum):
 
 
 class Wrapped(NamedTuple):
-    """One stored value without its wrapper.
-
-    Attributes:
-        generation: Which Storm wrote it, by its wrapper.
-        payload: The value, serialised; None for a tombstone.
-    """
+    """One stored value without its wrapper."""
 
     generation: Generation
-    payload: bytes | None
+    payload: bytes | None  # None for a tombstone
 
 
 class _Form(NamedTuple):
@@ -57,7 +52,7 @@ _ARRAY = b"[\xc2"  # the class name "[B", as Kryo writes short ASCII: the top bi
 
 
 def _guava(package: bytes) -> _Form:
-    # Class by name (1), the stream's name 0, the name; 1: an object that is new. The array's class is name 1.
+    # 1: a class by name; 0: the stream's first name; the name; 1: a new object. The array's class is name 1.
     present, absent = b"\x01\x00" + package + b"Presen\xf4\x01", b"\x01\x00" + package + b"Absen\xf4\x01"
     return _Form(present + b"\x01\x01" + _ARRAY + b"\x01", absent)
 
@@ -71,18 +66,11 @@ _FORMS = {
 
 
 def unwrap(value: bytes, generation: Generation | None = None) -> Wrapped | None:
-    """Take the wrapper off one stored value, if it is one to the last byte.
+    """Take the wrapper off a stored value. Return None if the value, to its last byte, is not a wrapper.
 
-    A value of Storm 1.0, which has no wrapper, can look like one of Storm 2: an empty list whose class was registered
-    as id 10 is the tombstone of 2.0. So name the generation wherever it is known; Base64 text, for example, cannot hold
-    another wrapper than that of 1.1.
-
-    Args:
-        value: A value as Storm 1.2 or later keeps it, or as Storm 1.1 does after its Base64 was taken off.
-        generation: Look for the wrapper of this one only; None looks for all.
-
-    Returns:
-        The payload and the generation, or None where there is no such wrapper: a value of Storm 1.0, or anything else.
+    Name the generation if you know it (Base64 text can only hold the wrapper of 1.1): a value of Storm 1.0, which has
+    no wrapper, can look like one of Storm 2. An empty list of a class with the registered id 10 has the same bytes as
+    the tombstone of 2.0.
     """
     for each, form in _FORMS.items():
         if generation not in (None, each):
@@ -93,28 +81,24 @@ def unwrap(value: bytes, generation: Generation | None = None) -> Wrapped | None
             start = len(form.before_length)
             length = _varint(value[start : start + 5])
             payload = value[start + len(length) :]
-            # Compared as bytes, so that a length written in more bytes than Kryo needs is no wrapper either.
+            # Compared as bytes, to reject a length in more bytes than Kryo needs.
             if length and length == _encoded(len(payload) + 1):
                 return Wrapped(each, payload)
     return None
 
 
 def wrap_for_storm_1_2(payload: bytes | None) -> bytes:
-    """Return what Storm 1.2 keeps for a value, or for None its tombstone.
-
-    Args:
-        payload: A value, serialised as Storm 1.0 to 1.2 do, which is the same in all three.
-    """
+    """Wrap a value that Storm 1.0, 1.1 or 1.2 serialised, or return the tombstone for None."""
     return _TOMBSTONE_1_2 if payload is None else _BEFORE_1_2 + _encoded(len(payload) + 1) + payload
 
 
 def rewrap_for_storm_1_2(values: Sequence[bytes]) -> list[bytes | None]:
-    """Return what Storm 1.2 keeps for values in the wrapper of Storm 1.1; None for each that is not in that, whole.
+    """Replace the wrapper of Storm 1.1 by that of 1.2; return None for each value that `unwrap` would refuse.
 
-    The same as `unwrap` and `wrap_for_storm_1_2`, several times as fast.
+    Several times as fast as `unwrap` and `wrap_for_storm_1_2`.
     """
     before, after, start = _BEFORE_1_1, _BEFORE_1_2, _START_1_1
-    # Written out, not called, for the usual case: that the length of the payload + 1 takes one byte.
+    # Inlined for the usual case: the payload's length + 1 takes one byte.
     return [
         after + value[start:]
         if value.startswith(before) and 0 < (length := len(value) - start) < 0x80 and value[start] == length
@@ -136,7 +120,7 @@ def _rewrapped(value: bytes) -> bytes | None:
     return None if wrapped is None else wrap_for_storm_1_2(wrapped.payload)
 
 
-# Looked up once: an enum's member takes long to hash, and these are used for each of millions of values.
+# Looked up once, because hashing an enum member is slow and these are used for each of millions of values.
 _BEFORE_1_1 = _FORMS[Generation.STORM_1_1].before_length
 _BEFORE_1_2, _TOMBSTONE_1_2 = _FORMS[Generation.STORM_1_2]
 _START_1_1 = len(_BEFORE_1_1)
@@ -145,7 +129,7 @@ _ONE_BYTE = [bytes([number]) for number in range(0x80)]
 
 
 def _varint(data: bytes) -> bytes:
-    """Return the bytes of the number that starts here, or none where it does not end."""
+    """Return the bytes of the first number, or no bytes if it does not end."""
     for index, byte in enumerate(data):
         if byte < 0x80:
             return data[: index + 1]

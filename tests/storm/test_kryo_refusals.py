@@ -122,7 +122,7 @@ def test_storm_2_numbers_them_by_name_with_optional_among_them_and_its_tuple_bef
 
 def test_bytes_that_mean_two_things_are_refused_until_the_place_is_named() -> None:
     data = b"\x0d\x01\x00"  # id 11, new, 0: an Optional without a value, or a list without elements
-    with pytest.raises(SerializationError, match=r"can be read as both\. Say which it was") as caught:
+    with pytest.raises(SerializationError, match=r"can be read both ways\. Name the right one") as caught:
         StormDecoder(STORM_2_0, registered=[LIST]).decode_key(data)
     assert not isinstance(caught.value, UnsupportedJavaClass)
     inside = StormDecoder(STORM_2_0, registered=[LIST], in_topology=True)
@@ -202,7 +202,7 @@ def test_references_that_multiply_are_counted_as_often_as_they_are_written_out()
 
     value = StormDecoder(STORM_1).decode_key(doubling(10))
     assert value.describe(10_000).count("'x'") == 1024
-    with pytest.raises(SerializationError, match=r"more than 100.* objects, once each reference"):
+    with pytest.raises(SerializationError, match=r"more than 100.* objects after each reference"):
         StormDecoder(STORM_1).decode_key(doubling(50))
 
 
@@ -236,9 +236,7 @@ def test_what_says_that_it_is_huge_takes_neither_time_nor_memory(data: bytes) ->
     [
         pytest.param(NEW.named(LIST) + b"\x00", id="null in the place of a list"),
         pytest.param(NEW.named(LIST) + b"\x81\x03\x00", id="the class of no elements"),
-        pytest.param(
-            NEW.named("java.util.TreeMap") + b"\x01" + NEW.string("x"), id="a comparator that is none"
-        ),
+        pytest.param(NEW.named("java.util.TreeMap") + b"\x01" + NEW.string("x"), id="not a comparator"),
         pytest.param(
             NEW.named("java.util.TreeMap") + b"\x01" + NEW.named("java.time.Month", 1) + b"\x01",
             id="nor this",
@@ -279,7 +277,7 @@ def test_a_long_value_has_a_short_text() -> None:
 
 
 def test_a_value_without_its_wrapper_is_refused_with_what_to_look_at() -> None:
-    with pytest.raises(SerializationError, match=r"not a value as Storm 1\.2 keeps it.*Base64"):
+    with pytest.raises(SerializationError, match=r"not a value of Storm 1\.2.*Base64"):
         StormDecoder(STORM_1).decode_value(b"\x09\x02")
     assert str(StormDecoder(STORM_1).decode_value(wrap_for_storm_1_2(b"\x09\x02"))) == "1"
     assert StormDecoder(STORM_1).decode_value(wrap_for_storm_1_2(None)).to_json() == {"t": "tombstone"}

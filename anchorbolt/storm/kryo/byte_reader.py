@@ -1,8 +1,7 @@
-"""The atoms of a Kryo stream: numbers of variable length, strings, bytes; strictly, and never beyond the end.
+"""Reads numbers of variable length, strings and bytes of a Kryo stream, strictly.
 
-What Kryo never writes is refused even where Kryo would read it: a number in more bytes than it needs, a character in
-more bytes than it needs, a boolean that is neither 0 nor 1. A count or length is never trusted: memory is taken only
-for bytes that are there.
+It refuses bytes that Kryo would read but never writes: a number or a character in more bytes than it needs, a boolean
+other than 0 or 1. It never trusts a count or a length: it allocates memory only for bytes that exist.
 """
 
 from __future__ import annotations
@@ -16,61 +15,53 @@ _LAST_OF_ASCII = re.compile(rb"[\x80-\xff]")
 
 
 class ByteReader:
-    """Reads from the front of some bytes. Everything raises `SerializationError` where the bytes are not right.
-
-    Attributes:
-        position: How many bytes were read.
-    """
+    """Reads bytes from the front. Each method raises `SerializationError` for bytes that Kryo does not write."""
 
     def __init__(self, data: bytes, *, little_endian: bool) -> None:
-        """Read `data`; numbers of fixed size are little-endian in Kryo 5, else big-endian."""
+        """Numbers of fixed size are little-endian in Kryo 5, and big-endian before."""
         self.position = 0
         self._data = data
         self._little_endian = little_endian
 
     @property
     def remaining(self) -> int:
-        """How many bytes are left."""
+        """The number of bytes that are left."""
         return len(self._data) - self.position
 
     def fail(self, problem: str) -> NoReturn:
-        """Raise the error, saying where."""
         raise SerializationError(
             f"cannot decode {len(self._data)} bytes as Storm's Kryo: {problem}, at byte {self.position}"
         )
 
     def byte(self) -> int:
-        """Read one byte, 0 to 255."""
         if self.position >= len(self._data):
             self.fail("they end too early")
         self.position += 1
         return self._data[self.position - 1]
 
     def take(self, count: int) -> bytes:
-        """Read so many bytes."""
         if count > self.remaining:
             self.fail(f"{count} bytes should follow, and {self.remaining} do")
         self.position += count
         return self._data[self.position - count : self.position]
 
     def boolean(self) -> bool:
-        """Read a byte that is 0 or 1."""
         byte = self.byte()
         if byte > 1:
             self.fail(f"{byte} where 0 or 1 should be")
         return byte == 1
 
     def unsigned(self) -> int:
-        """Read a whole number of 32 bits in one to five bytes."""
+        """Read a number of 32 bits in one to five bytes."""
         return self._rest_of_unsigned(self.byte(), 7)
 
     def signed(self) -> int:
-        """Read a whole number of 32 bits with its sign in the lowest bit."""
+        """Read a number of 32 bits with its sign in the lowest bit."""
         number = self.unsigned()
         return number >> 1 ^ -(number & 1)
 
     def flagged(self) -> tuple[bool, int]:
-        """Read a flag and a whole number of 32 bits, which share their first byte."""
+        """Read a flag and a number of 32 bits, which share their first byte."""
         first = self.byte()
         number = first & 0x3F
         if first & 0x40:
@@ -78,7 +69,7 @@ class ByteReader:
         return first >= 0x80, number
 
     def unsigned_long(self) -> int:
-        """Read a whole number of 64 bits in one to nine bytes; the ninth is used whole."""
+        """Read a number of 64 bits in one to nine bytes; the ninth holds eight bits of it, the others seven."""
         number = 0
         for shift in range(0, 56, 7):
             byte = self.byte()
@@ -93,12 +84,12 @@ class ByteReader:
         return number | last << 56
 
     def signed_long(self) -> int:
-        """Read a whole number of 64 bits with its sign in the lowest bit."""
+        """Read a number of 64 bits with its sign in the lowest bit."""
         number = self.unsigned_long()
         return number >> 1 ^ -(number & 1)
 
     def fixed(self, size: int) -> int:
-        """Read a number of so many bytes, without sign."""
+        """Read an unsigned number of `size` bytes."""
         return int.from_bytes(self.take(size), "little" if self._little_endian else "big")
 
     def string(self) -> str | None:
@@ -111,7 +102,7 @@ class ByteReader:
         return None if length == 0 else self._units(length - 1)
 
     def _rest_of_unsigned(self, byte: int, shift: int) -> int:
-        """Read on after the first byte, or after the first six bits of a number with a flag."""
+        """Read the rest of a number after its first `shift` bits."""
         number = byte & 0x7F
         while byte >= 0x80:
             byte = self.byte()
@@ -131,7 +122,7 @@ class ByteReader:
         return (text[:-1] + bytes([text[-1] & 0x7F])).decode("ascii")
 
     def _units(self, count: int) -> str:
-        """Read so many units of UTF-16, each of which is written by itself as one to three bytes."""
+        """Read `count` units of UTF-16. Kryo writes each unit by itself, as one to three bytes."""
         if count > self.remaining:
             self.fail(f"a string of {count} characters should follow, and {self.remaining} bytes do")
         start = end = self.position
@@ -146,5 +137,5 @@ class ByteReader:
             self.fail("a string with bytes that are no characters")
         if len(units) != count:
             self.fail("a string with a character that is not of UTF-16")
-        # Two surrogates that belong together become the character that they stand for.
+        # Joins each pair of surrogates into one character.
         return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -1,4 +1,4 @@
-"""What Kryo writes of collections, maps, arrays and whatever else holds objects."""
+"""Readers of collections, maps, arrays and other objects that hold objects."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _COMPARATORS = {
 def _collection(
     kind: str, *, sorted_in_kryo_5: bool = False, sorted_before: bool = False, nulls: bool = True
 ) -> Reader:
-    """Make the reader of a list, queue or set.
+    """Return the reader of a list, queue or set.
 
     Args:
         kind: As in the JSON form: list or set.
-        sorted_in_kryo_5: Whether Kryo 5 writes its comparator.
-        sorted_before: Whether Kryo 3 and 4 do.
-        nulls: Whether Kryo 5 says of elements of one class if there are nulls among them.
+        sorted_in_kryo_5: Kryo 5 writes its comparator.
+        sorted_before: Kryo 3 and 4 write its comparator.
+        nulls: If all elements are of one class, Kryo 5 writes whether nulls are among them.
     """
 
     def read(reader: ObjectReader, class_name: str) -> JavaValue | None:
@@ -30,7 +30,7 @@ def _collection(
             if sorted_before:
                 _comparator(reader)
             count = reader.bytes.unsigned()
-            return JavaCollection(kind, class_name, tuple([reader.class_and_object() for _ in range(count)]))
+            return JavaCollection(kind, class_name, _each_with_class(reader, count))
         of_one_class, count = reader.bytes.flagged()
         if count == 0:
             return None
@@ -87,7 +87,7 @@ def _comparator(reader: ObjectReader) -> None:
 
 
 def _enum_with_class(reader: ObjectReader) -> JavaValue:
-    """Read an object that can only be of an enum, so that its class need not be known."""
+    """Read an object that can only be an enum constant, even of an unknown enum."""
     name = reader.class_name()
     return NULL if name is None else reader.object(_enum(reader, name))
 
@@ -100,7 +100,7 @@ def _enum_set(reader: ObjectReader, class_name: str) -> JavaValue:
     constant = reader.class_name()
     if constant is None:
         reader.bytes.fail("an EnumSet without a class")
-    # The class is that of one constant only, which may have a body; the others need not be of it.
+    # Kryo writes the class of one constant, which is a class of its own if that constant has a body.
     kind = _enum(reader, enum_class_of(constant))
     count = reader.bytes.unsigned()
     reader.counted(count)
@@ -129,19 +129,17 @@ def _optional(reader: ObjectReader, _: str) -> JavaValue:
 
 
 def _tuple(reader: ObjectReader, class_name: str) -> JavaValue:
-    """Pass over a tuple of Storm's, the inside of which depends on the topology's whole configuration."""
+    """Skip a tuple of Storm's: to read its contents takes the topology's whole configuration."""
     reader.bytes.take(reader.bytes.fixed(4))
     reader.opaque.append(class_name)
     return NULL
 
 
 def array_kind(class_name: str, element: Kind | None) -> Kind:
-    """Return how an array is written.
+    """Return the kind of an array: `[I`, `[Ljava.lang.String;`, `[[I`.
 
-    Args:
-        class_name: Its class: `[I`, `[Ljava.lang.String;`, `[[I`.
-        element: How its elements are written where their class is final, which an array's always is; None where each
-            comes with its class. Not used for arrays of primitives.
+    `element` is the kind of its elements if their class is final, as every array class is. It is None if each element
+    comes with its class, and for arrays of primitives.
     """
     primitive = PRIMITIVES.get(class_name[1:])
 
@@ -171,6 +169,7 @@ def _kinds(
 _LIST, _SET = _collection("list"), _collection("set")
 _IMMUTABLE_LIST, _IMMUTABLE_SET = _collection("list", nulls=False), _collection("set", nulls=False)
 
+# By class; without arrays.
 CONTAINERS = {
     kind.class_name: kind
     for kind in (
@@ -228,14 +227,13 @@ CONTAINERS = {
         *_kinds("org.apache.storm.tuple.", "TupleImpl", _tuple, has_null=False),
     )
 }
-"""By class: what holds objects, and is no array."""
-
 _OPEN_IN_LANG = "Object Number Comparable CharSequence Iterable"
 _OPEN_IN_UTIL = (
     "Collection List Set Map Queue Deque SortedSet SortedMap NavigableSet NavigableMap "
     "AbstractCollection AbstractList AbstractSet AbstractMap concurrent.ConcurrentMap"
 )
 
+# Interfaces and abstract classes: an array of them names the class of each element.
 OPEN_TYPES = frozenset(
     {
         "java.io.Serializable",
@@ -243,4 +241,3 @@ OPEN_TYPES = frozenset(
         *(f"java.util.{name}" for name in _OPEN_IN_UTIL.split()),
     }
 )
-"""Interfaces and abstract classes: no object is of one, and an array of them names each element's class."""

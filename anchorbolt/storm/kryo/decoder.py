@@ -1,4 +1,4 @@
-"""Keys and values of one namespace as Storm's default serializer wrote them: bytes in, values out."""
+"""Decodes the keys and values of one namespace that Storm's default serializer wrote."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class _Outcome(NamedTuple):
 
 
 class StormDecoder:
-    """Decodes keys, or values, that were written with one configuration. Never runs code, never guesses.
+    """Decodes keys, or values, that were written with one configuration. It never runs code and never guesses.
 
-    Where classes are registered, Storm's serializers of keys and of values have different ones (`keyClass`,
-    `valueClass`), so they need a decoder each. One decoder may be used by several threads.
+    Storm's serializers of keys and of values register different classes (`keyClass`, `valueClass`). So if there are
+    any, use a decoder for keys and one for values. Several threads may use one decoder.
     """
 
     def __init__(
@@ -40,11 +40,10 @@ class StormDecoder:
             registered: The Java classes that Storm's configuration registers for these keys or values, in its order:
                 `keyClass` or `valueClass` of `topology.state.provider.config`, and what `topology.state.kryo.register`
                 lists.
-            enums: The user's enums: the constants in their order, by the enum's Java class. Of other enums the class
-                is unsupported: their bytes cannot be told from those of any class with one number in it.
-            in_topology: Storm 2 numbers registered classes otherwise in a topology than in a state that a program
-                made by itself. None finds out from the bytes, and refuses those that would mean one thing here and
-                another there.
+            enums: The user's enums: the constants in their order, by the enum's Java class. Other enums are
+                unsupported: their bytes look like those of any class that holds one number.
+            in_topology: Storm 2 numbers registered classes differently in a topology and in a state that a program
+                created itself. None finds out from the bytes, and refuses bytes that have a meaning in both.
         """
         known = {name: tuple(constants) for name, constants in (enums or {}).items()}
         storm_2 = generation in (Generation.STORM_2_0, Generation.STORM_2_6)
@@ -53,41 +52,41 @@ class StormDecoder:
         self._layouts = [layout_of(generation, registered, known, in_topology=place) for place in places]
 
     def decode_key(self, data: bytes) -> JavaValue:
-        """Decode a key: the field of Storm's hash, its Base64 taken off.
+        """Decode a key: a field of Storm's hash, after Base64 decoding.
 
         Raises:
-            UnsupportedJavaClass: It holds an object of a class that cannot be read; the key as a whole is unsupported.
-            SerializationError: It is no key of this generation.
+            UnsupportedJavaClass: It holds an object of a class that cannot be read, so no part of the key is returned.
+            SerializationError: It is not a key of this generation.
         """
         return self._decoded(data)
 
     def decode_value(self, data: bytes) -> JavaValue:
-        """Decode a value as Storm keeps it, with its wrapper, its Base64 taken off; a `Tombstone` where it is one.
+        """Decode a value with its wrapper, after Base64 decoding. A deleted key gives a `Tombstone`.
 
         Raises:
-            UnsupportedJavaClass: It holds an object of a class that cannot be read; the value as a whole is
-                unsupported.
-            SerializationError: It is no value of this generation.
+            UnsupportedJavaClass: It holds an object of a class that cannot be read, so no part of the value is
+                returned.
+            SerializationError: It is not a value of this generation.
         """
         if self._generation is Generation.STORM_1_0:
             return self._decoded(data)
         wrapped = unwrap(data, self._generation)
         if wrapped is None:
             raise SerializationError(
-                f"{len(data)} bytes are not a value as {self._generation.label} keeps it: its wrapper is not around "
-                "them. Look which Storm wrote them, and whether they are Base64 text"
+                f"{len(data)} bytes are not a value of {self._generation.label}: they do not have its wrapper. Check "
+                "which Storm wrote them, and whether they are Base64 text"
             )
         return Tombstone() if wrapped.payload is None else self._decoded(wrapped.payload)
 
     def holds_registered(self, data: bytes, *, is_key: bool) -> bool:
-        """Return whether a key or a value holds an object of a class that is there by a registered id, not its name."""
+        """Return whether a key or a value names the class of an object by a registered id."""
         payload = self._payload(data, is_key)
         return payload is not None and _read(payload, self._layouts[0]).own_ids_used
 
     def misfits(self, data: bytes, *, is_key: bool) -> bool:
-        """Return whether a key or a value with a registered id can be read in no way, whatever class of whose is in it.
+        """Return True if no class the user could have registered explains these bytes.
 
-        Then it is damaged, or other classes are registered than the decoder was told.
+        Then they are damaged, or Storm's configuration registered other classes than this decoder has.
         """
         payload = self._payload(data, is_key)
         if payload is None:
@@ -120,13 +119,13 @@ def _read(payload: bytes, layout: Layout) -> _Outcome:
 
 
 def _fits(outcome: _Outcome) -> bool:
-    """Whether the ids were right. An unknown one, or bytes that do not fit, say no; a class by its name does not."""
+    """Return whether the ids were right: no error, or only an unsupported class that the bytes name."""
     error = outcome.error
     return error is None or (isinstance(error, UnsupportedJavaClass) and error.class_id is None)
 
 
 def _result(outcomes: Sequence[_Outcome]) -> JavaValue:
-    """Return the value, if there is just one way to read the bytes. Raises what stands against it otherwise."""
+    """Return the value if all ways to read the bytes that succeed agree on it. Raise the error otherwise."""
     values = [outcome.value for outcome in outcomes if outcome.value is not None]
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
     unsupported = [each.error for each in outcomes if each.error is not None and _fits(each)]
@@ -134,7 +133,7 @@ def _result(outcomes: Sequence[_Outcome]) -> JavaValue:
         return values[0]
     if values:
         raise SerializationError(
-            "the ids of registered classes mean one thing in a topology and another outside of one, and these bytes "
-            "can be read as both. Say which it was (in_topology)"
+            "the ids of registered classes differ inside and outside of a topology, and these bytes can be read both "
+            "ways. Name the right one (in_topology)"
         )
     raise (unsupported or errors)[0]

@@ -1,12 +1,12 @@
-"""What a stream of a generation looks like: which class each id stands for, and how each class is written.
+"""Maps the class ids of a generation to classes, and classes to their readers.
 
-Kryo gives its own classes the ids 0 to 8 (3 and 4: 9 is void). What Storm registers comes next, and its serializers for
-keys and for values each count for themselves:
+Kryo gives its own classes the ids 0 to 8 (in Kryo 3 and 4, 9 is void). The classes that Storm registers follow; Storm's
+serializers for keys and for values each number their own:
 
     1.0 - 1.2   the classes of the configuration, in its order
     2.0 - 2.8   these and java.util.Optional, sorted by name; in a topology Storm's TupleImpl comes before them
 
-A class that has an id already gets no other, so to register String or Long, as Storm's documentation does, changes
+A class that has an id already gets no second one. So registering String or Long, as Storm's documentation does, changes
 nothing.
 """
 
@@ -40,14 +40,7 @@ def layout_of(
     *,
     in_topology: bool,
 ) -> Layout:
-    """Return the layout of one serializer's streams.
-
-    Args:
-        generation: Which Storm wrote them.
-        registered: The classes that the configuration registers for this serializer, in its order.
-        enums: The constants of the user's enums in their order, by class.
-        in_topology: Whether the state was a topology's own. Only Storm 2 makes a difference.
-    """
+    """Return the layout of one serializer's streams. `in_topology` matters only for Storm 2."""
     kryo_5 = generation is Generation.STORM_2_6
     own: list[str] = list(registered)
     if generation in _STORM_2:
@@ -73,7 +66,7 @@ def _array(class_name: str, layout: Layout) -> Kind | None:
     if element in PRIMITIVES:
         return array_kind(class_name, None)
     if element.startswith("["):
-        # Java has arrays of arrays 255 deep; what would be refused for its depth anyway is not looked into.
+        # Java nests arrays up to 255 deep. Deeper than MAX_DEPTH they are refused anyway.
         inner = _kind_named(element, layout) if not class_name.startswith("[" * MAX_DEPTH) else None
         return None if inner is None else array_kind(class_name, inner)
     if not (element.startswith("L") and element.endswith(";")):
@@ -83,6 +76,6 @@ def _array(class_name: str, layout: Layout) -> Kind | None:
         return array_kind(class_name, None)
     if type_name in FINAL_ENUMS:
         return array_kind(class_name, enum_kind(type_name, layout.enums[type_name]))
-    # Whether an array of a user's enum names the class of each element depends on whether a constant has a body.
+    # An array of a user's enum cannot be read: it names each element's class only if a constant has a body.
     kind = SCALARS.get(type_name) or CONTAINERS.get(type_name)
     return None if kind is None else array_kind(class_name, kind if kind.final else None)

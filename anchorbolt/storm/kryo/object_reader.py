@@ -1,10 +1,11 @@
-"""The grammar of a Kryo stream: classes by id or name, null, references; apart from what each class writes.
+"""Reads the grammar of a Kryo stream: classes by id or name, null, references. `Kind` reads the data of each class.
 
-Kryo 3 and 4 put a marker before each object that is not a boxed primitive: 0 null, 1 an object that is new, n + 2 the
-n-th object of this stream. Kryo 5, as Storm configures it, has no references: it writes an object as often as it
-occurs, and before an object that may be null a byte 0 or 1, unless the class has a null of its own.
+Kryo 3 and 4 put a marker before each object that is not a boxed primitive: 0 for null, 1 for a new object, n + 2 for
+the n-th object of this stream. Kryo 5, as Storm configures it, has no references: it writes an object as often as it
+occurs. Before an object that may be null it writes a byte 0 or 1, unless the class has a null of its own.
 
-What is limited: how deep objects are nested (64), and how many there are once each reference is written out.
+Two limits protect against hostile bytes: the depth of nested objects (64), and the number of objects after each
+reference is expanded.
 """
 
 from __future__ import annotations
@@ -17,9 +18,7 @@ from anchorbolt.errors import UnsupportedJavaClass
 from anchorbolt.storm.kryo.byte_reader import ByteReader
 from anchorbolt.storm.kryo.values import CYCLE, NULL, JavaValue
 
-MAX_DEPTH = 64
-"""How deep objects may be nested."""
-
+MAX_DEPTH = 64  # of nested objects
 _MORE_OBJECTS_THAN_BYTES = 100_000
 _LONGEST_NAME = 300
 
@@ -29,45 +28,29 @@ Reader: TypeAlias = "Callable[[ObjectReader, str], JavaValue | None]"
 
 @dataclass(frozen=True)
 class Kind:
-    """How objects of a class are written.
-
-    Attributes:
-        class_name: The class.
-        read: Reads what follows the class and the marker; None where that says null.
-        boxed: A boxed primitive, before which there is never a marker.
-        has_null: In Kryo 5 it writes null itself, so that no byte stands before it.
-        final: No class extends it, so that an array of it does not name its elements' classes.
-    """
+    """How Kryo writes the objects of a class."""
 
     class_name: str
-    read: Reader
-    boxed: bool = False
-    has_null: bool = False
-    final: bool = False
+    read: Reader  # reads the bytes after class and marker; returns None if they say null
+    boxed: bool = False  # a boxed primitive, which never has a marker
+    has_null: bool = False  # in Kryo 5 the class writes null itself, so no byte 0 or 1 precedes it
+    final: bool = False  # no class extends it, so an array of it does not name the classes of its elements
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a stream's reader has to know beforehand.
+    """The facts that the bytes of a stream do not contain."""
 
-    Attributes:
-        kryo_5: Whether it is of Kryo 5, else of Kryo 3 or 4.
-        ids: The registered classes: the name of each id, None where no object has that id.
-        own_ids: The first id that is not of Kryo itself.
-        kind_named: Returns how a class is written, or None where that is not known.
-        enums: The constants of the user's enums, by the enum's class.
-    """
-
-    kryo_5: bool
-    ids: Sequence[str | None]
-    own_ids: int
-    kind_named: Callable[[str, Layout], Kind | None]
-    enums: Mapping[str, Sequence[str]]
+    kryo_5: bool  # otherwise Kryo 3 or 4
+    ids: Sequence[str | None]  # the class of each id; None if no object has the id
+    own_ids: int  # the first id that is not Kryo's own
+    kind_named: Callable[[str, Layout], Kind | None]  # returns None for an unknown class
+    enums: Mapping[str, Sequence[str]]  # constants by class
 
 
 @dataclass
 class _Seen:
-    """An object to which a reference may follow. While it is read, it has no value yet."""
+    """An object that a later reference may name. It has no value while it is being read."""
 
     class_name: str
     value: JavaValue | None = None
@@ -76,20 +59,13 @@ class _Seen:
 
 
 class ObjectReader:
-    """Reads one stream.
-
-    Attributes:
-        bytes: The bytes.
-        layout: What it was told.
-        own_ids_used: Whether a class had an id that is not of Kryo itself.
-        opaque: Names of the classes whose objects were passed over: their length is known, their contents are not.
-    """
+    """Reads one stream."""
 
     def __init__(self, data: bytes, layout: Layout) -> None:
         self.bytes = ByteReader(data, little_endian=layout.kryo_5)
         self.layout = layout
-        self.own_ids_used = False
-        self.opaque: list[str] = []
+        self.own_ids_used = False  # whether a class had an id that is not Kryo's own
+        self.opaque: list[str] = []  # classes of objects that were skipped by their length
         self._names: list[str] = []
         self._kinds: dict[str, Kind] = {}
         self._objects: list[_Seen] = []
@@ -99,12 +75,7 @@ class ObjectReader:
         self._most = len(data) + _MORE_OBJECTS_THAN_BYTES
 
     def whole(self) -> JavaValue:
-        """Read the one object that the stream holds, to the last byte.
-
-        Raises:
-            UnsupportedJavaClass: An object in it is of a class that cannot be read.
-            SerializationError: It is no such stream.
-        """
+        """Read the one object of the stream, to the last byte."""
         value = self.class_and_object()
         if self.bytes.remaining:
             self.bytes.fail(f"{self.bytes.remaining} bytes too many")
@@ -119,12 +90,7 @@ class ObjectReader:
         return self.object(self.kind(name))
 
     def object(self, kind: Kind, *, nullable: bool = False) -> JavaValue:
-        """Read an object whose class is known.
-
-        Args:
-            kind: How it is written.
-            nullable: Whether it was written as one that may be null.
-        """
+        """Read an object after its class. `nullable`: Kryo wrote it as one that may be null."""
         self.counted(1)
         self._depth += 1
         self._reach(self._depth)
@@ -133,7 +99,7 @@ class ObjectReader:
         return value
 
     def class_name(self) -> str | None:
-        """Read a class's id or name; None is null in the place of an object."""
+        """Read the id or name of a class; None means a null object."""
         number = self.bytes.unsigned()
         if number == 0:
             return None
@@ -150,7 +116,6 @@ class ObjectReader:
         return self._names[index]
 
     def kind(self, class_name: str) -> Kind:
-        """Return how a class is written. Raises `UnsupportedJavaClass` where that is not known."""
         kind = self._kinds.get(class_name) or self.layout.kind_named(class_name, self.layout)
         if kind is None:
             self.unsupported(class_name)
@@ -158,29 +123,27 @@ class ObjectReader:
         return kind
 
     def unsupported(self, class_name: str) -> NoReturn:
-        """Raise the error for a class that cannot be read."""
         shown = repr(class_name[:_LONGEST_NAME])
         raise UnsupportedJavaClass(
-            f"an object is of the Java class {shown}, which is none of those that can be read without their code "
-            "(docs/storm_bytes.md). If it is an enum, name its constants in their order; otherwise have a program "
-            "that has the class write it in another form",
+            f"an object is of the Java class {shown}, which cannot be read without its code (docs/storm_bytes.md lists "
+            "the classes that can). If it is an enum, name its constants in their order; otherwise let a program that "
+            "has the class write the object in another form",
             java_class=class_name[:_LONGEST_NAME],
         )
 
     def counted(self, objects: int) -> None:
-        """Count objects, before they are read. Raises `SerializationError` where there are too many."""
+        """Count objects before reading them, and refuse too many."""
         self._count += objects
         if self._count > self._most:
-            self.bytes.fail(f"more than {self._most} objects, once each reference to one is written out")
+            self.bytes.fail(f"more than {self._most} objects after each reference is expanded")
 
     def _registered(self, number: int) -> str:
         self.own_ids_used |= number >= self.layout.own_ids
         name = self.layout.ids[number] if number < len(self.layout.ids) else None
         if name is None:
             raise UnsupportedJavaClass(
-                f"an object is of the class with the id {number}, and no class is known to be registered with it. "
-                "Name the classes that Storm's configuration registers: keyClass, valueClass, "
-                "topology.state.kryo.register",
+                f"an object is of the class with the id {number}, which no known class has. Name the "
+                "classes that Storm's configuration registers: keyClass, valueClass, topology.state.kryo.register",
                 java_class=f"id {number}",
                 class_id=number,
             )

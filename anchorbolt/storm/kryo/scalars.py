@@ -1,4 +1,4 @@
-"""What Kryo writes of an object that holds no other objects."""
+"""Readers of objects that hold no other objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anchorbolt.storm.kryo.byte_reader import ByteReader
 from anchorbolt.storm.kryo.object_reader import Kind, ObjectReader, Reader
 from anchorbolt.storm.kryo.values import JavaScalar, JavaValue
 
-_MOST_INTEGER_BYTES = 1_660  # 4,000 digits, which Python is willing to write as text
+_MOST_INTEGER_BYTES = 1_660  # 4,000 digits; Python refuses to convert many more to text
 _BOXED = {"int": "Integer", "char": "Character"}
 
 _CHECKPOINT_STATE = "org.apache.storm.spout.CheckPointState"
@@ -36,7 +36,7 @@ def _scalar(tag: str, read_value: Callable[[ByteReader], Any]) -> Reader:
     return read
 
 
-# By the letter that stands for the primitive in an array's class name. An array of bytes is a scalar.
+# By the primitive's letter in an array's class name. An array of bytes is a scalar.
 PRIMITIVES = {
     letter: (tag, _PRIMITIVE_READERS[tag])
     for letter, tag in (
@@ -96,13 +96,13 @@ def _with_sign(number: int, bits: int) -> int:
 
 
 def enum_class_of(class_name: str) -> str:
-    """Return the enum's class of a constant's, which is another where the constant has a body: `Colour$1`."""
+    """Return the class of a constant's enum. A constant with a body has a class of its own, such as `Colour$1`."""
     outer, _, number = class_name.rpartition("$")
     return outer if outer and number.isdecimal() else class_name
 
 
 def enum_kind(class_name: str, constants: Sequence[str] | None) -> Kind:
-    """Return how an enum is written: which constant it is, and no more. None: the constants' names are not known."""
+    """Return the kind of an enum, which Kryo writes as the constant's number. `constants` is None if unknown."""
 
     def read(reader: ObjectReader, class_name: str) -> JavaValue | None:
         ordinal = reader.bytes.unsigned() - 1
@@ -123,6 +123,7 @@ _DAYS = "MONDAY TUESDAY WEDNESDAY THURSDAY FRIDAY SATURDAY SUNDAY"
 _MONTHS = "JANUARY FEBRUARY MARCH APRIL MAY JUNE JULY AUGUST SEPTEMBER OCTOBER NOVEMBER DECEMBER"
 _UNITS = "NANOSECONDS MICROSECONDS MILLISECONDS SECONDS MINUTES HOURS DAYS"
 
+# Storm's and Java's own: the constants in their order.
 ENUMS: dict[str, Sequence[str]] = {
     _STATE_CLASS: ("COMMITTED", "COMMITTING", "PREPARING"),
     "java.time.DayOfWeek": _DAYS.split(),
@@ -130,10 +131,9 @@ ENUMS: dict[str, Sequence[str]] = {
     "java.util.Comparators$NaturalOrderComparator": ("INSTANCE",),
     "java.util.concurrent.TimeUnit": _UNITS.split(),
 }
-"""Storm's and Java's own: the constants in their order."""
 
+# Enums without constants that have a body, so that no class extends them. Up to Java 8 TimeUnit's constants had bodies.
 FINAL_ENUMS = frozenset(ENUMS) - {"java.util.concurrent.TimeUnit"}
-"""Enums whose constants have no bodies, so that no class extends theirs. Up to Java 8 those of TimeUnit had."""
 
 _STATE = enum_kind(_STATE_CLASS, ENUMS[_STATE_CLASS])
 
@@ -158,4 +158,3 @@ SCALARS = {
         Kind(_CHECKPOINT_STATE, _checkpoint_state),
     )
 }
-"""By class: what has one fixed form."""

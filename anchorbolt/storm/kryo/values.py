@@ -1,4 +1,4 @@
-"""The values that Storm stored, as immutable objects that keep everything the bytes say.
+"""The values that Storm stored, as immutable objects that keep all information of the bytes.
 
 Each value has a typed form for JSON (docs/storm_bytes.md) and a short text for people. Kryo writes an object once and
 refers to it later: such an object is one Python object, and appears in the JSON form as often as it occurs.
@@ -43,7 +43,7 @@ class JavaValue(ABC):
 
     @abstractmethod
     def fragments(self) -> Iterator[str]:
-        """Yield the text bit by bit, so that `describe` can stop early in a large collection."""
+        """Yield the text in fragments, so that `describe` can stop early in a large collection."""
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,7 @@ def test_what_is_no_hash_of_storms_is_refused(redis_database: RedisServer, tmp_p
     result = scan(settings, "not-utf-8\udcff")
     assert (result.exit_code, "is not UTF-8" in result.stderr) == (2, True)
     result = scan(settings, "mine")
-    assert (result.exit_code, "cannot be told" in result.stderr) == (4, True)
+    assert (result.exit_code, "do not show which Storm wrote it" in result.stderr) == (4, True)
     sqlite = {"topology.state.provider": "sqlite"}
     assert scan(sqlite, "mine").exit_code == 2
     assert scan(settings, "mine", "--enum", "Colour").exit_code == 2
