@@ -22,7 +22,7 @@ from tests.fuzz.target import Target
 _NAMESPACE = "word-count:count-0"
 _UPDATES = {b"key %d" % number: None if number % 3 == 0 else b"v" * number for number in range(20)}
 _ATTEMPT = AttemptRecord(7, 6, Fence(3, 2), 2, 77, 5, True)
-_BOOKS = hbase_layout.Books(
+_METADATA = hbase_layout.HBaseMetadata(
     Metadata(Fence(3, 2), 6, "a" * 32, "msgpack/1", "b" * 32),
     {"b" * 32: hbase_layout.Staged(_ATTEMPT, "01234567", 4)},
     version=5,
@@ -34,9 +34,9 @@ _BOOKS = hbase_layout.Books(
 
 def _moved(data: bytes) -> bytes:
     """Decode HBase's bookkeeping, and write it again as every step does: what was believed must be writable."""
-    books = hbase_layout.unpacked_books(_NAMESPACE, data)
-    assert books.epoch + (books.version + 1) * hbase_layout.VERSION_STEP < 2**63, "no timestamp"
-    return hbase_layout.packed_books(books)
+    metadata = hbase_layout.unpacked_metadata(_NAMESPACE, data)
+    assert metadata.epoch + (metadata.version + 1) * hbase_layout.VERSION_STEP < 2**63, "no timestamp"
+    return hbase_layout.packed_metadata(metadata)
 
 
 def _slice_of_hbase(packed: bytes) -> Any:
@@ -95,7 +95,7 @@ STORE_TARGETS = (
     Target(
         "HBase's bookkeeping",
         _moved,
-        [hbase_layout.packed_books(_BOOKS), hbase_layout.packed_books(hbase_layout.Books())],
+        [hbase_layout.packed_metadata(_METADATA), hbase_layout.packed_metadata(hbase_layout.HBaseMetadata())],
     ),
     Target("HBase's cells", lambda data: hbase_layout.value_of(_NAMESPACE, data), [b"+value", b"-"]),
     Target(

@@ -1,4 +1,4 @@
-"""What HBase's Thrift server and the way to it can answer with, as Anchorbolt's errors. Decides nothing else."""
+"""Translates the errors of HBase's Thrift server, and of the connection to it, to Anchorbolt's errors."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ except ImportError as missing:
     ) from missing
 
 ANSWERS = (HBaseIOError, IllegalArgument, AlreadyExists, TApplicationException)
-"""What the server says in a whole message: the connection can be used again."""
+"""Errors that the server sends in a complete message: the connection can be used again."""
 
 FAILURES = (TException, ProtocolError, OSError, EOFError)
-"""Everything that a call can raise, `ANSWERS` included. After one that is no answer, the connection must be dropped."""
+"""Everything that a call can raise. After an error that is not in `ANSWERS`, the connection must be dropped."""
 
 # In the region server's words; the Thrift server's are an IllegalArgument.
 _MUTATION_TOO_LARGE = "exceeds limit of"
@@ -41,14 +41,13 @@ _LASTING = (
 
 
 def is_lasting(error: Exception) -> bool:
-    """Return whether to repeat the call at once would give the same error."""
+    """Return whether the same call would fail again in the same way."""
     if isinstance(error, IllegalArgument | AlreadyExists | TApplicationException | ssl.SSLError):
         return True
     return isinstance(error, HBaseIOError) and any(sign in text_of(error) for sign in _LASTING)
 
 
 def is_missing_table(error: Exception) -> bool:
-    """Return whether the table does not exist."""
     return isinstance(error, HBaseIOError) and "TableNotFoundException" in text_of(error)
 
 
@@ -63,67 +62,91 @@ def text_of(error: Exception) -> str:
 def translated(
     error: Exception, server: str, table: str, family: str, timeout_ms: int, namespace: str | None
 ) -> AnchorboltError:
-    """Return Anchorbolt's error for one of the driver's; its message ends with the next action."""
+    """Return Anchorbolt's error for an error of the driver; its message ends with the next action."""
     text = text_of(error)
-    too_large = _MUTATION_TOO_LARGE in text
-
-    def unavailable(reason: str) -> StateUnavailable:
-        return StateUnavailable(f"{server} {reason}", namespace=namespace)
-
-    if "TableNotFoundException" in text:
-        return ConfigError(
-            f"{server} has no table {table!r}. Create it in the HBase shell: create '{table}', '{family}'; or set "
-            "createTable to true",
-            key=PROVIDER_CONFIG,
-        )
-    if "NoSuchColumnFamilyException" in text:
-        return ConfigError(
-            f"the table {table!r} of {server} has no column family {family!r}. Name another one in columnFamily, or "
-            f"add it in the HBase shell: alter '{table}', '{family}'",
-            key=PROVIDER_CONFIG,
-        )
-    if "TableNotEnabledException" in text:
-        return unavailable(
-            f"has disabled the table {table!r}: enable it in the HBase shell: enable '{table}'"
-        )
-    if "AccessDeniedException" in text:
-        return ConfigError(
-            f"{server} does not permit it ({text}): grant its user RW on the table {table!r}",
-            key=PROVIDER_CONFIG,
-        )
-    if isinstance(error, IllegalArgument) or too_large:
-        return StateError(
-            f"{server} refused ({text}): where a size is meant, raise hbase.client.keyvalue.maxsize and "
-            "hbase.server.keyvalue.maxsize there, or keep less under one key",
-            namespace=namespace,
-        )
-    if isinstance(error, TApplicationException):
-        return StateError(
-            f"{server} failed in a call ({text}): the log of the Thrift server says why. HBase 2 with its Thrift 1 "
-            "server is needed",
-            namespace=namespace,
-        )
-    if isinstance(error, HBaseIOError | AlreadyExists):
-        return unavailable(
-            f"could not do it now ({text}): check that the master and the region servers run; try again then"
-        )
-    if isinstance(error, TimeoutError):
-        return unavailable(
-            f"did not answer within {timeout_ms} ms: check that HBase runs behind its Thrift server and that transport "
-            "(buffered or framed) and protocol are the server's, or raise the timeout"
-        )
-    if isinstance(error, ssl.SSLError):
-        return unavailable(
-            f"cannot be reached by TLS ({text}): check the certificates and that TLS is on there"
-        )
-    if isinstance(error, ProtocolError) or (
-        isinstance(error, TException) and not isinstance(error, TTransportException)
-    ):
-        return unavailable(
-            f"does not answer as HBase's Thrift server does ({text}): check host, port, transport and protocol"
-        )
-    return unavailable(
-        f"cannot be reached ({text}): check that the Thrift server runs, host and port, and that transport (buffered "
-        "or framed) and protocol are the server's; a framed one also hangs up on a message above its "
-        "hbase.regionserver.thrift.framed.max_frame_size_in_mb"
+    error_class, advice = next(
+        (error_class, advice)
+        for types, sign, error_class, advice in _TRANSLATIONS
+        if isinstance(error, types) and sign in text
     )
+    message = advice.format(server=server, table=table, family=family, timeout_ms=timeout_ms, text=text)
+    if error_class is ConfigError:
+        return ConfigError(message, key=PROVIDER_CONFIG)
+    refused: AnchorboltError = error_class(message, namespace=namespace)
+    return refused
+
+
+_TOO_LARGE = (
+    "{server} refused ({text}): if a size is the reason, raise hbase.client.keyvalue.maxsize and "
+    "hbase.server.keyvalue.maxsize there, or keep less under one key"
+)
+_UNREACHABLE = (
+    "{server} cannot be reached ({text}): check that the Thrift server runs, host and port, and that transport "
+    "(buffered or framed) and protocol are the server's; a framed server also closes the connection on a message above "
+    "its hbase.regionserver.thrift.framed.max_frame_size_in_mb"
+)
+# Type of the error, a sign in its text, Anchorbolt's error and its message. The first row that matches counts.
+_TRANSLATIONS: tuple[tuple[Any, str, Any, str], ...] = (
+    (
+        Exception,
+        "TableNotFoundException",
+        ConfigError,
+        "{server} has no table {table!r}. Create it in the HBase shell: create '{table}', '{family}'; or set "
+        "createTable to true",
+    ),
+    (
+        Exception,
+        "NoSuchColumnFamilyException",
+        ConfigError,
+        "the table {table!r} of {server} has no column family {family!r}. Name another one in columnFamily, or "
+        "add it in the HBase shell: alter '{table}', '{family}'",
+    ),
+    (
+        Exception,
+        "TableNotEnabledException",
+        StateUnavailable,
+        "{server} has disabled the table {table!r}: enable it in the HBase shell: enable '{table}'",
+    ),
+    (
+        Exception,
+        "AccessDeniedException",
+        ConfigError,
+        "{server} does not permit it ({text}): grant its user RW on the table {table!r}",
+    ),
+    (IllegalArgument, "", StateError, _TOO_LARGE),
+    (Exception, _MUTATION_TOO_LARGE, StateError, _TOO_LARGE),
+    (
+        TApplicationException,
+        "",
+        StateError,
+        "{server} failed in a call ({text}): the log of the Thrift server says why. Anchorbolt needs HBase 2 with its "
+        "Thrift 1 server",
+    ),
+    (
+        (HBaseIOError, AlreadyExists),
+        "",
+        StateUnavailable,
+        "{server} could not do it now ({text}): check that the master and the region servers run; then try again",
+    ),
+    (
+        TimeoutError,
+        "",
+        StateUnavailable,
+        "{server} did not answer within {timeout_ms} ms: check that HBase runs behind its Thrift server and that "
+        "transport (buffered or framed) and protocol are the server's, or raise the timeout",
+    ),
+    (
+        ssl.SSLError,
+        "",
+        StateUnavailable,
+        "{server} cannot be reached by TLS ({text}): check the certificates and that the server uses TLS",
+    ),
+    (TTransportException, "", StateUnavailable, _UNREACHABLE),
+    (
+        (ProtocolError, TException),
+        "",
+        StateUnavailable,
+        "{server} does not answer as HBase's Thrift server does ({text}): check host, port, transport and protocol",
+    ),
+    (Exception, "", StateUnavailable, _UNREACHABLE),
+)

@@ -1,15 +1,15 @@
-"""How a namespace lies in the rows of an HBase table: names of rows, and the bytes in their cells. No I/O.
+"""The rows of a namespace in an HBase table: their names, and the bytes in their cells. No I/O.
 
-What comes from the store is checked before it is believed: it may be damaged, or somebody else's.
+Checksums cover the metadata and the staged slices. Bytes with the right checksum are not checked any further.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from zlib import crc32
 
 import msgpack
 
@@ -19,10 +19,10 @@ from anchorbolt.state_backends.packed_updates import unpacked_updates
 from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 
 DATA = b"s"
-"""The column of data and of what is staged: Storm's."""
+"""The column of data and of staged slices; Storm uses the same one."""
 
-BOOKS = b"books"
-"""The column of the bookkeeping."""
+METADATA = b"books"
+"""The column of the metadata. Under another name, cells of an older format would be missed instead of refused."""
 
 NAMESPACES_ROW = b"$namespaces"
 """The row that has a column for each namespace of the table."""
@@ -31,47 +31,29 @@ LONGEST_ROW = 32767
 VERSION_STEP = 64
 """Timestamps that one commit has: each of up to so many groups of slices has its own."""
 
-_FORMAT = 2
-_LARGEST = 1 << 52  # of the numbers that timestamps are made from
+_FORMAT = 3
 _CHUNK_BYTES = 800_000
-_ATTEMPT = re.compile(r"[0-9a-f]{32}")
-_LABEL = re.compile(r"[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
 class Staged:
-    """An attempt as the bookkeeping has it.
+    """An attempt in the metadata."""
 
-    Attributes:
-        record: What the rules know of it. No slice: it is registered only, and nobody sees it yet.
-        label: Tells its rows apart from those of an attempt of the same id that was dropped.
-        version: `Books.version` when it was registered.
-    """
-
-    record: AttemptRecord
-    label: str
-    version: int
+    record: AttemptRecord  # without slices, the attempt is only registered, and readers do not see it
+    label: str  # distinguishes its rows from those of a dropped attempt with the same id
+    version: int  # `HBaseMetadata.version` when the attempt was registered
 
 
 @dataclass(frozen=True)
-class Books:
-    """All that one cell keeps about a namespace. The defaults are those of a new one.
-
-    Attributes:
-        rules: What the rules decide by.
-        attempts: What is staged, by attempt id.
-        version: How many transactions were committed here.
-        epoch: The timestamp that counting begins at: the region server's clock when the namespace was made.
-        applied: How many groups of slices of the promoted attempt are applied.
-        written: Entries put straight by `write`; they lie over the rows.
-    """
+class HBaseMetadata:
+    """All that one cell keeps about a namespace. The defaults are those of a new namespace."""
 
     rules: Metadata = field(default_factory=Metadata)
     attempts: Mapping[str, Staged] = field(default_factory=dict)
-    version: int = 0
-    epoch: int = 0
-    applied: int = 0
-    written: Mapping[bytes, bytes] = field(default_factory=dict)
+    version: int = 0  # number of transactions that were committed here
+    epoch: int = 0  # the first timestamp: the region server's clock when the namespace was created
+    applied: int = 0  # how many groups of slices of the promoted attempt are applied
+    written: Mapping[bytes, bytes] = field(default_factory=dict)  # entries of `write`; they hide data rows
 
     def visible(self) -> dict[str, AttemptRecord]:
         """Return the attempts that there are for anybody but their writer; of a half-applied commit only the winner."""
@@ -88,7 +70,7 @@ class NamespaceRows:
 
     def __init__(self, namespace: str) -> None:
         self.name = namespace.encode()
-        self.books = self.name + b"$txid"
+        self.metadata = self.name + b"$txid"
         self.data = self.name + b"$key:"
         self.data_end = self.name + b"$key;"
         self._staged = self.name + b"$prepare$"
@@ -123,68 +105,45 @@ class NamespaceRows:
         return self._staged + b"%016x$%s.%s" % (staged.version, attempt.encode(), staged.label.encode())
 
 
-def packed_books(books: Books) -> bytes:
-    """Return the cell of a bookkeeping. No two cells are equal, so that an expected one was never seen before."""
-    rules = books.rules
+def packed_metadata(metadata: HBaseMetadata) -> bytes:
+    """Return the cell of a namespace's metadata. Random bytes in it make no two cells equal, for check-and-put."""
+    rules = metadata.rules
     attempts = [
         [attempt, staged.label, staged.version, *_flat(staged.record)]
-        for attempt, staged in books.attempts.items()
+        for attempt, staged in metadata.attempts.items()
     ]
-    content = [
-        *(_FORMAT, os.urandom(12), *rules.fence, rules.committed, rules.winner, rules.codec, rules.promoted),
-        *(attempts, books.version, books.epoch, books.applied, dict(books.written)),
-    ]
-    packed: bytes = msgpack.packb(content)
+    content = msgpack.packb(
+        [
+            *(os.urandom(12), rules.fence, rules.committed, rules.winner, rules.codec, rules.promoted),
+            *(attempts, metadata.version, metadata.epoch, metadata.applied, dict(metadata.written)),
+        ]
+    )
+    packed: bytes = msgpack.packb([_FORMAT, crc32(content), content])
     return packed
 
 
-def unpacked_books(namespace: str, cell: bytes | None) -> Books:
-    """Return what a cell of the bookkeeping says; a new namespace's where there is none.
+def unpacked_metadata(namespace: str, cell: bytes) -> HBaseMetadata:
+    """Return the metadata in a cell.
 
     Raises:
-        StateCorrupted: The cell is not what `packed_books` makes.
+        StateCorrupted: The cell is damaged, or another version of Anchorbolt wrote it.
     """
-    if cell is None:
-        return Books()
     try:
-        form, *content = msgpack.unpackb(cell, strict_map_key=False)
+        form, *rest = msgpack.unpackb(cell, strict_map_key=False)
         if type(form) is int and form != _FORMAT:
             raise StateCorrupted(
-                f"{namespace}: its bookkeeping ($txid) in HBase has format {form}, and this version of Anchorbolt "
+                f"{namespace}: its metadata ($txid) in HBase has format {form}, and this version of Anchorbolt "
                 f"knows {_FORMAT}. {START_OVER}",
                 namespace=namespace,
             )
-        (
-            nonce,
-            *fence,
-            committed,
-            winner,
-            codec,
-            promoted,
-            attempts,
-            version,
-            epoch,
-            applied,
-            written,
-        ) = content
-        numbers = [form, *fence, committed, version, epoch, applied]
-        texts = [winner, codec, promoted]
-        pairs = [part for entry in written.items() for part in entry]
-        known = dict(_attempt(*each) for each in attempts)
-        if (
-            (all(type(number) is int for number in numbers) and len(fence) == 2)
-            and (
-                all(isinstance(text, str) for text in texts)
-                and all(isinstance(part, bytes) for part in pairs)
-            )
-            and (isinstance(nonce, bytes) and all(0 <= part < _LARGEST for part in (version, epoch, applied)))
-            and (not promoted or promoted in known)
-        ):
+        checksum, content = rest
+        if form == _FORMAT and crc32(content) == checksum:
+            _, fence, committed, winner, codec, promoted, attempts, *others = msgpack.unpackb(content)
             rules = Metadata(Fence(*fence), committed, winner, codec, promoted)
-            return Books(rules, known, version, epoch, applied, written)
-    except (ValueError, TypeError, AttributeError, RecursionError, msgpack.UnpackException):
+            return HBaseMetadata(rules, dict(_attempt(*each) for each in attempts), *others)
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException):
         pass
-    raise _corrupted(namespace, "the bookkeeping ($txid)")
+    raise _corrupted(namespace, "the metadata ($txid)")
 
 
 def slice_chunks(packed: bytes, checksum: int) -> list[bytes]:
@@ -244,18 +203,9 @@ def _flat(record: AttemptRecord) -> list[Any]:
     return [record.txid, record.base, *record.fence, *record[3:]]
 
 
-def _attempt(attempt: Any, label: Any, version: Any, *numbers: Any) -> tuple[str, Staged]:
-    *counts, sealed = numbers
-    if not (
-        (isinstance(attempt, str) and _ATTEMPT.fullmatch(attempt))
-        and (isinstance(label, str) and _LABEL.fullmatch(label))
-        and (len(counts) == 7 and all(type(number) is int for number in [version, *counts]))
-        and (type(sealed) is bool and version >= 0 and counts[4] >= 0)
-    ):
-        raise ValueError("no attempt")
-    txid, base, generation, seq, slices, checksum, before = counts
-    record = AttemptRecord(txid, base, Fence(generation, seq), slices, checksum, before, sealed)
-    return attempt, Staged(record, label, version)
+def _attempt(attempt: str, label: str, version: int, *numbers: Any) -> tuple[str, Staged]:
+    txid, base, generation, seq, *others = numbers
+    return attempt, Staged(AttemptRecord(txid, base, Fence(generation, seq), *others), label, version)
 
 
 def _numbers(row: bytes) -> tuple[int, int]:

@@ -4,17 +4,17 @@
 |---|---|---|
 | `<ns>$key:<key>` | `s` | `+` and the value, or `-` where the key was deleted |
 | `<ns>$prepare$<version>$<attempt>.<label>$<slice>.<part>` | `s` | staged updates: a part of a slice, 800 kB at most |
-| `<ns>$txid` | `books` | the bookkeeping: fence, txid, winner, codec, attempts, what `write` put |
+| `<ns>$txid` | `books` | the metadata: fence, txid, winner, codec, attempts, what `write` put |
 | `$namespaces` | `<ns>` | nothing; says that the namespace exists |
 
 HBase can change one row atomically. So all that decides lies in one cell, `books`, which is only ever moved by a
 check-and-put from a value that is like no other before it, and everything else is written so that it may come twice,
 late, or for nothing:
 
-- **Staged rows** are unseen until the bookkeeping counts their slice. An attempt is registered there before its first
-  row is written, so that rows of an attempt that is not in the bookkeeping are rubbish, and may be swept by anyone who
+- **Staged rows** are unseen until the metadata counts their slice. An attempt is registered there before its first
+  row is written, so that rows of an attempt that is not in the metadata are rubbish, and may be swept by anyone who
   listed them before reading it.
-- **Data rows** are written by commits only, at timestamps from the bookkeeping: `epoch + version * 64 + group`, where
+- **Data rows** are written by commits only, at timestamps from the metadata: `epoch + version * 64 + group`, where
   `version` counts the commits and a group is one slice (or several, of more than 64). A commit that is repeated writes
   the same cells again. One that was overtaken (its driver slept, or a message lay in some buffer) writes cells that
   are older than those of the commits after it, and are not seen. `epoch` is the region server's clock when the
@@ -38,7 +38,7 @@ from anchorbolt.config.providers import HBaseSettings
 from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import SizeLimits, StateProvider
 from anchorbolt.state_backends.hbase.client import HBaseAddress, HBaseClient
-from anchorbolt.state_backends.hbase.layout import BOOKS, NAMESPACES_ROW, NamespaceRows
+from anchorbolt.state_backends.hbase.layout import METADATA, NAMESPACES_ROW, NamespaceRows
 from anchorbolt.state_backends.hbase.storage import HBaseStateStorage
 from anchorbolt.state_backends.hbase.table import HBaseTable
 
@@ -82,12 +82,14 @@ class HBaseStateProvider(HBaseSettings, StateProvider):
         table = HBaseTable(HBaseClient.acquire(self._address), None)
         try:
             names = table.columns(NAMESPACES_ROW, prefix.encode())
-            # It is listed before its bookkeeping is made, which may have failed, or been deleted by hand.
-            books = {name: NamespaceRows(name.decode("ascii", "replace")).books for name in names}
-            found = {row for cells, _ in table.read_many(BOOKS, list(books.values())) for row in cells}
+            # It is listed before its metadata is made, which may have failed, or been deleted by hand.
+            metadata_rows = {name: NamespaceRows(name.decode("ascii", "replace")).metadata for name in names}
+            found = {
+                row for cells, _ in table.read_many(METADATA, list(metadata_rows.values())) for row in cells
+            }
         finally:
             table.close()
-        for name, row in books.items():
+        for name, row in metadata_rows.items():
             if row in found and rules.is_namespace(name.decode("ascii", "replace")):
                 yield name.decode()
 

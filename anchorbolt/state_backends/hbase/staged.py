@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from anchorbolt.state_backends.hbase import layout as layout
-from anchorbolt.state_backends.hbase.layout import DATA, Books, NamespaceRows, Staged
+from anchorbolt.state_backends.hbase.layout import DATA, HBaseMetadata, NamespaceRows, Staged
 from anchorbolt.state_backends.hbase.metadata import MetadataCell
 from anchorbolt.state_backends.hbase.table import HBaseTable
 
@@ -29,50 +29,50 @@ class StagedRows:
         self._overlay = None
 
     def remove(self, dropped: Mapping[str, Staged], epoch: int) -> None:
-        """Remove the rows of attempts that are no longer in the bookkeeping."""
+        """Remove the rows of attempts that are no longer in the metadata."""
         for attempt, staged in dropped.items():
             for rows in self._names(*self._rows.staged(attempt, staged)):
                 self._table.delete(DATA, rows, epoch)
 
     def sweep(self, cell: MetadataCell) -> None:
-        """Remove what was left behind lately by attempts that are not in the bookkeeping.
+        """Remove what was left behind lately by attempts that are not in the metadata.
 
-        Rows are listed before the bookkeeping is read: a row's attempt was in it before the row was written.
+        Rows are listed before the metadata is read: a row's attempt was in it before the row was written.
         """
-        version = max(0, cell.read().books.version - _SWEPT_VERSIONS)
+        version = max(0, cell.read().metadata.version - _SWEPT_VERSIONS)
         rows = [row for page in self._names(*self._rows.all_staged(version)) for row in page]
         if rows:
-            books = cell.read().books
-            known = self._rows.attempt_rows(books.attempts)
+            metadata = cell.read().metadata
+            known = self._rows.attempt_rows(metadata.attempts)
             left = [row for row in rows if self._rows.of_attempt(row) not in known]
-            self._table.delete(DATA, left, books.epoch)
+            self._table.delete(DATA, left, metadata.epoch)
 
-    def groups(self, books: Books, attempt: str) -> Iterator[_Updates]:
+    def groups(self, metadata: HBaseMetadata, attempt: str) -> Iterator[_Updates]:
         """Yield the updates of a promoted attempt in at most `VERSION_STEP` groups, from the first not applied."""
-        staged = books.attempts[attempt]
+        staged = metadata.attempts[attempt]
         slices = staged.record.slices
         size = -(-slices // layout.VERSION_STEP)
         group: _Updates = {}
-        first = books.applied * size
+        first = metadata.applied * size
         for number, items in enumerate(self._read_slices(attempt, staged, first), first + 1):
             group.update(items)
             if number % size == 0 or number == slices:
                 yield group
                 group = {}
 
-    def slices(self, books: Books, attempt: str) -> Iterator[_Updates]:
+    def slices(self, metadata: HBaseMetadata, attempt: str) -> Iterator[_Updates]:
         """Yield what `attempt` staged, if there is such an attempt."""
-        if attempt in books.visible():
-            yield from self._read_slices(attempt, books.attempts[attempt], 0)
+        if attempt in metadata.visible():
+            yield from self._read_slices(attempt, metadata.attempts[attempt], 0)
 
-    def updates(self, books: Books, attempt: str, wanted: set[bytes]) -> dict[bytes, bytes | None]:
+    def updates(self, metadata: HBaseMetadata, attempt: str, wanted: set[bytes]) -> dict[bytes, bytes | None]:
         """Return what `attempt` staged for those of the `wanted` keys for which it did.
 
         All of its updates are kept in memory as long as they are few; else they are read again for each call.
         """
-        if attempt not in books.visible():
+        if attempt not in metadata.visible():
             return {}
-        staged = books.attempts[attempt]
+        staged = metadata.attempts[attempt]
         first, size = 0, 0
         updates: dict[bytes, bytes | None] = {}
         if self._overlay is not None and self._overlay[0].label == staged.label:

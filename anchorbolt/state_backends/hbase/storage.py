@@ -21,7 +21,7 @@ from anchorbolt.state_backends.contract import (
 )
 from anchorbolt.state_backends.hbase import layout as layout
 from anchorbolt.state_backends.hbase.client import HBaseClient
-from anchorbolt.state_backends.hbase.layout import DATA, Books, NamespaceRows, Staged
+from anchorbolt.state_backends.hbase.layout import DATA, HBaseMetadata, NamespaceRows, Staged
 from anchorbolt.state_backends.hbase.metadata import TRIES, MetadataCell, MetadataSnapshot, with_metadata
 from anchorbolt.state_backends.hbase.staged import StagedRows
 from anchorbolt.state_backends.hbase.table import HBaseTable
@@ -44,7 +44,7 @@ class HBaseStateStorage(StateStorage):
 
     def head(self) -> NamespaceHead:
         """See `StateStorage.head`."""
-        return _head(self._cell.read().books)
+        return _head(self._cell.read().metadata)
 
     def claim(self) -> Fence:
         """See `StateStorage.claim`.
@@ -56,18 +56,18 @@ class HBaseStateStorage(StateStorage):
             self._table.check()
             self._is_checked = True
         claimed = self._cell.change(
-            lambda books: with_metadata(books, fence=Fence(books.rules.fence.generation + 1, 0))
+            lambda metadata: with_metadata(metadata, fence=Fence(metadata.rules.fence.generation + 1, 0))
         )
-        return claimed.books.rules.fence
+        return claimed.metadata.rules.fence
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
         """See `StateStorage.raise_fence`. Also removes what attempts that were cut off left behind."""
 
-        def raised(books: Books) -> Books:
-            rules.check_fence(self.namespace, books.rules, fence)
-            return with_metadata(books, fence=fence)
+        def raised(metadata: HBaseMetadata) -> HBaseMetadata:
+            rules.check_fence(self.namespace, metadata.rules, fence)
+            return with_metadata(metadata, fence=fence)
 
-        head = _head(self._cell.change(raised).books)
+        head = _head(self._cell.change(raised).metadata)
         self._staged.sweep(self._cell)
         return head
 
@@ -77,19 +77,19 @@ class HBaseStateStorage(StateStorage):
         """See `StateStorage.get_many`. Not atomic, but `at` is compared in the message that brings the values."""
         staged: dict[bytes, bytes | None] = {}
         if attempt is not None:
-            books = self._cell.read().books
-            self._check_reading(books, attempt, at)
+            metadata = self._cell.read().metadata
+            self._check_reading(metadata, attempt, at)
             with self._still_there(attempt, at):
-                staged = self._staged.updates(books, attempt, set(keys))
+                staged = self._staged.updates(metadata, attempt, set(keys))
         data = self._rows.data
         missing = [key for key in dict.fromkeys(keys) if key not in staged and len(key) <= self.limits.key]
         found: dict[bytes, bytes | None] = {}
-        for books, cells in self._cell.read_beside([data + key for key in missing]):
-            self._check_reading(books, attempt, at)
+        for metadata, cells in self._cell.read_beside([data + key for key in missing]):
+            self._check_reading(metadata, attempt, at)
             found.update(
                 (row[len(data) :], layout.value_of(self.namespace, cells[row].value)) for row in cells
             )
-            found.update(books.written)
+            found.update(metadata.written)
         found.update(staged)
         return [found.get(key) for key in keys]
 
@@ -98,14 +98,16 @@ class HBaseStateStorage(StateStorage):
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """See `StateStorage.scan`. With `attempt`, the keys of its updates, though not their values, are in memory.
 
-        With `at`, the bookkeeping is read again after each page, and compared before the page is given.
+        With `at`, the metadata is read again after each page, and compared before the page is given.
         """
-        books = self._cell.read().books
-        self._check_reading(books, attempt, at)
-        over: dict[bytes, int] = dict.fromkeys(books.written, -1)  # the slice that has the last word on a key
+        metadata = self._cell.read().metadata
+        self._check_reading(metadata, attempt, at)
+        over: dict[bytes, int] = dict.fromkeys(
+            metadata.written, -1
+        )  # the slice that has the last word on a key
         if attempt is not None:
             with self._still_there(attempt, at):
-                for number, items in enumerate(self._staged.slices(books, attempt)):
+                for number, items in enumerate(self._staged.slices(metadata, attempt)):
                     over.update(dict.fromkeys(items, number))
         prefix = len(self._rows.data)
         for page in self._table.scan(DATA, self._rows.data, self._rows.data_end, page_size=page_size):
@@ -114,11 +116,11 @@ class HBaseStateStorage(StateStorage):
             if shown := [(key, value) for key, value in entries if value is not None and key not in over]:
                 yield shown
         self._check_again(attempt, at)
-        if shown := [(key, value) for key, value in books.written.items() if over[key] == -1]:
+        if shown := [(key, value) for key, value in metadata.written.items() if over[key] == -1]:
             yield shown
         if attempt is not None:
             with self._still_there(attempt, at):
-                for number, items in enumerate(self._staged.slices(books, attempt)):
+                for number, items in enumerate(self._staged.slices(metadata, attempt)):
                     shown = [
                         (key, value)
                         for key, value in items.items()
@@ -138,30 +140,30 @@ class HBaseStateStorage(StateStorage):
         parts = layout.slice_chunks(staged.packed, staged.checksum)
         attempt = staged.attempt
 
-        def next_record(books: Books) -> AttemptRecord | None:
-            return rules.next_record(self.namespace, books.rules, books.visible().get(attempt), staged)
+        def next_record(metadata: HBaseMetadata) -> AttemptRecord | None:
+            return rules.next_record(self.namespace, metadata.rules, metadata.visible().get(attempt), staged)
 
         for _ in range(TRIES):
             seen = self._register(staged, next_record)
-            registered = seen.books.attempts[attempt]
-            if next_record(seen.books) is not None:
+            registered = seen.metadata.attempts[attempt]
+            if next_record(seen.metadata) is not None:
                 rows = [
                     self._rows.slice_row(attempt, registered, staged.number, part)
                     for part in range(len(parts))
                 ]
-                self._table.put(DATA, zip(rows, parts, strict=True), seen.books.epoch)
+                self._table.put(DATA, zip(rows, parts, strict=True), seen.metadata.epoch)
 
-            def counted(books: Books, label: str = registered.label) -> Books:
-                record = next_record(books)
-                known = books.attempts.get(attempt)
+            def counted(metadata: HBaseMetadata, label: str = registered.label) -> HBaseMetadata:
+                record = next_record(metadata)
+                known = metadata.attempts.get(attempt)
                 if known is None or known.label != label:
-                    return books  # dropped meanwhile, and so may its rows be: once more from the start
-                attempts = {**books.attempts, attempt: replace(known, record=record or known.record)}
+                    return metadata  # dropped meanwhile, and so may its rows be: once more from the start
+                attempts = {**metadata.attempts, attempt: replace(known, record=record or known.record)}
                 return with_metadata(
-                    replace(books, attempts=attempts), fence=staged.fence, codec=staged.codec
+                    replace(metadata, attempts=attempts), fence=staged.fence, codec=staged.codec
                 )
 
-            known = self._cell.change(counted, seen).books.attempts.get(attempt)
+            known = self._cell.change(counted, seen).metadata.attempts.get(attempt)
             if known is not None and known.label == registered.label:
                 return Seal(known.record.slices, known.record.checksum)
         raise self._cell.contended()
@@ -169,67 +171,74 @@ class HBaseStateStorage(StateStorage):
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
         """See `StateStorage.seal`."""
 
-        def sealed(books: Books) -> Books:
-            record = books.visible().get(attempt)
-            closed = rules.sealed_record(self.namespace, books.rules, record, fence, attempt, seal)
-            attempts = {**books.attempts, attempt: replace(books.attempts[attempt], record=closed)}
-            return with_metadata(replace(books, attempts=attempts), fence=fence)
+        def sealed(metadata: HBaseMetadata) -> HBaseMetadata:
+            record = metadata.visible().get(attempt)
+            closed = rules.sealed_record(self.namespace, metadata.rules, record, fence, attempt, seal)
+            attempts = {**metadata.attempts, attempt: replace(metadata.attempts[attempt], record=closed)}
+            return with_metadata(replace(metadata, attempts=attempts), fence=fence)
 
         self._cell.change(sealed)
 
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
         """See `StateStorage.commit`."""
 
-        def check(books: Books) -> bool:
-            record = books.visible().get(attempt)
-            return rules.check_commit(self.namespace, books.rules, record, fence, txid, attempt)
+        def check(metadata: HBaseMetadata) -> bool:
+            record = metadata.visible().get(attempt)
+            return rules.check_commit(self.namespace, metadata.rules, record, fence, txid, attempt)
 
-        def promoted(books: Books) -> Books:
+        def promoted(metadata: HBaseMetadata) -> HBaseMetadata:
             return (
-                with_metadata(books, fence=fence, promoted=attempt)
-                if check(books)
-                else with_metadata(books, fence=fence)
+                with_metadata(metadata, fence=fence, promoted=attempt)
+                if check(metadata)
+                else with_metadata(metadata, fence=fence)
             )
 
         seen = self._cell.change(promoted)
-        if seen.books.rules.promoted != attempt:
+        if seen.metadata.rules.promoted != attempt:
             return
         try:
             seen = self._apply(seen, fence, txid, attempt, check)
         except StateCorrupted:
             # Somebody else may have finished, and removed what was read here.
-            if check(self._cell.read().books):
+            if check(self._cell.read().metadata):
                 raise
             return
 
-        def finished(books: Books) -> Books:
-            if not check(books):
-                return books
-            done = replace(books, attempts={}, version=books.version + 1, applied=0)
+        def finished(metadata: HBaseMetadata) -> HBaseMetadata:
+            if not check(metadata):
+                return metadata
+            done = replace(metadata, attempts={}, version=metadata.version + 1, applied=0)
             return with_metadata(done, fence=fence, committed=txid, winner=attempt, promoted="")
 
-        dropped = seen.books.attempts
+        dropped = seen.metadata.attempts
         self._cell.change(finished, seen)
-        self._staged.remove(dropped, seen.books.epoch)
+        self._staged.remove(dropped, seen.metadata.epoch)
 
     def _apply(
-        self, seen: MetadataSnapshot, fence: Fence, txid: int, attempt: str, check: Callable[[Books], bool]
+        self,
+        seen: MetadataSnapshot,
+        fence: Fence,
+        txid: int,
+        attempt: str,
+        check: Callable[[HBaseMetadata], bool],
     ) -> MetadataSnapshot:
-        """Write what the promoted attempt staged, from where the bookkeeping says that it was left off."""
-        books, data = seen.books, self._rows.data
-        first = books.epoch + (books.version + 1) * layout.VERSION_STEP
-        for number, items in enumerate(self._staged.groups(books, attempt), books.applied):
+        """Write what the promoted attempt staged, from where the metadata says that it was left off."""
+        metadata, data = seen.metadata, self._rows.data
+        first = metadata.epoch + (metadata.version + 1) * layout.VERSION_STEP
+        for number, items in enumerate(self._staged.groups(metadata, attempt), metadata.applied):
             cells = ((data + key, layout.stored(value)) for key, value in items.items())
             self._table.put(DATA, cells, first + number)
 
-            def counted(books: Books, number: int = number, items: Mapping[bytes, object] = items) -> Books:
-                if not check(books) or books.applied > number:
-                    return books  # somebody else was faster
-                written = {key: value for key, value in books.written.items() if key not in items}
-                return with_metadata(replace(books, applied=number + 1, written=written), fence=fence)
+            def counted(
+                metadata: HBaseMetadata, number: int = number, items: Mapping[bytes, object] = items
+            ) -> HBaseMetadata:
+                if not check(metadata) or metadata.applied > number:
+                    return metadata  # somebody else was faster
+                written = {key: value for key, value in metadata.written.items() if key not in items}
+                return with_metadata(replace(metadata, applied=number + 1, written=written), fence=fence)
 
             seen = self._cell.change(counted, seen)
-            if seen.books.rules.promoted != attempt:
+            if seen.metadata.rules.promoted != attempt:
                 break
             reach(FaultPoint.SLICE_APPLIED, txid=txid)
         return seen
@@ -239,34 +248,34 @@ class HBaseStateStorage(StateStorage):
         dropped: dict[str, Staged] = {}
         visible = 0
 
-        def rolled_back(books: Books) -> Books:
+        def rolled_back(metadata: HBaseMetadata) -> HBaseMetadata:
             nonlocal visible
-            rules.check_rollback(self.namespace, books.rules, fence)
-            visible = len(books.visible())
-            dropped.update(books.attempts)
-            return with_metadata(replace(books, attempts={}), fence=fence)
+            rules.check_rollback(self.namespace, metadata.rules, fence)
+            visible = len(metadata.visible())
+            dropped.update(metadata.attempts)
+            return with_metadata(replace(metadata, attempts={}), fence=fence)
 
         seen = self._cell.change(rolled_back)
-        self._staged.remove(dropped, seen.books.epoch)
+        self._staged.remove(dropped, seen.metadata.epoch)
         return visible
 
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
-        """See `StateStorage.write`. What is written stays in the bookkeeping's cell: it is not meant for large data.
+        """See `StateStorage.write`. What is written stays in the metadata cell: it is not meant for large data.
 
         Raises:
             UnsupportedValue: All that was written into this namespace is larger than one cell may be.
         """
 
-        def written(books: Books) -> Books:
-            rules.check_write(self.namespace, books.rules, fence, codec)
-            entries = {**books.written, **items}
+        def written(metadata: HBaseMetadata) -> HBaseMetadata:
+            rules.check_write(self.namespace, metadata.rules, fence, codec)
+            entries = {**metadata.written, **items}
             size = sum(len(key) + len(value) for key, value in entries.items())
             if size > self.limits.value:
                 raise UnsupportedValue(
                     f"{self.namespace}: {size} bytes are to be written, and HBase takes {self.limits.value} in one "
                     f"cell. {self.limits.advice}."
                 )
-            return with_metadata(replace(books, written=entries), fence=fence, codec=codec)
+            return with_metadata(replace(metadata, written=entries), fence=fence, codec=codec)
 
         self._cell.change(written)
 
@@ -276,33 +285,35 @@ class HBaseStateStorage(StateStorage):
         self._table.close()
 
     def _register(
-        self, staged: StagedSlice, next_record: Callable[[Books], AttemptRecord | None]
+        self, staged: StagedSlice, next_record: Callable[[HBaseMetadata], AttemptRecord | None]
     ) -> MetadataSnapshot:
-        """Put an attempt into the bookkeeping before anything of it is written; drop those it is to drop."""
+        """Put an attempt into the metadata before anything of it is written; drop those it is to drop."""
         seen = self._cell.read()
-        next_record(seen.books)
+        next_record(seen.metadata)
         if seen.cell is None:
-            self._cell.change(lambda books: books, seen, create=True)
+            self._cell.change(lambda metadata: metadata, seen, create=True)
             seen = self._cell.read()
-        epoch = seen.books.epoch or seen.timestamp
+        epoch = seen.metadata.epoch or seen.timestamp
         fence = staged.fence
         dropped: dict[str, Staged] = {}
 
-        def registered(books: Books) -> Books:
+        def registered(metadata: HBaseMetadata) -> HBaseMetadata:
             dropped.clear()
-            next_record(books)
-            if staged.attempt in books.visible():
-                return books
+            next_record(metadata)
+            if staged.attempt in metadata.visible():
+                return metadata
             label = secrets.token_hex(4)
-            new = Staged(AttemptRecord(staged.txid, staged.base, fence, 0, 0, 0, False), label, books.version)
-            kept = {each: known for each, known in books.attempts.items() if known.record.fence >= fence}
-            dropped.update((each, known) for each, known in books.attempts.items() if each not in kept)
+            new = Staged(
+                AttemptRecord(staged.txid, staged.base, fence, 0, 0, 0, False), label, metadata.version
+            )
+            kept = {each: known for each, known in metadata.attempts.items() if known.record.fence >= fence}
+            dropped.update((each, known) for each, known in metadata.attempts.items() if each not in kept)
             attempts = {**kept, staged.attempt: new}
-            changed = replace(books, attempts=attempts, epoch=books.epoch or epoch)
+            changed = replace(metadata, attempts=attempts, epoch=metadata.epoch or epoch)
             return with_metadata(changed, fence=fence, codec=staged.codec)
 
         seen = self._cell.change(registered, seen)
-        self._staged.remove(dropped, seen.books.epoch)
+        self._staged.remove(dropped, seen.metadata.epoch)
         return seen
 
     @contextmanager
@@ -316,11 +327,11 @@ class HBaseStateStorage(StateStorage):
 
     def _check_again(self, attempt: str | None, at: ReadPosition | None) -> None:
         if at is not None:
-            self._check_reading(self._cell.read().books, attempt, at)
+            self._check_reading(self._cell.read().metadata, attempt, at)
 
-    def _check_reading(self, books: Books, attempt: str | None, at: ReadPosition | None) -> None:
-        record = books.visible().get(attempt) if attempt is not None else None
-        rules.check_reading(self.namespace, books.rules, record, attempt, at)
+    def _check_reading(self, metadata: HBaseMetadata, attempt: str | None, at: ReadPosition | None) -> None:
+        record = metadata.visible().get(attempt) if attempt is not None else None
+        rules.check_reading(self.namespace, metadata.rules, record, attempt, at)
 
     def _refuse_large(self, updates: Mapping[bytes, bytes | None]) -> None:
         key = max(map(len, updates), default=0)
@@ -332,5 +343,5 @@ class HBaseStateStorage(StateStorage):
             )
 
 
-def _head(books: Books) -> NamespaceHead:
-    return rules.head_of(books.rules, books.visible())
+def _head(metadata: HBaseMetadata) -> NamespaceHead:
+    return rules.head_of(metadata.rules, metadata.visible())

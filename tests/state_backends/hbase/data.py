@@ -12,7 +12,7 @@ UPDATES: dict[bytes, bytes | None] = {
     b"%d" % number: b"new" if number % 5 else None for number in range(300, 1500)
 }
 NEW = {key: value for key, value in {**OLD, **UPDATES}.items() if value is not None}
-DATA, BOOKS = f"{FAMILY}:s".encode(), f"{FAMILY}:books".encode()
+DATA, METADATA = f"{FAMILY}:s".encode(), f"{FAMILY}:books".encode()
 
 
 def sliced(updates: dict[bytes, bytes | None]) -> list[Items]:

@@ -10,7 +10,7 @@ import pytest
 from anchorbolt.errors import StateCorrupted
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.testing.conformance.base import FIRST, committed, entries, stage, staged
-from tests.state_backends.hbase.data import BOOKS, DATA, rows
+from tests.state_backends.hbase.data import DATA, METADATA, rows
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def test_damaged_bookkeeping_is_reported_and_nothing_changes(
 ) -> None:
     committed(storage, [(b"a", b"1")])
     attempt = staged(storage, [(b"a", b"2")], txid=1, base=0)
-    table.put(f"{ns}$txid".encode(), {BOOKS: damage})
+    table.put(f"{ns}$txid".encode(), {METADATA: damage})
     before = rows(table, ns)
     with pytest.raises(StateCorrupted, match=ns):
         STEPS[step](storage, attempt)
