@@ -115,40 +115,33 @@ def test_numbers_that_share_their_first_byte_with_a_flag(flag: bool, number: int
 
 
 @pytest.mark.parametrize(
-    ("bits", "text"),
+    ("tag", "bits", "text"),
     [
-        (0x4000000000000000, "2.0"),
-        (0x3F50624DD2F1A9FC, "0.001"),
-        (0x3F50624DD2F1A9FB, "9.999999999999998E-4"),
-        (0x416312CFFFFFFFFF, "9999999.999999998"),
-        (0x416312D000000000, "1.0E7"),
-        (0x0000000000000001, "4.9E-324"),
-        (0x7FEFFFFFFFFFFFFF, "1.7976931348623157E308"),
-        (0x44B52D02C7E14AF6, "1.0E23"),
-        (0x4382000000000000, "1.6212958658533786E17"),
-        (0x4380000000000000, "1.4411518807585587E17"),
-        (0xFFF0000000000000, "-Infinity"),
-        (0x7FF8000000000001, "NaN"),
+        ("double", 0x4000000000000000, "2.0"),
+        ("double", 0x3F50624DD2F1A9FC, "0.001"),
+        ("double", 0x3F50624DD2F1A9FB, "9.999999999999998E-4"),
+        ("double", 0x416312CFFFFFFFFF, "9999999.999999998"),
+        ("double", 0x416312D000000000, "1.0E7"),
+        ("double", 0x0000000000000001, "4.9E-324"),
+        ("double", 0x7FEFFFFFFFFFFFFF, "1.7976931348623157E308"),
+        ("double", 0x44B52D02C7E14AF6, "1.0E23"),
+        ("double", 0x4382000000000000, "1.6212958658533786E17"),
+        ("double", 0x4380000000000000, "1.4411518807585587E17"),
+        ("double", 0xFFF0000000000000, "-Infinity"),
+        ("double", 0x7FF8000000000001, "NaN"),
+        ("float", 0x3DCCCCCD, "0.1"),
+        ("float", 0x4E800000, "1.0737418E9"),
+        ("float", 0x69000000, "9.671407E24"),
+        ("float", 0x3DAACDD3, "0.08340039"),
+        ("float", 0x00000001, "1.4E-45"),
+        ("float", 0x7F7FFFFF, "3.4028235E38"),
+        ("float", 0x80000000, "-0.0"),
     ],
 )
-def test_a_double_has_the_fewest_digits_that_read_back_in_javas_notation(bits: int, text: str) -> None:
-    assert JavaScalar("double", bits).to_json()["v"] == text
-
-
-@pytest.mark.parametrize(
-    ("bits", "text"),
-    [
-        (0x3DCCCCCD, "0.1"),
-        (0x4E800000, "1.0737418E9"),
-        (0x69000000, "9.671407E24"),
-        (0x3DAACDD3, "0.08340039"),
-        (0x00000001, "1.4E-45"),
-        (0x7F7FFFFF, "3.4028235E38"),
-        (0x80000000, "-0.0"),
-    ],
-)
-def test_a_float_has_the_fewest_digits_that_read_back_in_javas_notation(bits: int, text: str) -> None:
-    assert JavaScalar("float", bits).to_json()["v"] == text
+def test_a_number_has_the_fewest_digits_that_read_back_in_javas_notation(
+    tag: str, bits: int, text: str
+) -> None:
+    assert JavaScalar(tag, bits).to_json()["v"] == text
 
 
 @pytest.mark.parametrize(

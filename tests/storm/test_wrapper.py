@@ -101,10 +101,5 @@ def test_what_is_nearly_a_wrapper_is_none(value: bytes, why: str) -> None:
 
 
 def test_a_generation_is_named_by_its_first_release() -> None:
-    assert [generation.label for generation in Generation] == [
-        "Storm 1.0",
-        "Storm 1.1",
-        "Storm 1.2",
-        "Storm 2.0",
-        "Storm 2.6",
-    ]
+    labels = [f"Storm {release}" for release in ("1.0", "1.1", "1.2", "2.0", "2.6")]
+    assert [generation.label for generation in Generation] == labels

@@ -35,6 +35,11 @@ class _Pair:
     )  # with the converted backup; None if the hash does not exist or equals the backup
     entries: int  # of the backup
 
+    @property
+    def changed(self) -> bool:
+        """Whether the hash is neither the conversion of its backup nor equal to it."""
+        return self.found is not None and not self.found.same
+
 
 class BackupActions:
     """Verifies, restores or discards the backups of one namespace. Each method watches the keys that it reads.
@@ -80,13 +85,13 @@ class BackupActions:
             if not keep_changed:
                 self._check_prepared_is_there(pairs)
             for pair in pairs:
-                if pair.found is not None and not pair.found.same:
+                if pair.changed:
                     self._check_may_be_put_aside(pair, keep_changed)
             if not self._dry_run:
                 self._put_back(pairs, watches)
         action = Action.WOULD_PUT_BACK if self._dry_run else Action.PUT_BACK
         return tuple(
-            self._result(pair, action, self._aside(pair) if _is_put_aside(pair) else None) for pair in pairs
+            self._result(pair, action, self._aside(pair) if pair.changed else None) for pair in pairs
         )
 
     def discard(self) -> tuple[HashResult, ...]:
@@ -220,7 +225,7 @@ class BackupActions:
         rename: tuple[str | bytes, ...] = ("RENAME", restored, pair.key)
         if not pair.exists:
             return [rename]
-        if _is_put_aside(pair):
+        if pair.changed:
             return [("RENAMENX", pair.key, self._aside(pair)), rename]
         dropped = self._hashes.sibling(pair.key, suffix + DROPPED)
         return [("RENAME", pair.key, dropped), rename, ("UNLINK", dropped)]
@@ -273,7 +278,3 @@ class BackupActions:
 
     def _refusal(self, message: str) -> StateError:
         return StateError(message, namespace=shown(self._namespace))
-
-
-def _is_put_aside(pair: _Pair) -> bool:
-    return pair.found is not None and not pair.found.same

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import TracebackType
 
 from anchorbolt.migration_tools.base64_to_binary.names import backup_of, hashes_of, txid_of
 from anchorbolt.state_backends.redis.hashes import HashConnection, RedisHashes
 
 
-class Watches:
+class Watches(ExitStack):
     """A context manager; closes its connections, and thereby ends the watches.
 
     If one transaction can hold all hashes and backups (`together`), one connection watches all of them. Otherwise each
@@ -18,22 +17,14 @@ class Watches:
     """
 
     def __init__(self, hashes: RedisHashes, namespace: bytes) -> None:
+        super().__init__()
         keys = hashes_of(namespace)
         self.together = hashes.together([*keys, *map(backup_of, keys)])
         self._hashes = hashes
         self._namespace = namespace
-        self._stack = ExitStack()
         self._connections: dict[bytes, HashConnection] = {}
         self._watched: set[bytes] = set()
         self._txids: object = None
-
-    def __enter__(self) -> Watches:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.close()
 
     def begin(self) -> None:
         """Watch all hashes and backups, existing or not, and the transaction ids: a topology writes to all of them.
@@ -56,7 +47,7 @@ class Watches:
         """Return the connection that watches a hash or a backup; start to watch it if nothing does yet."""
         place = self._namespace if self.together else key
         if place not in self._connections:
-            self._connections[place] = self._stack.enter_context(self._hashes.connection(place))
+            self._connections[place] = self.enter_context(self._hashes.connection(place))
         if key not in self._watched:
             self._watched.add(key)
             self._connections[place].watch(key)

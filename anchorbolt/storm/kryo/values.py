@@ -56,11 +56,9 @@ class JavaScalar(JavaValue):
     detail: Any = None  # a BigDecimal's scale, an enum constant's ordinal, a checkpoint's state
 
     def to_json(self) -> dict[str, Any]:
-        """Return the typed form."""
         return {"t": self.tag, **_CONTENTS.get(self.tag, _text_content)(self)}
 
     def fragments(self) -> Iterator[str]:
-        """Yield the text."""
         yield _TEXTS.get(self.tag, _plain_text)(self)
 
 
@@ -84,11 +82,9 @@ class JavaCollection(JavaValue):
     items: tuple[JavaValue, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the typed form."""
         return {"t": self.kind, "class": self.class_name, "v": [item.to_json() for item in self.items]}
 
     def fragments(self) -> Iterator[str]:
-        """Yield the text."""
         start, end = ("{", "}") if self.kind == "set" else ("[", "]")
         yield start
         for number, item in enumerate(self.items):
@@ -106,12 +102,10 @@ class JavaMap(JavaValue):
     items: tuple[tuple[JavaValue, JavaValue], ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the typed form."""
         pairs = [[key.to_json(), value.to_json()] for key, value in self.items]
         return {"t": "map", "class": self.class_name, "v": pairs}
 
     def fragments(self) -> Iterator[str]:
-        """Yield the text."""
         yield "{"
         for number, (key, value) in enumerate(self.items):
             if number:
@@ -129,12 +123,10 @@ class JavaOptional(JavaValue):
     value: JavaValue | None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the typed form."""
         value = NULL if self.value is None else self.value
         return {"t": "optional", "v": value.to_json(), "present": self.value is not None}
 
     def fragments(self) -> Iterator[str]:
-        """Yield the text."""
         yield "Optional("
         if self.value is not None:
             yield from self.value.fragments()
