@@ -27,7 +27,7 @@ INTS, LONGS = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 
 
 def as_java_has_it(text: str) -> str:
-    """Two halves of a pair that stand side by side are the character."""
+    """Join each pair of surrogates into one character."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 

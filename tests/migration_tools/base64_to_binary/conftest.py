@@ -1,4 +1,4 @@
-"""What the tests of the migration share: a Redis or a Redis Cluster to put hashes into, and the way there."""
+"""Fixtures of the migration's tests: a Redis and a Redis Cluster, and the commands on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Hash = Mapping[bytes, bytes]
 
 @dataclass
 class Store:
-    """A Redis, as the tests see it and as the migration does."""
+    """A Redis server or cluster, with the clients of the test and the connection of the migration."""
 
     address: RedisAddress
     clients: list[Any]
@@ -61,7 +61,6 @@ class Store:
 
 
 def server_store(server: server_support.RedisServer, **options: Any) -> Store:
-    """A store on one server; options are those of its address."""
     login: dict[str, Any] = {"username": None, "password": None, "timeout_ms": 10_000, "tls": None, **options}
     address = RedisServer(host=server.host, port=server.port, database=0, **login)
     client = server.client()
@@ -103,17 +102,14 @@ def cluster(empty_redis_cluster: cluster_support.RedisCluster) -> Iterator[Store
 
 @pytest.fixture(params=["redis", "cluster"])
 def store(request: pytest.FixtureRequest) -> Store:
-    """Both of them, one after the other."""
     found: Store = request.getfixturevalue(request.param)
     return found
 
 
 def actions(report: tool.Report) -> dict[str, str]:
-    """What was done with each hash."""
     return {each.key: each.action.value for namespace in report.namespaces for each in namespace.hashes}
 
 
 def refusal(report: tool.Report) -> str:
-    """Why the only namespace was refused."""
     assert report.error is not None
     return report.error.message

@@ -1,4 +1,4 @@
-"""Kills a migration with SIGKILL at random moments, runs it again, and looks at what there is: the campaign.
+"""The campaign: kills a migration with SIGKILL at random moments, runs it again, and checks all data and backups.
 
     python -m tests.migration_tools.base64_to_binary.kills --kills 100 --entries 100000
 
@@ -26,7 +26,7 @@ from tests.support.redis_server import RedisServer
 
 NS = "words-1"
 
-# The command itself, but for a line when its imports are done: so that no moment is spent on them.
+# The command, which first prints a line when its imports are done, so that no kill hits the imports.
 _PROGRAM = """
 import sys
 from anchorbolt.cli.migrate.app import app
@@ -54,7 +54,7 @@ class Victim:
         self._dumps: dict[str, Any] = {}
 
     def restore(self) -> None:
-        """Put everything back as it was before any migration."""
+        """Restore the source and delete everything else."""
         for client in self.store.clients:
             client.flushall()
         for key, entries in self.source.items():
@@ -67,7 +67,7 @@ class Victim:
             self._dumps[key] = self.store.router.dump(key)
 
     def start(self) -> subprocess.Popen[str]:
-        """Start the command, and return when it begins to do something."""
+        """Start the command, and return when its imports are done."""
         process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, *self.arguments],
             stdout=subprocess.PIPE,
@@ -79,7 +79,7 @@ class Victim:
         return process
 
     def run(self) -> float:
-        """Run the command to its end; return how many seconds that took."""
+        """Run the command to its end; return its duration in seconds."""
         process = self.start()
         began = time.monotonic()
         out, err = process.communicate()
@@ -87,7 +87,7 @@ class Victim:
         return time.monotonic() - began
 
     def kill_after(self, seconds: float) -> str:
-        """Kill it so many seconds after its beginning, check that nothing is lost, and return how far it had come."""
+        """Kill the command, check that nothing is lost, and return the step that it had reached."""
         process = self.start()
         try:
             process.wait(seconds)
@@ -97,7 +97,7 @@ class Victim:
         found = self.store.everything()
         for key, source in self.source.items():
             backup = found.get(f"{key}_old")
-            assert backup in (None, source), f"the backup of {key} is not what was there"
+            assert backup in (None, source), f"the backup of {key} is not the source"
             assert found[key] == source or (found[key] == self.expected[key] and backup == source), key
         if process.returncode == 0:
             return "had ended"
@@ -106,7 +106,6 @@ class Victim:
         return f"{converted} of 2 swapped, {left} temporary"
 
     def check(self) -> None:
-        """Check that all is as it must be after a whole migration."""
         found = self.store.everything()
         assert found.keys() == self.expected.keys(), sorted(found)
         for key, entries in self.expected.items():
@@ -114,7 +113,6 @@ class Victim:
 
 
 def kill_and_finish(victim: Victim, moment: float) -> str:
-    """Kill it at a moment, run it again, and check what there is."""
     victim.restore()
     how_far = victim.kill_after(moment)
     victim.run()
@@ -123,7 +121,7 @@ def kill_and_finish(victim: Victim, moment: float) -> str:
 
 
 def victims(stack: ExitStack, entries: int) -> list[Victim]:
-    """One on a server, one on a cluster."""
+    """Return a victim on a server and one on a cluster."""
     program = shutil.which("redis-server")
     assert program is not None, "there is no redis-server on the PATH"
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from anchorbolt.migration_tools.base64_to_binary import Wrapper
@@ -29,22 +31,21 @@ def test_a_migrated_namespace_is_verified(migrated: Store) -> None:
     assert set(actions(report).values()) == {"equal to the conversion of its backup"}
 
 
+FIELD = next(iter(NEW))
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (
-            lambda store: store.put("words-1", {next(iter(NEW)): b"else"}),
-            "1 different of 2,500 entries; field ",
-        ),
-        (lambda store: store.router.hdel("words-1", next(iter(NEW))), "1 missing of 2,500 entries; field "),
+        (lambda store: store.put("words-1", {FIELD: b"else"}), "1 different of 2,500 entries; field "),
+        (lambda store: store.router.hdel("words-1", FIELD), "1 missing of 2,500 entries; field "),
         (lambda store: store.put("words-1", {b"new": b"1"}), "1 added of 2,500 entries"),
         (lambda store: store.router.delete("words-1"), "words-1 is not there, but words-1_old is"),
     ],
 )
 def test_every_difference_is_counted_and_keeps_the_backup_from_being_used_or_removed(
-    migrated: Store, change: object, said: str
+    migrated: Store, change: Callable[[Store], object], said: str
 ) -> None:
-    assert callable(change)
     change(migrated)
     before = migrated.everything()
     assert said in refusal(migrated.verify("words-1"))
@@ -104,9 +105,7 @@ def test_undo_does_not_prepare_again_what_a_topology_has_rolled_back(migrated: S
     assert migrated.get("words-1$prepare") == storm_1_1(words(3))
 
 
-def test_undo_repairs_what_storms_own_tool_of_2_x_leaves_where_it_took_only_what_was_prepared(
-    store: Store,
-) -> None:
+def test_undo_repairs_a_prepared_hash_that_storms_own_tool_of_2_x_renamed(store: Store) -> None:
     store.put("words-1", OLD)
     store.put("words-1$prepare_old", storm_1_1(words(3)))
     assert "anchorbolt migrate undo" in refusal(store.migrate("words-1"))
@@ -114,7 +113,7 @@ def test_undo_repairs_what_storms_own_tool_of_2_x_leaves_where_it_took_only_what
     assert store.everything() == {"words-1": OLD, "words-1$prepare": storm_1_1(words(3))}
 
 
-def test_undo_repairs_what_storms_own_tool_of_2_x_leaves(store: Store) -> None:
+def test_undo_repairs_a_hash_that_storms_own_tool_of_2_x_renamed(store: Store) -> None:
     store.put("words-1_old", OLD)
     store.put("words-1$txid", {b"commit": b"1", b"prepare": b"1"})
     message = refusal(store.migrate("words-1"))
@@ -125,7 +124,7 @@ def test_undo_repairs_what_storms_own_tool_of_2_x_leaves(store: Store) -> None:
     assert store.get("words-1") == NEW
 
 
-def test_what_storms_own_tool_of_1_2_leaves_is_told_by_each_look_at_it(store: Store) -> None:
+def test_each_command_reports_the_result_of_storms_own_tool_of_1_2(store: Store) -> None:
     store.put("words-1_old", OLD)
     store.put("words-1", plain(OLD))
     for report in (store.migrate("words-1"), store.verify("words-1"), store.discard("words-1", dry_run=True)):
@@ -141,7 +140,7 @@ def test_what_storms_own_tool_of_1_2_leaves_is_told_by_each_look_at_it(store: St
     assert "--wrapper storm-1.2" in refusal(store.verify("words-1", wrapper=Wrapper.KEEP))
 
 
-def test_discarding_the_only_copy_that_a_storm_reads_is_told(store: Store) -> None:
+def test_discarding_the_only_copy_that_a_storm_reads_is_reported(store: Store) -> None:
     store.put("words-1", OLD)
     assert store.migrate("words-1", wrapper=Wrapper.KEEP).error is None
     assert "no later Storm reads" in store.discard("words-1").namespaces[0].hashes[0].note
@@ -225,12 +224,8 @@ def test_a_cluster_says_what_was_done_before_the_second_hash_was_refused(
 
 def test_a_namespace_without_entries_has_nothing_to_go_back_to(store: Store) -> None:
     store.put("words-1$txid", {b"commit": b"1"})
-    for report in (
-        store.migrate("words-1"),
-        store.verify("words-1"),
-        store.undo("words-1"),
-        store.discard("words-1"),
-    ):
+    for command in (store.migrate, store.verify, store.undo, store.discard):
+        report = command("words-1")
         assert report.error is None
         assert report.namespaces[0].hashes == ()
 

@@ -92,14 +92,8 @@ def test_a_second_run_changes_nothing_with_the_backup_or_without(store: Store) -
     assert store.discard(*names).error is None
     before = store.everything()
     assert set(actions(store.migrate(*names)).values()) == {"binary already, left alone"}
-    assert (
-        store.everything()
-        == before
-        == {
-            "words-storm-1.2": storm_1_2(words(30)),
-            "words-keep": words(30),
-        }
-    )
+    assert before == {"words-storm-1.2": storm_1_2(words(30)), "words-keep": words(30)}
+    assert store.everything() == before
 
 
 def test_a_state_that_went_on_after_its_migration_is_left_alone(store: Store) -> None:
