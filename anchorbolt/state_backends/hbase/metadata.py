@@ -1,4 +1,4 @@
-"""The cell in HBase that keeps the metadata of a namespace: read, and moved by check-and-put."""
+"""The cell in HBase that keeps the metadata of a namespace. It is changed by check-and-put only."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from anchorbolt.state_backends.hbase.layout import (
 from anchorbolt.state_backends.hbase.table import Cell, HBaseTable
 
 TRIES = 100
-"""How often a call begins anew where others were faster."""
+"""How often a call tries again after other processes were faster."""
 
 
 class MetadataSnapshot(NamedTuple):
-    """The metadata as it was read or written: what it says, its cell, and when the region server wrote that."""
+    """The metadata as it was read or written, its bytes, and their timestamp (the region server's clock)."""
 
     metadata: HBaseMetadata
     cell: bytes | None
@@ -38,15 +38,14 @@ class MetadataCell:
         self._has_read = False
 
     def read(self) -> MetadataSnapshot:
-        """Read the metadata."""
         seen = self._seen(self._table.read(METADATA, self._rows.metadata))
         self._has_read = True
         return seen
 
     def read_beside(self, rows: Sequence[bytes]) -> Iterator[tuple[HBaseMetadata, dict[bytes, Cell]]]:
-        """Read rows of data, and with each message of them, at least one, the metadata."""
+        """Read rows of data, and the metadata in each message. Without rows, one message still reads the metadata."""
         if not self._has_read:
-            self.read()  # HBase says that a table is missing only where a single row is asked for
+            self.read()  # HBase reports a missing table only if a single row is requested
         for cells, metadata in self._table.read_many(DATA, rows, (METADATA, self._rows.metadata)):
             yield self._seen(metadata).metadata, cells
 
@@ -64,11 +63,11 @@ class MetadataCell:
         *,
         create: bool = False,
     ) -> MetadataSnapshot:
-        """Replace the metadata by what `change` makes of it, atomically, and return the new one.
+        """Replace the metadata by the result of `change`, atomically, and return the new metadata.
 
-        `change` raises what the rules say, or returns the same where nothing is to be done; it is called again where
-        somebody else was faster. Where `seen` is given, the metadata is read only if it has moved since; with
-        `create`, it is written for a new namespace even if it says nothing yet.
+        `change` raises the errors of the rules, or returns its argument if there is nothing to do. It is called again
+        if another process was faster. With `seen`, the metadata is read only if it has changed since; with `create`,
+        it is written for a new namespace even if `change` returns its argument.
         """
         is_fresh = seen is None
         seen = seen or self.read()
@@ -90,13 +89,13 @@ class MetadataCell:
             if self._table.check_and_put(METADATA, self._rows.metadata, seen.cell, cell):
                 return MetadataSnapshot(metadata, cell, 0)
             seen, is_fresh = self.read(), True
-            # The connection broke, the call was repeated, and it was the first one that did it.
+            # The connection broke after the first call had succeeded, and the repeated call failed.
             if seen.cell == cell:
                 return seen
         raise self.contended()
 
     def contended(self) -> StateUnavailable:
-        """Return the error of a call that others were always faster than."""
+        """Return the error for a call that was always slower than other processes."""
         namespace = self._rows.name.decode()
         return StateUnavailable(
             f"{namespace}: its metadata was changed by others {TRIES} times before this call could: stop all "
@@ -106,7 +105,7 @@ class MetadataCell:
 
 
 def with_metadata(metadata: HBaseMetadata, **changes: object) -> HBaseMetadata:
-    """Return the metadata with other rules; a codec that is there already is kept."""
+    """Return the metadata with `changes` to its rules; keep a codec that is already set."""
     if metadata.rules.codec:
         changes.pop("codec", None)
     return replace(metadata, rules=replace(metadata.rules, **changes))  # type: ignore[arg-type]

@@ -3,29 +3,29 @@
 | row | column | content |
 |---|---|---|
 | `<ns>$key:<key>` | `s` | `+` and the value, or `-` where the key was deleted |
-| `<ns>$prepare$<version>$<attempt>.<label>$<slice>.<part>` | `s` | staged updates: a part of a slice, 800 kB at most |
-| `<ns>$txid` | `books` | the metadata: fence, txid, winner, codec, attempts, what `write` put |
-| `$namespaces` | `<ns>` | nothing; says that the namespace exists |
+| `<ns>$prepare$<version>$<attempt>.<label>$<slice>.<chunk>` | `s` | staged updates: a chunk of a slice, up to 800 kB |
+| `<ns>$txid` | `books` | the metadata, with a checksum: fence, txid, winner, codec, attempts, what `write` put |
+| `$namespaces` | `<ns>` | empty; the namespace exists |
 
-HBase can change one row atomically. So all that decides lies in one cell, `books`, which is only ever moved by a
-check-and-put from a value that is like no other before it, and everything else is written so that it may come twice,
-late, or for nothing:
+HBase can change one row atomically. So everything that decides is in one cell, the metadata. Only a check-and-put
+changes it, and no two values of the cell are equal. All other writes may arrive twice, late, or for nothing:
 
-- **Staged rows** are unseen until the metadata counts their slice. An attempt is registered there before its first
-  row is written, so that rows of an attempt that is not in the metadata are rubbish, and may be swept by anyone who
-  listed them before reading it.
+- **Staged rows** are not read until the metadata counts their slice. An attempt is registered in the metadata before
+  its first row is written. So a process that lists rows, then reads the metadata, may remove the rows of attempts that
+  the metadata does not contain.
 - **Data rows** are written by commits only, at timestamps from the metadata: `epoch + version * 64 + group`, where
   `version` counts the commits and a group is one slice (or several, of more than 64). A commit that is repeated writes
-  the same cells again. One that was overtaken (its driver slept, or a message lay in some buffer) writes cells that
-  are older than those of the commits after it, and are not seen. `epoch` is the region server's clock when the
-  namespace was made, so that somebody who deletes its rows and starts over is not haunted by the old ones, in either
-  direction.
-- **A deleted key** keeps its row, with a cell that says so. HBase's own delete marker would do until a major
-  compaction drops it: then an overtaken commit's cell would be seen again. So deletes cost space, until the
-  administrator takes them out: docs/providers/hbase.md.
+  the same cells again. A delayed commit (its driver slept, or a message was in a buffer) writes cells that are older
+  than those of the commits after it, so readers never see them. `epoch` is the region server's clock when the namespace
+  was created: after an operator deleted all rows and started over, neither old cells and delete markers nor late
+  writes of the old namespace hide new cells.
+- **A deleted key** keeps its row, with a cell that marks it as deleted. HBase drops its own delete markers in a major
+  compaction, and then a cell of a delayed commit would be visible. So deleted keys use space until the administrator
+  removes them: docs/providers/hbase.md.
 
-A commit is decided by the check-and-put that promotes the attempt; it is applied group by group, each counted, and
-ends by the check-and-put that makes its txid the committed one. It is cut off anywhere, and gone on with.
+A commit is decided by the check-and-put that promotes the attempt; the groups are applied and
+counted one after another, and the last check-and-put sets the committed txid. A commit can stop after any step; calling
+it again resumes it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class HBaseStateProvider(HBaseSettings, StateProvider):
     """Keeps all namespaces in one column family of a table of HBase 2, reached by its Thrift 1 server.
 
     Attributes:
-        table: Name of the table, `namespace:table` where it lies in one.
+        table: Name of the table, `namespace:table` if it is in a namespace of HBase.
         column_family: Name of the column family. It must not have a TTL.
         host: Name or address of the Thrift server.
         port: Its TCP port.
@@ -82,7 +82,7 @@ class HBaseStateProvider(HBaseSettings, StateProvider):
         table = HBaseTable(HBaseClient.acquire(self._address), None)
         try:
             names = table.columns(NAMESPACES_ROW, prefix.encode())
-            # It is listed before its metadata is made, which may have failed, or been deleted by hand.
+            # A namespace is listed before its metadata is written, which may have failed. Or someone deleted it.
             metadata_rows = {name: NamespaceRows(name.decode("ascii", "replace")).metadata for name in names}
             found = {
                 row for cells, _ in table.read_many(METADATA, list(metadata_rows.values())) for row in cells

@@ -1,4 +1,4 @@
-"""What attempts staged in a namespace of HBase: read as slices, laid over committed data, and removed."""
+"""The staged rows of a namespace in HBase: reads them as slices, and removes them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ class StagedRows:
         self._overlay: tuple[Staged, int, dict[bytes, bytes | None], int] | None = None
 
     def forget(self) -> None:
-        """Drop what was kept in memory."""
         self._overlay = None
 
     def remove(self, dropped: Mapping[str, Staged], epoch: int) -> None:
@@ -35,7 +34,7 @@ class StagedRows:
                 self._table.delete(DATA, rows, epoch)
 
     def sweep(self, cell: MetadataCell) -> None:
-        """Remove what was left behind lately by attempts that are not in the metadata.
+        """Remove the recent rows of attempts that are not in the metadata.
 
         Rows are listed before the metadata is read: a row's attempt was in it before the row was written.
         """
@@ -61,14 +60,14 @@ class StagedRows:
                 group = {}
 
     def slices(self, metadata: HBaseMetadata, attempt: str) -> Iterator[_Updates]:
-        """Yield what `attempt` staged, if there is such an attempt."""
+        """Yield the slices of `attempt`; nothing if the attempt does not exist."""
         if attempt in metadata.visible():
             yield from self._read_slices(attempt, metadata.attempts[attempt], 0)
 
     def updates(self, metadata: HBaseMetadata, attempt: str, wanted: set[bytes]) -> dict[bytes, bytes | None]:
-        """Return what `attempt` staged for those of the `wanted` keys for which it did.
+        """Return the updates that `attempt` staged for the `wanted` keys.
 
-        All of its updates are kept in memory as long as they are few; else they are read again for each call.
+        All updates stay in memory up to a limit; above it, each call reads them again.
         """
         if attempt not in metadata.visible():
             return {}

@@ -1,4 +1,4 @@
-"""One namespace in HBase: the steps of a transaction, by the layout and the rules that `hbase` explains."""
+"""One namespace in HBase: the steps of a transaction. `provider` explains the layout."""
 
 from __future__ import annotations
 
@@ -43,15 +43,10 @@ class HBaseStateStorage(StateStorage):
         self._is_checked = False
 
     def head(self) -> NamespaceHead:
-        """See `StateStorage.head`."""
         return _head(self._cell.read().metadata)
 
     def claim(self) -> Fence:
-        """See `StateStorage.claim`.
-
-        Raises:
-            ConfigError: The column family is missing, or drops what is old.
-        """
+        """Raises `ConfigError` if the column family is missing or drops old cells."""
         if not self._is_checked:
             self._table.check()
             self._is_checked = True
@@ -61,7 +56,7 @@ class HBaseStateStorage(StateStorage):
         return claimed.metadata.rules.fence
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
-        """See `StateStorage.raise_fence`. Also removes what attempts that were cut off left behind."""
+        """Also removes the rows that interrupted attempts left behind."""
 
         def raised(metadata: HBaseMetadata) -> HBaseMetadata:
             rules.check_fence(self.namespace, metadata.rules, fence)
@@ -74,7 +69,7 @@ class HBaseStateStorage(StateStorage):
     def get_many(
         self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
-        """See `StateStorage.get_many`. Not atomic, but `at` is compared in the message that brings the values."""
+        """Not atomic, but each message that reads values also reads the metadata to compare with `at`."""
         staged: dict[bytes, bytes | None] = {}
         if attempt is not None:
             metadata = self._cell.read().metadata
@@ -96,15 +91,13 @@ class HBaseStateStorage(StateStorage):
     def scan(
         self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """See `StateStorage.scan`. With `attempt`, the keys of its updates, though not their values, are in memory.
+        """Keep the keys of the attempt's updates in memory, but not their values.
 
-        With `at`, the metadata is read again after each page, and compared before the page is given.
+        With `at`, read the metadata again after each page, and compare it before the page is yielded.
         """
         metadata = self._cell.read().metadata
         self._check_reading(metadata, attempt, at)
-        over: dict[bytes, int] = dict.fromkeys(
-            metadata.written, -1
-        )  # the slice that has the last word on a key
+        over: dict[bytes, int] = dict.fromkeys(metadata.written, -1)  # the last slice that has the key
         if attempt is not None:
             with self._still_there(attempt, at):
                 for number, items in enumerate(self._staged.slices(metadata, attempt)):
@@ -113,28 +106,25 @@ class HBaseStateStorage(StateStorage):
         for page in self._table.scan(DATA, self._rows.data, self._rows.data_end, page_size=page_size):
             self._check_again(attempt, at)
             entries = ((row[prefix:], layout.value_of(self.namespace, cell)) for row, cell in page)
-            if shown := [(key, value) for key, value in entries if value is not None and key not in over]:
-                yield shown
+            if entries_left := [
+                (key, value) for key, value in entries if value is not None and key not in over
+            ]:
+                yield entries_left
         self._check_again(attempt, at)
-        if shown := [(key, value) for key, value in metadata.written.items() if over[key] == -1]:
-            yield shown
+        if entries_left := [(key, value) for key, value in metadata.written.items() if over[key] == -1]:
+            yield entries_left
         if attempt is not None:
             with self._still_there(attempt, at):
                 for number, items in enumerate(self._staged.slices(metadata, attempt)):
-                    shown = [
+                    latest = [
                         (key, value)
                         for key, value in items.items()
                         if value is not None and over[key] == number
                     ]
-                    for start in range(0, len(shown), page_size):
-                        yield shown[start : start + page_size]
+                    for start in range(0, len(latest), page_size):
+                        yield latest[start : start + page_size]
 
     def stage(self, staged: StagedSlice) -> Seal:
-        """See `StateStorage.stage`.
-
-        Raises:
-            UnsupportedValue: An update is larger than `limits`.
-        """
         rules.check_attempt(staged.attempt)
         self._refuse_large(staged.updates)
         parts = layout.slice_chunks(staged.packed, staged.checksum)
@@ -157,7 +147,7 @@ class HBaseStateStorage(StateStorage):
                 record = next_record(metadata)
                 known = metadata.attempts.get(attempt)
                 if known is None or known.label != label:
-                    return metadata  # dropped meanwhile, and so may its rows be: once more from the start
+                    return metadata  # dropped meanwhile, perhaps with its rows: start again
                 attempts = {**metadata.attempts, attempt: replace(known, record=record or known.record)}
                 return with_metadata(
                     replace(metadata, attempts=attempts), fence=staged.fence, codec=staged.codec
@@ -169,7 +159,6 @@ class HBaseStateStorage(StateStorage):
         raise self._cell.contended()
 
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
-        """See `StateStorage.seal`."""
 
         def sealed(metadata: HBaseMetadata) -> HBaseMetadata:
             record = metadata.visible().get(attempt)
@@ -180,7 +169,6 @@ class HBaseStateStorage(StateStorage):
         self._cell.change(sealed)
 
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
-        """See `StateStorage.commit`."""
 
         def check(metadata: HBaseMetadata) -> bool:
             record = metadata.visible().get(attempt)
@@ -199,7 +187,7 @@ class HBaseStateStorage(StateStorage):
         try:
             seen = self._apply(seen, fence, txid, attempt, check)
         except StateCorrupted:
-            # Somebody else may have finished, and removed what was read here.
+            # Another process may have finished the commit and removed the staged rows.
             if check(self._cell.read().metadata):
                 raise
             return
@@ -222,7 +210,7 @@ class HBaseStateStorage(StateStorage):
         attempt: str,
         check: Callable[[HBaseMetadata], bool],
     ) -> MetadataSnapshot:
-        """Write what the promoted attempt staged, from where the metadata says that it was left off."""
+        """Write the updates of the promoted attempt, beginning with the first group that is not applied yet."""
         metadata, data = seen.metadata, self._rows.data
         first = metadata.epoch + (metadata.version + 1) * layout.VERSION_STEP
         for number, items in enumerate(self._staged.groups(metadata, attempt), metadata.applied):
@@ -233,7 +221,7 @@ class HBaseStateStorage(StateStorage):
                 metadata: HBaseMetadata, number: int = number, items: Mapping[bytes, object] = items
             ) -> HBaseMetadata:
                 if not check(metadata) or metadata.applied > number:
-                    return metadata  # somebody else was faster
+                    return metadata  # another process was faster
                 written = {key: value for key, value in metadata.written.items() if key not in items}
                 return with_metadata(replace(metadata, applied=number + 1, written=written), fence=fence)
 
@@ -244,7 +232,6 @@ class HBaseStateStorage(StateStorage):
         return seen
 
     def rollback(self, fence: Fence) -> int:
-        """See `StateStorage.rollback`."""
         dropped: dict[str, Staged] = {}
         visible = 0
 
@@ -260,11 +247,7 @@ class HBaseStateStorage(StateStorage):
         return visible
 
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
-        """See `StateStorage.write`. What is written stays in the metadata cell: it is not meant for large data.
-
-        Raises:
-            UnsupportedValue: All that was written into this namespace is larger than one cell may be.
-        """
+        """Everything that `write` put is in the metadata cell, so it cannot be larger than one cell."""
 
         def written(metadata: HBaseMetadata) -> HBaseMetadata:
             rules.check_write(self.namespace, metadata.rules, fence, codec)
@@ -280,14 +263,13 @@ class HBaseStateStorage(StateStorage):
         self._cell.change(written)
 
     def close(self) -> None:
-        """See `StateStorage.close`."""
         self._staged.forget()
         self._table.close()
 
     def _register(
         self, staged: StagedSlice, next_record: Callable[[HBaseMetadata], AttemptRecord | None]
     ) -> MetadataSnapshot:
-        """Put an attempt into the metadata before anything of it is written; drop those it is to drop."""
+        """Add an attempt to the metadata before its first row is written; drop attempts with a lower fence."""
         seen = self._cell.read()
         next_record(seen.metadata)
         if seen.cell is None:
@@ -318,7 +300,7 @@ class HBaseStateStorage(StateStorage):
 
     @contextmanager
     def _still_there(self, attempt: str | None, at: ReadPosition | None) -> Iterator[None]:
-        """Where what was staged is damaged or gone, say first if the namespace stands elsewhere by now."""
+        """Before reporting damaged or missing slices, check that the namespace is still at `at`."""
         try:
             yield
         except StateCorrupted:

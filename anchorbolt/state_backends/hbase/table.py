@@ -153,7 +153,7 @@ class HBaseTable:
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield rows and values from `start` to before `stop`, in the rows' order, in pages of `page_size` or 4 MiB.
 
-        No scanner stays open between two pages: each goes on right after the last row of the one before.
+        No scanner stays open between two pages: each page starts right after the last row of the previous page.
         """
         while True:
             page, more = self._page(self._name(column), start, stop, page_size, filtered)
@@ -180,7 +180,7 @@ class HBaseTable:
         return [name.partition(b":")[2] for name in self._run(read)]
 
     def close(self) -> None:
-        """Let go of the client. The table is not used again; may be called twice."""
+        """Release the client. May be called twice; the table must not be used again."""
         client, self._client = self._client, None
         if client is not None:
             client.release()
@@ -241,7 +241,7 @@ def _mutate_rows(table: bytes, mutations: list[Any], timestamp: int | None, clie
 
 
 class _Closing:
-    """Close a scanner whatever happens. Over a broken connection that cannot be, and the server forgets it in time."""
+    """Closes a scanner. If the connection is broken, the scanner stays open until the server's time-out."""
 
     def __init__(self, client: Any, scanner: int) -> None:
         self._client = client

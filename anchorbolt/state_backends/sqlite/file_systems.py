@@ -1,4 +1,4 @@
-"""Tells whether a directory lies on a network file system, where SQLite's locks and shared memory cannot be relied on.
+"""Tells whether a directory is on a network file system, where SQLite's locks and shared memory cannot be relied on.
 
 It goes by the table of mounts and must never create or open anything.
 """
@@ -20,7 +20,7 @@ _NETWORK_TYPES = frozenset(
 
 
 def network_file_system(directory: str) -> str | None:
-    """Return the type of the network file system that `directory` lies on, None where it is local or unknown.
+    """Return the type of the network file system that `directory` is on, None if it is local or unknown.
 
     `directory` need not exist. Only Linux says; on other systems the answer is always None.
     """
