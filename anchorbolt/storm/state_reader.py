@@ -23,7 +23,7 @@ from anchorbolt.storm.wrapper import Generation
 
 _LOOKED_AT = 500
 _IN_DOUBT = (
-    "an object is of a class with a registered id, and others here show that there are more than Storm's own. Name "
+    "an object is of a class with a registered id, and other entries show that the user registered classes. Name "
     "the classes that Storm's configuration registers: keyClass, valueClass, topology.state.kryo.register"
 )
 

@@ -119,7 +119,7 @@ def test_no_other_generation_reads_a_value_with_a_wrapper(dump: Dump) -> None:
         for name, fields in dump.binary().items():
             for value in fields.values():
                 if (dump.generation, name) == (Generation.STORM_1_0, "registered-1"):
-                    continue  # an empty list there is the tombstone of Storm 2.0, see test_storm_wrapper.py
+                    continue  # an empty list there is the tombstone of Storm 2.0, see test_wrapper.py
                 with pytest.raises(SerializationError, match="they do not have its wrapper"):
                     decoder.decode_value(value)
 

@@ -173,7 +173,7 @@ def test_nesting_is_limited_and_far_below_what_python_can_do() -> None:
 
 def test_references_do_not_nest_deeper_than_objects_do() -> None:
     def tower(floors: int) -> bytes:
-        # A list of lists of thirty levels each, the innermost of which holds the list before it.
+        # A list of lists of thirty levels each, and the innermost list holds the list before it.
         built = OLD.named(LIST) + OLD.number(floors)
         first = [1, *range(32, 32 + 30 * floors, 30)]
         for number in range(floors):
@@ -195,7 +195,7 @@ def test_a_reference_to_an_object_of_another_class_is_refused() -> None:
 
 def test_references_that_multiply_are_counted_as_often_as_they_are_written_out() -> None:
     def doubling(deep: int) -> bytes:
-        # Lists of two, of which the second is the first again; the innermost is the object `deep`.
+        # Lists of two, the second element is the first again; the innermost is the object `deep`.
         inner = OLD.named(LIST) + b"\x02" + (OLD.again(0) + b"\x02") * (deep - 1)
         ends = OLD.string("x") + b"\x03" + bytes([deep + 2])  # a string, and again
         return inner + ends + b"".join(b"\x01\x00" + bytes([number + 2]) for number in range(deep - 1, 0, -1))

@@ -1,4 +1,4 @@
-"""Converts the state that Storm 1.0 and 1.1 wrote to Redis, which is Base64 text, to what Storm 1.2 reads.
+"""Converts the Base64 text that Storm 1.0 and 1.1 wrote to Redis to the binary state that Storm 1.2 reads.
 
 `python -m anchorbolt.migration_tools.base64_to_binary` is the same as `anchorbolt migrate base64-to-binary`.
 """
@@ -36,7 +36,7 @@ __all__ = [
 
 _PACKAGE = "anchorbolt.migration_tools.base64_to_binary"
 
-# So that the command line, which needs two of the names for its options, does not load a driver for its help.
+# The command line needs two of these names for its options. Lazy names keep its help from loading a Redis driver.
 __getattr__ = lazy_names(
     __name__,
     {

@@ -104,7 +104,7 @@ class _Migration:
         of = backed_up(self._namespace)
         if of is not None and self._hashes.types([of])[of] != "none":
             raise self._refusal(
-                f"{shown(self._namespace)} is the backup of {shown(of)}, and is left as it is: name {shown(of)} alone"
+                f"{shown(self._namespace)} is the backup of {shown(of)}, and stays as it is: name only {shown(of)}"
             )
         types = self._hashes.types([*keys, *map(backup_of, keys), txid_of(self._namespace)])
         for key, kind in types.items():
@@ -140,7 +140,7 @@ class _Migration:
         for each in (key, backup):
             if watches.on(each).expires(each):
                 raise self._refusal(
-                    f"{shown(each)} expires, which Storm's state never does: PERSIST it first, if it is to be kept"
+                    f"{shown(each)} expires, which Storm's state never does: to keep it, PERSIST it first"
                 )
         if has_backup:
             done = self._done_before(key, backup)
@@ -182,7 +182,7 @@ class _Migration:
             return replace(self._left_alone(key, verdict), kept_as=shown(backup))
         raise self._refusal(
             f"{shown(backup)} exists, and {shown(key)} is neither equal to it nor its conversion, so it is the backup "
-            "of something else, and is not overwritten. Put it back with `anchorbolt migrate undo --keep-changed`, or, "
+            "of other data, and is not overwritten. Put it back with `anchorbolt migrate undo --keep-changed`, or, "
             f"if nobody needs it, remove it with `redis-cli UNLINK '{shown(backup)}'`; then migrate again"
         )
 

@@ -10,7 +10,7 @@ from anchorbolt.errors import AnchorboltError
 
 
 class Action(Enum):
-    """What was done with one hash."""
+    """What a command did, or would do, with one hash."""
 
     CONVERTED = "converted"
     WOULD_CONVERT = "would be converted"

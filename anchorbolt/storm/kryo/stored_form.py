@@ -31,6 +31,7 @@ from anchorbolt.storm.wrapper import Generation, unwrap
 
 # No configuration registers thirty classes, and printable characters begin at 32.
 _HIGHEST_ID = 40
+_BY_NAME = 1  # the first byte of an object whose class is named
 _FIRST_OF_USER = 12  # the first byte of an object of the first class that the user registered
 _PRINTABLE = string.printable.encode()
 _LONG_TEXT = 6  # bytes from which on printable text is no accident
@@ -123,8 +124,10 @@ def looks_serialised(data: bytes) -> bool | None:
     if not data.translate(None, _PRINTABLE):
         return True if len(data) >= _LONG_TEXT else None
     is_kryo = _is_kryo_3(data)
+    if is_kryo is not None:
+        return is_kryo
     # A new object of a registered class begins with the class and the marker 1.
-    return data[0] < _FIRST_OF_USER or data[1:2] == b"\x01" if is_kryo is None else is_kryo
+    return data[0] == _BY_NAME or (data[0] >= _FIRST_OF_USER and data[1:2] == b"\x01")
 
 
 class Content(Enum):

@@ -1,4 +1,4 @@
-"""The migration on a real Redis and a real Redis Cluster: what it leaves, and what it leaves alone."""
+"""The migration on a real Redis and a real Redis Cluster: its results, and the hashes that it leaves alone."""
 
 from __future__ import annotations
 

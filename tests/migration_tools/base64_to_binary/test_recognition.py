@@ -1,4 +1,4 @@
-"""What decides whether a hash is Base64 or binary; and that the fast way of converting decides the same."""
+"""Recognition of a hash as Base64 or binary. Conversion, which is faster, must decide the same."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def page_of(entries: Entries) -> list[bytes]:
     return list(itertools.chain.from_iterable(entries.items()))
 
 
-def look_at(entries: Entries) -> Verdict:
+def recognise(entries: Entries) -> Verdict:
     recognition = Recognition()
     recognition.add(page_of(entries))
     return recognition.verdict()
@@ -50,7 +50,7 @@ def test_each_hash_of_each_release_is_recognised(dump: Dump) -> None:
     expected = by_release.get(dump.storm[:3], Content.BINARY)
     for key, entries in dump.hashes.items():
         if not key.endswith("$txid"):
-            assert look_at(entries).content is expected, key
+            assert recognise(entries).content is expected, key
 
 
 @pytest.mark.parametrize("dump", [each for each in dumps() if each.storm[:3] in ("1.0", "1.1")], ids=str)
@@ -58,7 +58,7 @@ def test_what_was_converted_is_recognised_as_binary(dump: Dump) -> None:
     for key, entries in dump.hashes.items():
         if not key.endswith("$txid"):
             for wrapper in Wrapper:
-                verdict = look_at(convert(entries, wrapper))
+                verdict = recognise(convert(entries, wrapper))
                 assert verdict.content is Content.BINARY, (key, wrapper)
                 assert verdict.wrapped_as_1_1 == (wrapper is Wrapper.KEEP and dump.storm.startswith("1.1"))
 
@@ -67,14 +67,14 @@ def test_a_hash_of_storms_with_one_bad_entry_is_refused_by_its_name() -> None:
     for entries in (storm_1_0(words(50)), storm_1_1(words(50))):
         for field, value in ((b"YW-_", b"Ag=="), (b"AwFi4Q==", b"Ag"), (b"AwFi4Q==", b"\xff")):
             bad = {**entries, field: value}
-            assert repr(field.decode()) in look_at(bad).reason
+            assert repr(field.decode()) in recognise(bad).reason
             with pytest.raises(Unfit, match="is not Base64"):
                 convert(bad, Wrapper.STORM_1_2)
 
 
 def test_a_few_base64_entries_among_binary_ones_are_refused_by_name() -> None:
     mixed = {**plain(storm_1_0(words(50))), **storm_1_0({string("odd"): integer(0)})}
-    verdict = look_at(mixed)
+    verdict = recognise(mixed)
     assert verdict.content is None
     assert repr(one_line(string("odd")).decode()) in verdict.reason
 
@@ -85,7 +85,7 @@ def test_one_value_that_is_wrapped_unlike_the_others_is_refused_by_name(
 ) -> None:
     many, one = many_and_one
     mixed = {**many(words(50)), **one({string("odd"): integer(0)})}
-    assert repr(one_line(string("odd")).decode()) in look_at(mixed).reason
+    assert repr(one_line(string("odd")).decode()) in recognise(mixed).reason
     with pytest.raises(Unfit, match=r"wrapper of Storm 1\.1"):
         convert(mixed, Wrapper.KEEP)
 
@@ -93,7 +93,7 @@ def test_one_value_that_is_wrapped_unlike_the_others_is_refused_by_name(
 @pytest.mark.parametrize(
     ("entries", "content"),
     [
-        # Of a serializer of the user's own: text, or bytes of any kind, of which some are padded.
+        # From a serializer of the user's own: text, or any bytes, some of them with padding.
         ({one_line(b"key-%d" % n): one_line(b'{"n": %d}' % n) for n in range(9)}, Content.STORM_1_0),
         ({one_line(b"\xfe%d" % n): one_line(b"\xff\x00%d" % n) for n in range(9, 12)}, Content.STORM_1_0),
         # Storm keeps the bytes of such a serializer in its own wrapper.
@@ -107,6 +107,11 @@ def test_one_value_that_is_wrapped_unlike_the_others_is_refused_by_name(
         ({b"abcd": b"AAAA"}, None),
         ({b"user": b"adam", b"city": b"Rome"}, None),
         ({b"Carl": b"Card"}, None),
+        # Begins with the id of Java's void, of which there are no objects.
+        ({one_line(b"\x0b\xff\xfe"): one_line(b"\x0b\x01\xfd")}, None),
+        # Objects of registered classes: each begins with its id and the marker of a new object.
+        ({one_line(b"\x0c\x01\xfe"): one_line(b"\x0d\x01\xfd")}, Content.STORM_1_0),
+        ({one_line(b"\x0c\x02\xfe"): one_line(b"\x0d\x02\xfd")}, None),
         # Damaged Base64, for nothing in it is of another alphabet.
         ({b"abc": b"AAAA"}, None),
         ({b"name": b"Ada Lovelace", b"city": b"Rome"}, None),
@@ -114,7 +119,7 @@ def test_one_value_that_is_wrapped_unlike_the_others_is_refused_by_name(
     ],
 )
 def test_data_of_other_serializers_and_of_other_programs(entries: Entries, content: Content | None) -> None:
-    verdict = look_at(entries)
+    verdict = recognise(entries)
     assert verdict.content is content
     assert bool(verdict.reason) == (content is None)
 
@@ -134,7 +139,7 @@ _WRAPPED = _BYTES.map(lambda data: next(iter(storm_1_1({b"": data}).values())))
 
 @given(st.dictionaries(_TEXTS, st.one_of(_TEXTS, _WRAPPED), min_size=1, max_size=6))
 def test_the_fast_way_converts_just_what_is_recognised_as_base64(entries: Entries) -> None:
-    verdict = look_at(entries)
+    verdict = recognise(entries)
     try:
         converted = convert(entries, Wrapper.KEEP)
     except Unfit:
