@@ -67,7 +67,7 @@ class HBaseStateProvider(HBaseSettings, StateProvider):
     """
 
     def open(self, namespace: str) -> HBaseStateStorage:
-        """See `StateProvider.open`. Connects at the first call of a method.
+        """Open a namespace. The first call of a method connects.
 
         Raises:
             ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
@@ -76,7 +76,7 @@ class HBaseStateProvider(HBaseSettings, StateProvider):
         return HBaseStateStorage(namespace, HBaseClient.acquire(self._address), self._limits(namespace))
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:
-        """See `StateProvider.namespaces`. Reads one row, whatever the size of the namespaces."""
+        """Read one row of names, then one row for each name."""
         if not re.fullmatch(r"[A-Za-z0-9_.:$-]*", prefix):
             return
         table = HBaseTable(HBaseClient.acquire(self._address), None)
@@ -94,7 +94,6 @@ class HBaseStateProvider(HBaseSettings, StateProvider):
                 yield name.decode()
 
     def describe(self) -> str:
-        """See `StateProvider.describe`."""
         return f"{self._address}, table {self.table}, column family {self.column_family}"
 
     @property

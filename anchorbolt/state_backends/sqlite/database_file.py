@@ -38,6 +38,21 @@ _TABLES = (
 )
 _CACHE_KIB = 16 * 1024
 
+_SIGNS_OF_DAMAGE = ("malformed", "not a database", "no such", "unsupported file format")
+# Signs in SQLite's message, and the reason with the next action. The first row that matches counts.
+_UNAVAILABLE = (
+    (
+        ("locked",),
+        "another process has been writing to it for {timeout_ms} ms ({text}): stop the other run, or raise timeout_ms",
+    ),
+    (("full",), "{text}: make room there; the step was not taken"),
+    (
+        ("readonly", "unable to open"),
+        "{text}: check that its directory exists and can be written to by user {user}",
+    ),
+    (("",), "{text}: check the disk, its quota and the limits on file sizes"),
+)
+
 # Connections that a fork has copied into this process. SQLite forbids to use them here, and to close them.
 _inherited: list[sqlite3.Connection] = []
 
@@ -100,10 +115,10 @@ class SqliteFile:
                 _sync(self._path.parent)
             self._has_tables = True
 
-    def corrupted(self, what: str) -> StateCorrupted:
-        """Make the error for content that Anchorbolt cannot have written."""
+    def corrupted(self, reason: str) -> StateCorrupted:
+        """Return the error for content that Anchorbolt cannot have written."""
         return StateCorrupted(
-            f"{self._path}: {what}. {START_OVER}",
+            f"{self._path}: {reason}. {START_OVER}",
             namespace=self._namespace,
         )
 
@@ -232,21 +247,10 @@ class SqliteFile:
         text = str(error)
         if isinstance(error, sqlite3.DataError):
             return UnsupportedValue(f"{self._path}: {text}: SQLite takes values of up to 1 GB")
-        if any(
-            sign in text for sign in ("malformed", "not a database", "no such", "unsupported file format")
-        ):
+        if any(sign in text for sign in _SIGNS_OF_DAMAGE):
             return self.corrupted(text)
-        if "locked" in text:
-            reason = (
-                f"another process has been writing to it for {self._timeout_ms} ms ({text}): stop the other run, or "
-                "raise timeout_ms"
-            )
-        elif "full" in text:
-            reason = f"{text}: make room there; the step was not taken"
-        elif "readonly" in text or "unable to open" in text:
-            reason = f"{text}: check that its directory exists and can be written to by user {os.geteuid()}"
-        else:
-            reason = f"{text}: check the disk, its quota and the limits on file sizes"
+        reason = next(reason for signs, reason in _UNAVAILABLE if any(sign in text for sign in signs))
+        reason = reason.format(text=text, timeout_ms=self._timeout_ms, user=os.geteuid())
         return StateUnavailable(f"{self._path}: {reason}", namespace=self._namespace)
 
 

@@ -27,8 +27,8 @@ class SqliteStateProvider(StateProvider):
     A commit that has returned survives the loss of power (`synchronous=FULL`).
 
     Attributes:
-        directory: Where the files lie; made when first written to. A relative one is taken from the current
-            directory of the process that makes the provider.
+        directory: Directory of the files; created by the first write. A relative path is resolved against the
+            current directory of the process that creates the provider.
         timeout_ms: How long a call waits, in milliseconds, for another process that is writing to the same namespace.
     """
 
