@@ -17,10 +17,17 @@ from typing import Any, TypeVar
 
 from anchorbolt.config.providers import PROVIDER_CONFIG, TlsSettings
 from anchorbolt.errors import ConfigError
-from anchorbolt.state_backends.hbase.errors import ANSWERS, FAILURES, is_lasting, is_missing_table, translated
+from anchorbolt.state_backends.hbase.errors import (
+    ANSWERS,
+    FAILURES,
+    is_existing_table,
+    is_lasting,
+    is_missing_table,
+    translated,
+)
 from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files
 
-from Hbase_thrift import AlreadyExists, ColumnDescriptor, Hbase  # isort: skip (made by the import above)
+from Hbase_thrift import ColumnDescriptor, Hbase  # isort: skip (made by the import above)
 from thriftpy2.protocol import TBinaryProtocol, TCompactProtocol
 from thriftpy2.thrift import TClient
 from thriftpy2.transport import TBufferedTransport, TFramedTransport, TSocket
@@ -144,10 +151,9 @@ class HBaseClient(SharedClient[HBaseAddress]):
 
         try:
             self._try(create, time.monotonic() + max(_CREATE_SECONDS, self.address.timeout_ms / 1000))
-        except AlreadyExists:
-            pass  # another worker was faster
         except FAILURES as error:
-            raise self._translated(error, namespace) from error
+            if not is_existing_table(error):  # otherwise another worker was faster
+                raise self._translated(error, namespace) from error
 
     def _translated(self, error: Exception, namespace: str | None) -> Exception:
         at = self.address

@@ -51,6 +51,11 @@ def is_missing_table(error: Exception) -> bool:
     return isinstance(error, HBaseIOError) and "TableNotFoundException" in text_of(error)
 
 
+def is_existing_table(error: Exception) -> bool:
+    # Two creations at once: the later one fails in the master, with another error than AlreadyExists.
+    return isinstance(error, AlreadyExists) or "TableExistsException" in text_of(error)
+
+
 def text_of(error: Exception) -> str:
     """Return what an error says, without the Java stack that HBase adds to it."""
     message: Any = getattr(error, "message", None) or str(error) or type(error).__name__
