@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass
 class StateCounters:
-    """What a state did in one wave."""
+    """Counts of one wave."""
 
     keys_read: int = 0  # from the store, not from the cache
     keys_staged: int = 0  # deletes included
@@ -64,7 +64,7 @@ class NamespaceAttempt:
 
     @property
     def seal(self) -> Seal | None:
-        """What was sealed; None before that, and if nothing was staged."""
+        """The seal; None before `seal_staged`, and if nothing was staged."""
         return self._sealed
 
     @property
@@ -85,23 +85,20 @@ class NamespaceAttempt:
         self._is_released = True
 
     def forget(self) -> None:
-        """Forget what was staged."""
+        """Forget which slices were staged."""
         self._slices = 0
         self._running = self._sealed = None
 
     def check_head(self) -> None:
         """Check once a wave, before the first read, that the namespace is in the state that the driver expects.
 
-        Raises:
-            Fenced: A newer driver or round has taken over.
-            StateRegressed: The namespace is in another state.
-            CodecMismatch: It was written with another codec.
+        Raises `Fenced`, `StateRegressed` or `CodecMismatch`.
         """
         if not self._is_checked and not self._is_released:
-            self._look_at_head(None)
+            self._compare_head(None)
             self._is_checked = True
 
-    def _look_at_head(self, cause: Exception | None) -> None:
+    def _compare_head(self, cause: Exception | None) -> None:
         scope, namespace = self.scope, self._storage.namespace
         head = self._storage.head()
         if self._sealed is not None and (head.committed, head.winner) == (scope.txid, scope.attempt):
@@ -124,10 +121,8 @@ class NamespaceAttempt:
     def read(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of `keys` in their order; updates of this attempt replace committed values.
 
-        Raises:
-            Fenced: A newer driver or round has taken over.
-            StateRegressed: The namespace is in another state than the driver expects.
-            StaleAttempt: It was in another state for a moment, so the values may be old.
+        Raises the errors of `check_head`, and `StaleAttempt` if the namespace was in another state for a moment: the
+        values may be old.
         """
         self.check_head()
         stored = self._read(lambda attempt, at: self._storage.get_many(keys, attempt, at))
@@ -159,28 +154,23 @@ class NamespaceAttempt:
             try:
                 page = next(pages, None)
             except StaleAttempt as error:
-                self._look_at_head(error)
+                self._compare_head(error)
                 raise
 
     def stage(self, updates: Updates) -> None:
-        """Stage updates in slices of some MiB; the update of a key replaces one that an earlier call staged.
-
-        Raises:
-            Fenced: A newer driver or round has taken over.
-            StateRegressed: The namespace is in another state than the driver expects.
-        """
-        for some in _slices(updates, self._slice_bytes):
-            self._stage_slice(some)
-            self.counters.keys_staged += len(some)
+        """Stage updates in slices of some MiB; the update of a key replaces one that an earlier call staged."""
+        for slice_ in _slices(updates, self._slice_bytes):
+            self._stage_slice(slice_)
+            self.counters.keys_staged += len(slice_)
         self._sealed = None
 
     def stage_nothing(self) -> None:
-        """Start the attempt without an update, so that it can be sealed. Raises the errors of `stage`."""
+        """Start the attempt without an update, so that it can be sealed."""
         if not self._slices:
             self._stage_slice({})
 
     def seal_staged(self, txid: int) -> None:
-        """Seal what was staged for `txid`; write nothing if nothing was staged."""
+        """Seal the attempt; write nothing if nothing was staged."""
         scope = self.scope
         if txid != scope.txid:
             raise StaleAttempt(
@@ -195,13 +185,13 @@ class NamespaceAttempt:
             reach(FaultPoint.SEALED)
 
     def commit(self, txid: int) -> None:
-        """Commit what was sealed; write nothing if nothing was sealed."""
+        """Commit the sealed attempt; write nothing if nothing was sealed."""
         if self._sealed is not None:
             self._storage.commit(self.scope.fence, txid, self.scope.attempt)
             self._committed = ReadPosition(txid, self.scope.attempt)
 
     def roll_back(self) -> None:
-        """Drop what was staged, also in the store."""
+        """Drop the staged updates, also in the store."""
         if self._slices:
             self._storage.rollback(self.scope.fence)
         self.forget()
@@ -217,13 +207,13 @@ class NamespaceAttempt:
         try:
             return read(self._overlay(), self._read_position())
         except StaleAttempt as error:
-            self._look_at_head(error)
+            self._compare_head(error)
             if self._committed is None:
                 raise
             return read(self._overlay(), self._read_position())
 
     def _read_position(self) -> ReadPosition | None:
-        """The state that a read expects; None once that no longer matters."""
+        """The state that a read expects; None after `release`."""
         if self._is_released:
             return None
         return self._committed or ReadPosition(self.scope.committed, self.scope.winner, self._running)

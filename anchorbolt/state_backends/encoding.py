@@ -1,6 +1,6 @@
-"""How a state's cache holds keys and values, and how they become a namespace's bytes.
+"""Encodes a state's keys and values, for the cache and for the store.
 
-Python's dictionaries treat `1`, `True` and `1.0` as one key; keys of the cache do not. Values of the cache cannot be
+Python's dictionaries treat `1`, `True` and `1.0` as one key; keys of the cache differ. Values of the cache cannot be
 changed from outside: a mutable value is kept as bytes and decoded for each reader.
 """
 
@@ -18,9 +18,9 @@ from anchorbolt.serialization.serializers import SerializerCodec
 from anchorbolt.state_backends.contract import START_OVER, SizeLimits
 from anchorbolt.util.messages import shortened
 
-_LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1  # what msgpack has a form of its own for
+_LEAST_INT, _MOST_INT = -(2**63), 2**64 - 1  # the integers that msgpack encodes itself
 
-_GROWTH = 8  # no codec makes more bytes of a character, or of a byte, than that
+_GROWTH = 8  # no codec makes more bytes than this of one character or byte
 _SIZED = frozenset({str, bytes})
 
 CacheKey = Any
@@ -68,7 +68,7 @@ class EntryEncoding:
     ) -> None:
         self._namespace = namespace
         self._limits = limits
-        # What is shorter need not be encoded to know that it is within the limits.
+        # Shorter keys and values are within the limits, whatever their encoding is.
         self._short_key = limits.key // _GROWTH if limits else sys.maxsize
         self._short_value = limits.value // _GROWTH if limits else sys.maxsize
         self._key_codec = key_codec
@@ -82,7 +82,7 @@ class EntryEncoding:
 
     @property
     def keeps_ints(self) -> bool:
-        """Whether the cache keeps an int value as it is, to be encoded only when it is staged."""
+        """Whether the cache keeps an int value as an int, and encodes it only when it is staged."""
         return int in self._plain
 
     def cache_key(self, key: Any) -> CacheKey:
@@ -127,7 +127,7 @@ class EntryEncoding:
         kind = type(value)
         is_plain = kind in self._plain
         if is_plain and not (
-            # These are encoded now, so that an int too large, text that is no Unicode, or too much is refused here.
+            # Encode these now, so that an int out of range, invalid Unicode or a large value is refused here.
             (kind is int and not _LEAST_INT <= value <= _MOST_INT)
             or (kind is str and not value.isascii())
             or (kind in _SIZED and len(value) > self._short_value)
@@ -146,16 +146,16 @@ class EntryEncoding:
             )
         return value if is_plain and kind in _SIZED else EncodedValue(encoded)
 
-    def key_bytes(self, held: Iterable[CacheKey]) -> list[bytes]:
-        keys = list(held)
+    def key_bytes(self, cache_keys: Iterable[CacheKey]) -> list[bytes]:
+        keys = list(cache_keys)
         if any(type(key) is tuple for key in keys):
             encode = self._key_codec.encode
             return [key[0] if type(key) is tuple else encode(key) for key in keys]
         return self._key_codec.encode_many(keys)
 
-    def value_bytes(self, held: Iterable[Any]) -> list[bytes | None]:
+    def value_bytes(self, cached: Iterable[Any]) -> list[bytes | None]:
         """Encode values of the cache; `ABSENT` becomes None."""
-        values = list(held)
+        values = list(cached)
         if any(type(value) is EncodedValue or value is ABSENT for value in values):
             encode = self._encode
             return [
@@ -176,6 +176,11 @@ class EntryEncoding:
                 namespace=self._namespace,
             ) from error
 
+    def entry_from(self, key_data: bytes, data: bytes) -> tuple[Any, Any]:
+        """Decode a stored entry. Raises the errors of `cached_value` and `value_from`."""
+        key = self.key_from(key_data)
+        return key, self.value_from(key, self.cached_value(key, data))
+
     def cached_value(self, key: Any, data: bytes | None) -> Any:
         """Turn stored bytes into a value for the cache, None into `ABSENT`.
 
@@ -188,26 +193,24 @@ class EntryEncoding:
         if self._is_tagged:
             version, encoded = self._untag(key, data)
             if version < self._schema.version or not self._plain:
-                return EncodedValue(
-                    data
-                )  # the user's own code turns it into a value, when the user asks for it
+                return EncodedValue(data)  # the user's own code decodes it, once the bolt reads it
         else:
             encoded = data
         value = self._decode(key, encoded)
         return value if type(value) in self._plain else EncodedValue(data)
 
-    def value_from(self, key: Any, held: Any) -> Any:
-        """Turn a value of the cache, which is not `ABSENT`, into the user's value.
+    def value_from(self, key: Any, cached: Any) -> Any:
+        """Turn a value of the cache, other than `ABSENT`, into the user's value.
 
         Raises:
             StateCorrupted: It cannot be decoded.
             SerializationError: `upcast` raised.
         """
-        if type(held) is not EncodedValue:
-            return held
+        if type(cached) is not EncodedValue:
+            return cached
         if not self._is_tagged:
-            return self._decode(key, held.data)
-        written, encoded = self._untag(key, held.data)
+            return self._decode(key, cached.data)
+        written, encoded = self._untag(key, cached.data)
         value = self._decode(key, encoded)
         for version in range(written, self._schema.version):
             value = self._upcast(key, value, version)
@@ -240,7 +243,7 @@ class EntryEncoding:
         return version, encoded
 
     def _upcast(self, key: Any, value: Any, version: int) -> Any:
-        assert self._schema.upcast is not None, "a schema of a later version without a way to it"
+        assert self._schema.upcast is not None, "a schema with a version above 1 needs an upcast"
         try:
             return self._schema.upcast(key, value, version)
         except Exception as error:
@@ -248,8 +251,7 @@ class EntryEncoding:
             raise SerializationError(
                 f"state {self._namespace!r}: the value of key {shortened(key)} was written under schema version "
                 f"{version}, and upcast(key, value, {version}) raised {type(error).__name__}: {error}, in "
-                f"{at.filename}, line {at.lineno}. Fix upcast: it has to turn such a value into one of version "
-                f"{version + 1}."
+                f"{at.filename}, line {at.lineno}. Fix upcast: it must convert such a value to version {version + 1}."
             ) from error
 
     def _corrupted(self, key: Any, error: SerializationError) -> StateCorrupted:

@@ -50,15 +50,15 @@ class KeyValueState(State, Generic[K, V]):
         cache_entries: int = 200_000,
         pending_entries: int = 100_000,
     ) -> None:
-        """Make a state over a namespace. Job authors never call this; `init_state` is handed one.
+        """Make a state over a namespace. Job authors never call this; `init_state` receives a state.
 
         Args:
             storage: The namespace.
             key_codec: Codec of the keys, msgpack by default.
             value_codec: Codec of the values, msgpack by default.
-            schema: The schema of the values, and the way to it from older ones.
-            cache_entries: How many committed entries are kept in memory between waves.
-            pending_entries: How many updated entries are held before a slice of them is staged.
+            schema: The schema of the values, and the conversion from older schemas.
+            cache_entries: Number of committed entries to keep in memory between waves.
+            pending_entries: Number of updated entries to keep before they are staged.
         """
         self._encoding = EntryEncoding(
             storage.namespace,
@@ -76,12 +76,11 @@ class KeyValueState(State, Generic[K, V]):
         self._cache_bytes = 0
         self._dirty: dict[CacheKey, None] = {}  # keys updated and not staged yet, in order
         self._dirty_bytes = 0
-        self._first_error: AnchorboltError | None = (
-            None  # of this wave; raised again if the bolt swallowed it
-        )
+        # Of this wave; `prepare_commit` raises it again if the bolt swallowed it.
+        self._first_error: AnchorboltError | None = None
 
     def begin(self, scope: AttemptScope) -> None:
-        """Start a wave: forget what was not committed, keep cached committed entries. Reads and writes nothing."""
+        """Start a wave: forget uncommitted updates, keep cached committed entries. Reads and writes nothing."""
         unfinished = self._dirty or self._attempt.is_unsealed
         if unfinished or self._cache_position != (scope.committed, scope.winner):
             self._forget(scope)
@@ -92,12 +91,12 @@ class KeyValueState(State, Generic[K, V]):
 
     @property
     def counters(self) -> StateCounters:
-        """How much was read and staged in this wave."""
+        """The numbers of keys read and staged in this wave."""
         return self._attempt.counters
 
     @property
     def seal(self) -> Seal | None:
-        """What `prepare_commit` staged and sealed in this wave; None without an update."""
+        """The seal that `prepare_commit` set in this wave; None without an update."""
         return self._attempt.seal
 
     @property
@@ -114,14 +113,14 @@ class KeyValueState(State, Generic[K, V]):
     def get(self, key: K, default: Any = None) -> Any:
         """Return the value of `key`, or `default` if it has none."""
         kind = type(key)
-        held = key if kind is int or kind is str else self._encoding.cache_key(key)
+        cache_key = key if kind is int or kind is str else self._encoding.cache_key(key)
         try:
-            value = self._cache[held]
+            value = self._cache[cache_key]
         except KeyError:
-            held = self._encoding.cache_key(key)
-            if held not in self._cache:
-                self._load([held])
-            value = self._cache[held]
+            cache_key = self._encoding.cache_key(key)
+            if cache_key not in self._cache:
+                self._load([cache_key])
+            value = self._cache[cache_key]
         kind = type(value)
         if kind is int or kind is str:
             return value
@@ -142,35 +141,35 @@ class KeyValueState(State, Generic[K, V]):
         # Every counter takes this path: a key in the cache has been checked before.
         kind = type(key)
         cache, dirty = self._cache, self._dirty
-        held = key if (kind is str or kind is int) and key in cache else self._encoding.cache_key(key)
+        cache_key = key if (kind is str or kind is int) and key in cache else self._encoding.cache_key(key)
         if type(value) is int and -_SMALL_INT < value < self._small_int:  # type: ignore[operator]
-            cache[held] = value
-            if held in dirty:
+            cache[cache_key] = value
+            if cache_key in dirty:
                 return
         else:
             large = self._large_value_to_cache(key, value)
-            self._cache[held] = large  # staging may have replaced the dict
-        dirty[held] = None
+            self._cache[cache_key] = large  # staging may have replaced the dict
+        dirty[cache_key] = None
         if len(dirty) >= self._pending_entries:
             self._stage_updates()
 
     def _large_value_to_cache(self, key: K, value: V) -> Any:
         """Return the cache's form of a value that is not a small int; stage updates early if they are large."""
-        held = self._encoding.value_to_cache(key, value)
-        size = len(held.data) if type(held) is EncodedValue else sys.getsizeof(held)
+        cached = self._encoding.value_to_cache(key, value)
+        size = len(cached.data) if type(cached) is EncodedValue else sys.getsizeof(cached)
         self._cache_bytes += size
         self._dirty_bytes += size
         if self._dirty_bytes >= _PENDING_BYTES:
             self._stage_updates()
-        return held
+        return cached
 
     def delete(self, key: K) -> V | None:
         """Remove `key` and return the value that it had, or None."""
         value = self.get(key)
-        held = self._encoding.cache_key(key)
-        if self._cache[held] is not ABSENT:
-            self._cache[held] = ABSENT
-            self._dirty[held] = None
+        cache_key = self._encoding.cache_key(key)
+        if self._cache[cache_key] is not ABSENT:
+            self._cache[cache_key] = ABSENT
+            self._dirty[cache_key] = None
             if len(self._dirty) >= self._pending_entries:
                 self._stage_updates()
         return value
@@ -203,10 +202,10 @@ class KeyValueState(State, Generic[K, V]):
         """Fetch the entries of `keys` that are not cached, so that reading them costs no round trip."""
         cache = self._cache
         unknown = keys - cache.keys() if isinstance(keys, set) else keys
-        held = dict.fromkeys(map(self._cache_key_or_none, unknown))
-        missing = [key for key in held if key not in cache and key != _NOT_A_KEY]
+        cache_keys = dict.fromkeys(map(self._cache_key_or_none, unknown))
+        missing = [key for key in cache_keys if key not in cache and key != _NOT_A_KEY]
         if missing:
-            self._load(missing, keys if isinstance(keys, set) else held)
+            self._load(missing, keys if isinstance(keys, set) else cache_keys)
 
     def _cache_key_or_none(self, key: Any) -> CacheKey:
         """A grouping's field need not be usable as a key unless the bolt puts or reads it."""
@@ -229,19 +228,16 @@ class KeyValueState(State, Generic[K, V]):
 
     def _items(self) -> Iterator[tuple[K, V]]:
         keys = list(self._dirty)
-        updated = dict(
-            zip(self._encoding.key_bytes(keys), [(key, self._cache[key]) for key in keys], strict=True)
-        )
         encoding = self._encoding
+        updated = dict(zip(encoding.key_bytes(keys), [self._cache[key] for key in keys], strict=True))
         for page in self._attempt.scan():
             for key_data, data in page:
                 if key_data not in updated:
-                    key = encoding.key_from(key_data)
-                    yield key, encoding.value_from(key, encoding.cached_value(key, data))
-        for key_data, (_, held) in updated.items():
-            if held is not ABSENT:
+                    yield encoding.entry_from(key_data, data)
+        for key_data, cached in updated.items():
+            if cached is not ABSENT:
                 key = encoding.key_from(key_data)
-                yield key, encoding.value_from(key, held)
+                yield key, encoding.value_from(key, cached)
 
     def keys(self) -> Iterator[K]:
         """Yield all keys, see `items`."""
@@ -283,7 +279,7 @@ class KeyValueState(State, Generic[K, V]):
 
         Raises:
             Fenced: A newer driver or round has taken over.
-            StateRegressed: The store is in another state than the driver expects.
+            StateRegressed: The store is not in the state that the driver expects.
         """
         if self._first_error is not None:
             raise self._first_error
@@ -294,7 +290,7 @@ class KeyValueState(State, Generic[K, V]):
         self._shrink()
 
     def commit(self, txid: int | None = None) -> None:
-        """Commit what this attempt staged for `txid`; without a txid, stage and commit all updates at once."""
+        """Commit this attempt's updates for `txid`; without a txid, stage and commit all updates at once."""
         if txid is None:
             txid = self._attempt.scope.txid
             self.prepare_commit(txid)
@@ -305,7 +301,7 @@ class KeyValueState(State, Generic[K, V]):
         self._attempt.release()
 
     def rollback(self) -> None:
-        """Forget this wave's updates, and drop in the store what was staged of them."""
+        """Forget this wave's updates, and drop the staged ones from the store."""
         self._attempt.roll_back()
         self._forget(self._attempt.scope)
         self._dirty.clear()
@@ -315,20 +311,23 @@ class KeyValueState(State, Generic[K, V]):
         """Close the namespace; the state is not used again."""
         self._attempt.close()
 
-    def _load(self, held: list[CacheKey], wanted: Container[CacheKey] = ()) -> None:
+    def _load(self, cache_keys: list[CacheKey], wanted: Container[CacheKey] = ()) -> None:
         """Read entries into the cache; if it is full, keep only updated and `wanted` entries."""
         try:
             self._attempt.check_head()
             room = self._cache_entries + len(self._dirty)
-            if len(self._cache) + len(held) > room or self._cache_bytes > _CACHE_BYTES + self._dirty_bytes:
+            if (
+                len(self._cache) + len(cache_keys) > room
+                or self._cache_bytes > _CACHE_BYTES + self._dirty_bytes
+            ):
                 self._cache = {
                     key: value for key, value in self._cache.items() if key in self._dirty or key in wanted
                 }
                 self._cache_bytes = self._dirty_bytes
             cached_value = self._encoding.cached_value
             cache = self._cache
-            for start in range(0, len(held), _READ_CHUNK):
-                chunk = held[start : start + _READ_CHUNK]
+            for start in range(0, len(cache_keys), _READ_CHUNK):
+                chunk = cache_keys[start : start + _READ_CHUNK]
                 stored = self._attempt.read(self._encoding.key_bytes(chunk))
                 self._cache_bytes += sum(map(len, filter(None, stored)))
                 for key, data in zip(chunk, stored, strict=True):

@@ -14,53 +14,53 @@ from anchorbolt.state_backends.scope import AttemptScope, Fence
 class State(ABC):
     """A state that takes part in the three-phase checkpoint. All calls may be repeated for the same txid.
 
-    Of a class of your own there are two objects at a time: the task's, which the bolt works with and which prepares,
-    and the driver's, which never sees an update and moves what lies in the store. A task's object is used again only
-    for the directly following wave. After any kill, and where Spark runs a task twice, there may be several of each.
+    A custom state has two objects at a time. The bolt works with the task's object, which prepares. The driver's object
+    never sees an update; it commits or rolls back the data in the store. The next wave uses a task's object again only
+    if it directly follows. After a kill, and if Spark runs a task twice, there may be several objects of each kind.
     """
 
     @abstractmethod
     def prepare_commit(self, txid: int) -> None:
         """Persist all updates since the last commit so that `commit(txid)` can no longer fail for lack of data.
 
-        Called in the task, at the end of every wave, also where nothing was updated. Nothing of it may be visible to
-        another reader before the commit. Replaces, as a whole, whatever was prepared before.
+        Called in the task, at the end of every wave, also without updates. No other reader may see the updates before
+        the commit. The call replaces everything that was prepared before.
         """
 
     @abstractmethod
     def commit(self, txid: int | None = None) -> None:
-        """Make what was prepared for `txid` the committed state; without a txid, commit all updates at once.
+        """Make the updates prepared for `txid` the committed state; without a txid, commit all updates at once.
 
-        Called on the driver's object after the decision, and again after a crash; then on the task's own, before the
-        next wave's first tuple, if that was the one that prepared. So a `txid` that is committed already changes
-        nothing in the store. Must raise where something else than `txid` is prepared.
+        Called on the driver's object after the decision, and again after a crash; then on the task's object that
+        prepared, before the next wave's first tuple. So a call for a `txid` that is already committed must change
+        nothing in the store. Raise if another txid is prepared.
 
-        The form without a txid is for states outside a checkpoint, and never called by the framework.
+        Anchorbolt never calls the form without a txid; it is for states outside a checkpoint.
         """
 
     @abstractmethod
     def rollback(self) -> None:
         """Drop everything that was prepared or updated since the last commit.
 
-        Called on the driver's object, after a round failed or a driver died before its decision. The task's object is
-        not used again.
+        Called on the driver's object, after a failed round and after a driver died before its decision. The task's
+        object is not used again.
         """
 
     def close(self) -> None:
-        """Let go of connections and files. The state is not used again; never called when a process is killed."""
+        """Close connections and files. The state is not used again. Never called when a process is killed."""
 
 
 class AttemptState(State):
-    """A state of your own that keeps apart what the attempts of its task prepared, and so is exactly-once.
+    """A custom state that keeps the updates of each attempt apart, and so is exactly-once.
 
-    Extend this in place of `State`: stage under `self.scope`, and move what the driver names.
+    Extend it instead of `State`: stage under `self.scope`, and commit the attempt that the driver names.
     """
 
     _scope: AttemptScope | None = None
 
     @property
     def scope(self) -> AttemptScope:
-        """On whose behalf the task's object is used in this wave; raises `StateError` outside one."""
+        """The attempt of this wave, with its txid and fence. Raises `StateError` outside a wave."""
         if self._scope is None:
             raise StateError(
                 f"{type(self).__name__} is used outside a wave. Use it in the bolt's hooks only."
@@ -68,11 +68,11 @@ class AttemptState(State):
         return self._scope
 
     def begin(self, scope: AttemptScope) -> None:
-        """Start a wave, or another round of it: updates that were not committed are to be forgotten.
+        """Start a wave, or another round of it: forget all updates that were not committed.
 
         Called on the task's object before its first tuple, and before `init_state`. Override it and call `super()`.
-        The committed state must be that of `scope.committed` and `scope.winner`: raise `StateRegressed` where the
-        store has another one, so that a store that lost data is noticed.
+        The committed state must be that of `scope.committed` and `scope.winner`. Raise `StateRegressed` if the store
+        has another one, so that lost data is noticed.
         """
         self._scope = scope
 
@@ -80,25 +80,25 @@ class AttemptState(State):
     def prepare_commit(self, txid: int) -> None:
         """Stage all updates of this wave under `scope.attempt`, together with `scope.fence` and `txid`.
 
-        Called in the task, at the end of every wave, also where nothing was updated. What other attempts staged stays
-        as it is. Nothing may be visible before the commit.
+        Called in the task, at the end of every wave, also without updates. Leave the updates of other attempts as they
+        are. No other reader may see the updates before the commit.
         """
 
     @abstractmethod
     def commit_attempt(self, txid: int, attempt: str) -> None:
-        """Make what `attempt` staged for `txid` the committed state, in one step that cannot be seen half done.
+        """Make the updates that `attempt` staged for `txid` the committed state, in one atomic step.
 
-        Called on the driver's object after the decision, and again after a crash. Changes nothing where `txid`, or a
-        later one, is committed already. Raises `StateRegressed` where the attempt is not staged, or not to its end.
-        Other attempts with a fence as low as the winner's may be dropped.
+        Called on the driver's object after the decision, and again after a crash. Change nothing if `txid` or a later
+        one is already committed. Raise `StateRegressed` if the attempt is not staged completely. Other attempts whose
+        fence is not higher than the winner's may be dropped.
         """
 
     @abstractmethod
     def drop_attempts(self, fence: Fence) -> None:
         """Drop every attempt that was staged under a lower fence than `fence`, and no other.
 
-        Called on the driver's object in place of `rollback`. An older driver that wakes up late may call it, with its
-        own, lower fence: then there is nothing to drop.
+        Called on the driver's object instead of `rollback`. An older driver that wakes up late may call it with its own
+        lower fence; it must then drop nothing that a newer driver staged.
         """
 
     def commit(self, txid: int | None = None) -> None:
@@ -109,5 +109,5 @@ class AttemptState(State):
         self.commit_attempt(txid, self.scope.attempt)
 
     def rollback(self) -> None:
-        """Drop what was staged in this wave and before. Outside a checkpoint only."""
+        """Drop all attempts of this wave and earlier ones. Outside a checkpoint only."""
         self.drop_attempts(Fence(self.scope.fence.generation, self.scope.fence.seq + 1))

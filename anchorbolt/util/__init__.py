@@ -1,1 +1,1 @@
-"""Small helpers that every room uses: shared parts of messages, lazy imports, files at a local or remote location."""
+"""Small helpers for every room: parts of messages, imports, and files at a local or remote location."""

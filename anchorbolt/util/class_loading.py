@@ -1,4 +1,4 @@
-"""Imports a class of the user's that the configuration names by its dotted name."""
+"""Imports a class that the configuration names."""
 
 from __future__ import annotations
 
@@ -10,15 +10,10 @@ from anchorbolt.util.messages import did_you_mean
 
 
 def load_class(dotted: str, base: type, key: str) -> type[Any]:
-    """Import a class.
-
-    Args:
-        dotted: Its dotted name.
-        base: What it must extend.
-        key: The configuration key that names it, for messages.
+    """Import the class `dotted`, a subclass of `base`; `key` is the configuration key that names it, for messages.
 
     Raises:
-        ConfigError: Its module cannot be imported, or has no such subclass of `base`.
+        ConfigError: The module cannot be imported, or has no such subclass of `base`.
     """
     module_name, _, class_name = dotted.rpartition(".")
     try:
@@ -35,7 +30,7 @@ def load_class(dotted: str, base: type, key: str) -> type[Any]:
         raise ConfigError(f"{key} is {dotted}, but {module_name} has no {class_name!r}.{hint}", key=key)
     if not isinstance(kind, type) or not issubclass(kind, base):
         raise ConfigError(
-            f"{key} is {dotted}, which is no subclass of {base.__module__}.{base.__name__}. Name one.",
+            f"{key} is {dotted}, which is not a subclass of {base.__module__}.{base.__name__}. Name a subclass.",
             key=key,
         )
     return kind

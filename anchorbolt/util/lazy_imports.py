@@ -1,4 +1,4 @@
-"""Names that a package imports when they are first used, because not everybody needs what they need."""
+"""Names that a package imports on first use, because not every user has their dependencies installed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ from typing import Any
 
 
 def lazy_names(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return a package's `__getattr__`.
-
-    Args:
-        package: Name of the package.
-        places: By name, the module that has it.
-    """
+    """Return the `__getattr__` of `package`; `places` maps each name to its module."""
 
     def get(name: str) -> Any:
         if name in places:

@@ -25,51 +25,45 @@ class Folder(Protocol):
     location: str
 
     def read(self, name: str) -> bytes | None:
-        """Return a file's content, None where there is no such file."""
+        """Return a file's content, or None if the file does not exist."""
 
     def replace(self, name: str, data: bytes) -> None:
-        """Write a file whole, in place of the old one; a reader sees either."""
+        """Replace a file atomically: a reader sees the old content or the new one."""
 
     def create(self, name: str) -> BinaryIO:
-        """Open a new file for writing; it is durable once closed. For names that nobody else uses."""
+        """Open a new file for writing; it is durable once closed. No other process may use the name."""
 
-    def exists(self, name: str) -> bool:
-        """Say whether there is such a file."""
+    def exists(self, name: str) -> bool: ...
 
     def move_in(self, source: str, name: str) -> None:
-        """Move the file at location `source` to `name`; a repeated move, its source gone, changes nothing.
+        """Move the file at location `source` to `name`. Repeating a finished move changes nothing.
 
         Raises:
-            FileNotFoundError: Neither the source nor the target is there.
+            FileNotFoundError: Neither the source nor the target exists.
         """
 
     def remove_tree(self, name: str) -> None:
-        """Remove a file, or a folder and all below it, if it is there."""
+        """Remove a file, or a folder with its content, if it exists."""
 
     def names(self, name: str) -> Iterator[str]:
-        """Yield the names of what lies directly in a folder; nothing where there is none."""
+        """Yield the names of the files and folders directly in a folder; nothing if it does not exist."""
 
 
 def local_path(location: str) -> Path | None:
-    """Return the local path that a location means, None where it is remote."""
+    """Return the local path of a location, or None if it is remote."""
     parts = urlsplit(location)
     if parts.scheme == "file":
         return Path(unquote(parts.path))
-    # One letter before the colon is a Windows drive, and no scheme at all a plain path.
+    # A scheme of one letter is a Windows drive.
     return Path(location) if len(parts.scheme) <= 1 else None
 
 
 def join(location: str, name: str) -> str:
-    """Return the location of `name` below `location`."""
     return f"{location.rstrip('/')}/{name}"
 
 
 def open_folder(location: str) -> Folder:
-    """Return the folder at a location. Creates nothing.
-
-    Raises:
-        ConfigError: No file system is known for the location.
-    """
+    """Return the folder at a location. Creates nothing. Raises `ConfigError` if no file system fits the location."""
     path = local_path(location)
     return _LocalFolder(path) if path is not None else _RemoteFolder(location)
 
@@ -88,15 +82,7 @@ class _LocalFolder:
     def replace(self, name: str, data: bytes) -> None:
         target = self._path / name
         _make_directory(target.parent)
-        temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-        try:
-            with temporary.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
+        _write_atomically(target, io.BytesIO(data))
         _sync_directory(target.parent)
 
     def create(self, name: str) -> BinaryIO:
@@ -108,29 +94,18 @@ class _LocalFolder:
         return (self._path / name).exists()
 
     def move_in(self, source: str, name: str) -> None:
-        path = local_path(source)
-        if path is None:
-            raise ConfigError(
-                f"{source} cannot be moved to {self.location}: one is remote and the other local. Put the checkpoint "
-                "location and the sink's directory on one file system."
-            )
-        origin, target = path, self._path / name
+        origin, target = local_path(source), self._path / name
+        if origin is None:
+            raise _different_file_systems(source, self.location)
         _make_directory(target.parent)
         try:
             origin.replace(target)
         except FileNotFoundError:
             if not target.exists():
                 raise
-        except OSError:  # another file system: copy under a hidden name, then rename
-            temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-            try:
-                with origin.open("rb") as reader, temporary.open("wb") as writer:
-                    shutil.copyfileobj(reader, writer, 1 << 20)
-                    writer.flush()
-                    os.fsync(writer.fileno())
-                temporary.replace(target)
-            finally:
-                temporary.unlink(missing_ok=True)
+        except OSError:  # the source is on another file system
+            with origin.open("rb") as reader:
+                _write_atomically(target, reader)
             origin.unlink(missing_ok=True)
         _sync_directory(target.parent)
 
@@ -146,8 +121,27 @@ class _LocalFolder:
             yield from sorted(os.listdir(self._path / name))
 
 
+def _write_atomically(target: Path, content: BinaryIO) -> None:
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            shutil.copyfileobj(content, file, 1 << 20)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _different_file_systems(source: str, location: str) -> ConfigError:
+    return ConfigError(
+        f"{source} cannot be moved to {location}: one is remote and the other local. Put the checkpoint "
+        "location and the sink's directory on one file system."
+    )
+
+
 def _make_directory(path: Path) -> None:
-    """Make a directory, and the missing ones above it, durably."""
+    """Make a directory and its missing parents durably."""
     if path.is_dir():
         return
     _make_directory(path.parent)
@@ -156,7 +150,7 @@ def _make_directory(path: Path) -> None:
 
 
 class _DurableFile(io.FileIO):
-    """A file that is on the disk, with its name, once it is closed."""
+    """A file whose content and name are durable once it is closed."""
 
     def close(self) -> None:
         try:
@@ -202,9 +196,8 @@ class _RemoteFolder:
     def replace(self, name: str, data: bytes) -> None:
         target = self._at(name)
         self._fs.create_dir(target.rpartition("/")[0], recursive=True)
-        with self._fs.open_output_stream(
-            target
-        ) as stream:  # object stores show a file only when it is closed
+        # An object store shows a file only when it is closed.
+        with self._fs.open_output_stream(target) as stream:
             stream.write(data)
 
     def create(self, name: str) -> BinaryIO:
@@ -220,10 +213,7 @@ class _RemoteFolder:
         from pyarrow import fs
 
         if local_path(source) is not None:
-            raise ConfigError(
-                f"{source} cannot be moved to {self.location}: one is remote and the other local. Put the checkpoint "
-                "location and the sink's directory on one file system."
-            )
+            raise _different_file_systems(source, self.location)
         origin: str = fs.FileSystem.from_uri(source)[1]
         if self._fs.get_file_info(origin).type == self._types.NotFound:
             if not self.exists(name):

@@ -1,4 +1,4 @@
-"""Pieces of messages that many errors share."""
+"""Parts of messages that many errors share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 def shortened(value: object, limit: int = 80) -> str:
-    """Return a value's `repr` for a message, at most `limit` characters of it; never raises."""
+    """Return at most `limit` characters of a value's `repr`, for a message; never raises."""
     try:
         text = repr(value)
     except Exception:  # a user's __repr__ may raise anything
@@ -16,9 +16,9 @@ def shortened(value: object, limit: int = 80) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return a sentence, after a blank, that offers the nearest of the known names; empty where none is near.
+    """Return " Did you mean 'NEAREST'?", or an empty string if no known name is similar enough.
 
-    `cutoff`, between 0 and 1, is how similar it must be, as for `difflib.get_close_matches`.
+    `cutoff`, between 0 and 1, is the similarity that `difflib.get_close_matches` demands.
     """
     matches = get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" Did you mean {matches[0]!r}?" if matches else ""

@@ -178,8 +178,8 @@ def test_tls_of_a_users_subclass_of_ours_is_the_mapping_in_its_configuration() -
     [
         ("no_such_module_anywhere.Provider", "cannot be imported: ModuleNotFoundError"),
         (f"{__name__}.OwnProvidr", "has no 'OwnProvidr'. Did you mean 'OwnProvider'?"),
-        (f"{__name__}.build", "no subclass of"),
-        (f"{__name__}.Path", "no subclass of"),
+        (f"{__name__}.build", "not a subclass of"),
+        (f"{__name__}.Path", "not a subclass of"),
     ],
 )
 def test_name_that_is_no_provider_class(name: str, part: str) -> None:

@@ -310,7 +310,7 @@ MUTANTS = (
     Mutant(
         "a task does not compare its namespace with the driver's record",
         _ATTEMPT,
-        "_look_at_head",
+        "_compare_head",
         Statement("self._refuse_regressed(...)"),
     ),
     Mutant(

@@ -145,7 +145,7 @@ def test_pickle_is_refused_for_keys() -> None:
     [
         ("no_such_module.Serializer", "no_such_module cannot be imported: ModuleNotFoundError"),
         (f"{HERE}.MoneySerialiser", "Did you mean 'MoneySerializer'?"),
-        (f"{HERE}.Money", "no subclass of anchorbolt.serialization.serializers.Serializer"),
+        (f"{HERE}.Money", "not a subclass of anchorbolt.serialization.serializers.Serializer"),
         (f"{HERE}.NeedsMore", "could not be made without arguments: TypeError"),
         (f"{HERE}.TakenName", "whose name is 'msgpack'"),
         (f"{HERE}.BadVersion", "version 0"),

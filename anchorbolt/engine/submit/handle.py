@@ -132,8 +132,7 @@ class RunHandle:
                     )
                 for page in storage.scan():
                     for key_data, data in page:
-                        key = encoding.key_from(key_data)
-                        yield key, encoding.value_from(key, encoding.cached_value(key, data))
+                        yield encoding.entry_from(key_data, data)
             finally:
                 storage.close()
 
