@@ -153,11 +153,23 @@ KeyValueStateMachine.TestCase.settings = settings(max_examples=60, stateful_step
 TestKeyValueState = KeyValueStateMachine.TestCase
 
 
+def first_wave(storage: StateStorage, **options: Any) -> KeyValueState[Any, Any]:
+    """Return a state in the first wave, under the attempt aaa…"""
+    state: KeyValueState[Any, Any] = KeyValueState(storage, **options)
+    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    return state
+
+
+def second_wave(storage: StateStorage, **options: Any) -> KeyValueState[Any, Any]:
+    """Return a state in the wave after aaa… was committed, under the attempt bbb…"""
+    state: KeyValueState[Any, Any] = KeyValueState(storage, **options)
+    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    return state
+
+
 @pytest.fixture
 def state() -> KeyValueState[Any, Any]:
-    made: KeyValueState[Any, Any] = KeyValueState(MemoryStateProvider().open("t:count-0"))
-    made.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
-    return made
+    return first_wave(MemoryStateProvider().open("t:count-0"))
 
 
 @pytest.mark.parametrize("key", [["a"], {"a": 1}, {1}, ("a", ["b"]), bytearray(b"a")])
@@ -208,8 +220,7 @@ def test_a_state_is_refused_outside_a_wave() -> None:
 
 def committed_store(codec: Any = None) -> MemoryStateProvider:
     provider = MemoryStateProvider()
-    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"), key_codec=codec, value_codec=codec)
-    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    state = first_wave(provider.open("n"), key_codec=codec, value_codec=codec)
     state["a"] = 1
     state.commit()
     return provider
@@ -217,8 +228,7 @@ def committed_store(codec: Any = None) -> MemoryStateProvider:
 
 def test_a_namespace_written_with_another_codec_is_refused_before_the_first_read_and_write() -> None:
     provider = committed_store(JsonCodec())
-    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
-    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    state = second_wave(provider.open("n"))
     with pytest.raises(CodecMismatch):
         state.get("a")
     state.put("b", 1)
@@ -230,8 +240,7 @@ def test_bytes_in_the_store_that_nobody_encoded_are_reported_with_namespace_and_
     provider = committed_store()
     storage = provider.open("n")
     storage.write(Fence(1, 1), {pack("a"): b"\xc1 not msgpack"}, storage.head().codec)
-    state: KeyValueState[Any, Any] = KeyValueState(storage)
-    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    state = second_wave(storage)
     with pytest.raises(StateCorrupted, match="key 'a'"):
         state.get("a")
 
@@ -251,15 +260,13 @@ def test_a_store_that_is_not_where_the_driver_knows_it_to_be_is_noticed(use: Any
 def test_a_fenced_attempt_is_refused_at_its_first_read() -> None:
     provider = committed_store()
     provider.open("n").raise_fence(Fence(2, 0))
-    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
-    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    state = second_wave(provider.open("n"))
     with pytest.raises(Fenced):
         state.get("a")
 
 
 def test_what_an_abandoned_attempt_had_staged_already_is_forgotten() -> None:
-    state: KeyValueState[Any, Any] = KeyValueState(committed_store().open("n"), pending_entries=1)
-    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    state = second_wave(committed_store().open("n"), pending_entries=1)
     state["a"] = 5  # staged at once
     state.begin(AttemptScope(Fence(1, 3), 1, "c" * 32, 0, "a" * 32))
     assert state["a"] == 1
@@ -290,8 +297,7 @@ def limited_store(limits: SizeLimits) -> StateStorage:
 @pytest.mark.parametrize("codec", [MsgpackCodec(), JsonCodec()])
 def test_what_is_larger_than_the_store_takes_is_refused_in_put_with_what_to_do(codec: Codec) -> None:
     storage = limited_store(SizeLimits(20, 100, "Raise the limit"))
-    state: KeyValueState[Any, Any] = KeyValueState(storage, key_codec=codec, value_codec=codec)
-    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    state = first_wave(storage, key_codec=codec, value_codec=codec)
     for value in ("v" * 101, "é" * 51, ["v" * 90, "v" * 10], "\x00" * 101):
         with pytest.raises(UnsupportedValue, match=r"'k' has \d+ bytes.*100 at most. Raise the limit"):
             state["k"] = value
@@ -307,10 +313,7 @@ def test_what_is_larger_than_the_store_takes_is_refused_in_put_with_what_to_do(c
 
 
 def test_puts_alone_do_not_make_memory_grow_with_the_batch() -> None:
-    state: KeyValueState[Any, Any] = KeyValueState(
-        MemoryStateProvider().open("n"), cache_entries=100, pending_entries=50
-    )
-    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    state = first_wave(MemoryStateProvider().open("n"), cache_entries=100, pending_entries=50)
     for number in range(5000):
         state[number] = number
     assert len(state._cache) <= 150
@@ -337,14 +340,12 @@ def test_what_is_known_of_another_attempts_commit_is_forgotten() -> None:
 
 def test_large_values_that_were_read_do_not_stay_in_memory_for_ever() -> None:
     provider = MemoryStateProvider()
-    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
-    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    state = first_wave(provider.open("n"))
     for number in range(150):
         state[number] = [b"x" * 1_000_000]
     state.prepare_commit(0)
     state.commit(0)
-    again: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
-    again.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    again = second_wave(provider.open("n"))
     for number in range(150):
         assert again[number] == [b"x" * 1_000_000]
     assert 0 < len(again._cache) < 70
@@ -352,8 +353,7 @@ def test_large_values_that_were_read_do_not_stay_in_memory_for_ever() -> None:
 
 def test_a_large_value_put_while_memory_is_short_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_value, "_PENDING_BYTES", 1000)
-    state: KeyValueState[Any, Any] = KeyValueState(MemoryStateProvider().open("n"), cache_entries=1)
-    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    state = first_wave(MemoryStateProvider().open("n"), cache_entries=1)
     for number in range(50):
         state[number] = ["x" * 600]
     state.prepare_commit(0)
@@ -371,8 +371,7 @@ def test_large_values_are_staged_in_slices_of_some_mib_before_there_are_many() -
         return stage(staged)
 
     storage.stage = noting  # type: ignore[method-assign]
-    state: KeyValueState[Any, Any] = KeyValueState(storage)
-    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    state = first_wave(storage)
     for number in range(100):
         state[number] = [b"x" * 1_000_000]
     assert sizes, "nothing was staged before the wave's end"
@@ -383,8 +382,7 @@ def test_large_values_are_staged_in_slices_of_some_mib_before_there_are_many() -
 
 def test_a_state_error_that_the_bolt_swallowed_still_fails_the_checkpoint() -> None:
     storage = committed_store().open("n")
-    state: KeyValueState[Any, Any] = KeyValueState(storage)
-    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    state = second_wave(storage)
 
     def fails(*_: Any) -> Any:
         raise StateUnavailable("gone for a moment")
