@@ -1,8 +1,7 @@
-"""The way to one HBase Thrift server: connections, time limits, and repetition within them. Knows no transaction.
+"""Connections to one HBase Thrift server, with time limits and retries.
 
-A connection serves one thread at a time. It is dropped after every time-out and every error of the transport: used
-again, it would return the reply to the call before, and nothing would show. An error never says that a call had no
-effect, so every call that is made here must be one that may be repeated.
+A connection serves one thread at a time. After a time-out or a transport error it is closed: otherwise the next call
+would read the reply to the previous one. A failed call may still have had an effect, so every call must be repeatable.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _CREATE_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class HBaseAddress:
-    """Where a Thrift server is, how it speaks, and what to use there."""
+    """Address and protocol of a Thrift server, and the table to use."""
 
     host: str
     port: int
@@ -66,27 +65,31 @@ class HBaseClient(SharedClient[HBaseAddress]):
         self._tls = _tls_context(address.tls) if address.tls else None
 
     def run(self, namespace: str | None, work: Callable[[Any], _T]) -> _T:
-        """Return what `work` returns, which is handed a client of the Thrift service and may be called several times.
+        """Call `work` with a client of the Thrift service, again after a passing failure, and return its result.
 
-        All together it takes no longer than the timeout; only the creation of a table may take 30 s.
+        All calls together take at most the timeout. If the table is missing and may be created, they take at most 30 s.
 
         Raises:
-            StateUnavailable: There was no answer in time, or the server cannot do it now.
-            ConfigError: The table or the column family is missing, or may not be used.
-            StateError: The server refused.
+            StateUnavailable: The server did not answer in time, or cannot serve the call now.
+            ConfigError: The table or the column family is missing, or the user has no permission.
+            StateError: The server refused the call.
         """
         address = self.address
         deadline = time.monotonic() + address.timeout_ms / 1000
+        may_create = address.create_table
         pause = 0.01
         while True:
             try:
                 return self._try(work, deadline)
             except FAILURES as error:
-                if address.create_table and is_missing_table(error):
-                    self._create_table(namespace)
-                    deadline = time.monotonic() + address.timeout_ms / 1000
+                is_missing = address.create_table and is_missing_table(error)
+                if may_create and is_missing:
+                    may_create = False
+                    deadline = time.monotonic() + max(_CREATE_SECONDS, address.timeout_ms / 1000)
+                    self._create_table(namespace, deadline)
                     continue
-                if is_lasting(error) or time.monotonic() + pause >= deadline:
+                # A table that another worker is creating stays missing for some time.
+                if (is_lasting(error) and not is_missing) or time.monotonic() + pause >= deadline:
                     raise self._translated(error, namespace) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -111,7 +114,7 @@ class HBaseClient(SharedClient[HBaseAddress]):
         return result
 
     def _take(self, deadline: float) -> _Connection:
-        """Return a connection that nobody else uses, an open one where there is any."""
+        """Return a connection that no other thread uses, preferably an open one."""
         oldest = time.monotonic() - _IDLE_SECONDS
         with self._lock:
             stale = [each for each in self._idle if each.used_at < oldest]
@@ -137,7 +140,7 @@ class HBaseClient(SharedClient[HBaseAddress]):
                 return
         connection.close()
 
-    def _create_table(self, namespace: str | None) -> None:
+    def _create_table(self, namespace: str | None, deadline: float) -> None:
         family = ColumnDescriptor(
             name=self.address.column_family.encode() + b":",
             maxVersions=1,
@@ -150,9 +153,9 @@ class HBaseClient(SharedClient[HBaseAddress]):
             client.createTable(self.address.table.encode(), [family])
 
         try:
-            self._try(create, time.monotonic() + max(_CREATE_SECONDS, self.address.timeout_ms / 1000))
+            self._try(create, deadline)
         except FAILURES as error:
-            if not is_existing_table(error):  # otherwise another worker was faster
+            if not is_existing_table(error):  # another worker may have created the table
                 raise self._translated(error, namespace) from error
 
     def _translated(self, error: Exception, namespace: str | None) -> Exception:
@@ -161,7 +164,7 @@ class HBaseClient(SharedClient[HBaseAddress]):
 
 
 class _Socket(TSocket):  # type: ignore[misc]
-    """thriftpy2's socket, whose waits end at one `deadline` all together and not each after a time of its own."""
+    """thriftpy2's socket, with one `deadline` for all waits instead of a timeout for each."""
 
     def __init__(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
         super().__init__(host=host, port=port)
@@ -193,7 +196,7 @@ class _Socket(TSocket):  # type: ignore[misc]
 
 
 class _Connection:
-    """One connection and the client that speaks on it."""
+    """One connection and its client."""
 
     def __init__(self, address: HBaseAddress, tls: ssl.SSLContext | None) -> None:
         self.socket = _Socket(address.host, address.port, tls)

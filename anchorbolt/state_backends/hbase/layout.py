@@ -29,7 +29,7 @@ NAMESPACES_ROW = b"$namespaces"
 
 LONGEST_ROW = 32767
 VERSION_STEP = 64
-"""Timestamps that one commit has: each of up to so many groups of slices has its own."""
+"""Number of timestamps for one commit: each of up to 64 groups of slices has its own."""
 
 _FORMAT = 3
 _CHUNK_BYTES = 800_000
@@ -56,7 +56,7 @@ class HBaseMetadata:
     written: Mapping[bytes, bytes] = field(default_factory=dict)  # entries of `write`; they hide data rows
 
     def visible(self) -> dict[str, AttemptRecord]:
-        """Return the attempts that there are for anybody but their writer; of a half-applied commit only the winner."""
+        """Return the attempts that readers see; during a half-applied commit only the winner."""
         promoted = self.rules.promoted
         return {
             attempt: staged.record
@@ -77,11 +77,11 @@ class NamespaceRows:
 
     @property
     def longest_key(self) -> int:
-        """How many bytes a key may have."""
+        """Maximum length of a key, in bytes."""
         return LONGEST_ROW - len(self.data)
 
     def all_staged(self, first_version: int) -> tuple[bytes, bytes]:
-        """Return start and stop of what was staged from a version on."""
+        """Return start and stop of all staged rows from a version on."""
         return self._staged + b"%016x" % first_version, self.name + b"$prepare%"
 
     def staged(self, attempt: str, staged: Staged, first_slice: int = 0) -> tuple[bytes, bytes]:
@@ -89,16 +89,16 @@ class NamespaceRows:
         prefix = self._attempt(attempt, staged)
         return prefix + b"$%08x" % first_slice, prefix + b"%"
 
-    def slice_row(self, attempt: str, staged: Staged, slice_number: int, part: int) -> bytes:
-        """Return the row of one part of a slice."""
-        return self._attempt(attempt, staged) + b"$%08x.%04x" % (slice_number, part)
+    def slice_row(self, attempt: str, staged: Staged, slice_number: int, chunk: int) -> bytes:
+        """Return the row of one chunk of a slice."""
+        return self._attempt(attempt, staged) + b"$%08x.%04x" % (slice_number, chunk)
 
     def of_attempt(self, row: bytes) -> bytes:
-        """Return the part of a staged row's name that `attempt_rows` gives for its attempt."""
+        """Return the prefix of a staged row's name that identifies its attempt, as in `attempt_rows`."""
         return row[: row.rfind(b"$")]
 
     def attempt_rows(self, attempts: Mapping[str, Staged]) -> set[bytes]:
-        """Return what the names of these attempts' rows start with."""
+        """Return the prefixes of these attempts' rows."""
         return {self._attempt(attempt, staged) for attempt, staged in attempts.items()}
 
     def _attempt(self, attempt: str, staged: Staged) -> bytes:
@@ -106,7 +106,7 @@ class NamespaceRows:
 
 
 def packed_metadata(metadata: HBaseMetadata) -> bytes:
-    """Return the cell of a namespace's metadata. Random bytes in it make no two cells equal, for check-and-put."""
+    """Return the metadata's cell. It contains random bytes, so that check-and-put finds no two cells equal."""
     rules = metadata.rules
     attempts = [
         [attempt, staged.label, staged.version, *_flat(staged.record)]
@@ -148,7 +148,7 @@ def unpacked_metadata(namespace: str, cell: bytes) -> HBaseMetadata:
 
 def slice_chunks(packed: bytes, checksum: int) -> list[bytes]:
     """Return a packed slice as the cells to stage it in."""
-    # Without its length, the parts of a longer slice that its writer did not finish would be taken for its own.
+    # The length excludes chunks that an earlier, unfinished and longer slice left behind.
     whole = len(packed).to_bytes(8, "big") + checksum.to_bytes(4, "big") + packed
     return [whole[start : start + _CHUNK_BYTES] for start in range(0, len(whole), _CHUNK_BYTES)]
 
@@ -156,42 +156,34 @@ def slice_chunks(packed: bytes, checksum: int) -> list[bytes]:
 def read_slices(
     namespace: str, pages: Iterator[list[tuple[bytes, bytes]]], first: int, count: int
 ) -> Iterator[dict[bytes, bytes | None]]:
-    """Yield the slices from number `first` to before `count`, read from the attempt's rows in their order.
-
-    Raises:
-        StateCorrupted: A slice is missing or damaged.
-    """
-    parts: list[bytes] = []
+    """Yield the slices from number `first` to before `count`. Raises `StateCorrupted` if one is missing or damaged."""
+    chunks: list[bytes] = []
     expected = first
     for page in pages:
         for row, value in page:
-            number, part = _numbers(row)
+            number, chunk = _numbers(row)
             if number >= count:
                 continue  # a slice that its writer did not finish
-            if part == 0 and parts:
-                yield _slice(namespace, expected, parts)
-                expected, parts = expected + 1, []
-            if number != expected or part != len(parts):
+            if chunk == 0 and chunks:
+                yield _slice(namespace, expected, chunks)
+                expected, chunks = expected + 1, []
+            if number != expected or chunk != len(chunks):
                 raise _corrupted(namespace, f"slice {expected} of a staged attempt")
-            parts.append(value)
-    if parts:
-        yield _slice(namespace, expected, parts)
+            chunks.append(value)
+    if chunks:
+        yield _slice(namespace, expected, chunks)
         expected += 1
     if expected != count:
         raise _corrupted(namespace, f"slice {expected} of a staged attempt")
 
 
 def stored(value: bytes | None) -> bytes:
-    """Return the cell of a value, or of a key that was deleted."""
+    """Return the cell of a value; None stands for a deleted key."""
     return b"-" if value is None else b"+" + value
 
 
 def value_of(namespace: str, cell: bytes) -> bytes | None:
-    """Return the value in a cell of the data; None where the key was deleted.
-
-    Raises:
-        StateCorrupted: The cell is not what `stored` makes.
-    """
+    """Return the value in a data cell, or None for a deleted key. Raises `StateCorrupted` for any other cell."""
     if cell[:1] == b"+":
         return cell[1:]
     if cell == b"-":
@@ -209,15 +201,15 @@ def _attempt(attempt: str, label: str, version: int, *numbers: Any) -> tuple[str
 
 
 def _numbers(row: bytes) -> tuple[int, int]:
-    number, _, part = row[row.rfind(b"$") + 1 :].partition(b".")
+    number, _, chunk = row[row.rfind(b"$") + 1 :].partition(b".")
     try:
-        return int(number, 16), int(part, 16)
+        return int(number, 16), int(chunk, 16)
     except ValueError:
         return -1, -1
 
 
-def _slice(namespace: str, number: int, parts: list[bytes]) -> dict[bytes, bytes | None]:
-    whole = b"".join(parts)
+def _slice(namespace: str, number: int, chunks: list[bytes]) -> dict[bytes, bytes | None]:
+    whole = b"".join(chunks)
     packed = whole[12 : 12 + int.from_bytes(whole[:8], "big")]
     try:
         return unpacked_updates(packed, int.from_bytes(whole[8:12], "big"))
@@ -227,6 +219,6 @@ def _slice(namespace: str, number: int, parts: list[bytes]) -> dict[bytes, bytes
 
 def _corrupted(namespace: str, what: str) -> StateCorrupted:
     return StateCorrupted(
-        f"{namespace}: {what} in HBase is missing or not what Anchorbolt wrote. {START_OVER}",
+        f"{namespace}: {what} in HBase is missing or damaged. {START_OVER}",
         namespace=namespace,
     )

@@ -19,7 +19,7 @@ from anchorbolt.state_backends.contract import (
     StagedSlice,
     StateStorage,
 )
-from anchorbolt.state_backends.hbase import layout as layout
+from anchorbolt.state_backends.hbase import layout
 from anchorbolt.state_backends.hbase.client import HBaseClient
 from anchorbolt.state_backends.hbase.layout import DATA, HBaseMetadata, NamespaceRows, Staged
 from anchorbolt.state_backends.hbase.metadata import TRIES, MetadataCell, MetadataSnapshot, with_metadata

@@ -1,7 +1,7 @@
-"""A column family of an HBase table, as cells to read, scan, put and remove: each message small enough for any server.
+"""Reads, scans, writes and removes cells in one column family of an HBase table.
 
-A framed Thrift server refuses messages of more than 2 MiB, so none of more than about 1 MB is sent, unless a single
-cell is larger. Everything here may be repeated; timestamps come from the caller, so that a repetition is identical.
+A framed Thrift server refuses messages of more than 2 MiB, so a message has at most about 1 MB, unless a single cell is
+larger. Every call may be repeated: the caller gives the timestamps, so a repeated call writes the same cells.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from anchorbolt.state_backends.hbase.errors import FAILURES
 from Hbase_thrift import BatchMutation, Mutation, TScan  # isort: skip (made by the import above)
 
 _MESSAGE_BYTES = 900_000
-_ROWS_PUT = 5_000  # a message: a server puts some 20,000 rows a second, and reads some 3,000 single ones
+_ROWS_PUT = 5_000  # in one message: a server puts some 20,000 rows a second, and reads some 3,000
 _ROWS_READ = 500
-# Nobody knows yet how large the values are, and a reply too large for the Thrift server harms it.
+# The size of the values is unknown at first, and a reply that is too large harms the Thrift server.
 _FIRST_ROWS = 2
 _GROWTH = 16
-_OVERHEAD = 64  # bytes of a message for each row, at most
+_OVERHEAD = 64  # upper bound of a row's bytes in a message, besides key and value
 _PAGE_BYTES = 4 << 20
 _FOREVER = 2**31 - 1
 
@@ -38,30 +38,25 @@ class Cell(NamedTuple):
 
 
 class HBaseTable:
-    """One column family of one table, used for one namespace. Errors are `HBaseClient.run`'s."""
+    """One column family of one table, used for one namespace. Its methods raise the errors of `HBaseClient.run`."""
 
     def __init__(self, client: HBaseClient, namespace: str | None) -> None:
-        """Use `client`, one that was acquired for this table, until `close`."""
         self._client: HBaseClient | None = client
         self._namespace = namespace
         self._address = client.address
         self._table = client.address.table.encode()
         self._family = client.address.column_family.encode()
-        self._rows_read = _FIRST_ROWS  # of the next message; as many as are 4 MiB, going by those that came
+        self._rows_read = _FIRST_ROWS  # for the next message: about 4 MiB, estimated from earlier replies
 
     def check(self) -> None:
-        """Refuse a table that would not keep what is written.
-
-        Raises:
-            ConfigError: It has no such column family, or one that drops cells by their age.
-        """
+        """Raise `ConfigError` if the table lacks the column family, or the column family drops cells by age."""
         families = self._run(lambda client: client.getColumnDescriptors(self._table))
         family = families.get(self._family + b":")
         table, name = self._table.decode(), self._family.decode()
         if family is None:
             raise ConfigError(
-                f"the table {table!r} of {self._address} has no column family {name!r}. Name another one in "
-                f"columnFamily, or add it in the HBase shell: alter '{table}', '{name}'",
+                f"the table {table!r} of {self._address} has no column family {name!r}. Name another column family in "
+                f"columnFamily, or add this one in the HBase shell: alter '{table}', '{name}'",
                 key="columnFamily",
             )
         if 0 < family.timeToLive < _FOREVER:
@@ -80,10 +75,10 @@ class HBaseTable:
     def read_many(
         self, column: bytes, rows: Sequence[bytes], beside: tuple[bytes, bytes] | None = None
     ) -> Iterator[tuple[dict[bytes, Cell], Cell | None]]:
-        """Yield the newest cells of those `rows` that have one in `column`, as many as fit into a message at a time.
+        """Yield the newest cells in `column` of those `rows` that have one, message by message.
 
-        With each comes the newest cell of another column and row, `beside`, that is read in the same message; the
-        first comes even where there are no rows to read.
+        Each message also reads the newest cell of the column and row `beside`. With `beside`, at least one message is
+        sent, even if `rows` is empty.
         """
         name = self._name(column)
         also = ([beside[1]], [self._name(beside[0])]) if beside else ([], [])
@@ -100,7 +95,7 @@ class HBaseTable:
             except StateUnavailable:
                 if len(some) <= _FIRST_ROWS:
                     raise
-                self._rows_read = _FIRST_ROWS  # these may be larger than those before them
+                self._rows_read = _FIRST_ROWS  # these rows may be larger than the estimate
                 continue
             for result in results:
                 if beside and result.row == beside[1]:
@@ -118,7 +113,7 @@ class HBaseTable:
                 return
 
     def put(self, column: bytes, cells: Iterable[tuple[bytes, bytes]], timestamp: int | None) -> None:
-        """Write one cell in each of the rows, all at one timestamp; None is the server's. Atomic for each row only."""
+        """Write one cell in each row, all at one timestamp; None means the server's. Atomic for each row only."""
         name = self._name(column)
         mutations = (
             (
@@ -132,16 +127,16 @@ class HBaseTable:
         self._mutate(mutations, timestamp)
 
     def delete(self, column: bytes, rows: Iterable[bytes], timestamp: int) -> None:
-        """Remove the cells of those rows that are not newer than `timestamp`, those that are put later included."""
+        """Remove the rows' cells that are not newer than `timestamp`, also cells that are written later."""
         name = self._name(column)
         removal = Mutation(isDelete=True, column=name, value=b"", writeToWAL=True)
         mutations = ((BatchMutation(row=row, mutations=[removal]), len(row)) for row in rows)
         self._mutate(mutations, timestamp)
 
     def check_and_put(self, column: bytes, row: bytes, expected: bytes | None, value: bytes) -> bool:
-        """Put `value` if the cell holds `expected` (None: no cell), and return whether it did.
+        """Put `value` if the cell holds `expected` (None: no cell), and return whether it was put.
 
-        Where the connection broke, the put may be repeated: False may then mean that the first one did it.
+        After a broken connection the call is repeated, so False may mean that the first call put the value.
         """
         name = self._name(column)
         mutation = Mutation(isDelete=False, column=name, value=value, writeToWAL=True)
@@ -151,9 +146,9 @@ class HBaseTable:
     def scan(
         self, column: bytes, start: bytes, stop: bytes, *, page_size: int = 1000, filtered: str | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """Yield rows and values from `start` to before `stop`, in the rows' order, in pages of `page_size` or 4 MiB.
+        """Yield rows and values from `start` to before `stop`, in order, in pages of `page_size` rows or 4 MiB.
 
-        No scanner stays open between two pages: each page starts right after the last row of the previous page.
+        No scanner is open between two pages: each page starts after the last row of the previous page.
         """
         while True:
             page, more = self._page(self._name(column), start, stop, page_size, filtered)
@@ -164,7 +159,7 @@ class HBaseTable:
                 return
 
     def columns(self, row: bytes, prefix: bytes) -> list[bytes]:
-        """Return the names of the row's columns that start with `prefix`, which needs no quoting."""
+        """Return the row's columns that start with `prefix`, which must not contain quotes."""
         scan = TScan(
             startRow=row,
             stopRow=row + b"\x00",
@@ -180,7 +175,7 @@ class HBaseTable:
         return [name.partition(b":")[2] for name in self._run(read)]
 
     def close(self) -> None:
-        """Release the client. May be called twice; the table must not be used again."""
+        """Release the client. May be called twice."""
         client, self._client = self._client, None
         if client is not None:
             client.release()
@@ -203,7 +198,7 @@ class HBaseTable:
             scanner = client.scannerOpenWithScan(self._table, scan, {})
             with _Closing(client, scanner):
                 while len(page) < page_size and size < _PAGE_BYTES:
-                    # How large the values are shows when they come.
+                    # The size of the values is known only after the first reply.
                     wanted = min(page_size - len(page), _fitting(len(page), size) if page else _FIRST_ROWS)
                     results = client.scannerGetList(scanner, wanted)
                     for result in results:
@@ -225,7 +220,7 @@ class HBaseTable:
 
 
 def _fitting(count: int, size: int) -> int:
-    """Return how many rows are some 4 MiB, if they are like the `count` before them, which had `size` bytes."""
+    """Estimate how many rows have 4 MiB, given that the last `count` rows had `size` bytes."""
     return max(1, min(_GROWTH * count, _PAGE_BYTES * count // max(size, 1)))
 
 
@@ -259,7 +254,7 @@ class _Closing:
 
 
 def _messages(parts: Iterable[tuple[Any, int]], most: int) -> Iterator[list[Any]]:
-    """Group parts, each with its size in bytes, to what one message holds, and to `most` of them."""
+    """Group items, given with their sizes in bytes, into messages of at most `most` items."""
     some: list[Any] = []
     size = 0
     for part, length in parts:

@@ -45,7 +45,7 @@ _UNAVAILABLE = (
         ("locked",),
         "another process has been writing to it for {timeout_ms} ms ({text}): stop the other run, or raise timeout_ms",
     ),
-    (("full",), "{text}: make room there; the step was not taken"),
+    (("full",), "{text}: free some space; nothing was written"),
     (
         ("readonly", "unable to open"),
         "{text}: check that its directory exists and can be written to by user {user}",
@@ -53,7 +53,7 @@ _UNAVAILABLE = (
     (("",), "{text}: check the disk, its quota and the limits on file sizes"),
 )
 
-# Connections that a fork has copied into this process. SQLite forbids to use them here, and to close them.
+# Connections that a fork has copied into this process. SQLite forbids using them here, and closing them.
 _inherited: list[sqlite3.Connection] = []
 
 
@@ -126,10 +126,10 @@ class SqliteFile:
         """Raise `StateRegressed` if the metadata was written to a later log than the file has seen."""
         if log > started:
             raise StateRegressed(
-                f"{self._path} went back in time: expected log {log}, found log {started}. It is an older file beside "
-                "the write-ahead log (-wal) of a newer one, and the two do not go together. Nothing was written. Put "
-                "the newer file back; or restore the whole state directory, without -wal and -shm files of another "
-                "moment, and the checkpoint location from backups of one moment; then start again.",
+                f"{self._path} went back in time: expected log {log}, found log {started}. The file is older than the "
+                "write-ahead log (-wal) in the same directory. Nothing was written. Put the newer file back. Or restore "
+                "the whole state directory, without -wal and -shm files of another moment, together with the checkpoint "
+                "location, from backups of one moment. Then start again.",
                 namespace=self._namespace,
                 expected=f"log {log}",
                 found=f"log {started}",
@@ -232,14 +232,13 @@ class SqliteFile:
         try:
             yield
         except (sqlite3.ProgrammingError, sqlite3.InterfaceError):
-            raise  # a fault of ours, or keys and values that are not bytes
+            raise  # a bug in Anchorbolt, or keys and values that are not bytes
         except sqlite3.Error as error:
             self.close()
             raise self._translated(error) from error
         except OSError as error:
             raise StateUnavailable(
-                f"{self._path}: {error.strerror or error}: check that the state directory is a directory and can be "
-                "written to",
+                f"{self._path}: {error.strerror or error}: check that the state directory is a writable directory",
                 namespace=self._namespace,
             ) from error
 
@@ -255,11 +254,11 @@ class SqliteFile:
 
 
 def _make_directory(directory: Path) -> None:
-    missing = [part for part in (directory, *directory.parents) if not part.exists()]
+    missing = [each for each in (directory, *directory.parents) if not each.exists()]
     if missing:
         directory.mkdir(parents=True, exist_ok=True)
-        for part in missing:
-            _sync(part.parent)
+        for each in missing:
+            _sync(each.parent)
 
 
 def _sync(directory: Path) -> None:

@@ -1,6 +1,6 @@
-"""Tells whether a directory is on a network file system, where SQLite's locks and shared memory cannot be relied on.
+"""Tells whether a directory is on a network file system, where SQLite's locks and shared memory are unreliable.
 
-It goes by the table of mounts and must never create or open anything.
+It reads the table of mounts, and never creates or opens anything in the directory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NETWORK_TYPES = frozenset(
 def network_file_system(directory: str) -> str | None:
     """Return the type of the network file system that `directory` is on, None if it is local or unknown.
 
-    `directory` need not exist. Only Linux says; on other systems the answer is always None.
+    `directory` need not exist. Outside Linux the result is always None.
     """
     try:
         mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")

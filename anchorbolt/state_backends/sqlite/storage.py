@@ -38,7 +38,7 @@ class SqliteStateStorage(StateStorage):
     def __init__(self, path: Path, namespace: str, timeout_ms: int) -> None:
         self.namespace = namespace
         self._file = SqliteFile(path, namespace, timeout_ms)
-        # What the temporary table `overlay` holds: of which connection and attempt, and its slices' checksums.
+        # The connection, the attempt and the checksums of the slices that the temporary table `overlay` holds.
         self._overlaid: tuple[sqlite3.Connection, str, list[int]] | None = None
 
     def head(self) -> NamespaceHead:
@@ -153,7 +153,7 @@ class SqliteStateStorage(StateStorage):
             _put(connection, "entries", list(items.items()))
 
     def count(self) -> int:
-        """Reads the keys' pages, some seconds for tens of millions."""
+        """Return the number of entries. SQLite reads all keys for it: some seconds for tens of millions."""
         with self._file.reading() as connection:
             if connection is None:
                 return 0
@@ -184,7 +184,7 @@ class SqliteStateStorage(StateStorage):
             ]:
                 self._file.check_log(log, started)
                 return Metadata(Fence(generation, seq), committed, winner, codec)
-        raise self._file.corrupted("its metadata is not what Anchorbolt writes")
+        raise self._file.corrupted("its metadata is damaged")
 
     def _raise_fence(
         self, connection: sqlite3.Connection, metadata: Metadata, fence: Fence, codec: str = ""
@@ -208,27 +208,16 @@ class SqliteStateStorage(StateStorage):
         found = {}
         for name, *numbers in rows:
             if not isinstance(name, str) or not all(isinstance(number, int) for number in numbers):
-                raise self._file.corrupted("its list of attempts is not what Anchorbolt writes")
-            txid, base, generation, seq, slices, checksum, checksum_before, sealed = numbers
-            found[name] = AttemptRecord(
-                txid, base, Fence(generation, seq), slices, checksum, checksum_before, bool(sealed)
-            )
+                raise self._file.corrupted("its list of attempts is damaged")
+            txid, base, generation, seq, *counts, sealed = numbers
+            found[name] = AttemptRecord(txid, base, Fence(generation, seq), *counts, bool(sealed))
         return found
 
     def _put_record(self, connection: sqlite3.Connection, attempt: str, record: AttemptRecord) -> None:
         connection.execute(
             "REPLACE INTO attempts (attempt, txid, base, generation, seq, slices, checksum, checksum_before, sealed) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                attempt,
-                record.txid,
-                record.base,
-                *record.fence,
-                record.slices,
-                record.checksum,
-                record.checksum_before,
-                record.sealed,
-            ),
+            (attempt, record.txid, record.base, *record.fence, *record[3:]),
         )
 
     def _drop(self, connection: sqlite3.Connection, condition: str, parameters: Sequence[int] = ()) -> int:
@@ -263,12 +252,8 @@ class SqliteStateStorage(StateStorage):
         record = self._record(connection, attempt)
         if record is None:
             return False
-        checksums = [
-            checksum
-            for (checksum,) in connection.execute(
-                "SELECT checksum FROM slices WHERE attempt = ? ORDER BY number", (attempt,)
-            )
-        ]
+        rows = connection.execute("SELECT checksum FROM slices WHERE attempt = ? ORDER BY number", (attempt,))
+        checksums = [checksum for (checksum,) in rows]
         first = 0
         if self._overlaid is not None and self._overlaid[:2] == (connection, attempt):
             seen = self._overlaid[2]
@@ -303,10 +288,10 @@ def _look_up(
 
 
 def _put(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[bytes, bytes | None]]) -> None:
-    # In the order of the tree, several rows a statement, as bytearrays: all for speed.
+    # For speed: in the order of the tree, several rows in a statement, as bytearrays.
     ordered = sorted(rows, key=lambda row: row[0])
     for start in range(0, len(ordered), _ROWS_PER_INSERT):
-        some = ordered[start : start + _ROWS_PER_INSERT]
-        places = ",".join(["(?, ?)"] * len(some))
-        flat = [None if part is None else bytearray(part) for row in some for part in row]
+        batch = ordered[start : start + _ROWS_PER_INSERT]
+        places = ",".join(["(?, ?)"] * len(batch))
+        flat = [None if each is None else bytearray(each) for row in batch for each in row]
         connection.execute(f"REPLACE INTO {table} VALUES {places}", flat)
