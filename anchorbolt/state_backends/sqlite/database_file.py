@@ -127,9 +127,9 @@ class SqliteFile:
         if log > started:
             raise StateRegressed(
                 f"{self._path} went back in time: expected log {log}, found log {started}. The file is older than the "
-                "write-ahead log (-wal) in the same directory. Nothing was written. Put the newer file back. Or restore "
-                "the whole state directory, without -wal and -shm files of another moment, together with the checkpoint "
-                "location, from backups of one moment. Then start again.",
+                "write-ahead log (-wal) in the same directory. Nothing was written. Put the newer file back. Or "
+                "restore the whole state directory, without -wal and -shm files of another moment, together with the "
+                "checkpoint location, from backups of one moment. Then start again.",
                 namespace=self._namespace,
                 expected=f"log {log}",
                 found=f"log {started}",

@@ -209,8 +209,9 @@ class SqliteStateStorage(StateStorage):
         for name, *numbers in rows:
             if not isinstance(name, str) or not all(isinstance(number, int) for number in numbers):
                 raise self._file.corrupted("its list of attempts is damaged")
-            txid, base, generation, seq, *counts, sealed = numbers
-            found[name] = AttemptRecord(txid, base, Fence(generation, seq), *counts, bool(sealed))
+            txid, base, generation, seq, slices, checksum, before, sealed = numbers
+            fence = Fence(generation, seq)
+            found[name] = AttemptRecord(txid, base, fence, slices, checksum, before, bool(sealed))
         return found
 
     def _put_record(self, connection: sqlite3.Connection, attempt: str, record: AttemptRecord) -> None:

