@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, NoReturn, Protocol
 
 from anchorbolt.bolts.base import BaseBasicBolt, BaseRichBolt
@@ -12,6 +10,7 @@ from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
 from anchorbolt.errors import AnchorboltError, BoltError, StateError
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple, TupleBatch
+from anchorbolt.util.user_traceback import user_traceback
 
 
 class BoltExecutor(Protocol):
@@ -100,9 +99,7 @@ def raise_bolt_error(context: TopologyContext, hook: str, tup: Tuple | None, err
     """
     if isinstance(error, StateError):
         raise error
-    shown = traceback.TracebackException(type(error), error, _users_frames(error.__traceback__))
-    # The cause of an error of ours is internal, and would be printed first.
-    text = "".join(shown.format(chain=not isinstance(error, AnchorboltError))).rstrip()
+    text = user_traceback(error)
     while_on = "" if tup is None else f", on the tuple {tup!r}"
     raise BoltError(
         f"{text}\n\nraised by bolt {context.this_component_id!r}, task {context.this_task_index}, in {hook}{while_on}."
@@ -112,8 +109,3 @@ def raise_bolt_error(context: TopologyContext, hook: str, tup: Tuple | None, err
         tuple_text=None if tup is None else repr(tup),
         user_traceback=text,
     ) from None
-
-
-def _users_frames(frames: TracebackType | None) -> TracebackType | None:
-    """Leave out the first frame, which is the executor's own."""
-    return frames.tb_next if frames is not None and frames.tb_next is not None else frames

@@ -8,7 +8,6 @@ after it: until the namespace has committed, the user's commit is repeated.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -18,6 +17,7 @@ from anchorbolt.state_backends.attempt import NamespaceAttempt, StateCounters
 from anchorbolt.state_backends.contract import Fence, Seal, StateStorage
 from anchorbolt.state_backends.scope import AttemptScope
 from anchorbolt.state_backends.state import AttemptState, State
+from anchorbolt.util.user_traceback import user_traceback
 
 CUSTOM_HEADER = "custom state"
 """Format header of a namespace beside a custom state."""
@@ -124,10 +124,8 @@ def _call(namespace: str, state: State, name: str, act: Callable[[], None]) -> N
     except AnchorboltError:
         raise
     except Exception as error:
-        text = "".join(traceback.format_exception(error)).rstrip()
         raise StateError(
-            f"{text}\n\nraised by {type(state).__module__}.{type(state).__qualname__}.{name}, of the custom state "
-            f"{namespace!r}. Fix it; raise StateUnavailable if its store cannot be reached, so that the run waits for "
-            "the store.",
+            f"{user_traceback(error)}\n\nraised by {type(state).__module__}.{type(state).__qualname__}.{name} of the "
+            f"custom state {namespace!r}. Fix it. If its store is away, raise StateUnavailable: then the run waits.",
             namespace=namespace,
         ) from error

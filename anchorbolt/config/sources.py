@@ -62,7 +62,7 @@ def read_file(path: str | PathLike[str]) -> dict[Any, Any]:
         problem = f"is not valid: {_where(error)}"
     # Raised out here, because those errors hold the file's text, and that may hold a password.
     if problem:
-        raise ConfigError(f"configuration file {name} {problem}. Mend it, or name another one.")
+        raise ConfigError(f"configuration file {name} {problem}. Fix it, or name another file.")
     if values is None:
         return {}
     if not isinstance(values, dict):

@@ -1,7 +1,4 @@
-"""Finds the topology that a job's MODULE:NAME means, by importing the module once.
-
-Must never start anything: what this module returns is submitted by others.
-"""
+"""Finds the topology of a job's MODULE:NAME by importing the module once. Starts nothing."""
 
 from __future__ import annotations
 
@@ -9,46 +6,37 @@ import importlib
 import inspect
 import os
 import sys
-import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any
 
 from anchorbolt.errors import AnchorboltError, JobError
 from anchorbolt.topology.graph import Topology
+from anchorbolt.util.messages import did_you_mean
+from anchorbolt.util.user_traceback import user_traceback
 
 _FORM = "Name a job as MODULE:NAME, such as jobs.word_count:topology or jobs/word_count.py:topology"
 _CONF = "conf"
-_LOOKED_AT = 2000
-_DEPTH = 4
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job that was loaded: a topology, or a function that builds one.
+    """A loaded job: a topology, or a function that builds one."""
 
-    Attributes:
-        reference: MODULE:NAME as it was given.
-        target: What NAME is.
-        takes_conf: Whether it is a function with a parameter `conf`.
-    """
-
-    reference: str
+    reference: str  # MODULE:NAME as the user gave it
     target: Topology | Callable[..., object]
-    takes_conf: bool
+    takes_conf: bool  # whether the target is a function with a parameter `conf`
 
     def topology(self, conf: Mapping[str, Any]) -> Topology:
-        """Return the job's topology; a function is called, once per call of this method.
-
-        Args:
-            conf: What a function with a parameter `conf` gets.
+        """Return the job's topology. A function is called with `conf`, if it has that parameter.
 
         Raises:
             AnchorboltError: The function raised it, as `TopologyBuilder` does.
-            JobError: The function raised something else, whose traceback the message starts with, or returned no
+            JobError: The function raised another exception (the message starts with its traceback), or returned no
                 topology.
         """
         if isinstance(self.target, Topology):
@@ -59,8 +47,8 @@ class Job:
             raise
         except (Exception, SystemExit) as error:
             raise JobError(
-                f"{_users_traceback(error)}\n{self.reference} raised {type(error).__name__} while it built the "
-                "topology (traceback above). Mend it and start again."
+                f"{user_traceback(error)}\n{self.reference} raised {type(error).__name__} while it built the "
+                "topology (traceback above). Fix it and start again."
             ) from error
         if not isinstance(built, Topology):
             raise JobError(f"what {self.reference} returned is {_described(built)}. {_advice(built)}")
@@ -70,12 +58,8 @@ class Job:
 def load_job(reference: str) -> Job:
     """Import a job's module, as `python -m` or `python FILE` would, and find NAME in it.
 
-    A dotted module is looked for with the current directory first on the path. A `.py` file's own directory is put
-    there; a file of a package is imported as that package's module.
-
-    Raises:
-        JobError: The module, the file or the name does not exist, the import failed, or the name is neither a topology
-            nor a function that may build one.
+    The first directory on the path is the current one for a dotted module, and the file's own for a `.py` file. A file
+    of a package is imported as a module of that package. Raises `JobError`.
     """
     where, colon, name = reference.rpartition(":")
     if not colon or not where or not name:
@@ -99,7 +83,8 @@ def _import_file(path: str) -> ModuleType:
     file = Path(path).resolve()
     if not file.is_file() or file.suffix != ".py":
         what = "is not a .py file" if file.exists() else "does not exist"
-        raise JobError(f"{file} {what}.{_hint(_nearest_file(file))}")
+        near = did_you_mean(file.name, [each.name for each in file.parent.glob("*.py")])
+        raise JobError(f"{file} {what}.{near or ' Name the .py file of the job.'}")
     folder, parts = file.parent, [] if file.stem == "__init__" else [file.stem]
     while (folder / "__init__.py").is_file():
         parts.insert(0, folder.name)
@@ -107,22 +92,21 @@ def _import_file(path: str) -> ModuleType:
     module = ".".join(parts)
     if not parts or not all(part.isidentifier() for part in parts):
         raise JobError(
-            f"{file} cannot be imported, because {module or file.name!r} is no module's name, and Spark's workers "
-            "import a job by its name. Rename it: letters, digits and underscores."
+            f"{file} cannot be imported, because {module or file.name!r} is not a valid module name, and Spark's "
+            "workers import a job by its name. Rename it: use letters, digits and underscores."
         )
     _put_first(folder)
     loaded = _import(module)
     origin = getattr(loaded, "__file__", None)
     if origin is None or Path(origin).resolve() != file:
         raise JobError(
-            f"{file} cannot be imported as {module!r}: that is the name of {origin or 'a built-in module'}, which is "
-            "loaded already. Rename the file."
+            f"{file} cannot be imported as {module!r}, because {origin or 'a built-in module'} is already loaded under "
+            "this name. Rename the file."
         )
     return loaded
 
 
 def _put_first(folder: Path) -> None:
-    """Let imports look here first; in this process only."""
     entry = str(folder)
     if sys.path[:1] != [entry]:
         sys.path.insert(0, entry)
@@ -137,34 +121,34 @@ def _import(module: str) -> ModuleType:
     except (Exception, SystemExit) as error:
         if _is_missing(error, module):
             raise JobError(
-                f"there is no module {module!r}: {error}. Looked in {sys.path[0]} and on Python's path."
-                f"{_hint(_nearest_module(module))}"
+                f"there is no module {module!r}: {error}. Python searched {sys.path[0]} and its path. Start from the "
+                "directory that contains the module, or give the path of its .py file."
             ) from None
         raise JobError(
-            f"{_users_traceback(error)}\nmodule {module!r} raised {type(error).__name__} while it was imported "
+            f"{user_traceback(error)}\nmodule {module!r} raised {type(error).__name__} while it was imported "
             f"(traceback above).{_import_advice(error)}"
         ) from error
 
 
 def _is_missing(error: BaseException, module: str) -> bool:
-    """Whether the module itself, or a package that it is said to be in, is what could not be found."""
+    """Whether the missing module is the job's module or one of its packages, and not an import of the job."""
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     return missing is not None and f"{module}.".startswith(f"{missing}.")
 
 
 def _import_advice(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
-        return f" Install what holds {error.name!r}, or start from the directory that it is in."
+        return f" Install the package that contains {error.name!r}, or start from the module's directory."
     if isinstance(error, SystemExit):
-        return ' Put what must run only as a script below: if __name__ == "__main__":'
-    return " Mend it and start again."
+        return ' Put code that must run only as a script below: if __name__ == "__main__":'
+    return " Fix it and start again."
 
 
 def _find(module: ModuleType, name: str, reference: str) -> Job:
     target: Any = module
     for part in name.split("."):
         if not hasattr(target, part):
-            raise JobError(f"module {module.__name__!r} has no {name!r}.{_hint(_candidates(module, name))}")
+            raise JobError(f"module {module.__name__!r} has no {name!r}.{_candidates(module, name)}")
         target = getattr(target, part)
     if isinstance(target, Topology):
         return Job(reference, target, takes_conf=False)
@@ -183,13 +167,9 @@ def _takes_conf(function: Callable[..., object], reference: str) -> bool:
         if not is_conf and each.default is each.empty and each.kind not in _VARIADIC:
             raise JobError(
                 f"{reference} cannot be called: it has the parameter {str(each)!r}. A function that builds a topology "
-                "has no parameter, or one that is called conf."
+                "has no parameter, or one with the name conf."
             )
     return any(takes)
-
-
-_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _described(value: object) -> str:
@@ -202,14 +182,13 @@ def _described(value: object) -> str:
 
 def _advice(value: object) -> str:
     if hasattr(value, "create_topology"):
-        return "Call its create_topology(name), and use what that returns."
+        return "Call its create_topology(name), and use the topology that it returns."
     if value is None:
         return "Let the function return builder.create_topology(name)."
     return "Name a topology, or a function that returns builder.create_topology(name)."
 
 
 def _candidates(module: ModuleType, name: str) -> str:
-    """Say which name of a module is the nearest, or which ones come into question."""
     jobs = [
         key
         for key, value in vars(module).items()
@@ -217,67 +196,5 @@ def _candidates(module: ModuleType, name: str) -> str:
         or (inspect.isfunction(value) and value.__module__ == module.__name__ and not key.startswith("_"))
     ]
     if not jobs:
-        return "It has neither a topology nor a function."
-    near = get_close_matches(name, jobs, n=1)
-    return f"Did you mean {near[0]}?" if near else f"It has: {', '.join(jobs)}."
-
-
-def _hint(text: str) -> str:
-    return f" {text}" if text else ""
-
-
-def _nearest_module(module: str) -> str:
-    """Say which module below the current directory has the most similar name."""
-    root = Path.cwd()
-    files: dict[str, Path] = {}
-    for file in _python_files(root):
-        parts = file.relative_to(root).with_suffix("").parts
-        dotted = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        files.setdefault(dotted, file)
-    near = get_close_matches(module, files, n=1, cutoff=0.6) or [
-        name for name in files if name.rpartition(".")[2] == module.rpartition(".")[2]
-    ]
-    if not near:
-        return "Start from the directory that holds it, or give the path of its .py file."
-    return f"Did you mean {near[0]} ({files[near[0]].relative_to(root)})?"
-
-
-def _nearest_file(file: Path) -> str:
-    """Say which file has the most similar name: of the same directory, or else below the current one."""
-    for files in (sorted(file.parent.glob("*.py")), list(_python_files(Path.cwd()))):
-        near = get_close_matches(file.name, [each.name for each in files], n=1, cutoff=0.6)
-        if near:
-            return f"Did you mean {next(each for each in files if each.name == near[0])}?"
-    return ""
-
-
-def _python_files(root: Path) -> Iterator[Path]:
-    """Yield Python files near the top of a directory, and not too many: it is for a hint only."""
-    looked_at = 0
-    for folder, folders, names in os.walk(root):
-        depth = len(Path(folder).relative_to(root).parts)
-        folders[:] = sorted(
-            name for name in folders if depth < _DEPTH and name.isidentifier() and name != "__pycache__"
-        )
-        for name in sorted(names):
-            looked_at += 1
-            if looked_at > _LOOKED_AT:
-                return
-            if name.endswith(".py"):
-                yield Path(folder, name)
-
-
-def _users_traceback(error: BaseException) -> str:
-    """Format a traceback from the user's first line on, without the frames that led there."""
-    shown = error.__traceback__
-    while shown is not None and _is_machinery(shown):
-        shown = shown.tb_next
-    return "".join(traceback.format_exception(type(error), error, shown)).rstrip()
-
-
-def _is_machinery(frame: TracebackType) -> bool:
-    name = frame.tb_frame.f_code.co_filename
-    return name in _MACHINERY or name.startswith("<frozen importlib")
-
-
-_MACHINERY = frozenset({__file__, importlib.__file__})
+        return " It has neither a topology nor a function."
+    return did_you_mean(name, jobs) or f" It has: {', '.join(jobs)}."

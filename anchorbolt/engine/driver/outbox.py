@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +14,7 @@ from anchorbolt.errors import AnchorboltError, BoltError, ConfigError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.util.locations import Folder, open_folder
+from anchorbolt.util.user_traceback import user_traceback
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -58,7 +58,7 @@ class SinkOutbox:
                 check_claim()  # a newer driver has published these rows, and removed their files
                 if isinstance(error, AnchorboltError):
                     raise
-                text = "".join(traceback.format_exception(error)).rstrip()
+                text = user_traceback(error)
                 raise BoltError(
                     f"{text}\n\nraised while sink {component!r} published txid {record.txid}. The wave is decided and "
                     "its state committed; the next start publishes the same rows again, before anything else.",

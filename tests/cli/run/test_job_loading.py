@@ -1,4 +1,4 @@
-"""MODULE:NAME: what is loaded by it, and what is said about one that cannot be loaded."""
+"""MODULE:NAME: the topology that it names, and the errors of one that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -108,28 +108,18 @@ def test_a_reference_without_module_and_name_is_refused_with_the_form(reference:
     assert "Name a job as MODULE:NAME" in refusal(reference)
 
 
-def test_a_missing_module_is_named_with_where_was_looked_and_the_nearest(write: WriteFiles) -> None:
-    here = write({"jobs/word_count.py": "", "jobs/other.py": ""})
+def test_a_missing_module_is_named_with_the_directory_that_was_searched(write: WriteFiles) -> None:
+    here = write({"jobs/word_count.py": ""})
     message = refusal("jobs.word_cuont:topology")
     assert "no module 'jobs.word_cuont'" in message
     assert str(here) in message
-    assert "Did you mean jobs.word_count (jobs/word_count.py)?" in message
-
-
-def test_a_module_named_without_its_folder_is_pointed_out(write: WriteFiles) -> None:
-    write({"jobs/ab_word_count.py": ""})
-    assert "Did you mean jobs.ab_word_count" in refusal("ab_word_count:topology")
-
-
-def test_a_missing_module_without_a_similar_one_says_what_to_do(here: Path) -> None:
-    assert "Start from the directory that holds it" in refusal("ab_nowhere:topology")
 
 
 def test_a_missing_file_is_named_with_the_nearest(write: WriteFiles) -> None:
     here = write({"jobs/word_count.py": ""})
     message = refusal("jobs/wordcount.py:topology")
     assert f"{here}/jobs/wordcount.py does not exist" in message
-    assert f"Did you mean {here}/jobs/word_count.py?" in message
+    assert "Did you mean 'word_count.py'?" in message
 
 
 @pytest.mark.parametrize("name", ["word-count.py", "1st.py"])
@@ -171,7 +161,7 @@ def test_a_missing_import_of_the_job_is_not_taken_for_a_missing_job(write: Write
     write({"ab_broken.py": "import ab_not_installed"})
     message = refusal("ab_broken:topology")
     assert message.startswith("Traceback")
-    assert "Install what holds 'ab_not_installed'" in message
+    assert "'ab_not_installed'" in message
 
 
 def test_a_script_without_guard_is_told_of_it(write: WriteFiles) -> None:
@@ -183,7 +173,7 @@ def test_a_missing_name_is_answered_with_the_nearest(write: WriteFiles) -> None:
     write({"ab_job.py": "def topology(): pass\ndef helper(): pass\n"})
     message = refusal("ab_job:topologie")
     assert "module 'ab_job' has no 'topologie'" in message
-    assert "Did you mean topology?" in message
+    assert "Did you mean 'topology'?" in message
 
 
 def test_a_missing_name_unlike_any_is_answered_with_what_there_is(write: WriteFiles) -> None:
@@ -210,8 +200,8 @@ def test_a_missing_name_unlike_any_is_answered_with_what_there_is(write: WriteFi
             "is of type TopologyBuilder",
             "Call its create_topology(name)",
         ),
-        ("def topology(size): pass", "has the parameter 'size'", "one that is called conf"),
-        ("def topology(conf, /): pass", "has the parameter 'conf'", "one that is called conf"),
+        ("def topology(size): pass", "has the parameter 'size'", "one with the name conf"),
+        ("def topology(conf, /): pass", "has the parameter 'conf'", "one with the name conf"),
     ],
 )
 def test_what_is_not_a_topology_is_refused_with_the_fix(

@@ -144,7 +144,7 @@ def test_a_password_that_is_set_is_refused_before_the_job_is_loaded(
     ("job", "overrides", "said"),
     [
         ("ab_nowhere:topology", (), "no module 'ab_nowhere'"),
-        ("ab_summing:sum", (), "Did you mean summing?"),
+        ("ab_summing:sum", (), "Did you mean 'summing'?"),
         ("ab_summing:summing", ("topology.state.provder=redis",), "topology.state.provider"),
         ("ab_summing:summing", ("topology.state.provider=memory",), "LocalCluster"),
     ],
