@@ -1,4 +1,4 @@
-"""The exit codes of the command `anchorbolt`, and which error gives which. Pure."""
+"""The exit codes of the command `anchorbolt`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anchorbolt.errors import (
 )
 
 DONE = 0
-"""The source was empty, or the run was stopped clean."""
+"""The source is empty, or the run was stopped clean."""
 
 JOB_FAILED = 1
 """The job failed: a bolt raised, a wave could not be finished, Spark gave up."""
@@ -29,7 +29,7 @@ STATE_REFUSED = 4
 was refused or not finished."""
 
 LEFT_AT_ONCE = 130
-"""A second SIGINT: left in the middle of a wave, which the next start rolls back or forward."""
+"""A second SIGINT ended the run within a wave, which the next start rolls back or forward."""
 
 
 def exit_code(error: BaseException, *, running: bool) -> int:

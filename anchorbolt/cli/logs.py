@@ -1,4 +1,4 @@
-"""Where the command's log goes: warnings and worse to standard error, as it is at the time of each record."""
+"""The command's logging: warnings and errors go to standard error."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     _Handler = logging.StreamHandler[TextIO]
-else:  # on Python 3.10 it cannot be subscripted
+else:  # Python 3.10 cannot subscript it
     _Handler = logging.StreamHandler
 
 
 def set_up_logging(*, verbose: bool) -> None:
     """Send log records to standard error: warnings, and with `verbose` Anchorbolt's own from INFO on.
 
-    Without `verbose`, what py4j says of an exception that passes through it is left out: the command shows the error
-    itself. Leaves a root logger that has a handler already as it is.
+    Without `verbose`, py4j's records of exceptions are left out, since the command prints the error itself. A root
+    logger that already has a handler stays as it is.
     """
     logging.basicConfig(
         level=logging.WARNING,
@@ -28,7 +28,7 @@ def set_up_logging(*, verbose: bool) -> None:
 
 
 class _StandardError(_Handler):
-    """Asks for the stream each time, so that the live display can put a record above its own line."""
+    """Looks up `sys.stderr` for each record, so that the live display can print the record above its own line."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)

@@ -1,4 +1,4 @@
-"""The command `anchorbolt`: its arguments, by Typer, and the process around a run. What a run does is in `run`."""
+"""The command `anchorbolt`: its sub-commands and the arguments of `anchorbolt run`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ app = typer.Typer(
     help="Storm-style topologies on Apache Spark, with durable, exactly-once state.",
     no_args_is_help=True,
     add_completion=False,
-    # Its tracebacks can show the values of variables, and so a password.
+    # Typer's own tracebacks can show the values of variables, and so a password.
     pretty_exceptions_enable=False,
 )
 app.add_typer(state_app, name="state")
@@ -26,7 +26,7 @@ app.add_typer(migrate_app, name="migrate")
 
 
 def main() -> None:
-    """Run the command with the arguments of this process, and exit with its code."""
+    """Run the command with the arguments of this process, and exit with its exit code."""
     app(prog_name="anchorbolt")
 
 
@@ -57,7 +57,7 @@ def run(
             metavar="MODULE:NAME",
             show_default=False,
             help="A topology, or a function that builds one, with or without a parameter 'conf'. MODULE is a dotted "
-            "module, looked for in the current directory first, or a .py file.",
+            "module, searched in the current directory first, or a .py file.",
         ),
     ],
     conf: Annotated[
@@ -70,8 +70,8 @@ def run(
             "--set",
             metavar="KEY=VALUE",
             show_default=False,
-            help="Set one key over what the file says; VALUE as in YAML, inner keys dotted. May be repeated. Not for "
-            "passwords: those come by passwordEnv or passwordFile.",
+            help="Set one key, overriding the file; VALUE as in YAML, inner keys dotted. May be repeated. Not for "
+            "passwords: use passwordEnv or passwordFile.",
         ),
     ] = None,
     master: Annotated[
@@ -79,17 +79,17 @@ def run(
         typer.Option(metavar="URL", show_default=False, help="Spark master. [default: local[*]]"),
     ] = None,
     until_empty: Annotated[
-        bool, typer.Option("--until-empty", help="Process what the source holds now, and end.")
+        bool, typer.Option("--until-empty", help="Process the input that the source has now, and end.")
     ] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show the engine's own log, and whole tracebacks of errors.")
     ] = False,
 ) -> None:
-    """Run a job's topology on Spark until it is stopped, going on from where it was.
+    """Run a job's topology on Spark until it is stopped, from its last committed wave on.
 
     Ctrl-C or SIGTERM finish the current wave and stop clean; a second Ctrl-C leaves at once.
     """
-    # Not at the top, so that --help and --version do not wait for what only a run needs.
+    # --help and --version must not wait for these imports.
     from anchorbolt.cli.run.display import choose_display
     from anchorbolt.cli.run.run_job import RunOptions, run_job
     from anchorbolt.cli.run.spark_engine import SparkEngine
@@ -97,7 +97,7 @@ def run(
     options = RunOptions(job, conf, tuple(overrides or ()), until_empty, verbose)
     code = run_job(options, SparkEngine(master, verbose=verbose), choose_display())
     if code == exit_codes.LEFT_AT_ONCE:
-        # Leaving Python the usual way would wait for the threads of the wave. Spark ends with this process.
+        # A normal exit would wait for the threads of the wave. Spark ends with this process.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -1,6 +1,6 @@
-"""Progress of long work over entries, on standard error, with rate and time left.
+"""Progress of long work over entries on standard error, with rate and time left.
 
-A bar that Rich draws on a terminal; elsewhere a line every ten seconds, so that a short command says nothing.
+On a terminal Rich draws a bar. Elsewhere a line is printed every ten seconds, so a short command prints none.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BETWEEN_LINES_S = 10.0
 
 @contextmanager
 def shown_progress(*, wanted: bool = True) -> Iterator[Progress]:
-    """Give a progress that suits standard error, and goes when the work ends; a silent one if it is not wanted."""
+    """Yield a progress display for standard error, which disappears at the end; a silent one unless `wanted`."""
     if not wanted:
         yield Silent()
         return
@@ -55,7 +55,6 @@ class Lines:
     """A line every ten seconds."""
 
     def __init__(self, write: Callable[[str], object], clock: Callable[[], float] = time.monotonic) -> None:
-        """Write lines, each with its end; `clock` gives seconds."""
         self._write = write
         self._clock = clock
         self._what, self._done = "", 0
@@ -63,12 +62,10 @@ class Lines:
         self._began = self._shown = 0.0
 
     def begin(self, what: str, total: int | None) -> None:
-        """See `Progress.begin`."""
         self._what, self._total, self._done = what, total, 0
         self._began = self._shown = self._clock()
 
     def advance(self, entries: int) -> None:
-        """See `Progress.advance`."""
         self._done += entries
         now = self._clock()
         if now - self._shown < _BETWEEN_LINES_S:

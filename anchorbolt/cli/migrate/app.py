@@ -1,4 +1,4 @@
-"""The commands `anchorbolt migrate …`. Each stands in a file of its own."""
+"""The group of commands `anchorbolt migrate …`."""
 
 from __future__ import annotations
 

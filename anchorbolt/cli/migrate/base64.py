@@ -1,22 +1,20 @@
-"""`anchorbolt migrate base64-to-binary`, `undo` and `discard-backup`: their arguments, and what is shown.
+"""`anchorbolt migrate base64-to-binary`, `undo` and `discard-backup`: their options and their output.
 
-What is done is in `migration_tools.base64_to_binary`.
+`migration_tools.base64_to_binary` does the work.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
-import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anchorbolt.cli import exit_codes
+from anchorbolt.cli.command import print_error, print_line, run_command
 from anchorbolt.cli.migrate.redis_options import RedisOptions, with_redis_options
-from anchorbolt.errors import AnchorboltError
 from anchorbolt.migration_tools import base64_to_binary as tool
 from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
 from anchorbolt.storm.kryo.stored_form import Content
@@ -26,10 +24,10 @@ if TYPE_CHECKING:
     from anchorbolt.state_backends.redis.hashes import RedisHashes
 
 EXIT_CODES = (
-    "Exit codes: 0 all was done, or there was nothing to do; 2 wrong usage, login or permission; 4 a namespace was "
-    "refused, or Redis failed: what is not reported as done has not been done; 130 left by Ctrl-C."
+    "Exit codes: 0 everything is done, or there was nothing to do; 2 wrong usage, login or permission; 4 a namespace "
+    "was refused, or Redis failed: steps that are not reported as done were not done; 130 interrupted by Ctrl-C."
 )
-_DO_NOT_WRITE = "Do everything but write."
+_DO_NOT_WRITE = "Do everything except writing."
 
 ReadOptions = Callable[[], RedisOptions]
 Namespaces = Annotated[
@@ -44,7 +42,7 @@ Namespaces = Annotated[
 ]
 CheckpointSpout = Annotated[
     bool,
-    typer.Option("--include-checkpoint-spout", help="Take the namespaces $checkpointspout-<task>, too."),
+    typer.Option("--include-checkpoint-spout", help="Also take the namespaces $checkpointspout-<task>."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help=_DO_NOT_WRITE)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -58,16 +56,16 @@ def base64_to_binary(
         Wrapper | None,
         typer.Option(
             show_default=Wrapper.STORM_1_2.value,
-            help="storm-1.2: make what Storm 1.2 reads. keep: take off the Base64 and no more. With --verify: what has "
-            "to be there; by default either.",
+            help="storm-1.2: write the format that Storm 1.2 reads. keep: only decode the Base64. With --verify: the "
+            "expected format; by default either.",
         ),
     ] = None,
     content: Annotated[
         Content | None,
         typer.Option(
             "--format",
-            show_default="find out",
-            help="What the namespaces hold, where that cannot be found out.",
+            show_default="detected",
+            help="The format of the namespaces, if it cannot be detected.",
         ),
     ] = None,
     include_checkpoint_spout: CheckpointSpout = False,
@@ -79,7 +77,7 @@ def base64_to_binary(
 ) -> None:
     """Convert state that Storm 1.0 and 1.1 wrote to Redis from Base64 to binary, as Storm 1.2 reads it.
 
-    Stop the topology first. What was there is kept as <namespace>_old; run it again after anything that stopped it.
+    Stop the topology first. The old data is kept as <namespace>_old. After an interruption, run the command again.
     """
 
     def run(hashes: RedisHashes, progress: Progress) -> tool.Report:
@@ -109,14 +107,14 @@ def undo(
         bool,
         typer.Option(
             "--keep-changed",
-            help="Where a namespace has changed since, keep it as <namespace>_undone; otherwise that is refused.",
+            help="Keep a namespace that has changed since as <namespace>_undone; by default it is refused.",
         ),
     ] = False,
     include_checkpoint_spout: CheckpointSpout = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put <namespace>_old back as <namespace>, which a migration made of it. Stop the topology first."""
+    """Undo a migration: move <namespace>_old back to <namespace>. Stop the topology first."""
 
     def run(hashes: RedisHashes, progress: Progress) -> tool.Report:
         return tool.undo(
@@ -139,7 +137,7 @@ def discard_backup(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove <namespace>_old, if <namespace> is still exactly what it was converted to."""
+    """Remove <namespace>_old, if <namespace> is still exactly the result of the migration."""
 
     def run(hashes: RedisHashes, progress: Progress) -> tool.Report:
         return tool.discard_backup(
@@ -166,63 +164,47 @@ def _run(
     *,
     as_json: bool,
 ) -> None:
-    """Run a command, show its report, and exit with its code."""
-    # Not at the top, so that --help and --version do not wait for it.
+    # --help and --version must not wait for these imports.
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.state_backends.redis.hashes import RedisHashes
 
-    try:
+    def migrate() -> int:
         options = redis()
         for warning in options.warnings:
-            _warn(warning)
-        with RedisHashes(options.address) as hashes, shown_progress() as progress:
-            report = command(hashes, progress)
-    except KeyboardInterrupt as left:
-        if isinstance(left, tool.Interrupted):
+            print_error(f"warning: {warning}")
+        try:
+            with RedisHashes(options.address) as hashes, shown_progress() as progress:
+                report = command(hashes, progress)
+        except tool.Interrupted as left:
             _show(left.report, as_json=as_json)
-        _complain("left: what was not reported as done has not been done; run it again to finish")
-        raise typer.Exit(exit_codes.LEFT_AT_ONCE) from None
-    except Exception as error:
-        if not isinstance(error, AnchorboltError):
-            traceback.print_exception(error)
-        if as_json:
-            typer.echo(json.dumps({"done": False, "error": str(error)}, indent=2))
-        _complain(str(error))
-        raise typer.Exit(exit_codes.exit_code(error, running=False)) from None
-    _show(report, as_json=as_json)
-    raise typer.Exit(
-        exit_codes.DONE if report.error is None else exit_codes.exit_code(report.error, running=False)
+            raise
+        _show(report, as_json=as_json)
+        return exit_codes.DONE if report.error is None else exit_codes.exit_code(report.error, running=False)
+
+    raise run_command(
+        migrate,
+        as_json=as_json,
+        interrupted="interrupted: steps that are not reported as done were not done; run the command again to finish",
+        failed={"done": False},
     )
 
 
 def _show(report: tool.Report, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(report.as_json(), indent=2))
+        print_line(json.dumps(report.as_json(), indent=2))
     for warning in report.warnings:
-        _warn(warning)
+        print_error(f"warning: {warning}")
     for namespace in report.namespaces:
         for each in namespace.hashes:
             kept = "" if each.kept_as is None or report.dry_run else f"; {each.kept_as} is kept"
             note = f". {each.note}" if each.note else ""
             if not as_json:
-                typer.echo(f"{each.key}: {each.action.value}, {_entries(each.entries)}{kept}{note}")
+                print_line(f"{each.key}: {each.action.value}, {_entries(each.entries)}{kept}{note}")
         if namespace.error is None and not namespace.hashes and not as_json:
-            typer.echo(f"{namespace.namespace}: has no entries, nothing to do")
+            print_line(f"{namespace.namespace}: has no entries, nothing to do")
         if namespace.error is not None:
-            _complain(f"{namespace.namespace}: not done. {namespace.error}")
+            print_error(f"{namespace.namespace}: not done. {namespace.error}")
 
 
 def _entries(count: int) -> str:
     return "1 entry" if count == 1 else f"{count:,} entries"
-
-
-def _warn(text: str) -> None:
-    _complain(f"warning: {text}")
-
-
-def _complain(text: str) -> None:
-    """Write a line to standard error; what a name holds does not control the terminal."""
-    from anchorbolt.migration_tools.inspect.json_format import printable  # not for --help
-
-    sys.stderr.write("".join(f"{printable(line)}\n" for line in text.split("\n")))
-    sys.stderr.flush()

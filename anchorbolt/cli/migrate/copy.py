@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anchorbolt.cli.command import print_line, run_command
 from anchorbolt.cli.exit_codes import DONE
 from anchorbolt.errors import ConfigError
 
@@ -45,7 +46,7 @@ def copy(
         bool,
         typer.Option(
             "--take-fence",
-            help="Take the fence of a run that was killed; one that is alive ends with Fenced at its next wave.",
+            help="Take the fence of a killed run. A run that is still alive ends with Fenced at its next wave.",
         ),
     ] = False,
     with_custom_states: Annotated[
@@ -53,15 +54,15 @@ def copy(
         typer.Option("--with-custom-states", help="The custom states of the topology were copied by hand."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check, say what would be done, write nothing.")
+        bool, typer.Option("--dry-run", help="Check and print what would be copied; write nothing.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Copy state from one provider to another, and compare both by count and checksum.
 
-    The source is only read. Refused while a run holds the fence. Run again after it was cut off, it finishes.
+    The source is only read. Refused while a run holds the fence. After an interruption, run the command again.
     """
-    from anchorbolt.cli.store import ended, open_store, say
+    from anchorbolt.cli.store import open_store
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
 
@@ -82,8 +83,8 @@ def copy(
                 prefix = source.settings.namespace_prefix_of(topology)
                 if target.settings.namespace_prefix_of(topology) != prefix:
                     raise ConfigError(
-                        "topology.state.namespace.prefix differs between source and target, and names are copied as "
-                        "they are. Set both to the same.",
+                        "topology.state.namespace.prefix differs between source and target, but a copy keeps names. "
+                        "Set both to the same value.",
                         key="topology.state.namespace.prefix",
                     )
                 report = copy_topology(
@@ -96,10 +97,10 @@ def copy(
                     dry_run=dry_run,
                     progress=progress,
                 )
-        say(json.dumps(report.to_content(), indent=2) if as_json else "\n".join(_lines(report)))
+        print_line(json.dumps(report.to_content(), indent=2) if as_json else "\n".join(_lines(report)))
         return DONE
 
-    raise ended(copy_it, as_json=as_json)
+    raise run_command(copy_it, as_json=as_json)
 
 
 def _lines(report: CopyReport) -> list[str]:
@@ -107,13 +108,13 @@ def _lines(report: CopyReport) -> list[str]:
     for each in report.namespaces:
         what = f"{each.namespace}: txid {each.committed}"
         if each.entries is not None:
-            how = "was there" if each.was_there else "copied"
+            how = "already there" if each.was_there else "copied"
             what += f", {each.entries:,} entries, {each.size:,} bytes, checksum {each.checksum}: {how}, equal"
         lines.append(what)
     if report.is_dry_run:
         lines.append("dry run: nothing was written")
     elif report.txid is not None:
         lines.append(
-            f"decision record: txid {report.txid}. Go on with the same checkpoint location at the target only"
+            f"decision record: txid {report.txid}. Continue only with the target, and with the same checkpoint location"
         )
     return lines

@@ -1,6 +1,6 @@
-"""Shows a run's progress: one live line on a terminal, plain lines elsewhere. Must never stop a run.
+"""Shows a run's progress: one live line on a terminal, plain lines elsewhere. It never stops a run.
 
-Rich draws the live line, and puts what the job prints meanwhile above it.
+Rich draws the live line, and prints the job's own output above it.
 """
 
 from __future__ import annotations
@@ -22,52 +22,47 @@ _BETWEEN_LINES_S = 1.0
 
 
 class Display(Protocol):
-    """Where progress is shown."""
+    """Shows lines and the progress of a run."""
 
     def say(self, text: str) -> None:
-        """Show a line that stays."""
+        """Print a line that stays."""
 
     def begin(self, progress: Progress) -> None:
-        """Show progress from now on."""
+        """Start to show the progress."""
 
     def refresh(self) -> None:
-        """Show how things stand now. Called several times a second."""
+        """Show the current progress. Called several times a second."""
 
     def end(self) -> None:
-        """Show progress no more. May be called at any time, more than once."""
+        """Stop showing the progress. May be called at any time, more than once."""
 
 
 def choose_display() -> Display:
-    """Return the display that suits standard output."""
     console = Console(highlight=False)
     return LiveDisplay(console) if console.is_terminal and not console.is_dumb_terminal else PlainDisplay()
 
 
 class PlainDisplay:
-    """One line per wave, and at most one a second; every line ends up in standard output at once."""
+    """One line per wave, at most one a second, each flushed to standard output."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Make a display; `clock` gives seconds."""
         self._clock = clock
         self._progress: Progress | None = None
         self._shown_waves = 0
         self._shown_at = float("-inf")
 
     def say(self, text: str) -> None:
-        """See `Display.say`."""
         try:
             sys.stdout.write(f"{text}\n")
             sys.stdout.flush()
-        except BrokenPipeError:  # whoever read the lines has gone: the run goes on, and its lines go nowhere
+        except BrokenPipeError:  # the reader has closed the pipe: continue the run without output
             with open(os.devnull, "w") as nowhere:
                 os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
     def begin(self, progress: Progress) -> None:
-        """See `Display.begin`."""
         self._progress = progress
 
     def refresh(self) -> None:
-        """See `Display.refresh`."""
         progress, now = self._progress, self._clock()
         if progress is None or progress.waves == self._shown_waves or now - self._shown_at < _BETWEEN_LINES_S:
             return
@@ -75,15 +70,13 @@ class PlainDisplay:
         self.say(wave_line(progress, now))
 
     def end(self) -> None:
-        """See `Display.end`."""
         self._progress = None
 
 
 class LiveDisplay:
-    """One line on a terminal that is drawn anew all the time."""
+    """One line on a terminal that is redrawn."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
-        """Make a display on a terminal; `clock` gives seconds."""
         self._console = console
         self._clock = clock
         self._progress: Progress | None = None
@@ -91,18 +84,15 @@ class LiveDisplay:
         self._spinner = Spinner("dots")
 
     def say(self, text: str) -> None:
-        """See `Display.say`."""
         self._console.print(text, markup=False, soft_wrap=True)
 
     def begin(self, progress: Progress) -> None:
-        """See `Display.begin`."""
         self._progress = progress
-        # Drawn by `refresh` only: a thread of Rich's own would read figures while they change.
+        # Only `refresh` draws: Rich's own thread would read figures while they change.
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
 
     def refresh(self) -> None:
-        """See `Display.refresh`."""
         if self._live is None or self._progress is None:
             return
         waiting = self._progress.txid is None
@@ -111,14 +101,13 @@ class LiveDisplay:
         self._live.update(self._spinner, refresh=True)
 
     def end(self) -> None:
-        """See `Display.end`."""
         if self._live is not None:
             self._live.stop()
         self._live = None
 
 
 def wave_line(progress: Progress, now: float) -> str:
-    """Say how a run stands; `now` is of the clock that its waves were added with."""
+    """Return the line of a run's progress; `now` is from the clock that its waves were added with."""
     retried = f", rounds run again: {progress.retried}" if progress.retried else ""
     return (
         f"wave {progress.txid}: {progress.tuples:,} tuples, {progress.rate(now):,.0f} tuples/s, "

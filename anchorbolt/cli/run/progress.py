@@ -1,4 +1,4 @@
-"""The figures of a run's progress, added up from its wave reports. Pure: knows neither clock nor terminal."""
+"""The figures of a run's progress, summed from its wave reports. Uses neither clock nor terminal."""
 
 from __future__ import annotations
 
@@ -11,24 +11,19 @@ _WINDOW_S = 10.0
 
 
 class Progress:
-    """How far a run is. Not thread-safe.
+    """The progress of a run. Not thread-safe.
 
     Attributes:
         waves: Committed waves of this run.
-        tuples: Tuples that its spouts emitted in them.
+        tuples: Tuples that the spouts emitted in these waves.
         txid: The latest committed transaction; None before the first wave.
-        checkpoint_ms: How long the latest wave took to prepare, decide and commit, in ms.
-        lag_ms: By how much the latest wave took longer than the checkpoint interval, in ms; 0 where it kept up.
-        retried: Rounds that failed and were run again.
+        checkpoint_ms: Time of the latest wave to prepare, decide and commit, in ms.
+        lag_ms: Time by which the latest wave exceeded the checkpoint interval, in ms; 0 if it did not.
+        retried: Number of failed rounds that were run again.
     """
 
     def __init__(self, spouts: Collection[str], interval_ms: float) -> None:
-        """Begin at zero.
 
-        Args:
-            spouts: Ids of the topology's spouts.
-            interval_ms: The checkpoint interval, in ms.
-        """
         self.waves = 0
         self.tuples = 0
         self.txid: int | None = None
@@ -40,7 +35,7 @@ class Progress:
         self._latest: deque[tuple[float, float, int]] = deque()
 
     def add(self, report: WaveReport, now: float) -> None:
-        """Add a wave that was committed at `now`, in seconds of any clock that does not go back."""
+        """Add a wave that was committed at `now`, in seconds of a monotonic clock."""
         tuples = sum(report.tuples_out.get(spout, 0) for spout in self._spouts)
         self.waves += 1
         self.tuples += tuples

@@ -1,9 +1,8 @@
-"""`anchorbolt run` as a plain function: loads, starts, shows, stops, and says by its exit code how it went."""
+"""`anchorbolt run` as a plain function: it loads, starts, shows and stops a job, and returns an exit code."""
 
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 import time
 import traceback
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 
 import anchorbolt
 from anchorbolt.checkpoint.spout import RecoveryReport
+from anchorbolt.cli.command import print_error
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
 from anchorbolt.cli.logs import set_up_logging
 from anchorbolt.cli.run.display import Display
@@ -30,51 +30,39 @@ from anchorbolt.topology.graph import Topology
 
 _log = logging.getLogger("anchorbolt.cli")
 
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What was asked for.
+    """The arguments of the command."""
 
-    Attributes:
-        job: MODULE:NAME.
-        conf_file: File with the configuration, or None.
-        overrides: `key=value` texts, set over the file's.
-        until_empty: Whether to end when the source holds no more.
-        verbose: Whether to show the engine's log and whole tracebacks.
-    """
-
-    job: str
+    job: str  # MODULE:NAME
     conf_file: Path | None = None
-    overrides: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()  # `key=value`, overriding the file
     until_empty: bool = False
     verbose: bool = False
 
 
 class Engine(Protocol):
-    """What runs the topology."""
+    """Runs the topology."""
 
     def connect(self, app_name: str) -> str:
-        """Start the engine, before anything of the topology runs; return its name and place. Called once.
-
-        Raises:
-            PlatformError: It cannot be started on this machine.
-        """
+        """Start the engine and return its name and address. Raises `PlatformError` if it cannot be started."""
 
     def submit(
         self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
     ) -> RunHandle:
-        """Start the topology; see `SparkCluster.submit`."""
+        """Start the topology, as `SparkCluster.submit` does."""
 
     def close(self) -> None:
         """Stop the engine, if it was started. Never raises."""
 
 
 def run_job(options: RunOptions, engine: Engine, display: Display) -> int:
-    """Run a job until its end; return the exit code. For the main thread, whose signals it takes meanwhile.
+    """Run a job until its end and return the exit code. Call it on the main thread: it handles SIGINT and SIGTERM.
 
-    Errors go to standard error, as their message; those of a bolt start with the user's own traceback.
+    The message of an error is printed to standard error. A bolt's error starts with the user's traceback.
     """
     set_up_logging(verbose=options.verbose)
     run = _Run(options, engine, display)
@@ -83,13 +71,13 @@ def run_job(options: RunOptions, engine: Engine, display: Display) -> int:
             return run.to_its_end(signals)
     except KeyboardInterrupt:
         display.end()
-        _complain("left at once: the wave that was running is rolled back or forward by the next start")
+        print_error("left at once: the next start rolls the interrupted wave back or forward")
         return LEFT_AT_ONCE
     except Exception as error:
         display.end()
         if options.verbose or not isinstance(error, AnchorboltError):
             traceback.print_exception(error)
-        _complain(str(error))
+        print_error(str(error))
         return exit_code(error, running=run.running)
 
 
@@ -111,7 +99,7 @@ class _Run:
             if handle is not None:
                 progress = Progress(topology.spouts, conf.settings.checkpoint_interval_ms)
                 self._watch(handle, waves, progress, signals)
-        except Exception:  # not KeyboardInterrupt: to stop the engine would be to wait for the wave
+        except Exception:  # not KeyboardInterrupt: stopping the engine would wait for the wave
             self._engine.close()
             raise
         self._engine.close()
@@ -120,9 +108,9 @@ class _Run:
     def _start(
         self, topology: Topology, conf: Configuration, signals: StopSignals, waves: deque[WaveReport]
     ) -> RunHandle | None:
-        """Start the topology; return None where a signal came first."""
+        """Start the topology; return None if a signal came first."""
         say = self._display.say
-        # Before Spark is started, which takes seconds, so that a provider it cannot use is refused at once.
+        # Make the provider first: Spark takes seconds to start, and a provider it cannot use is refused at once.
         provider = provider_from(conf.settings, shared_by_processes=True, shared_by_machines=False)
         place = self._engine.connect(topology.name)
         signals.take()
@@ -143,7 +131,7 @@ class _Run:
     def _watch(
         self, handle: RunHandle, waves: deque[WaveReport], progress: Progress, signals: StopSignals
     ) -> None:
-        """Show a run until its end; raises what it failed by."""
+        """Show a run until its end; raises the error of a failed run."""
         display, began = self._display, time.monotonic()
         stopping = False
         display.begin(progress)
@@ -153,7 +141,7 @@ class _Run:
                 if signals.stop_requested and not stopping:
                     stopping = True
                     display.say("stopping after the current wave; another Ctrl-C leaves at once")
-                    # It waits for the wave, and this thread has a display to refresh and a signal to listen for.
+                    # `stop` waits for the wave; meanwhile this thread refreshes the display and handles signals.
                     threading.Thread(target=_stop, args=(handle,), daemon=True).start()
         finally:
             display.refresh()
@@ -165,14 +153,14 @@ class _Run:
 def _stop(handle: RunHandle) -> None:
     try:
         handle.stop()
-    except Exception as error:  # of a Spark that has died; the handle knows the cause
-        _log.info("the run could not be stopped in good order: %s", error)
+    except Exception as error:  # Spark has died; the handle raises the cause
+        _log.info("the run could not be stopped cleanly: %s", error)
 
 
 def _ended(handle: RunHandle, waves: deque[WaveReport], progress: Progress) -> bool:
-    """Wait a moment for a run's end, and add the waves that have come; raises what the run failed by."""
+    """Wait a moment for a run's end, and add its new waves to the progress; raises the error of a failed run."""
     try:
-        return handle.await_termination(_LOOK_S)
+        return handle.await_termination(_POLL_S)
     finally:
         while waves:
             progress.add(waves.popleft(), time.monotonic())
@@ -187,8 +175,3 @@ def _summary(status: RunStatus, progress: Progress, seconds: float) -> str:
     where = "" if progress.txid is None else f"; the state is at txid {progress.txid}"
     waves = "1 wave" if progress.waves == 1 else f"{progress.waves:,} waves"
     return f"{status.value.lower()}: {waves}, {progress.tuples:,} tuples in {seconds:,.1f} s{where}"
-
-
-def _complain(message: str) -> None:
-    sys.stderr.write(f"{message}\n")
-    sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What SIGINT and SIGTERM ask of a run: to end after its wave, or, by SIGINT again, at once."""
+"""SIGINT and SIGTERM during a run: the first ends it after the current wave, a second SIGINT at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopSignals:
-    """Takes both signals while it is entered. For the main thread only.
+    """A context manager that handles both signals. For the main thread only.
 
     The first signal only sets `stop_requested`. A SIGINT after it raises `KeyboardInterrupt` in the main thread; a
     SIGTERM after it changes nothing.
@@ -33,7 +33,7 @@ class StopSignals:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def take(self) -> None:
-        """Take the signals (again): PySpark puts a handler of its own in place whenever it makes a SparkContext."""
+        """Install the handlers, again if necessary: PySpark installs its own whenever it makes a SparkContext."""
         for number in _SIGNALS:
             signal.signal(number, self._on_signal)
 

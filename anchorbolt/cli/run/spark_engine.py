@@ -1,4 +1,4 @@
-"""Spark as a run from the command line sees it: a session of the command's own, which ends with it."""
+"""The Spark session of `anchorbolt run`, which ends with the command."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _QUIETENED = {
-    # The stack of what ended the query: two hundred lines around an error that the command shows.
+    # The stack trace of the query's error: two hundred lines around a message that the command prints.
     "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution": "OFF",
-    # That a wave took longer than the interval: the command shows the lag.
+    # A warning that a wave took longer than the interval: the command shows the lag.
     "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor": "OFF",
-    # That a query which is stopped between two waves has no job to cancel.
+    # A warning that a query that is stopped between two waves has no job to cancel.
     "org.apache.spark.scheduler.DAGScheduler": "ERROR",
 }
 
@@ -25,16 +25,15 @@ _log = logging.getLogger("anchorbolt.cli")
 
 
 class SparkEngine:
-    """See `anchorbolt.cli.run.run_job.Engine`."""
+    """An `Engine` on a Spark master, `local[*]` by default; `verbose` leaves Spark's log as it is."""
 
     def __init__(self, master: str | None, *, verbose: bool = False) -> None:
-        """Make an engine on a Spark master, `local[*]` by default; `verbose` leaves Spark's log as it is."""
         self._master = master
         self._verbose = verbose
         self._spark: SparkSession | None = None
 
     def connect(self, app_name: str) -> str:
-        """See `Engine.connect`."""
+
         from anchorbolt.engine.spark.session import build_session
 
         self._spark = build_session(app_name, self._master)
@@ -45,24 +44,24 @@ class SparkEngine:
     def submit(
         self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
     ) -> RunHandle:
-        """See `Engine.submit`."""
+
         from anchorbolt.engine.spark.cluster import SparkCluster
 
         return SparkCluster(self._spark).submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
 
     def close(self) -> None:
-        """See `Engine.close`."""
+
         if self._spark is None:
             return
         try:
             self._spark.stop()
-        except Exception as error:  # whatever py4j raises where the JVM has died
-            _log.info("Spark did not stop in good order: %s", error)
+        except Exception as error:  # py4j raises various errors after the JVM has died
+            _log.info("Spark did not stop cleanly: %s", error)
         self._spark = None
 
 
 def _quieten(spark: SparkSession) -> None:
-    """Turn off what Spark logs of things that the command says itself, or that mean nothing."""
+    """Turn off log messages of Spark that repeat the command's output or are meaningless."""
     log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
     for name, level in _QUIETENED.items():
         log4j.core.config.Configurator.setLevel(name, log4j.Level.toLevel(level))

@@ -1,4 +1,4 @@
-"""The commands `anchorbolt state …`: look into any state. None of them writes, raises a fence, or starts Spark."""
+"""The commands `anchorbolt state …`. None of them writes, raises a fence, or starts Spark."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Annotated
 
 import typer
 
+from anchorbolt.cli.command import print_line, run_command
 from anchorbolt.cli.exit_codes import DONE, JOB_FAILED, STATE_REFUSED
 from anchorbolt.errors import ConfigError, UnsupportedValue
 
 app = typer.Typer(
-    help="Look into the state in any store: namespaces, entries, and where a topology stands. Only reads.",
+    help="Inspect the state in any store: namespaces, entries, and the progress of a topology. Reads only.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -32,8 +33,7 @@ Overrides = Annotated[
         "--set",
         metavar="KEY=VALUE",
         show_default=False,
-        help="Set one key over what the file says, as for a run. Not for passwords: those come by passwordEnv or "
-        "passwordFile.",
+        help="Set one key, overriding the file. Not for passwords: use passwordEnv or passwordFile.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -65,13 +65,13 @@ def namespaces(
     topology: Annotated[
         str | None, typer.Option(metavar="NAME", show_default=False, help="Only those of this topology.")
     ] = None,
-    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only names that begin so.")] = "",
-    count: Annotated[bool, typer.Option("--count", help="Count the keys, which reads every entry.")] = False,
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only names with this prefix.")] = "",
+    count: Annotated[bool, typer.Option("--count", help="Count the keys; this reads every entry.")] = False,
     as_json: Json = False,
 ) -> None:
     """List the namespaces of a store; with --json, an object a line. Exit code 4 if one cannot be read."""
     from anchorbolt.cli.state.text import summary_line
-    from anchorbolt.cli.store import ended, open_store, say
+    from anchorbolt.cli.store import open_store
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.inspect.inspection import namespace_summaries
 
@@ -87,7 +87,7 @@ def namespaces(
             found = list(namespace_summaries(store.provider, chosen, count=count, progress=progress))
         width = max((len(each.namespace) for each in found), default=0)
         for each in found:
-            say(json.dumps(vars(each)) if as_json else summary_line(each, width))
+            print_line(json.dumps(vars(each)) if as_json else summary_line(each, width))
         if not found and not as_json:
             such = f" that begins with {chosen!r}" if chosen else ""
             sys.stderr.write(
@@ -96,7 +96,7 @@ def namespaces(
             )
         return STATE_REFUSED if any(each.problem for each in found) else DONE
 
-    raise ended(list_them, as_json=as_json)
+    raise run_command(list_them, as_json=as_json)
 
 
 @app.command()
@@ -113,27 +113,27 @@ def get(
     conf: Conf = None,
     overrides: Overrides = None,
     hexadecimal: Annotated[
-        bool, typer.Option("--hex", help="KEYs are the hexadecimal digits of the keys as they are stored.")
+        bool, typer.Option("--hex", help="KEYs are stored keys as hexadecimal digits.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the committed values of some keys; exit code 1 if one is absent."""
     from anchorbolt.cli.state.text import entry_content, entry_line
-    from anchorbolt.cli.store import ended, open_store, say
+    from anchorbolt.cli.store import open_store
     from anchorbolt.migration_tools.inspect.inspection import get_entries
 
     def get_them() -> int:
         store = open_store(conf, overrides or ())
         try:
             got = get_entries(store.provider, namespace, keys, store.codecs, hexadecimal=hexadecimal)
-        except UnsupportedValue as error:  # as an argument it is wrong usage; 1 says that a key is absent
+        except UnsupportedValue as error:  # a wrong argument; exit code 1 means that a key is absent
             raise ConfigError(error.message) from error
         _tell(got.notes)
         for entry in got.entries:
-            say(json.dumps(entry_content(entry)) if as_json else entry_line(entry))
+            print_line(json.dumps(entry_content(entry)) if as_json else entry_line(entry))
         return JOB_FAILED if got.absent else DONE
 
-    raise ended(get_them, as_json=as_json)
+    raise run_command(get_them, as_json=as_json)
 
 
 @app.command()
@@ -142,12 +142,14 @@ def scan(
     conf: Conf = None,
     overrides: Overrides = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, show_default=False, help="Stop after so many entries.")
+        int | None, typer.Option(min=1, show_default=False, help="Stop after this number of entries.")
     ] = None,
     attempt: Annotated[
         str | None,
         typer.Option(
-            metavar="ID", show_default=False, help="As if this staged attempt were committed; see explain."
+            metavar="ID",
+            show_default=False,
+            help="Read as if this staged attempt were committed; see explain.",
         ),
     ] = None,
     codec: Annotated[
@@ -198,7 +200,7 @@ def scan(
 ) -> None:
     """Show the entries of a namespace, in any order; with --json, an object a line."""
     from anchorbolt.cli.state.text import entry_content, entry_line
-    from anchorbolt.cli.store import ended, open_store, say
+    from anchorbolt.cli.store import open_store
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.inspect.inspection import scan_entries
 
@@ -229,13 +231,15 @@ def scan(
             progress.begin(f"scanning {namespace}", limit)
             entries = (entry for page in pages for entry in page)
             for number, entry in enumerate(islice(entries, limit), 1):
-                say(json.dumps(entry_content(entry)) if as_json else entry_line(entry, _SHOWN_CHARACTERS))
+                print_line(
+                    json.dumps(entry_content(entry)) if as_json else entry_line(entry, _SHOWN_CHARACTERS)
+                )
                 if number % 1000 == 0:
                     progress.advance(1000)
             pages.close()
         return DONE
 
-    raise ended(scan_it, as_json=as_json)
+    raise run_command(scan_it, as_json=as_json)
 
 
 @app.command()
@@ -246,9 +250,9 @@ def explain(
     quick: Annotated[bool, typer.Option("--quick", help="Do not count keys and bytes.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Say where a topology's state stands, who blocks its checkpoint, and what the next start will do."""
+    """Explain a topology's state: what is committed, what blocks the checkpoint, what the next start will do."""
     from anchorbolt.cli.state.text import report_content, report_lines
-    from anchorbolt.cli.store import ended, open_store, say
+    from anchorbolt.cli.store import open_store
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.inspect import explanation
     from anchorbolt.util.locations import open_folder
@@ -269,12 +273,12 @@ def explain(
             )
         place = provider.describe()
         if as_json:
-            say(json.dumps(report_content(report, place), indent=2))
+            print_line(json.dumps(report_content(report, place), indent=2))
         else:
-            say("\n".join(report_lines(report, place)))
+            print_line("\n".join(report_lines(report, place)))
         return DONE
 
-    raise ended(explain_it, as_json=as_json)
+    raise run_command(explain_it, as_json=as_json)
 
 
 def _tell(notes: tuple[str, ...]) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
+from anchorbolt.cli.command import print_line
 from anchorbolt.cli.exit_codes import DONE
-from anchorbolt.cli.store import say
 from anchorbolt.cli.work_progress import shown_progress
 from anchorbolt.errors import ConfigError
 from anchorbolt.migration_tools.inspect.json_format import as_text, printable
@@ -53,7 +53,7 @@ def scan_storm(
         progress.begin(f"scanning {name}", state.count if limit is None else min(limit, state.count))
         entries = (entry for page in state.pages() for entry in page)
         for entry in islice(entries, limit):
-            say(json.dumps(_content(entry)) if as_json else _line(entry))
+            print_line(json.dumps(_content(entry)) if as_json else _line(entry))
             progress.advance(1)
     return DONE
 

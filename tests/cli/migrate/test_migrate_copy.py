@@ -57,7 +57,7 @@ def test_a_topology_is_copied_and_reported(source: Path, tmp_path: Path) -> None
     assert sum(each["entries"] for each in report["namespaces"]) == 2
     assert (report["txid"], report["is_dry_run"]) == (0, False)
     again = copy(*ends, "--topology", "words")
-    assert (again.exit_code, again.stdout.count("was there, equal")) == (0, len(report["namespaces"]))
+    assert (again.exit_code, again.stdout.count("already there, equal")) == (0, len(report["namespaces"]))
 
 
 def test_one_namespace_is_copied_by_settings_alone(source: Path, tmp_path: Path) -> None:

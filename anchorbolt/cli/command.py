@@ -1,0 +1,65 @@
+"""Runs a command that starts no topology: its output, its errors and its exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import typer
+
+from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
+from anchorbolt.cli.logs import set_up_logging
+from anchorbolt.errors import AnchorboltError
+
+
+def run_command(
+    command: Callable[[], int],
+    *,
+    as_json: bool,
+    interrupted: str = "interrupted",
+    failed: Mapping[str, Any] | None = None,
+) -> typer.Exit:
+    """Run `command`, which returns an exit code, and return the exception that ends the process.
+
+    An error is printed to standard error; with `as_json` also to standard output, as `{**failed, "error": …}`.
+    `interrupted` is the message after Ctrl-C.
+    """
+    set_up_logging(verbose=False)
+    try:
+        code = command()
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of standard output has closed it
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        code = DONE
+    except KeyboardInterrupt:
+        print_error(interrupted)
+        code = LEFT_AT_ONCE
+    except Exception as error:
+        if not isinstance(error, AnchorboltError):
+            traceback.print_exception(error)
+        if as_json:
+            print_line(json.dumps({**(failed or {}), "error": str(error)}))
+        sys.stdout.flush()
+        print_error(str(error))
+        code = exit_code(error, running=False)
+    return typer.Exit(code)
+
+
+def print_line(text: str) -> None:
+    """Write a line to standard output."""
+    sys.stdout.write(f"{text}\n")
+
+
+def print_error(text: str) -> None:
+    """Write a message to standard error. Control characters, of a namespace's name for example, are escaped."""
+    from anchorbolt.migration_tools.inspect.json_format import (
+        printable,  # --help must not wait for this import
+    )
+
+    sys.stderr.write("".join(f"{printable(line.expandtabs())}\n" for line in text.split("\n")))
+    sys.stderr.flush()
