@@ -33,7 +33,6 @@ class SparkEngine:
         self._spark: SparkSession | None = None
 
     def connect(self, app_name: str) -> str:
-
         from anchorbolt.engine.spark.session import build_session
 
         self._spark = build_session(app_name, self._master)

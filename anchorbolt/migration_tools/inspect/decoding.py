@@ -1,7 +1,7 @@
-"""A namespace's bytes as values, for who looks into a store: by the codecs that its format header names.
+"""Decodes a namespace's keys and values for inspection, with the codecs that its format header names.
 
-What no codec at hand can decode stays bytes, with the reason; nothing is guessed. A pickle is unpickled only where the
-configuration chose pickle, since whoever can write to the store could otherwise run code in the looker's process.
+If no known codec can decode a key or value, the result keeps the bytes and the reason. Values are unpickled only if the
+configuration chooses pickle: unpickling runs code, and anyone who can write to the store could have put it there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HEADER = re.compile(r"keys (\S+), values (\S+)")
 
 @dataclass(frozen=True)
 class Codecs:
-    """What the configuration chooses for keys and values."""
+    """The configured codecs."""
 
     keys: Codec
     values: Codec
@@ -31,56 +31,42 @@ class Codecs:
 
 @dataclass(frozen=True)
 class Decoded:
-    """A key or a value.
+    """A decoded key or value."""
 
-    Attributes:
-        data: As it is stored.
-        value: What it means; None where it could not be decoded.
-        problem: Why it could not be decoded; empty where it was.
-        version: The schema version that a value was written under.
-    """
-
-    data: bytes
+    data: bytes  # as stored
     value: Any = None
-    problem: str = ""
-    version: int = FIRST_VERSION
+    problem: str = ""  # why it could not be decoded; empty if it was
+    version: int = FIRST_VERSION  # schema version of a value
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry; `value` is None for a key that the namespace does not hold."""
+    """One entry; `value` is None for a key without a value."""
 
     key: Decoded
     value: Decoded | None
 
 
 class EntryDecoder:
-    """Decodes the entries of one namespace.
-
-    Attributes:
-        notes: What cannot be decoded in it and why, for people; empty where all can.
-    """
+    """Decodes the entries of one namespace; `notes` say why keys or values cannot be decoded."""
 
     def __init__(self, namespace: str, header: str, configured: Codecs) -> None:
-        """Choose the codecs that `header`, the namespace's format header, names."""
         self._namespace = namespace
         match = _HEADER.fullmatch(header)
         named = match.groups() if match else ("", "")
         self._keys, key_problem = _codec(named[0], configured.keys, "key")
         self._values, value_problem = _codec(named[1], configured.values, "value")
         if header == CUSTOM_HEADER:
-            key_problem = value_problem = "the namespace stands beside a custom state, and holds no entries"
+            key_problem = value_problem = "the namespace belongs to a custom state, and has no entries"
         elif not match:
-            key_problem = value_problem = f"the namespace has the format header {header!r}, which is not ours"
+            key_problem = value_problem = f"the namespace has the unknown format header {header!r}"
         self._problems = key_problem, value_problem
         self.notes = tuple(dict.fromkeys(problem for problem in self._problems if problem))
 
     def entry(self, key: bytes, value: bytes | None) -> Entry:
-        """Decode one entry; `value` is None where there is none."""
         return Entry(self.key(key), None if value is None else self.value(value))
 
     def key(self, data: bytes) -> Decoded:
-        """Decode a key."""
         return _decoded(self._keys, self._problems[0], data, data, FIRST_VERSION)
 
     def value(self, data: bytes) -> Decoded:
@@ -92,15 +78,10 @@ class EntryDecoder:
         return _decoded(self._values, self._problems[1], data, encoded, version)
 
     def key_bytes(self, key: Any) -> bytes:
-        """Encode a key as the namespace does.
-
-        Raises:
-            StateError: No codec at hand can.
-            UnsupportedValue: It cannot be a key here.
-        """
+        """Encode a key. Raises `StateError` if the codec is unknown, `UnsupportedValue` if it cannot be a key."""
         if self._keys is None:
             raise StateError(
-                f"{self._namespace}: {self._problems[0]}. Give the key as it is stored: --hex, and hexadecimal digits.",
+                f"{self._namespace}: {self._problems[0]}. Give the stored key in hexadecimal digits, with --hex.",
                 namespace=self._namespace,
             )
         encoding = EntryEncoding(self._namespace, self._keys, MsgpackCodec())
@@ -108,10 +89,10 @@ class EntryDecoder:
 
 
 def key_from_text(text: str) -> Any:
-    r"""Return the key that a text on a command line means.
+    r"""Return the key for a text on a command line.
 
-    JSON is read as JSON (`7`, `true`, `"7"`), a list as a tuple; else a literal of Python's as that (`('a', 1)`,
-    `b'\x00'`); all else is the text itself.
+    The text is parsed as JSON (`7`, `true`, `"7"`; a list is a tuple), or else as a Python literal (`('a', 1)`,
+    `b'\x00'`). If it is neither, the key is the text itself.
     """
     try:
         return _hashable(json.loads(text, parse_constant=_refuse))
@@ -124,7 +105,7 @@ def key_from_text(text: str) -> Any:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(constant)  # NaN and Infinity are no JSON, but words that a key may be
+    raise ValueError(constant)  # NaN and Infinity are not JSON; as keys they are text
 
 
 def _hashable(value: Any) -> Any:
@@ -140,12 +121,12 @@ def _codec(named: str, configured: Codec, what: str) -> tuple[Codec | None, str]
     name = named.rpartition("/")[0]
     if name == "pickle":
         return None, (
-            "its values are pickles, and a pickle can run code: they are shown as bytes, unless valueSerializerClass "
-            "is pickle in the configuration given"
+            "its values are pickles, which can run code: they are shown as bytes, unless the given configuration sets "
+            "valueSerializerClass to pickle"
         )
     return None, (
-        f"its {what}s were written by {named!r}, and {what}SerializerClass is {configured.header!r} in the "
-        "configuration given"
+        f"its {what}s were written by {named!r}, but {what}SerializerClass in the given configuration is "
+        f"{configured.header!r}"
     )
 
 

@@ -1,6 +1,6 @@
-"""Where a topology's state stands, who holds its checkpoint up, and what the next start would do about it.
+"""Explains a topology's state: what is committed, what blocks its checkpoint, and what the next start will do.
 
-Decided by the very functions that recovery uses (`checkpoint.recovery`), on what is read without raising a fence.
+It reads the store without raising a fence, and decides with the functions of `checkpoint.recovery`, as a start does.
 """
 
 from __future__ import annotations
@@ -31,46 +31,25 @@ from anchorbolt.util.locations import Folder
 
 @dataclass(frozen=True)
 class NamespaceReport:
-    """Where one namespace stands.
-
-    Attributes:
-        namespace: Its name.
-        head: Its fence, txid, winner, codec and staged attempts.
-        next_start: What the next start does about it; empty for nothing.
-        refusal: Why the next start is refused because of it; empty where it is not.
-        is_known: Whether the decision record, its copy, or a task of the last run, knows of it.
-        keys: How many entries it holds; None where they were not counted.
-        size: Bytes of its keys and values; None where they were not counted.
-    """
+    """The state of one namespace."""
 
     namespace: str
     head: NamespaceHead
-    next_start: str = ""
-    refusal: str = ""
-    is_known: bool = True
-    keys: int | None = None
-    size: int | None = None
+    next_start: str = ""  # the action of the next start in this namespace; empty if it does nothing
+    refusal: str = ""  # why this namespace makes the next start fail; empty if it does not
+    is_known: bool = True  # whether the decision record, its copy, or a task of the last run names it
+    keys: int | None = None  # number of entries; None if they were not counted
+    size: int | None = None  # bytes of all keys and values; None if they were not counted
 
 
 @dataclass(frozen=True)
 class TopologyReport:
-    """Where a topology stands.
-
-    Attributes:
-        snapshot: What that was judged by.
-        action: What the next start will report, as in `recovery: …` (`started`, `resumed`, `rolled back`, `rolled
-            forward`), or `refused`.
-        namespaces: Its namespaces, by name.
-        blocking: Who holds its checkpoint up, in sentences; empty where none is under way.
-        next_start: What the next start does, in sentences.
-        refusals: Why the next start is refused; empty where it is not.
-        notes: What else an operator should know.
-    """
+    """The state of a topology. The last four attributes hold sentences for an operator."""
 
     snapshot: TopologySnapshot
-    action: str
+    action: str  # as the next start will report it: started, resumed, rolled back, rolled forward; or refused
     namespaces: tuple[NamespaceReport, ...]
-    blocking: tuple[str, ...]
+    blocking: tuple[str, ...]  # what the open transaction waits for; empty if no transaction is open
     next_start: tuple[str, ...]
     refusals: tuple[str, ...]
     notes: tuple[str, ...]
@@ -86,19 +65,19 @@ def explain(
     measure: bool = True,
     progress: Progress | None = None,
 ) -> TopologyReport:
-    """Say where a topology stands. Reads only.
+    """Explain the state of a topology. Reads only.
 
     Args:
         provider: The store.
         topology: Name of the topology.
-        prefix: What its namespaces' names begin with, before the colon; empty for nothing.
-        codecs: What the configuration chooses.
-        folder: The streaming checkpoint location; None to look at the store alone.
-        measure: Whether to count the entries of each namespace and their bytes, which reads all of them.
-        progress: Told of that.
+        prefix: Prefix of its namespaces, without the colon; may be empty.
+        codecs: The configured codecs.
+        folder: The streaming checkpoint location; None to read the store alone.
+        measure: Whether to count the entries of each namespace and their bytes; this reads all entries.
+        progress: Receives the progress of the counting.
 
     Raises:
-        StateError: The store holds nothing of such a topology.
+        StateError: The store has no namespace of the topology.
         StateUnavailable: The store cannot be reached.
     """
     snapshot = read_topology(provider, topology, prefix, folder)
@@ -110,8 +89,8 @@ def explain(
             if name.endswith(f"{CHECKPOINT_SPOUT_ID}-0")
         )
         raise StateError(
-            f"there is nothing of topology {topology!r} in {provider.describe()}: no namespace begins with "
-            f"{prefix or 'its name'!r}. It holds: {', '.join(there) or 'no topology'}.",
+            f"{provider.describe()} has no state of topology {topology!r} (prefix of its namespaces: {prefix!r}). It "
+            f"has the topologies: {', '.join(there) or '(none)'}.",
             namespace=snapshot.record_namespace,
         )
     sizes = {}
@@ -123,13 +102,7 @@ def explain(
 
 
 def judge(snapshot: TopologySnapshot, codecs: Codecs, sizes: Mapping[str, tuple[int, int]]) -> TopologyReport:
-    """Judge what was read. Pure.
-
-    Args:
-        snapshot: What was read.
-        codecs: What the configuration chooses.
-        sizes: Keys and bytes of the namespaces that were counted.
-    """
+    """Explain a snapshot; `sizes` has the numbers of keys and bytes of the counted namespaces. Pure."""
     record = snapshot.stored or DecisionRecord()
     prefix = snapshot.record_namespace.rpartition(":")[0]
     known = known_namespaces(record, prefix)
@@ -180,11 +153,11 @@ def _next_start(record: DecisionRecord, name: str, head: NamespaceHead) -> str:
     verdict = judge_namespace(record, name, head)
     if verdict.winner is not None:
         return (
-            f"txid {record.txid} was decided and is not committed in {name}: the next start commits it "
+            f"txid {record.txid} is decided but not committed in {name}: the next start commits it "
             f"(attempt {verdict.winner.attempt})"
         )
     if verdict.has_leftovers:
-        return f"{_attempts(head)} in {name}, never decided: the next start drops {_them(head)}"
+        return f"{_attempts(head)} in {name} without a decision: the next start drops {_them(head)}"
     return ""
 
 
@@ -196,15 +169,15 @@ def _next_starts(
     steps = [each.next_start for each in namespaces if each.next_start]
     if record.state.phase is Phase.COMMITTING and not any("commits it" in step for step in steps):
         steps.append(
-            f"txid {record.txid} was decided, and every namespace has committed it: the next start marks it committed"
+            f"txid {record.txid} is decided, and every namespace has committed it: the next start marks it committed"
         )
     if record.state.phase is Phase.COMMITTING and record.outbox:
-        steps.append(f"the next start publishes what the sinks wrote in txid {record.txid}")
+        steps.append(f"the next start publishes the rows that the sinks wrote in txid {record.txid}")
     if snapshot.stored is None:
-        steps.append("there is no decision record: the next start begins a new one")
+        steps.append("the store has no decision record: the next start creates one")
     else:
         batch = f", batch {record.batch_id + 1} of its query" if record.query_id else ""
-        steps.append(f"{'then it' if steps else 'it'} goes on with txid {record.txid + 1}{batch}")
+        steps.append(f"{'then it' if steps else 'it'} continues with txid {record.txid + 1}{batch}")
     return steps
 
 
@@ -217,17 +190,21 @@ def _blocking(record: DecisionRecord, namespaces: list[NamespaceReport]) -> list
         ]
         if late:
             return [f"txid {record.txid} is decided and waits for the commit of {', '.join(late)}"]
-        return [f"txid {record.txid} is committed everywhere, and waits for the record to say so"]
+        return [
+            f"txid {record.txid} is committed in every namespace, but the decision record is not updated yet"
+        ]
     sentences = []
     for each in namespaces:
         for attempt, staged in each.head.attempts.items():
-            how = "is sealed" if staged.seal is not None else "is staged and not sealed"
+            how = "is sealed" if staged.seal is not None else "is staged but not sealed"
             sentences.append(
                 f"txid {staged.txid} waits for its decision: attempt {attempt} {how} in {each.namespace}"
             )
     idle = [each.namespace for each in namespaces if each.is_known and not each.head.attempts]
     if sentences and idle:
-        sentences.append(f"nothing is staged in {', '.join(idle)}: still at work, or nothing to change there")
+        sentences.append(
+            f"nothing is staged in {', '.join(idle)}: the task is still working, or has no updates"
+        )
     return sentences
 
 
@@ -235,30 +212,29 @@ def _notes(snapshot: TopologySnapshot, namespaces: list[NamespaceReport]) -> lis
     notes = []
     generation = snapshot.record_head.fence.generation
     if snapshot.has_moved:
-        notes.append("a run wrote while this was read: what is said here was so for a moment")
+        notes.append("a run was writing during the reading: this report may be out of date")
     if snapshot.holds_fence:
         notes.append(
-            f"generation {generation} holds the fence: a run is alive, or was killed. A live one may finish what is "
-            "said of the next start by itself"
+            f"generation {generation} holds the fence: a run is alive, or was killed. A run that is alive may take the "
+            "steps of the next start itself"
         )
     elif generation:
-        notes.append(f"generation {generation} has ended and let go of the fence: no run is alive")
+        notes.append(f"generation {generation} has ended and released the fence: no run is alive")
     if snapshot.location and snapshot.query_id is None:
         notes.append(
-            f"nothing lies at the checkpoint location {snapshot.location}: judged by the store alone. A start there is "
-            "refused where the record names a streaming query (QueryChanged)"
+            f"the checkpoint location {snapshot.location} is empty: this report uses the store alone. A start there is "
+            "refused if the decision record names a streaming query (QueryChanged)"
         )
     elif not snapshot.location:
-        notes.append("no checkpoint location was looked at: judged by the store alone")
+        notes.append("no checkpoint location is given: this report uses the store alone")
     notes += [
-        f"{each.namespace} stands beside a custom state, which is not looked into"
+        f"{each.namespace} belongs to a custom state, whose content Anchorbolt cannot read"
         for each in namespaces
         if each.head.codec == CUSTOM_HEADER
     ]
     notes += [
-        f"{each.namespace} has the prefix, but neither the decision record nor a task of the last run knows of it: "
-        "the next start passes it over, unless the job has such a task; then it is refused if anything is committed "
-        "there"
+        f"{each.namespace} has the prefix, but neither the decision record nor a task of the last run names it. The "
+        "next start ignores it, unless the job has such a task: then a start is refused if anything is committed there"
         for each in namespaces
         if not each.is_known
     ]

@@ -1,6 +1,6 @@
-"""What lies in a store: its namespaces, some entries of one, all entries of one. Reads only: no fence is raised.
+"""Lists the namespaces of a store, and reads some or all entries of a namespace. No fence is raised.
 
-Entries are read in pages, so that a namespace of any size can be gone through.
+Entries are read in pages, so the size of a namespace does not matter.
 """
 
 from __future__ import annotations
@@ -21,53 +21,34 @@ _NAMES_COMPARED = 10_000
 
 @dataclass(frozen=True)
 class NamespaceSummary:
-    """One namespace in a few words.
-
-    Attributes:
-        namespace: Its name.
-        committed: Its committed txid; -1 where nothing was ever committed.
-        winner: The attempt which that came from.
-        codec: Its format header; empty until something is written.
-        attempts: How many attempts are staged.
-        keys: How many entries are committed; None where they were not counted.
-        problem: Why its bookkeeping cannot be read; empty where it can.
-    """
+    """A summary of one namespace."""
 
     namespace: str
     committed: int = NOTHING_COMMITTED
     winner: str = ""
-    codec: str = ""
-    attempts: int = 0
-    keys: int | None = None
-    problem: str = ""
+    codec: str = ""  # the format header; empty until something is written
+    attempts: int = 0  # number of staged attempts
+    keys: int | None = None  # number of committed entries; None if they were not counted
+    problem: str = ""  # why the metadata cannot be read; empty if it can
 
 
 @dataclass(frozen=True)
 class LookupResult:
-    """What was asked for by key.
-
-    Attributes:
-        entries: One for each key, in their order.
-        notes: What cannot be decoded, and why.
-    """
+    """The entries of some keys, in the order of the keys."""
 
     entries: tuple[Entry, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # why some keys or values cannot be decoded
 
     @property
     def absent(self) -> int:
-        """How many of the keys the namespace does not hold."""
+        """The number of keys without an entry."""
         return sum(entry.value is None for entry in self.entries)
 
 
 def namespace_summaries(
     provider: StateProvider, prefix: str = "", *, count: bool = False, progress: Progress | None = None
 ) -> Iterator[NamespaceSummary]:
-    """Yield the namespaces that start with `prefix`, by name; with `count`, count their entries.
-
-    Raises:
-        StateUnavailable: The store cannot be reached.
-    """
+    """Yield the namespaces that start with `prefix`, sorted by name; with `count`, count their entries."""
     for namespace in sorted(provider.namespaces(prefix)):
         with closing(provider.open(namespace)) as storage:
             try:
@@ -86,17 +67,12 @@ def get_entries(
 ) -> LookupResult:
     """Return the committed values of some keys.
 
-    Args:
-        provider: The store.
-        namespace: The namespace.
-        keys: The keys, as texts; see `key_from_text`.
-        codecs: What the configuration chooses.
-        hexadecimal: Whether the texts are the hexadecimal digits of the keys as they are stored.
+    `keys` are texts as for `key_from_text`; with `hexadecimal`, the hexadecimal digits of stored keys.
 
     Raises:
-        StateError: There is no such namespace, or its keys cannot be encoded by a codec at hand.
+        StateError: The namespace does not exist, or no known codec can encode its keys.
         UnsupportedValue: A text cannot be a key.
-        ConfigError: A text is not hexadecimal, or `namespace` is no possible name.
+        ConfigError: A text is not hexadecimal, or `namespace` is not a valid name.
     """
     with closing(provider.open(namespace)) as storage:
         head = existing_head(provider, storage)
@@ -111,16 +87,10 @@ def get_entries(
 def scan_entries(
     provider: StateProvider, namespace: str, codecs: Codecs, *, attempt: str | None = None
 ) -> tuple[tuple[str, ...], Generator[list[Entry], None, None]]:
-    """Return notes on what cannot be decoded, and all entries of a namespace in pages.
+    """Return notes on decoding problems, and all entries of a namespace in pages.
 
-    Args:
-        provider: The store.
-        namespace: The namespace.
-        codecs: What the configuration chooses.
-        attempt: A staged attempt, to be seen as if it were committed; None for what is committed.
-
-    Raises:
-        StateError: There is no such namespace, or no such attempt.
+    With `attempt`, read as if this staged attempt were committed. Raises `StateError` if the namespace or the attempt
+    does not exist.
     """
     storage = provider.open(namespace)
     try:
@@ -144,17 +114,13 @@ def scan_entries(
 
 
 def existing_head(provider: StateProvider, storage: StateStorage) -> NamespaceHead:
-    """Return where a namespace stands.
-
-    Raises:
-        StateError: There is no such namespace; the message names the nearest ones.
-    """
+    """Return the head of a namespace. If it does not exist, raise `StateError` with the names of similar ones."""
     head = storage.head()
     if head != NamespaceHead():
         return head
     names = list(islice(provider.namespaces(), _NAMES_COMPARED))
     nearest = get_close_matches(storage.namespace, names, n=3, cutoff=0.5) or sorted(names)[:3]
-    hint = f"The nearest: {', '.join(nearest)}" if nearest else "The store holds none"
+    hint = f"Similar names: {', '.join(nearest)}" if nearest else "The store has no namespaces"
     raise StateError(
         f"there is no namespace {storage.namespace!r} in {provider.describe()}. {hint}. List them: anchorbolt state "
         "namespaces.",

@@ -1,8 +1,8 @@
-"""Values of a store as JSON, for programs that know no Python, and as text. Calls no code of a user's but `repr`.
+"""Formats values of a store as JSON and as text. Of a user's class it calls only `__repr__`.
 
-What JSON has no form for becomes an object with one name that starts with `$`: `$bytes` (Base64), `$tuple`, `$set`,
-`$frozenset`, `$map` (pairs; for a dict whose keys are not all plain text), `$float` (nan, inf, -inf), `$datetime`,
-`$date`, `$time`, `$timedelta` (seconds), `$decimal`, `$uuid`, `$complex`; `$repr` for everything else.
+A value that JSON lacks becomes an object with one name that starts with `$`: `$bytes` (Base64), `$tuple`, `$set`,
+`$frozenset`, `$map` (pairs, for a dict with other keys than plain text), `$float` (nan, inf, -inf), `$datetime`,
+`$date`, `$time`, `$timedelta` (seconds), `$decimal`, `$uuid`, `$complex`; `$repr` for any other value.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ _DEEPEST = 64
 
 
 def decoded_json(decoded: Decoded) -> Any:
-    """Return what was decoded as plain values for JSON, and what was not as `$bytes`."""
+    """Return a decoded key or value for JSON; `$bytes` if it could not be decoded."""
     return as_json(decoded.data if decoded.problem else decoded.value)
 
 
 def as_json(value: Any, depth: int = 0) -> Any:
-    """Return a value as plain values for JSON."""
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value
@@ -61,16 +60,16 @@ def _scalar(kind: type, value: Any) -> dict[str, Any]:
 
 
 def printable(text: str) -> str:
-    """Return a line of text, all of it escaped if a part of it would control a terminal."""
+    """Return a line of text; escape the whole line if it contains control characters."""
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def as_text(value: Any, limit: int | None = None) -> str:
-    """Return a value as a literal of Python's, of `limit` characters at most; control characters are escaped."""
+    """Return a value as a Python literal of at most `limit` characters; control characters are escaped."""
     try:
         text = repr(value)
-    except Exception:  # a user's __repr__ may raise anything, and nesting may be too deep
+    except Exception:  # a user's __repr__ may raise anything, and the value may be nested too deeply
         return f"({type(value).__name__}, whose repr raises)"
     if type(value).__module__ not in ("builtins", "datetime", "decimal", "uuid"):
-        text = text.encode("unicode_escape").decode()  # a user's repr may hold anything
+        text = text.encode("unicode_escape").decode()  # a user's repr may contain anything
     return text if limit is None or len(text) <= limit else text[:limit] + "…"

@@ -1,4 +1,4 @@
-"""What is to be read of a topology's state, without raising a fence: its decision record, its copy, and all heads."""
+"""Reads a topology's decision record, its copy, and the heads of all namespaces, without raising a fence."""
 
 from __future__ import annotations
 
@@ -17,70 +17,54 @@ from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.util.locations import Folder
 
 _T = TypeVar("_T")
-_LOOKS = 3
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class TopologySnapshot:
-    """What was read of a topology's state.
-
-    Attributes:
-        topology: Its name.
-        record_namespace: The namespace of its decision record.
-        record_head: Where that stands.
-        stored: The decision record; None where there is none.
-        copied: Its copy at the checkpoint location; None where there is none, or no location was looked at.
-        query_id: Id of the streaming query at that location; None where nothing lies there, or none was looked at.
-        location: The checkpoint location; empty where none was looked at.
-        heads: Where each namespace stands.
-        problems: What could not be read, and why.
-        has_moved: Whether something was written in the course of it.
-    """
+    """The state of a topology as it was read."""
 
     topology: str
     record_namespace: str
     record_head: NamespaceHead = field(default_factory=NamespaceHead)
     stored: DecisionRecord | None = None
-    copied: DecisionRecord | None = None
-    query_id: str | None = None
-    location: str = ""
+    copied: DecisionRecord | None = None  # the decision record's copy at the checkpoint location
+    query_id: str | None = None  # of the streaming query at the checkpoint location
+    location: str = ""  # the checkpoint location; empty if only the store was read
     heads: Mapping[str, NamespaceHead] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
-    has_moved: bool = False
+    problems: tuple[str, ...] = ()  # why something could not be read
+    has_moved: bool = False  # whether a run was writing during the reading
 
     @property
     def holds_fence(self) -> bool:
-        """Whether the driver that claimed the topology last has not let go of it."""
+        """Whether the driver of the last claim has not released its fence."""
         return self.record_head.fence.generation > 0 and self.record_head.fence.seq != RELEASED_SEQ
 
 
 class NullDecisionCopy:
-    """See `DecisionCopy`: for who looks at the store alone, and writes nothing."""
+    """The `DecisionCopy` of a reader without a checkpoint location."""
 
     def read(self) -> bytes | None:
-        """Return None."""
         return None
 
     def write(self, generation: int, data: bytes) -> None:
-        """Refuse."""
-        raise NotImplementedError("nothing is written here")
+        raise NotImplementedError("a reader writes nothing")
 
     def forget_older(self, generation: int) -> None:
-        """Refuse."""
-        raise NotImplementedError("nothing is written here")
+        raise NotImplementedError("a reader writes nothing")
 
 
 def record_namespace(prefix: str) -> str:
-    """Return the namespace of the decision record of a topology whose namespaces begin with `prefix`."""
+    """Return the namespace of the decision record for the prefix of a topology's namespaces."""
     return task_namespace(prefix, CHECKPOINT_SPOUT_ID, 0)
 
 
 def read_topology(
     provider: StateProvider, topology: str, prefix: str, folder: Folder | None = None
 ) -> TopologySnapshot:
-    """Read a topology's decision record, its copy, and where all its namespaces stand; again while they move."""
+    """Read the state of a topology; up to three times more while a run is changing it."""
     snapshot = _read(provider, topology, prefix, folder)
-    for _ in range(_LOOKS):
+    for _ in range(_ATTEMPTS):
         again = _read(provider, topology, prefix, folder)
         if again == snapshot:
             return snapshot
@@ -119,7 +103,7 @@ def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | 
 
 
 def _names(provider: StateProvider, topology: str, prefix: str, *records: DecisionRecord | None) -> list[str]:
-    """Return the namespaces that records and tasks name, and, where there is a prefix, all others that have it."""
+    """Return the namespaces of the records and their tasks, and all others with a prefix that is not empty."""
     names = set(provider.namespaces(f"{prefix}:")) if prefix else set()
     for each in records:
         if each is not None and each.topology in ("", topology):
@@ -128,7 +112,7 @@ def _names(provider: StateProvider, topology: str, prefix: str, *records: Decisi
 
 
 def known_namespaces(record: DecisionRecord, prefix: str) -> set[str]:
-    """Return the namespaces that a record names, or that the tasks of its run had."""
+    """Return the namespaces that a record names, and those of the tasks of its run."""
     tasks = {
         task_namespace(prefix, component, index)
         for component, count in record.parallelism.items()

@@ -134,8 +134,8 @@ def test_a_topology_is_explained(provider: SqliteStateProvider, tmp_path: Path) 
     assert "decision record: txid 1, COMMITTED" in result.stdout
     assert f"{NAME}:count-0: committed txid 1 from attempt" in result.stdout
     assert "3 keys, 9 bytes; keys msgpack/1, values msgpack/1" in result.stdout
-    assert "next start: it goes on with txid 2" in result.stdout
-    assert "has ended and let go of the fence" in result.stdout
+    assert "next start: it continues with txid 2" in result.stdout
+    assert "has ended and released the fence" in result.stdout
     content = json.loads(state(tmp_path, "explain", NAME, "--json", "--quick").stdout)
     assert (content["action"], content["refusals"], content["blocking"]) == ("resumed", [], [])
     assert [(each["keys"], each["committed"]) for each in content["namespaces"]] == [(None, 1)]

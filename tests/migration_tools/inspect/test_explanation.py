@@ -97,7 +97,7 @@ def test_the_next_start_does_what_was_said(
     if point is FaultPoint.DECIDED:
         assert blocks
         assert all(
-            f"txid 1 was decided and is not committed in {each.namespace}: the next start commits it"
+            f"txid 1 is decided but not committed in {each.namespace}: the next start commits it"
             in each.next_start
             for each in blocks
         )
@@ -120,7 +120,7 @@ def test_a_topology_is_explained_on_every_backend(
     assert [each.namespace for each in report.namespaces] == [f"{name}:count-0", f"{name}:count-1"]
     assert sum(each.keys or 0 for each in report.namespaces) == 3
     assert sum(each.size or 0 for each in report.namespaces) == 9  # each key two bytes, each count one
-    assert any("has ended and let go of the fence" in note for note in report.notes)
+    assert any("has ended and released the fence" in note for note in report.notes)
 
 
 def test_a_run_that_waits_for_input_holds_the_fence_until_it_is_stopped(
@@ -150,7 +150,7 @@ def test_a_topology_that_is_not_there_is_said_with_those_that_are(
     sqlite_provider: SqliteStateProvider, name: str, run_words: RunWords, tmp_path: Path
 ) -> None:
     run_words(sqlite_provider, "a")
-    with pytest.raises(StateError, match=rf"nothing of topology 'other'.*It holds: {name}"):
+    with pytest.raises(StateError, match=rf"topology 'other'.*{name}"):
         _explained(sqlite_provider, "other", tmp_path)
 
 
@@ -232,7 +232,7 @@ def test_who_has_not_prepared_yet_is_said() -> None:
     report = judge(found, MSGPACK, {})
     assert report.blocking == (
         f"txid 6 waits for its decision: attempt {B} is sealed in {N}",
-        f"nothing is staged in {M}: still at work, or nothing to change there",
+        f"nothing is staged in {M}: the task is still working, or has no updates",
     )
     assert report.action == "rolled back"
 
@@ -242,7 +242,7 @@ def test_strangers_and_custom_states_are_noted_and_not_judged() -> None:
     custom = replace(AFTER, codec=CUSTOM_HEADER)
     report = judge(snapshot(Phase.COMMITTED, {N: custom, M: HEAD_M, "t:gone-0": stranger}), MSGPACK, {})
     assert report.action == "resumed"
-    assert any(f"{N} stands beside a custom state" in note for note in report.notes)
+    assert any(f"{N} belongs to a custom state" in note for note in report.notes)
     assert any("t:gone-0 has the prefix, but" in note for note in report.notes)
 
 
@@ -272,5 +272,5 @@ def test_a_damaged_record_is_reported_and_the_rest_still_explained(
 def test_an_unknown_prefix_finds_nothing_even_where_names_have_none(
     sqlite_provider: SqliteStateProvider,
 ) -> None:
-    with pytest.raises(StateError, match="It holds: no topology"):
+    with pytest.raises(StateError, match="no state of topology"):
         explain(sqlite_provider, uuid.uuid4().hex, "", MSGPACK)
