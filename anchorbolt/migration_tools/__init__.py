@@ -1,1 +1,1 @@
-"""Moves state that another program, or another provider, wrote. Starts nothing, and never imports the engine."""
+"""Tools that convert, copy and inspect state. They start no topology, and never import the engine."""

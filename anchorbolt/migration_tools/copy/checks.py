@@ -1,4 +1,4 @@
-"""What a copy of a topology refuses, and why. Pure: judges what was read, reads and writes nothing."""
+"""The checks of a copy: which sources and targets are refused, and why. Pure."""
 
 from __future__ import annotations
 
@@ -12,32 +12,31 @@ from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead,
 
 
 def source_namespaces(snapshot: TopologySnapshot) -> list[str]:
-    """Return the namespaces to copy: those in which something was ever committed."""
+    """Return the namespaces to copy: those with committed data."""
     return [name for name, head in snapshot.heads.items() if head.committed != NOTHING_COMMITTED]
 
 
 def check_source(
     snapshot: TopologySnapshot, source: StateProvider, *, with_custom_states: bool, taken: bool
 ) -> TopologySnapshot:
-    """Refuse a source that a run is alive on, or that is not whole; `taken` if its fence is taken from whoever has it.
+    """Raise `MigrationRefused` if a run is alive on the source, or the source is inconsistent.
 
-    Raises:
-        MigrationRefused: Why it cannot be copied.
+    With `taken`, the copy claims the source's fence, so that a run may hold it now.
     """
     place, topology = source.describe(), snapshot.topology
     if snapshot.problems:
-        raise MigrationRefused(f"{place} cannot be read as a whole: {snapshot.problems[0]}")
+        raise MigrationRefused(f"{place} cannot be read completely: {snapshot.problems[0]}")
     if snapshot.stored is None:
         raise MigrationRefused(
-            f"{place} holds no decision record of topology {topology!r} ({snapshot.record_namespace}): nothing was "
-            "copied. Check the name, the prefix and the store; anchorbolt state namespaces lists what there is."
+            f"{place} has no decision record of topology {topology!r} ({snapshot.record_namespace}): nothing was "
+            "copied. Check the name, the prefix and the store; anchorbolt state namespaces lists all namespaces."
         )
     if snapshot.has_moved:
-        raise MigrationRefused(f"a run of {topology!r} is writing to {place}: stop it, and copy then.")
+        raise MigrationRefused(f"a run of {topology!r} is writing to {place}: stop it before you copy.")
     if snapshot.holds_fence and not taken:
         raise MigrationRefused(
             f"generation {snapshot.record_head.fence.generation} of {topology!r} holds the fence in {place}: a run is "
-            "alive, or was killed. Stop it; if it was killed, start and stop it once. Or take the fence from it with "
+            "alive, or was killed. Stop it; if it was killed, start and stop it once. Or take its fence with "
             "--take-fence: a run that is alive then ends with Fenced at its next wave."
         )
     generation = snapshot.record_head.fence.generation
@@ -45,20 +44,20 @@ def check_source(
     headers = {name: CUSTOM_HEADER for name, head in snapshot.heads.items() if head.codec == CUSTOM_HEADER}
     for problem in startup_problems(Expected(topology, headers), found):
         raise MigrationRefused(
-            f"{place} is not where its decision record says, and is not copied: {problem.message}"
+            f"{place} does not agree with its decision record, and is not copied: {problem.message}"
         ) from problem
     plan = plan_recovery(snapshot.stored, None, snapshot.heads)
-    # What is staged beside a record that says COMMITTED was never decided, and, its driver fenced off, never will be.
+    # If the record says COMMITTED, staged attempts are undecided; once their driver is fenced, they stay so.
     if plan.action is Action.COMMIT or (plan.leftovers and not taken):
         raise MigrationRefused(
-            f"a transaction of {topology!r} is open in {place}: start the topology there and stop it once, which "
-            "closes it. anchorbolt state explain says where it stands."
+            f"a transaction of {topology!r} is open in {place}: start the topology there once and stop it; this closes "
+            "the transaction. anchorbolt state explain shows the transaction."
         )
     custom = [name for name in source_namespaces(snapshot) if snapshot.heads[name].codec == CUSTOM_HEADER]
     if custom and not with_custom_states:
         raise MigrationRefused(
-            f"{', '.join(custom)}: beside a custom state, whose content Anchorbolt cannot copy. Copy it yourself while "
-            "no run is alive, and give --with-custom-states."
+            f"{', '.join(custom)}: Anchorbolt cannot copy the content of a custom state. Copy it yourself while no run "
+            "is alive, and use --with-custom-states."
         )
     return snapshot
 
@@ -66,11 +65,7 @@ def check_source(
 def check_target(
     found: TopologySnapshot, snapshot: TopologySnapshot, target: StateProvider, source: StateProvider
 ) -> None:
-    """Refuse a target that holds anything of the topology but what a copy of this source put there.
-
-    Raises:
-        MigrationRefused: It does.
-    """
+    """Raise `MigrationRefused` if the target has state of the topology that is not from a copy of this source."""
     place = target.describe()
     foreign = [
         name
@@ -78,17 +73,17 @@ def check_target(
         if not is_of_copy(head, snapshot.heads.get(name, NamespaceHead()))
     ]
     if found.problems:
-        raise MigrationRefused(f"{place} cannot be read: {found.problems[0]} Copy to an empty place.")
+        raise MigrationRefused(f"{place} cannot be read: {found.problems[0]} Copy to an empty store.")
     if foreign:
         raise MigrationRefused(
-            f"{place} holds something else as {', '.join(foreign)}: nothing was written. Copy to an empty place; if "
-            "this is left of an earlier copy, from before the source went on, delete it there first."
+            f"{place} has other data in {', '.join(foreign)}: nothing was written. Copy to an empty store. If the data "
+            "is from an earlier copy, and the source has continued since, delete it first."
         )
     if found.stored is not None and found.stored != snapshot.stored:
         raise MigrationRefused(
-            f"{place} has a decision record of its own ({snapshot.record_namespace}, at txid {found.stored.txid}; the "
-            f"one in {source.describe()} is at txid {snapshot.stored.txid if snapshot.stored else 'none'}): a run has "
-            "used it. Nothing was written. Copy to an empty place."
+            f"{place} has another decision record ({snapshot.record_namespace}, at txid {found.stored.txid}; the "
+            f"record in {source.describe()} is at txid {snapshot.stored.txid if snapshot.stored else 'none'}): a run "
+            "has used this state. Nothing was written. Copy to an empty store."
         )
     missing = [
         name
@@ -99,12 +94,12 @@ def check_target(
     if missing:
         raise MigrationRefused(
             f"{place} has the decision record of this source, but {', '.join(missing)} is missing: it lost data. Copy "
-            "to an empty place."
+            "to an empty store."
         )
 
 
 def is_of_copy(found: NamespaceHead, head: NamespaceHead) -> bool:
-    """Whether a namespace of the target is empty, or what a copy of `head` leaves there, at whatever moment."""
+    """Whether a namespace of the target is empty, or a complete or interrupted copy of `head`."""
     if found.committed == NOTHING_COMMITTED:
         return all(
             (name, staged.txid) == (head.winner, head.committed) for name, staged in found.attempts.items()

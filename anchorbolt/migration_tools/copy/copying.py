@@ -1,14 +1,14 @@
 """Copies a topology's state, or one namespace, from one provider to another, through the contract of `StateStorage`.
 
-The source is only read. That no run writes to it meanwhile is known from its decision record's fence, which a driver
-releases when it ends; reading everything before and after the copy confirms it.
+The copy only reads the source. A driver releases the fence of its decision record when it ends, so a released fence
+shows that no run writes to the source. The copy reads all heads before and after, to confirm this.
 
-On the target the copy behaves as a driver does: it claims a generation, raises the fence in every namespace, then reads
-and decides. So a copy that was killed can be run again, and the killed one, should it wake up, is fenced off. Each
-namespace is staged, sealed and committed under its own txid and winner; the decision record comes last, so that a start
-on a half-made copy is refused as on a store that lost data (`StateRegressed`). The generation of the copy is that of
-the source or above it: the copies of decisions at the checkpoint location are told apart by generation, and the run
-that goes on at the target must come after all of them.
+On the target the copy works like a driver: it claims a generation, raises the fence in every namespace, then reads and
+decides. So a killed copy can be run again, and if the killed process wakes up, it is fenced. Each namespace is staged,
+sealed and committed under its own txid and winner. The decision record is written last, so that a start on an
+unfinished copy is refused like a store that lost data (`StateRegressed`). The generation of the copy is not below that
+of the source: the checkpoint location has one copy of the decision for each generation, and the run that continues at
+the target must have the highest.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ from anchorbolt.state_backends.contract import (
 
 @dataclass(frozen=True)
 class CopyReport:
-    """What was copied, or, in a dry run, would be.
+    """The result of a copy, or of a dry run.
 
     Attributes:
-        source: Where from.
-        target: Where to.
-        namespaces: The namespaces, in order.
-        txid: The decision record's transaction; None where it was not copied.
-        generation: The generation that the copy claimed at the target; 0 where nothing was written.
-        is_dry_run: Whether nothing was written.
+        source: Description of the source.
+        target: Description of the target.
+        namespaces: The copied namespaces, in order.
+        txid: The decision record's transaction; None if the record was not copied.
+        generation: The generation that the copy claimed at the target; 0 if nothing was written.
+        is_dry_run: Whether this was a dry run, which writes nothing.
     """
 
     source: str
@@ -81,22 +81,22 @@ def copy_topology(
 ) -> CopyReport:
     """Copy all namespaces of a topology and its decision record.
 
-    Run again after it was cut off, it finishes; run again after it finished, it compares.
+    A call after an interrupted copy finishes it; a call after a finished copy compares both sides.
 
     Args:
-        source: The store to copy from. Only read, but for `take_fence`.
-        target: The store to copy to. It must hold nothing of the topology but what an earlier copy put there.
+        source: The store to copy from. It is only read, except with `take_fence`.
+        target: The store to copy to. It must have no state of the topology, except from an earlier copy.
         topology: Name of the topology.
-        prefix: What its namespaces' names begin with, before the colon; empty for nothing.
-        take_fence: Claim a new generation at the source first: a run that is alive ends with `Fenced` at its next wave,
-            and one that was killed no longer stands in the way.
-        with_custom_states: Copy what Anchorbolt keeps beside custom states, too; the states are the caller's to copy.
-        dry_run: Check all that can be checked, and write nothing anywhere.
-        progress: Told of each page.
+        prefix: Prefix of its namespaces, without the colon; may be empty.
+        take_fence: Claim a new generation at the source first: a run that is alive ends with `Fenced` at its next
+            wave, and a killed run no longer blocks the copy.
+        with_custom_states: Also copy Anchorbolt's namespaces of custom states. The caller copies their content.
+        dry_run: Make all checks, and write nothing.
+        progress: Receives the progress.
 
     Raises:
-        MigrationRefused: A run is alive on the source, a transaction is open there, it is not where its record says, or
-            it moved meanwhile; the target holds something else; or what was copied is not equal.
+        MigrationRefused: A run is alive on the source, a transaction is open there, the source disagrees with its
+            decision record, or it changed during the copy; the target has other data; or the copy is not equal.
         Fenced: Another copy, or a run, has taken over at the target.
         StateError: A store failed; see `StateStorage`.
     """
@@ -110,7 +110,7 @@ def copy_topology(
     check_target(read_topology(target, topology, prefix), snapshot, target, source)
     if take_fence and not dry_run:
         with closing(source.open(snapshot.record_namespace)) as storage:
-            _let_go(storage, storage.claim())
+            _release(storage, storage.claim())
         # A wave may have been decided before the fence was taken.
         snapshot = check_source(
             read_topology(source, topology, prefix), source, with_custom_states=with_custom_states, taken=True
@@ -140,7 +140,7 @@ def copy_topology(
             )
             for name in names
         ]
-        # Nothing is believed that was read while a run wrote.
+        # A copy that was read while a run was writing is not trusted.
         again = read_topology(source, topology, prefix)
         if (again.stored, again.record_head, again.heads) != (
             snapshot.stored,
@@ -152,7 +152,7 @@ def copy_topology(
             with closing(source.open(snapshot.record_namespace)) as storage:
                 entries = dict(entry for page in storage.scan() for entry in page)
             record.write(fence, entries, snapshot.record_head.codec)
-            _let_go(record, fence)
+            _release(record, fence)
     return CopyReport(
         source.describe(),
         target.describe(),
@@ -171,7 +171,7 @@ def copy_namespace(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> CopyReport:
-    """Copy one namespace, to look into it or to keep it: no topology can be started on it without its decision record.
+    """Copy one namespace, to inspect or archive it. Without the decision record, no topology can be started on it.
 
     Raises:
         As `copy_topology`.
@@ -180,8 +180,8 @@ def copy_namespace(
     prefix = namespace.rpartition(":")[0]
     if namespace == record_namespace(prefix):
         raise MigrationRefused(
-            f"{namespace} holds a decision record, which says where the namespaces beside it stand: copy it together "
-            "with them, by naming the topology."
+            f"{namespace} holds the decision record of a topology. Copy the whole topology instead (copy_topology, or "
+            "--topology)."
         )
     snapshot = read_topology(source, prefix, prefix)
     with closing(source.open(namespace)) as storage:
@@ -191,7 +191,7 @@ def copy_namespace(
         found = storage.head()
     if found != NamespaceHead() and not is_of_copy(found, head):
         raise MigrationRefused(
-            f"{target.describe()} holds something else as {namespace}: nothing was written. Copy to an empty one."
+            f"{target.describe()} has other data in {namespace}: nothing was written. Copy to an empty store."
         )
     report = CopyReport(
         source.describe(),
@@ -224,18 +224,14 @@ def _check_single(
     snapshot: TopologySnapshot,
 ) -> None:
     if head.committed == NOTHING_COMMITTED:
-        raise MigrationRefused(
-            f"nothing is committed in {namespace} in {source.describe()}: nothing to copy."
-        )
+        raise MigrationRefused(f"{namespace} in {source.describe()} has no committed data: nothing to copy.")
     if not head.winner:  # each wave of ours has one
         raise MigrationRefused(
-            f"{namespace} in {source.describe()} was not written by Anchorbolt: by its transaction ids it is Storm's. "
-            "anchorbolt state scan --codec storm-kryo shows what it holds; it cannot be taken over."
+            f"{namespace} in {source.describe()} has transaction ids of Storm, and Anchorbolt cannot copy it. "
+            "anchorbolt state scan --codec storm-kryo shows its entries."
         )
     if head.codec == CUSTOM_HEADER:
-        raise MigrationRefused(
-            f"{namespace} stands beside a custom state and holds no entries: nothing to copy."
-        )
+        raise MigrationRefused(f"{namespace} belongs to a custom state and has no entries: nothing to copy.")
     committing = snapshot.stored is not None and snapshot.stored.state.phase is not Phase.COMMITTED
     if head.attempts or committing or snapshot.holds_fence:
         raise MigrationRefused(
@@ -245,8 +241,8 @@ def _check_single(
     with closing(target.open(snapshot.record_namespace)) as storage:
         if storage.head() != NamespaceHead():
             raise MigrationRefused(
-                f"{target.describe()} holds the decision record {snapshot.record_namespace}, whose topology could not "
-                f"be started beside a foreign {namespace}. Copy to another place."
+                f"{target.describe()} has the decision record {snapshot.record_namespace}, and a copied {namespace} "
+                "would prevent a start of its topology. Copy to another store."
             )
 
 
@@ -255,6 +251,5 @@ def _refuse_same(source: StateProvider, target: StateProvider) -> None:
         raise ConfigError(f"source and target are the same: {source.describe()}. Name another target.")
 
 
-def _let_go(storage: StateStorage, fence: Fence) -> None:
-    """Say that whoever claimed `fence` writes no more."""
+def _release(storage: StateStorage, fence: Fence) -> None:
     storage.raise_fence(Fence(fence.generation, RELEASED_SEQ))

@@ -1,4 +1,4 @@
-"""Count and checksum of a namespace's entries, in whatever order they come: equal for two stores that hold the same."""
+"""The count and checksum of a namespace's entries. They do not depend on the order of the entries."""
 
 from __future__ import annotations
 
@@ -11,20 +11,16 @@ _BYTES = 16
 
 @dataclass(frozen=True)
 class Digest:
-    """What a set of entries comes to.
-
-    Attributes:
-        entries: How many.
-        total: The sum of their 128-bit hashes, modulo 2 to the 128th. Not XOR, in which a pair would vanish.
-        size: Bytes of their keys and values.
-    """
+    """The digest of a set of entries."""
 
     entries: int = 0
-    total: int = 0
-    size: int = 0
+    total: int = (
+        0  # sum of the entries' 128-bit hashes modulo 2**128; with XOR, equal entries would cancel out
+    )
+    size: int = 0  # bytes of all keys and values
 
     def plus(self, page: Iterable[tuple[bytes, bytes]]) -> Digest:
-        """Return the digest of these entries and more."""
+        """Return the digest with these entries added."""
         entries, total, size = self.entries, self.total, self.size
         for key, value in page:
             hashed = blake2b(len(key).to_bytes(8, "big"), digest_size=_BYTES)
@@ -37,5 +33,4 @@ class Digest:
 
     @property
     def checksum(self) -> str:
-        """The sum as hexadecimal digits."""
         return f"{self.total:032x}"

@@ -1,4 +1,4 @@
-"""The copy of one namespace: staged in slices, sealed, committed, and compared. Memory is bounded by a page."""
+"""Copies one namespace: stages it in slices, seals, commits and compares. Memory is bounded by a page."""
 
 from __future__ import annotations
 
@@ -24,36 +24,25 @@ _SLICE_ENTRIES = 1000
 
 @dataclass(frozen=True)
 class CopiedNamespace:
-    """What became of one namespace.
-
-    Attributes:
-        namespace: Its name.
-        committed: Its committed txid, on both sides.
-        winner: The attempt which that came from, on both sides.
-        entries: How many entries it holds; None where they were not counted (a dry run).
-        size: Bytes of their keys and values.
-        checksum: Their checksum, which source and target agree in.
-        was_there: Whether an earlier copy had finished it; it was compared all the same.
-    """
+    """The result for one namespace. All values are the same on both sides."""
 
     namespace: str
     committed: int
     winner: str
-    entries: int | None = None
-    size: int | None = None
+    entries: int | None = None  # number of entries; None after a dry run
+    size: int | None = None  # bytes of all keys and values
     checksum: str = ""
-    was_there: bool = False
+    was_there: bool = False  # whether an earlier copy had finished this namespace; it was compared again
 
 
 def claimed(storage: StateStorage, generation: int) -> Fence:
-    """Claim a generation that is not below `generation` and that nobody else has."""
+    """Claim a new generation that is not below `generation`."""
     if storage.head().fence.generation < generation - 1:
         storage.raise_fence(Fence(generation - 1, 0))
     return storage.claim()
 
 
 def raised(target: StateProvider, namespace: str, fence: Fence) -> NamespaceHead:
-    """Raise the fence of a namespace, and return where it stands."""
     with closing(target.open(namespace)) as storage:
         return storage.raise_fence(fence)
 
@@ -67,19 +56,10 @@ def copied_namespace(
     fence: Fence,
     progress: Progress,
 ) -> CopiedNamespace:
-    """Copy one namespace as far as it is not there, and compare both sides.
+    """Copy one namespace, unless an earlier copy has finished it, and compare both sides.
 
-    Args:
-        source: Where from.
-        target: Where to.
-        namespace: Its name.
-        head: Where it stands at the source.
-        found: Where it stood at the target, after the fence was raised.
-        fence: The copy's fence.
-        progress: Told of each page.
-
-    Raises:
-        MigrationRefused: The source moved, an entry is too large, or both sides are not equal.
+    `head` is the head at the source, `found` the head at the target after the fence was raised. Raises
+    `MigrationRefused` if the source changed, an entry is too large, or both sides are not equal.
     """
     was_there = found.committed == head.committed
     with closing(source.open(namespace)) as reader, closing(target.open(namespace)) as writer:
@@ -98,9 +78,9 @@ def copied_namespace(
         at = writer.head()
     if (written, at.committed, at.winner) != (digest, head.committed, head.winner):
         raise MigrationRefused(
-            f"{namespace} is not equal: {source.describe()} holds {digest.entries:,} entries with checksum "
-            f"{digest.checksum}, {target.describe()} {written.entries:,} with {written.checksum}. No decision record "
-            f"was written, so that no run can start there. Delete {namespace} at the target, and copy again."
+            f"{namespace} is not equal: {source.describe()} has {digest.entries:,} entries with checksum "
+            f"{digest.checksum}, {target.describe()} has {written.entries:,} with {written.checksum}. No decision "
+            f"record was written, so that no run can start there. Delete {namespace} at the target, and copy again."
         )
     return CopiedNamespace(
         namespace, head.committed, head.winner, digest.entries, digest.size, digest.checksum, was_there
@@ -115,18 +95,20 @@ def _staged(
     fence: Fence,
     progress: Progress,
 ) -> Digest:
-    """Stage and seal what the source holds; return its digest. What an earlier copy sealed is taken as it is."""
+    """Stage and seal the source's entries, unless an earlier copy has sealed them; return their digest."""
     staged = found.attempts.get(head.winner)
     if staged is not None and staged.seal is not None:
         return _digest(reader, progress)
     writer.rollback(fence)
     digest, seal = Digest(), None
-    for number, part in enumerate(_slices(reader, writer.limits)):
+    for number, entries in enumerate(_slices(reader, writer.limits)):
         seal = writer.stage(
-            StagedSlice(fence, head.committed, head.winner, found.committed, number, dict(part), head.codec)
+            StagedSlice(
+                fence, head.committed, head.winner, found.committed, number, dict(entries), head.codec
+            )
         )
-        digest = digest.plus(part)
-        progress.advance(len(part))
+        digest = digest.plus(entries)
+        progress.advance(len(entries))
     if seal is None:
         seal = writer.stage(
             StagedSlice(fence, head.committed, head.winner, found.committed, 0, {}, head.codec)
@@ -137,7 +119,7 @@ def _staged(
 
 def _slices(reader: StateStorage, limits: SizeLimits | None) -> Iterator[list[tuple[bytes, bytes]]]:
     for page in reader.scan(page_size=_SLICE_ENTRIES):
-        part: list[tuple[bytes, bytes]] = []
+        entries: list[tuple[bytes, bytes]] = []
         size = 0
         for key, value in page:
             if limits is not None and (len(key) > limits.key or len(value) > limits.value):
@@ -145,13 +127,13 @@ def _slices(reader: StateStorage, limits: SizeLimits | None) -> Iterator[list[tu
                     f"{reader.namespace}: an entry has a key of {len(key):,} and a value of {len(value):,} bytes; the "
                     f"target takes {limits.key:,} and {limits.value:,}. {limits.advice}. Nothing is committed there."
                 )
-            if part and size + len(key) + len(value) > _SLICE_BYTES:
-                yield part
-                part, size = [], 0
-            part.append((key, value))
+            if entries and size + len(key) + len(value) > _SLICE_BYTES:
+                yield entries
+                entries, size = [], 0
+            entries.append((key, value))
             size += len(key) + len(value)
-        if part:
-            yield part
+        if entries:
+            yield entries
 
 
 def _digest(storage: StateStorage, progress: Progress) -> Digest:
@@ -163,9 +145,9 @@ def _digest(storage: StateStorage, progress: Progress) -> Digest:
 
 
 def moved(source: StateProvider, target: StateProvider, what: str) -> MigrationRefused:
-    """Return the error for a source that was written to meanwhile."""
+    """Return the error for a source that changed during the copy."""
     return MigrationRefused(
-        f"{what} was written to in {source.describe()} while it was copied: a run is alive. No decision record was "
-        f"written to {target.describe()}, so that no run can start there. Stop the run, delete what was copied, and "
-        "copy again."
+        f"a run wrote to {what} in {source.describe()} during the copy. No decision record was written to "
+        f"{target.describe()}, so that no run can start there. Stop the run, delete the copied namespaces, and copy "
+        "again."
     )

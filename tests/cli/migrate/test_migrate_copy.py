@@ -78,7 +78,7 @@ def test_what_is_refused_has_an_exit_code_and_a_reason(source: Path, tmp_path: P
         (ends, 2, "either --topology"),
         ((*ends, "--topology", "a", "--namespace", "b"), 2, "either --topology"),
         ((*ends, "--topology", "none"), 4, "no decision record of topology 'none'"),
-        ((*ends, "--namespace", "none"), 4, "nothing is committed in none"),
+        ((*ends, "--namespace", "none"), 4, "no committed data"),
         ((*ends, "--namespace", "n", "--take-fence"), 2, "for --topology only"),
         (("--from", str(source), "--to", str(source), "--topology", "words"), 2, "the same"),
         (("--from", str(source), "--to", str(other), "--topology", "words"), 2, "namespace.prefix differs"),
@@ -101,7 +101,7 @@ def test_a_namespace_of_storms_is_not_taken_for_one_of_ours(
     source = [part for each in redis for part in ("--from-set", each)]
     for more in ((), ("--dry-run",)):
         result = copy(*source, "--to", str(target), "--namespace", "words-1", *more)
-        assert (result.exit_code, "it is Storm's" in result.stderr) == (4, True), result.output
+        assert (result.exit_code, "Storm" in result.stderr) == (4, True), result.output
     assert not list((tmp_path / "to").glob("*"))
 
 

@@ -129,9 +129,9 @@ def test_a_custom_state_is_copied_only_where_its_content_was(
     with closing(sqlite3.connect(f"{source.directory}/{name}@count-1.sqlite")) as file, file:
         file.execute("UPDATE metadata SET codec = ?", (CUSTOM_HEADER,))
         file.execute("DELETE FROM entries")
-    with pytest.raises(MigrationRefused, match=f"{name}:count-1: beside a custom state"):
+    with pytest.raises(MigrationRefused, match=f"{name}:count-1: .*custom state"):
         copy_topology(source, target, name, name)
-    with pytest.raises(MigrationRefused, match="beside a custom state"):
+    with pytest.raises(MigrationRefused, match="custom state"):
         copy_namespace(source, target, f"{name}:count-1")
     copy_topology(source, target, name, name, with_custom_states=True)
     assert contents(target, name) == contents(source, name)
@@ -155,7 +155,7 @@ def test_one_namespace_is_copied_and_a_copy_of_it_compared(
     with closing(target.open(name)) as storage:
         attempt = staged(storage, [(b"0", b"damaged")], fence=Fence(9, 0), txid=1, base=0)
         storage.commit(Fence(9, 0), 1, attempt)
-    with pytest.raises(MigrationRefused, match="holds something else"):
+    with pytest.raises(MigrationRefused, match="other data"):
         copy_namespace(memory_provider, target, name)
 
 
@@ -196,7 +196,7 @@ def test_what_is_too_large_for_the_target_is_said_before_anything_is_committed(
 def test_a_decision_record_is_not_copied_alone(
     source: SqliteStateProvider, target: SqliteStateProvider
 ) -> None:
-    with pytest.raises(MigrationRefused, match="naming the topology"):
+    with pytest.raises(MigrationRefused, match="decision record"):
         copy_namespace(source, target, "t:$checkpointspout-0")
 
 

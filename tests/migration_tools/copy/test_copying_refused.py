@@ -81,7 +81,7 @@ class TestARunThatIsAlive:
         with pytest.raises(MigrationRefused, match="was written to"):
             copy_topology(source, target, name, name, progress=Meanwhile())
         assert read_topology(target, name, name).stored is None
-        with pytest.raises(MigrationRefused, match="holds something else"):
+        with pytest.raises(MigrationRefused, match="other data"):
             copy_topology(source, target, name, name)
         with pytest.raises(StateRegressed):
             run_words(target)
@@ -149,7 +149,7 @@ class TestATarget:
         run_words(source, *FIRST)
         with closing(target.open(f"{name}:count-1")) as storage:
             committed(storage, [(b"a", b"b")])
-        with pytest.raises(MigrationRefused, match=f"something else as {name}:count-1"):
+        with pytest.raises(MigrationRefused, match=f"other data in {name}:count-1"):
             copy_topology(source, target, name, name)
         with closing(target.open(f"{name}:$checkpointspout-0")) as storage:
             assert storage.head() == NamespaceHead()
