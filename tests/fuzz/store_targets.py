@@ -33,7 +33,7 @@ _METADATA = hbase_layout.HBaseMetadata(
 
 
 def _moved(data: bytes) -> bytes:
-    """Decode HBase's bookkeeping, and write it again as every step does: what was believed must be writable."""
+    """Decode HBase's metadata, and write it again as every step does: what was believed must be writable."""
     metadata = hbase_layout.unpacked_metadata(_NAMESPACE, data)
     assert metadata.epoch + (metadata.version + 1) * hbase_layout.VERSION_STEP < 2**63, "no timestamp"
     return hbase_layout.packed_metadata(metadata)
@@ -70,9 +70,9 @@ def _redis() -> RedisStateStorage:
 _REDIS = _redis()
 
 
-def _books_of_redis(data: bytes) -> Any:
+def _metadata_of_redis(data: bytes) -> Any:
     *parts, committed = (data.split(b"|") + [b""] * 6)[:6]
-    return _REDIS._books([b"ok", parts, committed])
+    return _REDIS._metadata([b"ok", parts, committed])
 
 
 class _Metadata:
@@ -93,7 +93,7 @@ def _query_id(data: bytes) -> str:
 
 STORE_TARGETS = (
     Target(
-        "HBase's bookkeeping",
+        "HBase's metadata",
         _moved,
         [hbase_layout.packed_metadata(_METADATA), hbase_layout.packed_metadata(hbase_layout.HBaseMetadata())],
     ),
@@ -108,7 +108,7 @@ STORE_TARGETS = (
         _slice_of_sqlite,
         [packed_updates(_UPDATES), packed_updates({})],
     ),
-    Target("Redis's bookkeeping", _books_of_redis, [b"3|2|" + b"a" * 32 + b"|msgpack/1||7", b"|||||-1"]),
+    Target("Redis's metadata", _metadata_of_redis, [b"3|2|" + b"a" * 32 + b"|msgpack/1||7", b"|||||-1"]),
     Target("metadata of Spark's query", _query_id, [b'{"id":"9f2c6f0e-7a9c-4f43-a5f0-0f4bb0b4c3a1"}']),
     Target(
         "offsets of Spark's batch",

@@ -1,4 +1,4 @@
-"""State in Redis and Redis Cluster: the only room that imports `redis`. `storage` says which key holds what."""
+"""State in Redis and Redis Cluster; only this room imports `redis`. The module `storage` lists the keys of a task."""
 
 from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
 from anchorbolt.state_backends.redis.provider import RedisStateProvider

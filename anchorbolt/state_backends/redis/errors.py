@@ -52,7 +52,7 @@ class Advice:
         "EVALSHA, EVAL, MULTI, EXEC, SCAN, HMGET, HGET, HGETALL, HKEYS, HLEN, HSCAN, HSET, HDEL, HINCRBY, UNLINK, "
         "RENAME"
     )
-    not_ours: str = f"{START_OVER}; where it is somebody else's, use another database or prefix"
+    not_ours: str = f"{START_OVER}; if another program owns the key, use another database or prefix"
     too_long: str = (
         "raise proto-max-bulk-len in redis.conf, or set largestValue in the provider's configuration lower"
     )
@@ -171,11 +171,11 @@ def _of_server(address: RedisAddress, error: Exception, text: str) -> str:
     if isinstance(error, ReadOnlyError) or said("READONLY"):
         return f"is a read-only replica ({text}): name the master instead"
     if isinstance(error, OutOfMemoryError) or said("OOM "):
-        return f"has reached its maxmemory ({text}): raise it, or make room"
+        return f"has reached its maxmemory ({text}): raise it, or free some space"
     if said("NOREPLICAS"):
         return f"has fewer replicas than its min-replicas-to-write ({text}): start them, or lower it"
     if said("MISCONF"):
-        return f"cannot save to its disk ({text}): make room there, its log says more"
+        return f"cannot save to its disk ({text}): free some space there; its log says more"
     if said("BUSY "):
         return f"is busy with somebody's script ({text}): wait for it, or end it by SCRIPT KILL"
     if isinstance(error, redis.TimeoutError):

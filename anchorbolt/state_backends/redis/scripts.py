@@ -1,9 +1,10 @@
-"""The steps of a transaction as Lua scripts: constant text, atomic in Redis, safe to be sent twice. No driver here.
+"""The steps of a transaction as Lua scripts. Each is constant text, atomic in Redis, and may be sent twice.
 
-Each script gets the five keys of the namespace and starts with the caller's fence; one that refuses has written
-nothing and returns the bookkeeping it saw, from which `rules` raises the error. No data is part of a script's
-text, no script runs for longer than some thousand entries take, and none hands more than 2,000 values to `unpack`.
-What can fail (a wrong type, a damaged slice) is done before the first write: Redis does not undo half a script.
+Each script gets the five keys of the namespace; the first arguments of a step are the caller's fence. A script that
+refuses a step has written nothing and returns the metadata, from which `rules` raises the error. Data is never part of
+a script's text. No script handles more than some thousand entries, and none passes more than 2,000 values to `unpack`.
+Redis does not undo half a script, so everything that can fail (a wrong type, a damaged slice) comes before the first
+write.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from __future__ import annotations
 from anchorbolt.state_backends.contract import CHECKSUM_FACTOR
 
 FENCE_FIELDS = ("generation", "seq", "winner", "codec", "promoted")
-"""What a script reads of the fence's key, in this order."""
+"""The fields that a script reads from the key `$fence`, in this order."""
 
 _KEYS = f"""
 local data, prepare, txids, fence, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local books = redis.call('HMGET', fence, {str(FENCE_FIELDS)[1:-1]})
+local meta = redis.call('HMGET', fence, {str(FENCE_FIELDS)[1:-1]})
 local committed = redis.call('HGET', txids, 'commit') or '-1'
 """
 
@@ -27,7 +28,7 @@ local function put(key, values, first)
 end
 """
 
-# A staged attempt's record. Nil for one that this version of Anchorbolt cannot have written.
+# The record of a staged attempt; nil for a damaged record, or one of another format.
 _PARSE = """
 local function parse(record)
   local txid, base, generation, seq, slices, checksum, before, sealed =
@@ -49,19 +50,19 @@ _STEP = (
     + _PUT
     + _PARSE
     + """
-local promoted = books[5]
+local promoted = meta[5]
 
 local function refused(known)
-  return {'refused', books, committed, known or false}
+  return {'refused', meta, committed, known or false}
 end
 
--- Nil for what Anchorbolt cannot have written; a longer number could not be compared.
+-- Nil for damaged text. Lua compares numbers exactly only up to 15 digits.
 local function number(text)
   return #text < 16 and string.match(text, '^%d+$') and tonumber(text)
 end
 
 local function fenced()
-  local generation, seq = number(books[1] or '0'), number(books[2] or '0')
+  local generation, seq = number(meta[1] or '0'), number(meta[2] or '0')
   if not generation or not seq then return true end
   local g, s = tonumber(ARGV[1]), tonumber(ARGV[2])
   return g < generation or (g == generation and s < seq)
@@ -72,11 +73,11 @@ local function raise_fence()
 end
 
 local function other_codec(codec)
-  return books[4] and books[4] ~= '' and books[4] ~= codec
+  return meta[4] and meta[4] ~= '' and meta[4] ~= codec
 end
 
 local function keep_codec(codec)
-  if not books[4] or books[4] == '' then redis.call('HSET', fence, 'codec', codec) end
+  if not meta[4] or meta[4] == '' then redis.call('HSET', fence, 'codec', codec) end
 end
 
 local function drop(attempt)
@@ -104,15 +105,15 @@ local function unpacked(source, first, limit)
 end
 """
 
-HEAD = _KEYS + "return {'ok', books, committed, redis.call('HGETALL', attempts)}"
-"""Read the bookkeeping: {'ok', the five fields of the fence, committed, attempts and records in turn}."""
+HEAD = _KEYS + "return {'ok', meta, committed, redis.call('HGETALL', attempts)}"
+"""Read the metadata: {'ok', the five fields of `$fence`, committed, attempts and records alternating}."""
 
 CLAIM = """
 local generation = redis.call('HINCRBY', KEYS[4], 'generation', 1)
 redis.call('HSET', KEYS[4], 'seq', '0')
 return generation
 """
-"""Take the next generation, and return it."""
+"""Increment the generation and return it."""
 
 RAISE_FENCE = (
     _STEP
@@ -120,8 +121,8 @@ RAISE_FENCE = (
 if fenced() then return refused() end
 local staged = redis.call('HGETALL', attempts)
 raise_fence()
-books[1], books[2] = ARGV[1], ARGV[2]
-return {'ok', books, committed, staged}
+meta[1], meta[2] = ARGV[1], ARGV[2]
+return {'ok', meta, committed, staged}
 """
 )
 """Raise the fence, and return the same as `HEAD`."""
@@ -134,10 +135,10 @@ READ = (
     + _SLICES
     + """
 local known = redis.call('HGET', attempts, ARGV[1])
-local source = books[5] == ARGV[1] and prepare or prepare .. '$' .. ARGV[1]
+local source = meta[5] == ARGV[1] and prepare or prepare .. '$' .. ARGV[1]
 if known then
   local record = parse(known)
-  if not record then return {'ok', books, committed, known, {}, {}} end
+  if not record then return {'ok', meta, committed, known, {}, {}} end
   local slices = tonumber(record.slices)
   local unfolded = tonumber(redis.call('HGET', source, 'unfolded') or '0')
   for _, staged in ipairs(unpacked(source, unfolded, slices)) do
@@ -165,14 +166,14 @@ for i = 2, #ARGV, 500 do
     updates[#updates + 1] = redis.call('HMGET', source, unpack(fields))
   end
 end
-return {'ok', books, committed, known, found, updates}
+return {'ok', meta, committed, known, found, updates}
 """
 )
-"""Read keys, under an attempt where one is named: the bookkeeping, committed values, updates of the attempt.
+"""Read keys, with the updates of an attempt if one is named.
 
-{'ok', the five fields of the fence, committed, record of the attempt, lists of values, lists of updates}; the last is
-empty without an attempt. An update is `-` for a delete or `+` and the value. {'more'} where the attempt has to be
-unfolded further first.
+Returns {'ok', the five fields of `$fence`, committed, record of the attempt, lists of values, lists of updates}. The
+lists of updates are empty without an attempt. An update is `-` for a delete or `+` and the value. The script returns
+{'more'} if it must be run again, because slices of the attempt are not unfolded yet.
 """
 
 # ARGV: 1 attempt, 2 `committed` or `staged`, 3 size of the page, 4 cursor
@@ -182,16 +183,17 @@ PAGE = (
 local known = redis.call('HGET', attempts, ARGV[1])
 local page
 if ARGV[2] == 'staged' then
-  local source = books[5] == ARGV[1] and prepare or prepare .. '$' .. ARGV[1]
+  local source = meta[5] == ARGV[1] and prepare or prepare .. '$' .. ARGV[1]
   page = redis.call('HSCAN', source, ARGV[4], 'MATCH', 'k*', 'COUNT', ARGV[3])
 else
   page = redis.call('HSCAN', data, ARGV[4], 'COUNT', ARGV[3])
 end
-return {'ok', books, committed, known, page[1], page[2]}
+return {'ok', meta, committed, known, page[1], page[2]}
 """
 )
-"""Read a page of the committed data, or of what `READ` has unfolded of an attempt: the same as `READ`, but for the
-last two, which are the next cursor, and fields and values in turn.
+"""Read a page of the committed data, or of the updates that `READ` has unfolded.
+
+Returns the same as `READ`, but the last two elements are the next cursor, and fields and values alternating.
 """
 
 # ARGV: 3 txid, 4 attempt, 5 base, 6 number of the slice, 7 its checksum, 8 codec, 9 the packed updates
@@ -263,7 +265,7 @@ local txid, attempt = ARGV[3], ARGV[4]
 local known = redis.call('HGET', attempts, attempt)
 if fenced() then return refused(known) end
 if committed == txid and not promoted then
-  if books[3] ~= attempt then return refused(known) end
+  if meta[3] ~= attempt then return refused(known) end
   raise_fence()
   return {'done'}
 end
@@ -274,10 +276,10 @@ local source = promoted and prepare or prepare .. '$' .. attempt
 local applied = promoted and tonumber(redis.call('HGET', prepare, 'applied')) or 0
 redis.call('HLEN', data)
 local slices = tonumber(record.slices)
-local some = unpacked(source, applied, slices)
+local batch = unpacked(source, applied, slices)
 
--- Were HDEL refused to this user further down, half of the updates would have been applied. And maxmemory, which Redis
--- looks at no more after a script's first write, does not keep a decided commit from being finished.
+-- If this user may not run HDEL, the script fails here and not half-way. Redis checks maxmemory only before a script's
+-- first write; HDEL is exempt from it, so a full memory does not block a decided commit.
 redis.call('HDEL', fence, 'nothing')
 raise_fence()
 if not promoted then
@@ -285,13 +287,13 @@ if not promoted then
     if other ~= attempt then drop(other) end
   end
 end
-local complete = applied + #some == slices
+local complete = applied + #batch == slices
 if not promoted and not complete then
   redis.call('RENAME', source, prepare)
   redis.call('HSET', txids, 'prepare', txid)
   redis.call('HSET', fence, 'promoted', attempt)
 end
-for _, staged in ipairs(some) do
+for _, staged in ipairs(batch) do
   put(data, staged.puts, 1)
   for i = 1, #staged.deletes, 2000 do
     redis.call('HDEL', data, unpack(staged.deletes, i, math.min(i + 1999, #staged.deletes)))
@@ -304,19 +306,19 @@ if complete then
   redis.call('UNLINK', source, attempts)
   return {'done'}
 end
--- In the same step as what it counts: a restart that loses the one loses the other.
-redis.call('HSET', prepare, 'applied', applied + #some)
+-- In the same script as the updates that it counts: a restart loses both or neither.
+redis.call('HSET', prepare, 'applied', applied + #batch)
 return {'more'}
 """
 )
-"""Apply the sealed attempt or a part of it: {'done'}, or {'more'} where it has to be run again."""
+"""Apply the sealed attempt or a part of it. Returns {'done'}, or {'more'} if the script must be run again."""
 
 ROLLBACK = (
     _STEP
     + """
 if fenced() or promoted then return refused() end
 local staged = redis.call('HKEYS', attempts)
--- As above: what is dropped here may be what has filled the memory.
+-- As above: dropping the attempts may free the memory that they have filled.
 redis.call('HDEL', fence, 'nothing')
 raise_fence()
 for _, attempt in ipairs(staged) do
@@ -325,7 +327,7 @@ end
 return {'ok', #staged}
 """
 )
-"""Drop all attempts, and return {'ok', how many}."""
+"""Drop all attempts, and return {'ok', their number}."""
 
 # ARGV: 3 codec, 4... entries
 WRITE = (
@@ -339,4 +341,4 @@ put(data, ARGV, 4)
 return {'ok'}
 """
 )
-"""Put entries straight into the committed data."""
+"""Put entries directly into the committed data."""

@@ -3,21 +3,22 @@
 | key | type | content |
 |---|---|---|
 | `<ns>` | hash | the committed data |
-| `<ns>$txid` | hash | `commit` and `prepare`: the txid committed last and the one promoted last, decimal, as in Storm |
+| `<ns>$txid` | hash | `commit` and `prepare`: the last committed and the last promoted txid, decimal, as in Storm |
 | `<ns>$fence` | hash | `generation`, `seq`, `winner`, `codec`, and `promoted`: the attempt of a half-applied commit |
 | `<ns>$attempts` | hash | attempt id to `v2 txid base generation seq slices checksum checksum_before sealed` |
 | `<ns>$prepare$<attempt>` | hash | the staged slices of an attempt |
-| `<ns>$prepare` | hash | the same of a promoted winner, until all of it is applied |
+| `<ns>$prepare` | hash | the staged slices of a promoted winner, until all of them are applied |
 
-A slice is stored packed (see `packed_updates`), under its number. That costs a third of a field for each update. Before
-updates are read under their attempt, a script unfolds them besides: `k<key>` holds `+<value>` or `-`, and `unfolded`
-counts the unfolded slices. A small commit is one script; a large one is promoted first and applied in steps. `applied`
-counts the slices, in the same script that applies them, so that a commit can stop after any step and be resumed.
+A slice is stored packed (see `packed_updates`), under its number; a field for each update would take three times as
+long. Before updates are read under their attempt, a script also unfolds them: `k<key>` holds `+<value>` or `-`, and
+`unfolded` counts the unfolded slices. A small commit is one script. A large commit promotes the attempt first, and then
+applies it in steps; each step's script also sets `applied`, the number of applied slices. So a commit can stop after
+any step and be resumed.
 
-In a cluster `<ns>` is `{<namespace>}`: the braces put all keys of a namespace into one slot. While a slot is moved to
-another server, some of its keys are here and some there. Every script names the same five keys, so the cluster starts
-it only where it finds all five, and `$prepare` exists in a half-applied commit only, whose script touches no sixth key.
-So a script runs as a whole or not at all, and a namespace is out of reach (`StateUnavailable`) until it has been moved.
+In a cluster `<ns>` is `{<namespace>}`: the braces put all keys of a namespace into one slot. While the cluster moves a
+slot, the slot's keys may be on two servers. Every script names the same five keys, and the cluster runs a script only
+on a server that has all five. `$prepare` exists only during a half-applied commit, whose scripts use no sixth key. So a
+script runs completely or not at all, and the namespace is unavailable (`StateUnavailable`) until the slot has moved.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from anchorbolt.state_backends.contract import (
     StagedSlice,
     StateStorage,
 )
-from anchorbolt.state_backends.redis import scripts as scripts
+from anchorbolt.state_backends.redis import scripts
 from anchorbolt.state_backends.redis.addresses import RedisAddress
 from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.redis.errors import refuse_eviction
@@ -48,7 +49,7 @@ from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 
 _KEYS_PER_SCRIPT = 4096
 _KEYS_PER_COMMAND = 2000
-# What Redis takes by default. A large update makes a slice by itself: one string with its key and value.
+# Redis's default limit. A large update is a slice of its own: one string with its key and value.
 _LARGEST_STRING = 512 << 20
 _LARGEST_KEY = 16 << 20
 _PACKING = 64
@@ -57,9 +58,9 @@ _PACKING = 64
 def open_storage(
     address: RedisAddress, namespace: str, root: str, largest_value: int | None
 ) -> RedisStateStorage:
-    """Open a namespace; `root` is the name of its data key, which the names of all its keys start with.
+    """Open a namespace; `root` is the name of its data key, and the prefix of all its keys.
 
-    Values of up to `largest_value` bytes are taken; None means what Redis takes by default.
+    Values may have up to `largest_value` bytes; None means Redis's default limit.
 
     Raises:
         ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
@@ -74,9 +75,9 @@ def open_storage(
 
 
 def namespaces_of(address: RedisAddress, prefix: str, opening: str) -> Iterator[str]:
-    """Yield the namespaces that start with `prefix`; their roots have `opening` before and its mirror image after."""
+    """Yield the namespaces that start with `prefix`; `opening` is "{" if their roots are in braces, else empty."""
     closing = opening.replace("{", "}")
-    # A glob that each namespace with the prefix matches; the rest is sorted out here.
+    # A glob that matches all namespaces with the prefix, and perhaps others, which are skipped below.
     pattern = "".join(letter if letter.isalnum() or letter in "_.:-$" else "?" for letter in prefix)
     seen = set()
     client = RedisClient.acquire(address)
@@ -101,26 +102,23 @@ class RedisStateStorage(StateStorage):
         self._keys = [root, *(f"{root}${name}" for name in ("prepare", "txid", "fence", "attempts"))]
 
     def head(self) -> NamespaceHead:
-        """See `StateStorage.head`."""
         return self._head(self._run(scripts.HEAD))
 
     def claim(self) -> Fence:
-        """See `StateStorage.claim`. Raises `ConfigError` where the server may evict what is kept in it."""
+        """Raises `ConfigError` if the server may evict keys."""
         self._refuse_eviction()
         return Fence(self._run(scripts.CLAIM), 0)
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
-        """See `StateStorage.raise_fence`."""
         reply = self._run(scripts.RAISE_FENCE, *fence)
         if reply[0] == b"refused":
-            rules.check_fence(self.namespace, self._books(reply), fence)
+            rules.check_fence(self.namespace, self._metadata(reply), fence)
             raise self._disagreement()
         return self._head(reply)
 
     def get_many(
         self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
-        """See `StateStorage.get_many`."""
         values: list[bytes | None] = []
         if attempt is None and at is None:
             # A command on one key is answered even while a cluster moves the others to another server.
@@ -135,7 +133,6 @@ class RedisStateStorage(StateStorage):
     def scan(
         self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """See `StateStorage.scan`."""
         for entries in self._pages("committed", page_size, attempt, at):
             keys = list(entries)
             values = entries.values() if attempt is None else self._values(keys, attempt, at)
@@ -144,7 +141,7 @@ class RedisStateStorage(StateStorage):
         if attempt is None:
             return
         without_attempt = at and at._replace(staged=None)
-        self._values((), attempt, at)  # so that all that is staged is unfolded
+        self._values((), attempt, at)  # unfolds all staged slices
         for fields in self._pages("staged", page_size, attempt, at):
             staged = {field[1:]: _update(update) for field, update in fields.items()}
             committed = dict(zip(staged, self._values(list(staged), None, without_attempt), strict=True))
@@ -153,7 +150,6 @@ class RedisStateStorage(StateStorage):
                 yield page
 
     def stage(self, staged: StagedSlice) -> Seal:
-        """See `StateStorage.stage`."""
         rules.check_attempt(staged.attempt)
         reply = self._run(
             scripts.STAGE,
@@ -162,50 +158,45 @@ class RedisStateStorage(StateStorage):
         )
         if reply[0] == b"ok":
             return Seal(int(reply[1]), int(reply[2]))
-        rules.next_record(self.namespace, self._books(reply), self._record(reply[3]), staged)
+        rules.next_record(self.namespace, self._metadata(reply), self._record(reply[3]), staged)
         raise self._disagreement()
 
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
-        """See `StateStorage.seal`."""
         reply = self._run(scripts.SEAL, *fence, attempt, *seal)
         if reply[0] == b"refused":
-            books, record = self._books(reply), self._record(reply[3])
-            rules.sealed_record(self.namespace, books, record, fence, attempt, seal)
+            metadata, record = self._metadata(reply), self._record(reply[3])
+            rules.sealed_record(self.namespace, metadata, record, fence, attempt, seal)
             raise self._disagreement()
 
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
-        """See `StateStorage.commit`. One round trip for up to 4,000 updates, and one for each further 4,000."""
+        """One round trip for up to 4,000 updates, and one for each further 4,000."""
         while True:
             reply = self._run(scripts.COMMIT, *fence, txid, attempt)
             if reply[0] == b"done":
                 return
             if reply[0] == b"refused":
-                books, record = self._books(reply), self._record(reply[3])
-                rules.check_commit(self.namespace, books, record, fence, txid, attempt)
+                metadata, record = self._metadata(reply), self._record(reply[3])
+                rules.check_commit(self.namespace, metadata, record, fence, txid, attempt)
                 raise self._disagreement()
             reach(FaultPoint.SLICE_APPLIED, txid=txid)
 
     def rollback(self, fence: Fence) -> int:
-        """See `StateStorage.rollback`."""
         reply = self._run(scripts.ROLLBACK, *fence)
         if reply[0] == b"refused":
-            rules.check_rollback(self.namespace, self._books(reply), fence)
+            rules.check_rollback(self.namespace, self._metadata(reply), fence)
             raise self._disagreement()
         return int(reply[1])
 
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
-        """See `StateStorage.write`."""
         reply = self._run(scripts.WRITE, *fence, codec, *(part for item in items.items() for part in item))
         if reply[0] == b"refused":
-            rules.check_write(self.namespace, self._books(reply), fence, codec)
+            rules.check_write(self.namespace, self._metadata(reply), fence, codec)
             raise self._disagreement()
 
     def count(self) -> int:
-        """See `StateStorage.count`."""
         return int(self._connected.command(self.namespace, "HLEN", self._root))
 
     def close(self) -> None:
-        """See `StateStorage.close`."""
         client, self._client = self._client, None
         if client is not None:
             client.release()
@@ -214,7 +205,7 @@ class RedisStateStorage(StateStorage):
         try:
             with self._connected.connection(self.namespace, self._root) as run:
                 memory = run("INFO", "memory")
-        except ConfigError:  # a user without the right to ask; a wrong password shows at the next call
+        except ConfigError:  # the user may not run INFO; a wrong password shows at the next call
             return
         refuse_eviction(self._connected.address, memory)
 
@@ -230,17 +221,17 @@ class RedisStateStorage(StateStorage):
     def _values(
         self, keys: Sequence[bytes], attempt: str | None, at: ReadPosition | None
     ) -> list[bytes | None]:
-        """Read keys as `get_many` does, in one step of Redis."""
+        """Read keys as `get_many` does, in one atomic step."""
 
         def directly(server: Any) -> list[Any]:
-            # A transaction: half as long as a script for thousands of keys. Without an attempt it does the same.
+            # Without an attempt, a transaction reads the same as the script, in half the time for thousands of keys.
             with server.pipeline(transaction=True) as pipeline:
                 pipeline.execute_command("HMGET", self._keys[3], *scripts.FENCE_FIELDS)
                 pipeline.execute_command("HGET", self._keys[2], "commit")
                 for start in range(0, len(keys), _KEYS_PER_COMMAND):
                     pipeline.execute_command("HMGET", self._root, *keys[start : start + _KEYS_PER_COMMAND])
-                books, committed, *found = pipeline.execute()
-            return [b"ok", books, committed or b"-1", None, found, ()]
+                fields, committed, *found = pipeline.execute()
+            return [b"ok", fields, committed or b"-1", None, found, ()]
 
         arguments = (attempt or "", *keys)
         while True:
@@ -260,7 +251,7 @@ class RedisStateStorage(StateStorage):
     def _pages(
         self, which: str, page_size: int, attempt: str | None, at: ReadPosition | None
     ) -> Iterator[dict[bytes, bytes]]:
-        """Yield the fields and values of the hash of data, or of that of what is staged, in pages."""
+        """Yield the fields and values of the committed or the staged data in pages."""
         if attempt is None and at is None:  # as in `get_many`
             return hash_pages(self._connected, self.namespace, self._root, page_size)
         keys = (len(self._keys), *self._keys)
@@ -276,12 +267,12 @@ class RedisStateStorage(StateStorage):
 
     def _check_reading(self, reply: Sequence[Any], attempt: str | None, at: ReadPosition | None) -> None:
         if at is not None:
-            rules.check_reading(self.namespace, self._books(reply), self._record(reply[3]), attempt, at)
+            rules.check_reading(self.namespace, self._metadata(reply), self._record(reply[3]), attempt, at)
 
     def _head(self, reply: Sequence[Any]) -> NamespaceHead:
-        return rules.head_of(self._books(reply), self._records(reply[3]))
+        return rules.head_of(self._metadata(reply), self._records(reply[3]))
 
-    def _books(self, reply: Sequence[Any]) -> Metadata:
+    def _metadata(self, reply: Sequence[Any]) -> Metadata:
         try:
             generation, seq, winner, codec, promoted = ((part or b"").decode() for part in reply[1])
             fence = Fence(int(generation or 0), int(seq or 0))
@@ -304,7 +295,7 @@ class RedisStateStorage(StateStorage):
         try:
             if version != b"v2":
                 raise ValueError(
-                    f"an attempt of another version of Anchorbolt than this one, or none: {packed[:40]!r}"
+                    f"a record of another version of Anchorbolt, or a damaged one: {packed[:40]!r}"
                 )
             txid, base, generation, seq, slices, checksum, before, sealed = map(int, numbers)
         except ValueError as error:
@@ -313,7 +304,7 @@ class RedisStateStorage(StateStorage):
 
     def _corrupted(self, suffix: str) -> StateCorrupted:
         return StateCorrupted(
-            f"{self.namespace}{suffix} in Redis is not what Anchorbolt writes. {START_OVER}",
+            f"{self.namespace}{suffix} in Redis is damaged, or from another version of Anchorbolt. {START_OVER}",
             namespace=self.namespace,
         )
 
