@@ -31,7 +31,7 @@ _MODEL_TESTS = (
     "tests/state_backends/test_memory.py",
     "tests/state_backends/test_conformance.py::TestMemory",
     "tests/state_backends/test_key_value.py",
-    "tests/state_backends/test_reads_where_they_stand.py",
+    "tests/state_backends/test_read_positions.py",
     "tests/checkpoint",
     "tests/engine/task/test_bolt_task.py",
     "tests/engine/driver/test_waves.py",
