@@ -70,9 +70,7 @@ class AnchorboltError(Exception):
         return _rebuild, (type(self), self.args, dict(self.__dict__))
 
 
-def _rebuild(
-    cls: type[AnchorboltError], args: tuple[Any, ...], attributes: dict[str, Any]
-) -> AnchorboltError:
+def _rebuild(cls: type[AnchorboltError], args: tuple[Any, ...], attributes: dict[str, Any]) -> AnchorboltError:
     error = cls.__new__(cls, *args)
     error.args = args
     error.__dict__.update(attributes)
@@ -209,9 +207,7 @@ class StateRegressed(StateError):
         found: The state in the store.
     """
 
-    def __init__(
-        self, message: str, *, namespace: str | None = None, expected: str = "", found: str = ""
-    ) -> None:
+    def __init__(self, message: str, *, namespace: str | None = None, expected: str = "", found: str = "") -> None:
         super().__init__(message, namespace=namespace)
         self.expected = expected
         self.found = found

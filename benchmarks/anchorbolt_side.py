@@ -24,9 +24,7 @@ class AnchorboltSide:
 
     name = "Anchorbolt"
 
-    def __init__(
-        self, spark: SparkSession, workload: Workload, text: Path, directory: Path, parallelism: int
-    ) -> None:
+    def __init__(self, spark: SparkSession, workload: Workload, text: Path, directory: Path, parallelism: int) -> None:
         """See `ContestantKind`."""
         self._spark = spark
         self._topology = word_count(workload, text, directory / "out", parallelism)

@@ -57,9 +57,7 @@ def show(console: Console, results: Sequence[Result], sides: tuple[str, str]) ->
     large = [result for result in results if not result.workload.is_small]
     small = [result for result in results if result.workload.is_small]
     if large:
-        table = Table(
-            "words/s", ours, others, "ratio", "batch, ms", title="Throughput, medians of the rounds"
-        )
+        table = Table("words/s", ours, others, "ratio", "batch, ms", title="Throughput, medians of the rounds")
         for result in large:
             table.add_row(
                 result.workload.title,
@@ -69,9 +67,7 @@ def show(console: Console, results: Sequence[Result], sides: tuple[str, str]) ->
             )
         console.print(table)
     if small:
-        table = Table(
-            "ms, trigger to commit", ours, others, "ratio", "waves", title="Almost empty waves, medians"
-        )
+        table = Table("ms, trigger to commit", ours, others, "ratio", "waves", title="Almost empty waves, medians")
         for result in small:
             table.add_row(
                 result.workload.title,
@@ -83,9 +79,7 @@ def show(console: Console, results: Sequence[Result], sides: tuple[str, str]) ->
                 str(len(result.trigger_ms(ours))),
             )
         console.print(table)
-    table = Table(
-        "medians, ms", "of the wave's report", "of Spark's progress", title=f"Where {ours}'s time goes"
-    )
+    table = Table("medians, ms", "of the wave's report", "of Spark's progress", title=f"Where {ours}'s time goes")
     for result in results:
         table.add_row(
             result.workload.title,

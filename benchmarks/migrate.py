@@ -33,12 +33,8 @@ _AT_ONCE = 10_000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--entries", type=int, action="append", help="how many; may be repeated [100000, 1000000]"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--entries", type=int, action="append", help="how many; may be repeated [100000, 1000000]")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     program = shutil.which("redis-server")

@@ -65,9 +65,7 @@ class SideProcess:
 class RemoteContestant:
     """A contestant in the process of its side."""
 
-    def __init__(
-        self, process: SideProcess, workload: Workload, text: Path, directory: Path, parallelism: int
-    ) -> None:
+    def __init__(self, process: SideProcess, workload: Workload, text: Path, directory: Path, parallelism: int) -> None:
         """Make one there; arguments as for its kind."""
         self.name = process.name
         self._process = process

@@ -45,8 +45,7 @@ def raw_client(provider: str, config: Mapping[str, Any]) -> RawClient:
         return _HBase(config["thriftConfig"])
     nodes: Any = ClusterNode
     startup = [
-        nodes(host, int(port))
-        for host, port in (node.split(":") for node in config["jedisClusterConfig"]["nodes"])
+        nodes(host, int(port)) for host, port in (node.split(":") for node in config["jedisClusterConfig"]["nodes"])
     ]
     return _Redis(redis.RedisCluster(startup_nodes=startup, protocol=2))
 

@@ -37,8 +37,7 @@ class Result:
         """Return a side's words/s, round by round."""
         words = self.workload.words
         return [
-            words * len(batches) * 1000 / sum(batch.trigger_ms for batch in batches)
-            for batches in self.batches[side]
+            words * len(batches) * 1000 / sum(batch.trigger_ms for batch in batches) for batches in self.batches[side]
         ]
 
     def trigger_ms(self, side: str) -> list[float]:
@@ -57,14 +56,10 @@ class Result:
 
     def ratio(self, side: str, other: str) -> float:
         """Return the speed of a side relative to the other: the median of the rounds' ratios."""
-        return median(
-            a / b for a, b in zip(self.words_per_second(side), self.words_per_second(other), strict=True)
-        )
+        return median(a / b for a, b in zip(self.words_per_second(side), self.words_per_second(other), strict=True))
 
 
-def compare(
-    workload: Workload, text: ZipfText, sides: Sequence[Contestant], tell: Callable[[str], None]
-) -> Result:
+def compare(workload: Workload, text: ZipfText, sides: Sequence[Contestant], tell: Callable[[str], None]) -> Result:
     """Warm both sides up, run them in turn, and compare their counts with the text's.
 
     Args:

@@ -69,9 +69,7 @@ class SparkSide:
 
     name = "transformWithState"
 
-    def __init__(
-        self, spark: SparkSession, workload: Workload, text: Path, directory: Path, parallelism: int
-    ) -> None:
+    def __init__(self, spark: SparkSession, workload: Workload, text: Path, directory: Path, parallelism: int) -> None:
         """See `ContestantKind`."""
         self._spark = spark
         spark.conf.set("spark.sql.shuffle.partitions", parallelism)
@@ -111,9 +109,7 @@ class SparkSide:
         return {row["word"]: row["count"] for row in rows}
 
     def _counts(self) -> DataFrame:
-        lines = self._spark.readStream.option("maxFilesPerTrigger", self._workload.files).text(
-            str(self._text)
-        )
+        lines = self._spark.readStream.option("maxFilesPerTrigger", self._workload.files).text(str(self._text))
         words = lines.select(F.explode(F.split("value", " ")).alias("word"))
         processor = RunningCountOfWord() if self._workload.output is Output.PARQUET else CountOfWord()
         return words.groupBy("word").transformWithState(processor, _OUTPUT, "Append", "None")

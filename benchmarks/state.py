@@ -42,9 +42,7 @@ Items = list[tuple[bytes, bytes]]
 
 def main(
     provider: Annotated[list[str] | None, typer.Option(help="Only these providers.")] = None,
-    rounds: Annotated[
-        int, typer.Option(min=1, help="How many rounds count; one more is for warming up.")
-    ] = 7,
+    rounds: Annotated[int, typer.Option(min=1, help="How many rounds count; one more is for warming up.")] = 7,
 ) -> None:
     """Measure seconds for 100,000 keys, staged and committed, and read."""
     console = Console()

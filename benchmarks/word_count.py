@@ -33,17 +33,13 @@ def main(
     workload: Annotated[
         list[str] | None, typer.Option(help=f"Only these: {', '.join(known.name for known in WORKLOADS)}.")
     ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write everything measured here, too.")
-    ] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write everything measured here, too.")] = None,
 ) -> None:
     """Measure words/s, and milliseconds of an almost empty wave."""
     chosen = [known for known in WORKLOADS if not workload or known.name in workload]
     unknown = set(workload or ()) - {known.name for known in WORKLOADS}
     if unknown:
-        raise typer.BadParameter(
-            f"no workload is called {', '.join(sorted(unknown))}", param_hint="--workload"
-        )
+        raise typer.BadParameter(f"no workload is called {', '.join(sorted(unknown))}", param_hint="--workload")
     console = Console()
     progress = Console(stderr=True)
     results = []

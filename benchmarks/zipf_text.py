@@ -41,14 +41,11 @@ class ZipfText:
 
     def write(self, sentences: int, files: int) -> None:
         """Add one batch of `sentences`, distributed evenly over `files` files."""
-        words = self._random.choices(
-            self._vocabulary, cum_weights=self._weights, k=sentences * WORDS_PER_SENTENCE
-        )
+        words = self._random.choices(self._vocabulary, cum_weights=self._weights, k=sentences * WORDS_PER_SENTENCE)
         self.counts.update(words)
         self.words += len(words)
         lines = [
-            " ".join(words[start : start + WORDS_PER_SENTENCE])
-            for start in range(0, len(words), WORDS_PER_SENTENCE)
+            " ".join(words[start : start + WORDS_PER_SENTENCE]) for start in range(0, len(words), WORDS_PER_SENTENCE)
         ]
         for index in range(files):
             self._add_file("\n".join(lines[index::files]) + "\n")

@@ -245,9 +245,7 @@ def hbase_program() -> HBaseProgram:
 
 
 @pytest.fixture(scope="session")
-def hbase_server(
-    hbase_program: HBaseProgram, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[HBaseServer]:
+def hbase_server(hbase_program: HBaseProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HBaseServer]:
     """The HBase that the session's tests share; never kill this one.
 
     Tests use different names: of tables, or of namespaces in one table.
@@ -266,16 +264,12 @@ def hbase_framed(
 
 
 @pytest.fixture
-def start_hbase(
-    hbase_program: HBaseProgram, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StartHBase]:
+def start_hbase(hbase_program: HBaseProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartHBase]:
     """Start an HBase of the test's own: `start_hbase(transport=…, protocol=…, distributed=True, settings={…})`.
 
     It serves when the call returns, after some 5 s.
     """
-    yield from starting(
-        lambda **options: HBaseServer(hbase_program, tmp_path_factory.mktemp("hbase"), **options)
-    )
+    yield from starting(lambda **options: HBaseServer(hbase_program, tmp_path_factory.mktemp("hbase"), **options))
 
 
 @pytest.fixture(scope="session")

@@ -40,9 +40,7 @@ _GET_MAVEN = (
     "Install Maven so that `mvn` is on the PATH (Debian and Ubuntu: apt-get install maven; Fedora: dnf install maven; "
     "macOS: brew install maven) and run the command again."
 )
-_GET_JARS = (
-    "Check that Maven reaches its central repository (mirror, ~/.m2/settings.xml) and run the command again."
-)
+_GET_JARS = "Check that Maven reaches its central repository (mirror, ~/.m2/settings.xml) and run the command again."
 _GET_JAVA = (
     "Install a Java runtime 17 or 21 (Debian and Ubuntu: apt-get install openjdk-17-jre-headless), or let JAVA_HOME "
     "name one."

@@ -108,9 +108,7 @@ def make_launcher(java: Java, directory: Path) -> Path:
     """Make a Java home in `directory` whose `java` leaves out the missing module, and return that home."""
     program = directory / "bin" / "java"
     program.parent.mkdir(parents=True, exist_ok=True)
-    program.write_text(
-        _LAUNCHER.format(module=_OPTIONAL_MODULE, java=shlex.quote(str(java.home / "bin" / "java")))
-    )
+    program.write_text(_LAUNCHER.format(module=_OPTIONAL_MODULE, java=shlex.quote(str(java.home / "bin" / "java"))))
     program.chmod(0o755)
     return directory
 

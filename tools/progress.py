@@ -22,9 +22,7 @@ def say(text: str) -> None:
     print(f"set-up: {text}", flush=True)
 
 
-def run(
-    command: Sequence[str | Path], *, log: Path, on_failure: str, env: Mapping[str, str] | None = None
-) -> None:
+def run(command: Sequence[str | Path], *, log: Path, on_failure: str, env: Mapping[str, str] | None = None) -> None:
     """Run a command whose output goes to the file `log`, with a line on the terminal for each larger step.
 
     Args:

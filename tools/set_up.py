@@ -60,9 +60,7 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     """Return the parsed command line."""
     parser = argparse.ArgumentParser(description="Prepare a checkout of Anchorbolt.")
-    parser.add_argument(
-        "--venv", required=True, help="the virtual environment's directory, below the checkout"
-    )
+    parser.add_argument("--venv", required=True, help="the virtual environment's directory, below the checkout")
     parser.add_argument("--spark", default=None, help="a PySpark version to take instead of the locked one")
     parser.add_argument("--java", action="store_true", help="the command starts Spark")
     parser.add_argument("--redis", action="store_true", help="the command starts a Redis server")

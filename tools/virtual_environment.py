@@ -19,9 +19,7 @@ _STAMP = "anchorbolt-lock.stamp"
 _PROJECT_STAMP = "anchorbolt-project.stamp"
 _LOG = "anchorbolt-setup.log"
 
-_CHECK_INDEX = (
-    "Check that pip reaches its package index (proxy, mirror, `pip config list`) and run the command again."
-)
+_CHECK_INDEX = "Check that pip reaches its package index (proxy, mirror, `pip config list`) and run the command again."
 
 # Locked together with PySpark, so they are left out of the lock as well when SPARK= names another version.
 _SPARKS_OWN = ("pyspark", "py4j")

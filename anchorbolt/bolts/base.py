@@ -112,9 +112,7 @@ class BaseStatefulBolt(Bolt, Generic[S]):
         of the value, also on instances for which `prepare` is not called. Never called for a value of the current
         version.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__} does not override upcast for schema version {version}"
-        )
+        raise NotImplementedError(f"{type(self).__name__} does not override upcast for schema version {version}")
 
     def state_keys(self, tup: Tuple) -> Iterable[Any]:
         """Return the keys of the state that `execute(tup)` will read, so that one round trip fetches them for a blob.

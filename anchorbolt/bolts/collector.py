@@ -40,9 +40,7 @@ class OutputCollector:
         self._streams = streams
         self._flush = flush
         self._must_anchor = must_anchor
-        self._buffers: dict[str, list[Any]] = {
-            name: [] for name, stream in streams.items() if not stream.direct
-        }
+        self._buffers: dict[str, list[Any]] = {name: [] for name, stream in streams.items() if not stream.direct}
         self._direct: dict[str, list[Any]] = {name: [] for name, stream in streams.items() if stream.direct}
         self._capacity = dict.fromkeys(streams, _FIRST_CAPACITY)
         self._failed: Tuple | None = None
@@ -107,9 +105,7 @@ class OutputCollector:
     def report_error(self, error: BaseException) -> None:
         """Log an error that does not fail the tuple, and count it in the wave's report."""
         self.errors_reported += 1
-        _log.error(
-            "component %s reports: %s: %s", self._component, type(error).__name__, error, exc_info=error
-        )
+        _log.error("component %s reports: %s: %s", self._component, type(error).__name__, error, exc_info=error)
 
     @property
     def failed_tuple(self) -> Tuple | None:

@@ -42,9 +42,7 @@ class DataFrameSink(Bolt):
     calls it again.
     """
 
-    def __init__(
-        self, function: Callable[[DataFrame, int], None], *, schema: pyarrow.Schema | None = None
-    ) -> None:
+    def __init__(self, function: Callable[[DataFrame, int], None], *, schema: pyarrow.Schema | None = None) -> None:
         """Create a sink.
 
         Args:

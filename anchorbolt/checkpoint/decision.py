@@ -45,13 +45,9 @@ class DecisionRecord:
     batch_id: int = -1  # the query's batch; -1 before the first
     offsets_digest: str = ""  # of the batch's offsets; empty if the source has none
     winners: Mapping[str, Winner] = field(default_factory=dict)  # by namespace that this transaction changes
-    namespaces: Mapping[str, Committed] = field(
-        default_factory=dict
-    )  # all ever changed, after this transaction
+    namespaces: Mapping[str, Committed] = field(default_factory=dict)  # all ever changed, after this transaction
     outbox: tuple[SinkFile, ...] = ()  # the sinks' files of this transaction
-    parallelism: Mapping[str, int] = field(
-        default_factory=dict
-    )  # tasks per stateful bolt: they divide the state
+    parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt: they divide the state
     schemas: Mapping[str, str] = field(default_factory=dict)  # columns of each sink that ever wrote
     state_schemas: Mapping[str, int] = field(default_factory=dict)  # later schema versions than 1, by bolt
 
@@ -81,8 +77,7 @@ class DecisionRecord:
                 },
                 "namespaces": {name: [at.txid, at.attempt] for name, at in self.namespaces.items()},
                 "outbox": [
-                    [file.component, file.task_index, file.path, file.rows, file.schema]
-                    for file in self.outbox
+                    [file.component, file.task_index, file.path, file.rows, file.schema] for file in self.outbox
                 ],
                 "parallelism": dict(self.parallelism),
                 "schemas": dict(self.schemas),

@@ -36,9 +36,7 @@ class FolderCopy:
                 self._folder.remove_tree(_name(older))
 
     def _generations(self) -> list[int]:
-        suffixes = (
-            name.removeprefix(_PREFIX) for name in self._folder.names(_PLACE) if name.startswith(_PREFIX)
-        )
+        suffixes = (name.removeprefix(_PREFIX) for name in self._folder.names(_PLACE) if name.startswith(_PREFIX))
         return sorted(int(suffix) for suffix in suffixes if suffix.isdigit())
 
 

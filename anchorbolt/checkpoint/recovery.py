@@ -88,9 +88,7 @@ def judge_namespace(record: DecisionRecord, namespace: str, head: NamespaceHead)
             )
         return NamespaceVerdict(winner, has_leftovers)
     if (head.committed, head.winner) != (expected.txid, expected.attempt):
-        raise _regressed(
-            namespace, _position(expected.txid, expected.attempt), _position(head.committed, head.winner)
-        )
+        raise _regressed(namespace, _position(expected.txid, expected.attempt), _position(head.committed, head.winner))
     return NamespaceVerdict(None, has_leftovers)
 
 
@@ -105,9 +103,7 @@ def agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) 
     if stored is None:
         raise _regressed(None, f"a decision record at txid {copied.txid} or later", "no decision record")
     if stored.txid < copied.txid:
-        raise _regressed(
-            None, f"a decision record at txid {copied.txid} or later", f"one at txid {stored.txid}"
-        )
+        raise _regressed(None, f"a decision record at txid {copied.txid} or later", f"one at txid {stored.txid}")
     if stored.txid == copied.txid and stored.winners != copied.winners:
         raise _regressed(
             None,
@@ -117,9 +113,7 @@ def agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) 
     return stored
 
 
-def check_unchanged(
-    record: DecisionRecord, stored: DecisionRecord | None, copied: DecisionRecord | None
-) -> None:
+def check_unchanged(record: DecisionRecord, stored: DecisionRecord | None, copied: DecisionRecord | None) -> None:
     """Check that no other driver has decided anything since the driver that asks.
 
     The phase does not count: a store that lost only the mark that a decision was committed has lost nothing.

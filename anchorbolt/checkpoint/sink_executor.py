@@ -91,8 +91,7 @@ class SinkExecutor:
                     component=self._context.this_component_id,
                 )
             arrays = [
-                pa.array(column, type=field.type)
-                for field, column in zip(self._schema, batch.columns, strict=True)
+                pa.array(column, type=field.type) for field, column in zip(self._schema, batch.columns, strict=True)
             ]
             self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
         except OSError as error:
@@ -153,8 +152,5 @@ def _inferred(fields: tuple[str, ...], columns: Any) -> Any:
     types = [pa.array(column).type for column in columns]
     # A column of None throughout says nothing about its type; text reads back as NULL with any reader.
     return pa.schema(
-        [
-            (field, pa.string() if pa.types.is_null(kind) else kind)
-            for field, kind in zip(fields, types, strict=True)
-        ]
+        [(field, pa.string() if pa.types.is_null(kind) else kind) for field, kind in zip(fields, types, strict=True)]
     )

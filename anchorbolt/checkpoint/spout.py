@@ -202,9 +202,7 @@ class CheckpointSpout:
                     raise
                 # The last line says who failed and on what; the whole is shown if it fails for good.
                 reason = error.message.rstrip().rpartition("\n")[2]
-                _log.warning(
-                    "txid %d failed in round %d and is tried again: %s", transaction.txid, rounds, reason
-                )
+                _log.warning("txid %d failed in round %d and is tried again: %s", transaction.txid, rounds, reason)
         decided = perf_counter()
         transaction.decide(decision, prepared.attempts)
         self._last = transaction

@@ -83,9 +83,7 @@ class CheckpointState:
 
     def _must_be(self, phase: Phase, move: str) -> None:
         if self.phase is not phase:
-            raise ValueError(
-                f"{move} is not possible in {self.phase.value}({self.txid}), only in {phase.value}"
-            )
+            raise ValueError(f"{move} is not possible in {self.phase.value}({self.txid}), only in {phase.value}")
 
 
 INITIAL_STATE = CheckpointState(NOTHING_COMMITTED, Phase.COMMITTED)

@@ -83,9 +83,7 @@ class StatefulBoltExecutor:
         fields = self._key_fields.get((header.component, header.stream), ())
         columns = [batch.columns[header.index[field]] for field in fields]
         if columns:
-            self._state.prefetch(
-                _distinct(columns[0] if len(columns) == 1 else list(zip(*columns, strict=True)))
-            )
+            self._state.prefetch(_distinct(columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))))
 
     def execute(self, batch: TupleBatch) -> None:
         """Execute the tuples one by one; raises `BoltError`."""

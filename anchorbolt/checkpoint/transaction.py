@@ -61,9 +61,7 @@ class Transaction:
 
     def begin(self) -> Transaction:
         """Return the next transaction, in PREPARING."""
-        following = Transaction(
-            self._layout, self._log, self._ports, self.record, self.winners, self.committed
-        )
+        following = Transaction(self._layout, self._log, self._ports, self.record, self.winners, self.committed)
         following.state = self.state.begin()
         return following
 

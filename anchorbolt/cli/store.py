@@ -45,8 +45,6 @@ def open_store(conf_file: Path | None, overrides: Sequence[str]) -> Store:
         )
     codecs = Codecs(
         codec_named(settings.provider.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True),
-        codec_named(
-            settings.provider.value_serializer, f"{PROVIDER_CONFIG}.valueSerializerClass", for_keys=False
-        ),
+        codec_named(settings.provider.value_serializer, f"{PROVIDER_CONFIG}.valueSerializerClass", for_keys=False),
     )
     return Store(provider, settings, codecs)

@@ -13,9 +13,7 @@ from anchorbolt.util.messages import did_you_mean
 
 _KNOWN = [PROVIDER, PROVIDER_CONFIG, *by_key(Settings), *STORM_KEYS]
 _PREFIXES = ("topology", "storm", "anchorbolt")
-_MISSPELT = (
-    0.9  # a key of the author's own that is so similar to a known one, by `difflib`, is a misspelt one
-)
+_MISSPELT = 0.9  # a key of the author's own that is so similar to a known one, by `difflib`, is a misspelt one
 _NAME = Setting("name", PROVIDER, "sqlite", text("the name of a state provider"))
 _STORM_PROVIDERS = {
     "org.apache.storm.state.InMemoryKeyValueStateProvider": "memory",
@@ -49,9 +47,7 @@ def check_keys(keys: Iterable[str]) -> None:
                 "topology.name cannot be set: a topology is named by create_topology(name). Remove the key.",
                 key=key,
             )
-        raise unknown_key(
-            key, _KNOWN, "Keys of your own must not start with 'topology.', 'storm.' or 'anchorbolt.'."
-        )
+        raise unknown_key(key, _KNOWN, "Keys of your own must not start with 'topology.', 'storm.' or 'anchorbolt.'.")
 
 
 def canonical_provider(name: str) -> str:

@@ -68,9 +68,7 @@ def by_key(*kinds: type[Any]) -> dict[str, Setting]:
 def check_value(declaration: Setting, value: Any, key: str) -> None:
     """Raise `ConfigError` if a value does not fit. The message shows neither a password nor a mapping."""
     if not (value is None and declaration.default is None) and not declaration.accepted.fits(value):
-        raise ConfigError(
-            f"{key} is {_for_message(key, value)}, but must be {declaration.accepted.must_be}.", key=key
-        )
+        raise ConfigError(f"{key} is {_for_message(key, value)}, but must be {declaration.accepted.must_be}.", key=key)
 
 
 def read_values(known: Mapping[str, Setting], values: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
@@ -115,9 +113,7 @@ def _for_message(key: str, value: Any) -> str:
     return shortened(value, 100)
 
 
-def whole(
-    low: int, high: int | None = None, *, unit: str | None = None, what: str = "a whole number"
-) -> Accepted:
+def whole(low: int, high: int | None = None, *, unit: str | None = None, what: str = "a whole number") -> Accepted:
     """Accept whole numbers from `low` to `high`."""
     bounds = f"at least {low}" if high is None else f"from {low} to {high}"
     of_unit = f" of {unit}" if unit else ""
@@ -139,6 +135,4 @@ def choice(*values: str) -> Accepted:
 
 
 FLAG = Accepted(lambda value: type(value) is bool, "true or false")
-PASSWORD = Accepted(
-    lambda value: isinstance(value, Secret), "a string; put it in quotes if it looks like a number"
-)
+PASSWORD = Accepted(lambda value: isinstance(value, Secret), "a string; put it in quotes if it looks like a number")

@@ -29,9 +29,7 @@ _MAPPING = Accepted(lambda value: isinstance(value, Mapping), "a mapping")
 _Values = dict[str, Any]
 
 
-def read_provider(
-    name: str, source: Mapping[str, Any], *, is_set: bool
-) -> tuple[ProviderSettings, dict[str, Any]]:
+def read_provider(name: str, source: Mapping[str, Any], *, is_set: bool) -> tuple[ProviderSettings, dict[str, Any]]:
     """Return the settings of a provider, and its configuration with defaults and without passwords.
 
     Args:
@@ -50,18 +48,14 @@ def read_provider(
     _refuse_sasl(given)
     groups = {group: _read_group(group, given[group]) for group in GROUPS if given.get(group) is not None}
     known = UNGROUPED | {group: Setting(group, group, None, _MAPPING) for group in GROUPS}
-    values = read_values(
-        known, {key: given[key] for key in given if key not in GROUPS}, f"{PROVIDER_CONFIG}."
-    )
+    values = read_values(known, {key: given[key] for key in given if key not in GROUPS}, f"{PROVIDER_CONFIG}.")
     shown = _shown(UNGROUPED, values)
     for group, settings in GROUPS.items():
         shown[group] = _shown(settings, groups.get(group, {}))
     if name == "redis" and "jedisClusterConfig" in groups and "jedisPoolConfig" not in groups:
         name = "redis-cluster"  # Storm has one class for both, and decides so
     for_servers = {"largest_value": values.pop("largest_value", None)}
-    table = {
-        field: values.pop(field) for field in ("table", "column_family", "create_table") if field in values
-    }
+    table = {field: values.pop(field) for field in ("table", "column_family", "create_table") if field in values}
     provider = ProviderSettings(
         name=name,
         is_set=is_set,

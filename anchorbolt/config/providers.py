@@ -102,9 +102,7 @@ def read_tls(given: Any, key: str = "tls") -> TlsSettings | None:
 
 
 def _key_without_cert(key: str) -> ConfigError:
-    return ConfigError(
-        f"{key} is set, but cert is not. Name the certificate that the key belongs to.", key=key
-    )
+    return ConfigError(f"{key} is set, but cert is not. Name the certificate that the key belongs to.", key=key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,9 +111,7 @@ class ServerSettings(Checked):
 
     timeout_ms: int = field(default=2000, metadata=accepts(_TIMEOUT, key="timeout"))
     tls: TlsSettings | None = field(default=None, metadata=accepts(_TLS))
-    largest_value: int | None = field(
-        default=None, metadata=accepts(whole(1, unit="bytes"), key="largestValue")
-    )
+    largest_value: int | None = field(default=None, metadata=accepts(whole(1, unit="bytes"), key="largestValue"))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tls", read_tls(self.tls))
@@ -228,9 +224,7 @@ class ProviderSettings(Checked):
     )
     value_serializer: str = field(
         default="msgpack",
-        metadata=accepts(
-            Accepted(_is_serializer, f"msgpack, json, pickle, {_OWN_CLASS}"), key="valueSerializerClass"
-        ),
+        metadata=accepts(Accepted(_is_serializer, f"msgpack, json, pickle, {_OWN_CLASS}"), key="valueSerializerClass"),
     )
     key_class: str | None = field(default=None, metadata=accepts(_TEXT, key="keyClass"))
     value_class: str | None = field(default=None, metadata=accepts(_TEXT, key="valueClass"))

@@ -18,19 +18,13 @@ from anchorbolt.util.locations import local_path
 class TaskSettings(Checked):
     """The settings that the tasks of a run need."""
 
-    cache_entries: int = field(
-        default=200_000, metadata=accepts(whole(0), key="topology.state.cache.max.entries")
-    )
-    pending_entries: int = field(
-        default=100_000, metadata=accepts(whole(1), key="topology.state.pending.max.entries")
-    )
+    cache_entries: int = field(default=200_000, metadata=accepts(whole(0), key="topology.state.cache.max.entries"))
+    pending_entries: int = field(default=100_000, metadata=accepts(whole(1), key="topology.state.pending.max.entries"))
     blob_bytes: int = field(
         default=1 << 20,
         metadata=accepts(whole(1024, 1 << 28, unit="bytes"), key="topology.transfer.blob.bytes"),
     )
-    buffer_tuples: int = field(
-        default=16_384, metadata=accepts(whole(1), key="topology.transfer.buffer.tuples")
-    )
+    buffer_tuples: int = field(default=16_384, metadata=accepts(whole(1), key="topology.transfer.buffer.tuples"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +54,7 @@ class Settings(TaskSettings):
     checkpoint_location: str | None = field(
         default=None, metadata=accepts(text("a path or a URI"), key="topology.checkpoint.location")
     )
-    accept_new_query: bool = field(
-        default=False, metadata=accepts(FLAG, key="topology.checkpoint.accept.new.query")
-    )
+    accept_new_query: bool = field(default=False, metadata=accepts(FLAG, key="topology.checkpoint.accept.new.query"))
     message_timeout_secs: int = field(
         default=30, metadata=accepts(whole(1, unit="seconds"), key="topology.message.timeout.secs")
     )

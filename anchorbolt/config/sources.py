@@ -16,9 +16,7 @@ from anchorbolt.config.secret import Secret
 from anchorbolt.errors import ConfigError
 
 
-def merged(
-    file_values: Mapping[Any, Any], conf: Mapping[Any, Any], overrides: Sequence[str]
-) -> dict[str, Any]:
+def merged(file_values: Mapping[Any, Any], conf: Mapping[Any, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Return one flat configuration, the provider's as a mapping, every password in that as a `Secret`.
 
     Raises:
@@ -29,9 +27,7 @@ def merged(
     for source in (file_values, conf):
         for key, value in source.items():
             if not isinstance(key, str):
-                raise ConfigError(
-                    f"the configuration key {key!r} is of type {type(key).__name__}. Use dotted strings."
-                )
+                raise ConfigError(f"the configuration key {key!r} is of type {type(key).__name__}. Use dotted strings.")
             values[key] = _provider_config(value) if key == PROVIDER_CONFIG else value
     for override in overrides:
         key, value = _parse_override(override)
@@ -150,9 +146,7 @@ def _with_inner(config: Mapping[str, Any], key: str, value: Any) -> dict[str, An
         below = level.get(parent)
         if below is not None and not isinstance(below, Mapping):
             above = ".".join([PROVIDER_CONFIG, *parents[:depth]])
-            raise ConfigError(
-                f"{key} cannot be set: {above} is no mapping. Remove it, or set it as a whole.", key=key
-            )
+            raise ConfigError(f"{key} cannot be set: {above} is no mapping. Remove it, or set it as a whole.", key=key)
         level[parent] = dict(below or {})
         level = level[parent]
     level[last] = value

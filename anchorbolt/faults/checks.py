@@ -46,9 +46,7 @@ def check_component(given: object) -> None:
         raise _refusal("component", given, "Pass a component's id.")
 
 
-def check_reachable(
-    point: FaultPoint, component: str | None, task_index: int | None, txid: int | None
-) -> None:
+def check_reachable(point: FaultPoint, component: str | None, task_index: int | None, txid: int | None) -> None:
     """Refuse a component, a task or a transaction with which the point is never reached."""
     first = point.first_txid
     unfit = {

@@ -52,9 +52,7 @@ class Victim(str, Enum):
 
     HERE = "here"  # the process that reached the point
     DRIVER = "driver"
-    WORKER = (
-        "worker"  # the Spark Python worker that reached the point; on the driver, that last reached any point
-    )
+    WORKER = "worker"  # the Spark Python worker that reached the point; on the driver, that last reached any point
 
 
 @dataclass(frozen=True)

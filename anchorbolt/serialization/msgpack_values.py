@@ -16,9 +16,7 @@ import msgpack
 from anchorbolt.errors import SerializationError, UnsupportedValue
 from anchorbolt.util.messages import shortened
 
-_TUPLE, _BIG_INT, _SET, _FROZENSET, _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL, _UUID, _COMPLEX = range(
-    1, 12
-)
+_TUPLE, _BIG_INT, _SET, _FROZENSET, _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL, _UUID, _COMPLEX = range(1, 12)
 _LARGEST_INT_BYTES = 4096
 
 
@@ -58,9 +56,7 @@ def unpack(data: bytes) -> Any:
         SerializationError: The bytes are not a whole, valid encoding.
     """
     try:
-        return msgpack.unpackb(
-            data, raw=False, use_list=True, strict_map_key=False, ext_hook=_decode_extension
-        )
+        return msgpack.unpackb(data, raw=False, use_list=True, strict_map_key=False, ext_hook=_decode_extension)
     except SerializationError:
         raise
     except (
@@ -89,9 +85,7 @@ def _encode_extension(value: Any) -> Any:
     if kind is int:
         length = (value.bit_length() + 8) // 8
         if length > _LARGEST_INT_BYTES:
-            raise UnsupportedValue(
-                f"an int of {length} bytes is too large; the limit is {_LARGEST_INT_BYTES} bytes"
-            )
+            raise UnsupportedValue(f"an int of {length} bytes is too large; the limit is {_LARGEST_INT_BYTES} bytes")
         return msgpack.ExtType(_BIG_INT, value.to_bytes(length, "big", signed=True))
     if kind is set or kind is frozenset:
         code = _SET if kind is set else _FROZENSET

@@ -25,9 +25,7 @@ class Schema:
     """The current schema of a bolt's values, and the function that converts older values."""
 
     version: int = FIRST_VERSION
-    upcast: Callable[[Any, Any, int], Any] | None = (
-        None  # (key, value, version) to the value of the next version
-    )
+    upcast: Callable[[Any, Any, int], Any] | None = None  # (key, value, version) to the value of the next version
 
 
 SINGLE_SCHEMA = Schema()

@@ -116,9 +116,7 @@ class SerializerCodec(Codec):
         except Exception as error:
             raise UnsupportedValue(f"{self._shown}.dumps raised {type(error).__name__}: {error}") from error
         if type(data) is not bytes:
-            raise UnsupportedValue(
-                f"{self._shown}.dumps returned {type(data).__name__}. It must return bytes."
-            )
+            raise UnsupportedValue(f"{self._shown}.dumps returned {type(data).__name__}. It must return bytes.")
         return data
 
     def _check_canonical(self, key: Any, data: bytes) -> None:

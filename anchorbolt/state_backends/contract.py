@@ -74,9 +74,7 @@ class ReadPosition(NamedTuple):
 
     committed: int = NOTHING_COMMITTED
     winner: str = ""  # empty if nothing is committed
-    staged: Seal | None = (
-        None  # what `stage` returned last for the reader's attempt: at least that must be staged
-    )
+    staged: Seal | None = None  # what `stage` returned last for the reader's attempt: at least that must be staged
 
 
 @dataclass(frozen=True)

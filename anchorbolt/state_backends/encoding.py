@@ -136,9 +136,7 @@ class EntryEncoding:
         try:
             encoded = self._encode(value)
         except SerializationError as error:
-            raise UnsupportedValue(
-                f"state {self._namespace!r}, value for key {shortened(key)}: {error}"
-            ) from error
+            raise UnsupportedValue(f"state {self._namespace!r}, value for key {shortened(key)}: {error}") from error
         if self._limits is not None and len(encoded) > self._limits.value:
             raise UnsupportedValue(
                 f"state {self._namespace!r}: the value for key {shortened(key)} has {len(encoded)} bytes, and the "

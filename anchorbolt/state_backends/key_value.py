@@ -316,13 +316,8 @@ class KeyValueState(State, Generic[K, V]):
         try:
             self._attempt.check_head()
             room = self._cache_entries + len(self._dirty)
-            if (
-                len(self._cache) + len(cache_keys) > room
-                or self._cache_bytes > _CACHE_BYTES + self._dirty_bytes
-            ):
-                self._cache = {
-                    key: value for key, value in self._cache.items() if key in self._dirty or key in wanted
-                }
+            if len(self._cache) + len(cache_keys) > room or self._cache_bytes > _CACHE_BYTES + self._dirty_bytes:
+                self._cache = {key: value for key, value in self._cache.items() if key in self._dirty or key in wanted}
                 self._cache_bytes = self._dirty_bytes
             cached_value = self._encoding.cached_value
             cache = self._cache

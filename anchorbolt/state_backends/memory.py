@@ -136,9 +136,7 @@ class MemoryStateStorage(StateStorage):
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
         with self._lock:
             store = self._read()
-            apply = rules.check_commit(
-                self.namespace, store.metadata, store.records.get(attempt), fence, txid, attempt
-            )
+            apply = rules.check_commit(self.namespace, store.metadata, store.records.get(attempt), fence, txid, attempt)
             store = self._write(fence)
             if not apply:
                 return

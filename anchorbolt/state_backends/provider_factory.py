@@ -9,9 +9,7 @@ from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.util.class_loading import load_class
 
 
-def provider_from(
-    settings: Settings, *, shared_by_processes: bool, shared_by_machines: bool
-) -> StateProvider:
+def provider_from(settings: Settings, *, shared_by_processes: bool, shared_by_machines: bool) -> StateProvider:
     """Return a new provider, as configured.
 
     Args:

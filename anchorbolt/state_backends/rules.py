@@ -68,9 +68,7 @@ class Metadata:
     committed: int = NOTHING_COMMITTED
     winner: str = ""
     codec: str = ""
-    promoted: str = (
-        ""  # the attempt of a half-applied commit; always empty in a store that applies commits at once
-    )
+    promoted: str = ""  # the attempt of a half-applied commit; always empty in a store that applies commits at once
 
 
 def check_namespace(namespace: str) -> None:
@@ -142,9 +140,7 @@ def check_reading(
     """Raise the errors of `StateStorage.get_many`; `record` belongs to `attempt`."""
     if at is None:
         return
-    found = ReadPosition(
-        metadata.committed, metadata.winner, Seal(record.slices, record.checksum) if record else None
-    )
+    found = ReadPosition(metadata.committed, metadata.winner, Seal(record.slices, record.checksum) if record else None)
     # A scan may find more slices than it began with: its caller updates what the pages bring.
     has_more = found.staged is not None and at.staged is not None and found.staged.slices > at.staged.slices
     is_staged = at.staged is None or at.staged == found.staged or has_more
@@ -248,9 +244,7 @@ def check_commit(
             found=f"committed txid {metadata.committed} of attempt {metadata.winner or 'none'}",
         )
     if record.txid != txid:
-        raise _stale(
-            namespace, attempt, f"it is staged for txid {record.txid}, and was to be committed as {txid}"
-        )
+        raise _stale(namespace, attempt, f"it is staged for txid {record.txid}, and was to be committed as {txid}")
     if not record.sealed:
         raise _stale(namespace, attempt, "it is to be committed, and is not sealed")
     _check_base(namespace, metadata, attempt, record.base)
@@ -265,9 +259,7 @@ def check_rollback(namespace: str, metadata: Metadata, fence: Fence) -> None:
 
 def _check_base(namespace: str, metadata: Metadata, attempt: str, base: int) -> None:
     if base != metadata.committed:
-        raise _stale(
-            namespace, attempt, f"it is based on txid {base}, and txid {metadata.committed} is committed"
-        )
+        raise _stale(namespace, attempt, f"it is based on txid {base}, and txid {metadata.committed} is committed")
 
 
 def _check_not_promoted(namespace: str, metadata: Metadata, attempt: str) -> None:

@@ -62,9 +62,7 @@ class AttemptState(State):
     def scope(self) -> AttemptScope:
         """The attempt of this wave, with its txid and fence. Raises `StateError` outside a wave."""
         if self._scope is None:
-            raise StateError(
-                f"{type(self).__name__} is used outside a wave. Use it in the bolt's hooks only."
-            )
+            raise StateError(f"{type(self).__name__} is used outside a wave. Use it in the bolt's hooks only.")
         return self._scope
 
     def begin(self, scope: AttemptScope) -> None:

@@ -115,10 +115,7 @@ class StormState:
         for name in self._names:
             prepared = name != self._names[0]
             for page in self._hashes.pages(name) if self._hashes.count(name) else ():
-                yield [
-                    StormEntry(self._part(key, True), self._part(value, False), prepared)
-                    for key, value in page
-                ]
+                yield [StormEntry(self._part(key, True), self._part(value, False), prepared) for key, value in page]
 
     def _part(self, data: bytes, is_key: bool) -> StormPart:
         assert self.form is not None, "there are entries"
@@ -138,9 +135,7 @@ class StormState:
         return self._keys if is_key else self._values
 
     def _sample(self) -> list[tuple[bytes, bytes]]:
-        pages = chain.from_iterable(
-            self._hashes.pages(name) for name in self._names if self._hashes.count(name)
-        )
+        pages = chain.from_iterable(self._hashes.pages(name) for name in self._names if self._hashes.count(name))
         return list(islice((entry for page in pages for entry in page), _LOOKED_AT))
 
 
@@ -156,6 +151,4 @@ def _form(sample: list[tuple[bytes, bytes]], name: str, generation: Generation |
     # The majority decides, so that a damaged entry does not. Kryo's bytes are hardly ever Base64 by chance.
     texts = [base64_text.decode(part) is not None for entry in sample for part in entry]
     is_text = 2 * sum(texts) > len(texts)
-    return StoredForm(
-        generation, base64=is_text and generation in (Generation.STORM_1_0, Generation.STORM_1_1)
-    )
+    return StoredForm(generation, base64=is_text and generation in (Generation.STORM_1_0, Generation.STORM_1_1))

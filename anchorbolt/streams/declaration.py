@@ -60,9 +60,7 @@ class OutputFieldsDeclarer:
         problem = "" if stream not in self._streams else "declared twice. Declare each stream once."
         for field in fields:
             if not isinstance(field, str) or not field:
-                problem = (
-                    f"field {field!r} is not a name. Pass each field as a string: declare('word', 'count')."
-                )
+                problem = f"field {field!r} is not a name. Pass each field as a string: declare('word', 'count')."
             elif fields.count(field) > 1:
                 problem = f"field {field!r} is named twice. Give each field its own name."
         if problem:

@@ -53,9 +53,7 @@ def stable_hash(key: Any) -> int:
     try:
         return _hasher(key)(key) * _SPREAD & _MASK
     except RecursionError:
-        raise UnsupportedValue(
-            "Cannot hash a key: its tuples are nested too deep. Group by a flat key."
-        ) from None
+        raise UnsupportedValue("Cannot hash a key: its tuples are nested too deep. Group by a flat key.") from None
 
 
 def destination_of(key_hash: int, destinations: int) -> int:

@@ -95,9 +95,7 @@ class Tuple:
 
 def _no_such_field(field: object, header: StreamHeader) -> Exception:
     if isinstance(field, int):
-        return IndexError(
-            f"tuple of {header.component!r} has {len(header.fields)} values, no position {field}"
-        )
+        return IndexError(f"tuple of {header.component!r} has {len(header.fields)} values, no position {field}")
     return KeyError(
         f"tuple of {header.component!r}, stream {header.stream!r} has the fields "
         f"{', '.join(header.fields)}, not {field!r}"

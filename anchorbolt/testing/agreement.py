@@ -52,9 +52,7 @@ _values = st.one_of(st.none(), st.sampled_from([b"", b"-", b"+", b"\xc1"]), st.b
 _updates = st.dictionaries(st.sampled_from(_KEYS), _values, max_size=4)
 _entries = st.dictionaries(st.sampled_from(_KEYS), st.binary(max_size=3), max_size=3)
 _codecs = st.sampled_from(["one", "one", "one", "two"])
-_read_positions = (
-    st.none() | st.just(True) | st.builds(ReadPosition, _txids, st.sampled_from(["", *_ATTEMPTS]))
-)
+_read_positions = st.none() | st.just(True) | st.builds(ReadPosition, _txids, st.sampled_from(["", *_ATTEMPTS]))
 """Where a reader expects the namespace to stand: nowhere in particular, where it does, or anywhere."""
 
 _Outcome = tuple[str, object]
@@ -149,9 +147,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
         for number, some in enumerate(updates):
             self._stage(handle, StagedSlice(fence, txid, attempt, head.committed, number, some, codec))
 
-    @rule(
-        handle=_handles, fence=_fences, attempt=_attempts, seal=st.builds(Seal, st.integers(0, 3), st.just(0))
-    )
+    @rule(handle=_handles, fence=_fences, attempt=_attempts, seal=st.builds(Seal, st.integers(0, 3), st.just(0)))
     def seal_anything(self, handle: int, fence: Fence, attempt: str, seal: Seal) -> None:
         self._seal(handle, fence, attempt, seal)
 
@@ -189,9 +185,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
         attempt=st.none() | _attempts,
         at=_read_positions,
     )
-    def get_many(
-        self, handle: int, keys: list[bytes], attempt: str | None, at: ReadPosition | bool | None
-    ) -> None:
+    def get_many(self, handle: int, keys: list[bytes], attempt: str | None, at: ReadPosition | bool | None) -> None:
         position = self._read_position(attempt, at)
         self._both(handle, lambda storage: storage.get_many(keys, attempt, position))
 
@@ -200,9 +194,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
         position = self._read_position(attempt, at)
         self._both(
             handle,
-            lambda storage: sorted(
-                entry for page in storage.scan(attempt, page_size, position) for entry in page
-            ),
+            lambda storage: sorted(entry for page in storage.scan(attempt, page_size, position) for entry in page),
         )
 
     def _read_position(self, attempt: str | None, at: ReadPosition | bool | None) -> ReadPosition | None:

@@ -17,8 +17,7 @@ try:
     import lupa  # noqa: F401 (fakeredis runs scripts with it, and calls EVAL an unknown command without it)
 except ImportError as missing:
     raise ImportError(
-        f"FakeRedisStateProvider needs a package that is not installed ({missing}): "
-        "pip install 'anchorbolt[testing]'"
+        f"FakeRedisStateProvider needs a package that is not installed ({missing}): pip install 'anchorbolt[testing]'"
     ) from missing
 
 # fakeredis has no cmsgpack. This reads what the scripts unpack: lists of strings, with false or nil for a delete.

@@ -46,13 +46,9 @@ class BoltDeclarer:
 
     def fields_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Send tuples with equal values of `fields` to the same task."""
-        return self._take(
-            component, stream, FieldsGrouping(self._checked("fields_grouping", component, fields))
-        )
+        return self._take(component, stream, FieldsGrouping(self._checked("fields_grouping", component, fields)))
 
-    def partial_key_grouping(
-        self, component: str, *fields: str, stream: str = DEFAULT_STREAM
-    ) -> BoltDeclarer:
+    def partial_key_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Send each key to one of two tasks, the one that got fewer tuples. For skewed keys."""
         checked = self._checked("partial_key_grouping", component, fields)
         return self._take(component, stream, PartialKeyGrouping(checked))
@@ -103,9 +99,7 @@ class BoltDeclarer:
 
     def _checked(self, method: str, component: object, fields: tuple[str, ...]) -> tuple[str, ...]:
         if not fields:
-            raise self._refusal(
-                f"{method} names no field. Name at least one, as in {method}({component!r}, 'word')."
-            )
+            raise self._refusal(f"{method} names no field. Name at least one, as in {method}({component!r}, 'word').")
         for field in fields:
             if not isinstance(field, str):
                 raise self._refusal(

@@ -139,8 +139,6 @@ def _component(spec: Component) -> str:
     if isinstance(spec, SpoutSpec):
         tasks = "" if spec.parallelism is None else f" x{spec.parallelism}"
         return f"{spec.id}{tasks} ({type(spec.spout).__name__}){emits}"
-    taken = ", ".join(
-        f"{each.source.stream} of {each.source.component} by {each.grouping}" for each in spec.inputs
-    )
+    taken = ", ".join(f"{each.source.stream} of {each.source.component} by {each.grouping}" for each in spec.inputs)
     executed = f"{type(spec.bolt).__name__} in {spec.wrapper.__name__}"
     return f"{spec.id} x{spec.parallelism} ({executed}) takes {taken}" + (f",{emits}" if emits else "")

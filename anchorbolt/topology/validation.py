@@ -28,9 +28,7 @@ def check_instance(id: str, candidate: object, kind: type[Spout] | type[Bolt]) -
         other = "bolt" if wanted == "spout" else "spout"
         problem = f"a {given} is a {other}. Add it with set_{other}."
     else:
-        problem = (
-            f"{candidate!r}, of type {given}, is not a {wanted}. Extend a class of anchorbolt.{wanted}s."
-        )
+        problem = f"{candidate!r}, of type {given}, is not a {wanted}. Extend a class of anchorbolt.{wanted}s."
     raise TopologyError(f"{wanted} {id!r}: {problem}", component=id)
 
 

@@ -124,11 +124,7 @@ class HyperLogLogState(AttemptState):
         """Return the number of distinct visitors of the page, including this wave, with an error of about 0.8 %."""
         self._stage(self.scope.txid)
         with self._translated():
-            return int(
-                self._client.pfcount(
-                    f"{self._base}$sketch${page}", f"{self._base}${self.scope.attempt}${page}"
-                )
-            )
+            return int(self._client.pfcount(f"{self._base}$sketch${page}", f"{self._base}${self.scope.attempt}${page}"))
 
     def begin(self, scope: Any) -> None:
         super().begin(scope)

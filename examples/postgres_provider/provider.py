@@ -62,9 +62,7 @@ class PostgresStateProvider(StateProvider):
             ("timeout_ms", self.timeout_ms, self.timeout_ms > 0),
         ):
             if not fits:
-                raise ConfigError(
-                    f"{value!r} cannot be the {name} of a PostgreSQL provider", key=f"{_KEY}.{name}"
-                )
+                raise ConfigError(f"{value!r} cannot be the {name} of a PostgreSQL provider", key=f"{_KEY}.{name}")
         server = Server(
             host=self.host,
             port=self.port,

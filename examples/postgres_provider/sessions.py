@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Server", "Session", "Sessions", "sessions_of"]
 
 _KEY = "topology.state.provider.config"
-_MAKING_TABLES = (
-    0x616E63686F72  # advisory lock for creating the tables: any number that no other program uses
-)
+_MAKING_TABLES = 0x616E63686F72  # advisory lock for creating the tables: any number that no other program uses
 _SETTINGS = """
 SELECT set_config('search_path', %(schema)s, false),
        set_config('statement_timeout', %(timeout)s, false),
@@ -278,9 +276,7 @@ def _translated(error: psycopg.Error, server: Server, namespace: str | None) -> 
         return StateUnavailable(f"{server}: {reason}", namespace=namespace)
 
     # A refused login has no error code, only the server's text.
-    if said(
-        "authentication failed", "no password supplied", "no pg_hba.conf entry", "is not permitted to log in"
-    ):
+    if said("authentication failed", "no password supplied", "no pg_hba.conf entry", "is not permitted to log in"):
         return ConfigError(f"{server} refused the login ({text}): check user and password", key=_KEY)
     if said(f'database "{server.database}" does not exist'):
         return ConfigError(f"{server} does not exist ({text}): create it, or name another one", key=_KEY)
@@ -301,10 +297,7 @@ def _translated(error: psycopg.Error, server: Server, namespace: str | None) -> 
         case errors.DataCorrupted() | errors.IndexCorrupted():
             return StateCorrupted(f"{server}: {text}. {START_OVER}", namespace=namespace)
         case (
-            errors.UndefinedTable()
-            | errors.UndefinedColumn()
-            | errors.DatatypeMismatch()
-            | errors.UndefinedFunction()
+            errors.UndefinedTable() | errors.UndefinedColumn() | errors.DatatypeMismatch() | errors.UndefinedFunction()
         ):
             return StateCorrupted(
                 f"{server}: the tables in schema {server.schema} do not belong to this provider ({text}). If another "

@@ -29,9 +29,7 @@ __all__ = ["PostgresStateStorage"]
 _KEYS_PER_SELECT = 5000
 _UPDATES_PER_DELETE = 20_000
 
-_METADATA = (
-    "SELECT id, generation, seq, committed, winner, codec FROM namespaces WHERE namespace = %(namespace)s"
-)
+_METADATA = "SELECT id, generation, seq, committed, winner, codec FROM namespaces WHERE namespace = %(namespace)s"
 
 # The updates that an attempt staged hide the committed data. Without an attempt, the comparison is with NULL and finds
 # no updates. `LATERAL` with `LIMIT 1`, here and below, finds each key by the index. With a plain join, the planner
@@ -224,9 +222,7 @@ class PostgresStateStorage(StateStorage):
             sessions.release()
 
     @contextmanager
-    def _reading(
-        self, attempt: str | None = None, at: ReadPosition | None = None
-    ) -> Iterator[_Namespace | None]:
+    def _reading(self, attempt: str | None = None, at: ReadPosition | None = None) -> Iterator[_Namespace | None]:
         """Read the namespace in one snapshot and check it against `at`. Yields None if it does not exist."""
         with self._process_sessions().reading(self.namespace) as session:
             found = None

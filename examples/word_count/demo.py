@@ -41,9 +41,7 @@ def main(
     ] = None,
     runs: Annotated[int, typer.Option(min=1, help="Do it so many times, each with the next seed.")] = 1,
     verses: Annotated[int | None, typer.Option(min=FILES, help="Count only the first verses.")] = None,
-    keep: Annotated[
-        bool, typer.Option(help="Keep the work directory; on failure it is kept anyhow.")
-    ] = False,
+    keep: Annotated[bool, typer.Option(help="Keep the work directory; on failure it is kept anyhow.")] = False,
 ) -> None:
     """Count words, kill a worker and the driver on the way, and compare the counts with an independent count.
 

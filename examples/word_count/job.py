@@ -44,9 +44,7 @@ class WordCount(BaseStatefulBolt[KeyValueState[str, int]]):
 def topology(conf):
     lines = conf.get("word_count.input", str(Path(__file__).resolve().parent / "in"))
     builder = TopologyBuilder()
-    builder.set_spout(
-        "sentences", StreamSpout(lambda spark: spark.readStream.text(lines), fields=["sentence"])
-    )
+    builder.set_spout("sentences", StreamSpout(lambda spark: spark.readStream.text(lines), fields=["sentence"]))
     builder.set_bolt("split", SplitSentence(), parallelism=2).shuffle_grouping("sentences")
     builder.set_bolt("count", WordCount(), parallelism=2).fields_grouping("split", "word")
     builder.set_bolt("out", ParquetSink(conf.get("word_count.output", "out"))).global_grouping("count")

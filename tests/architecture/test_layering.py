@@ -104,9 +104,7 @@ def test_what_an_executor_loads_by_a_detour_is_found(tmp_path: Path) -> None:
             "config/loading.py": "import yaml",
         },
     )
-    way = (
-        "anchorbolt.engine.spark.worker → anchorbolt.engine.task.bolt_task → anchorbolt.config.loading → yaml"
-    )
+    way = "anchorbolt.engine.spark.worker → anchorbolt.engine.task.bolt_task → anchorbolt.config.loading → yaml"
     assert any(violation.endswith(way) for violation in found), found
 
 

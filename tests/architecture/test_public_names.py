@@ -78,9 +78,7 @@ def test_a_public_name_and_its_methods_say_what_they_do(name: str) -> None:
 
 
 def test_every_error_is_public() -> None:
-    kinds = {
-        name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)
-    }
+    kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
     assert kinds == set(errors.__all__)
 
 

@@ -69,9 +69,7 @@ def rig() -> Rig:
     return Rig()
 
 
-@pytest.mark.parametrize(
-    ("action", "note"), [(Action.COMMIT, ("pre_commit", 0)), (Action.ROLLBACK, "pre_rollback")]
-)
+@pytest.mark.parametrize(("action", "note"), [(Action.COMMIT, ("pre_commit", 0)), (Action.ROLLBACK, "pre_rollback")])
 def test_commit_and_rollback_call_the_hook_and_leave_the_state_to_the_driver(
     rig: Rig, action: Action, note: Any
 ) -> None:

@@ -76,9 +76,7 @@ def test_losers_beside_the_winner_are_leftovers_of_a_roll_forward() -> None:
         pytest.param({"n": AFTER, "m": NamespaceHead()}, id="a namespace that did not change is gone"),
         pytest.param({"n": replace(AFTER, committed=3), "m": HEAD_M}, id="a namespace is older"),
         pytest.param({"n": replace(AFTER, winner=B), "m": HEAD_M}, id="another attempt was committed"),
-        pytest.param(
-            {"n": replace(AFTER, committed=6), "m": HEAD_M}, id="a namespace is newer than the record"
-        ),
+        pytest.param({"n": replace(AFTER, committed=6), "m": HEAD_M}, id="a namespace is newer than the record"),
     ],
 )
 @pytest.mark.parametrize("phase", [Phase.COMMITTED, Phase.COMMITTING])
@@ -176,9 +174,7 @@ def test_a_record_survives_encoding() -> None:
         assert DecisionRecord.decode(record(phase).encode(), "here") == record(phase)
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"\x00", b"\xc1", b"\x80", b"\x81\xa7version\x03", b"\x81\xa7version\x02"]
-)
+@pytest.mark.parametrize("data", [b"", b"\x00", b"\xc1", b"\x80", b"\x81\xa7version\x03", b"\x81\xa7version\x02"])
 def test_bytes_that_are_no_record_are_refused_with_their_place(data: bytes) -> None:
     with pytest.raises(StateCorrupted, match="namespace n"):
         DecisionRecord.decode(data, "namespace n")

@@ -80,16 +80,11 @@ def test_all_reasons_are_found_together() -> None:
 
 def test_a_query_is_not_judged_if_it_is_unknown_or_a_new_one_is_accepted() -> None:
     assert list(startup_problems(EXPECTED, replace(FOUND, query_id=None))) == []
-    assert (
-        list(startup_problems(replace(EXPECTED, accept_new_query=True), replace(FOUND, query_id="other")))
-        == []
-    )
+    assert list(startup_problems(replace(EXPECTED, accept_new_query=True), replace(FOUND, query_id="other"))) == []
 
 
 @pytest.mark.parametrize(("record", "waits"), [(COMMITTING, True), (RECORD, False)])
-def test_a_refused_query_names_the_rows_that_wait_at_the_lost_location(
-    record: DecisionRecord, waits: bool
-) -> None:
+def test_a_refused_query_names_the_rows_that_wait_at_the_lost_location(record: DecisionRecord, waits: bool) -> None:
     file = SinkFile("out", 0, "checkpoint/1-1/out.parquet", 3, "word string")
     problem = query_problem(replace(record, outbox=(file,)), "")
     assert problem is not None

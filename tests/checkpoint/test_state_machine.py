@@ -22,9 +22,7 @@ def test_it_starts_committed_at_minus_one_so_that_the_first_transaction_is_zero(
 
 
 @pytest.mark.parametrize(("phase", "action"), list(itertools.product(Phase, Action)))
-def test_every_phase_and_action_is_either_a_move_of_the_design_or_refused(
-    phase: Phase, action: Action
-) -> None:
+def test_every_phase_and_action_is_either_a_move_of_the_design_or_refused(phase: Phase, action: Action) -> None:
     state = CheckpointState(7, phase)
     if (phase, action) in LEGAL:
         step, expected = LEGAL[phase, action]

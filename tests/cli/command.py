@@ -67,9 +67,7 @@ class Command:
             assert self._process.stdout is not None
             assert self._process.stderr is not None
             self._files = {"out": self._process.stdout.fileno(), "err": self._process.stderr.fileno()}
-        self._readers = [
-            threading.Thread(target=self._read, args=(name,), daemon=True) for name in self._files
-        ]
+        self._readers = [threading.Thread(target=self._read, args=(name,), daemon=True) for name in self._files]
         for reader in self._readers:
             reader.start()
 

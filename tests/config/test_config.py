@@ -201,9 +201,7 @@ def test_every_key_reaches_the_settings_and_the_bolts() -> None:
     assert (settings.blob_bytes, settings.buffer_tuples) == (4096, 7)
     seen = dict(conf)
     assert seen.keys() == DEFAULTS.keys()
-    assert {key: seen[key] for key in given if key != CONFIG} == {
-        key: given[key] for key in given if key != CONFIG
-    }
+    assert {key: seen[key] for key in given if key != CONFIG} == {key: given[key] for key in given if key != CONFIG}
     assert seen[CONFIG]["jedisPoolConfig"]["host"] == "store"
     assert "password" not in seen[CONFIG]["jedisPoolConfig"]
 
@@ -286,9 +284,7 @@ def test_tls_without_files_trusts_the_systems_authorities() -> None:
     assert redis(tls={}).tls == TlsSettings()
 
 
-def test_places_default_to_below_the_current_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_places_default_to_below_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings = load_conf().settings
     assert settings.provider.state_directory == str(tmp_path / "anchorbolt-data/state")
@@ -315,9 +311,7 @@ def test_configured_places_are_made_absolute_and_uris_left(
 
 
 @pytest.mark.parametrize(("configured", "expected"), [(None, "jobs"), ("shared", "shared"), ("", "")])
-def test_namespaces_start_with_the_topologys_name_unless_set_or_dropped(
-    configured: Any, expected: str
-) -> None:
+def test_namespaces_start_with_the_topologys_name_unless_set_or_dropped(configured: Any, expected: str) -> None:
     settings = load_conf({"topology.state.namespace.prefix": configured}).settings
     assert settings.namespace_prefix_of("jobs") == expected
 

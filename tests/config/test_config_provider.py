@@ -56,9 +56,7 @@ def own(config: dict[str, Any] | None = None, name: str = f"{__name__}.OwnProvid
     return {"topology.state.provider": name, CONFIG: config}
 
 
-def test_sqlite_is_the_default_below_the_current_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sqlite_is_the_default_below_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert build({}, processes=True) == SqliteStateProvider(str(tmp_path / "anchorbolt-data/state"))
     assert list(tmp_path.iterdir()) == []

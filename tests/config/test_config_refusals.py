@@ -203,9 +203,7 @@ def test_hbase_needs_a_table_and_a_family_and_its_keys_are_checked(inner: dict[s
         ("zookeeper.sasl.client", "true"),
     ],
 )
-def test_a_security_setting_of_storms_hbase_is_refused_rather_than_ignored(
-    setting: str, value: object
-) -> None:
+def test_a_security_setting_of_storms_hbase_is_refused_rather_than_ignored(setting: str, value: object) -> None:
     inner = {"tableName": "t", "columnFamily": "f", "hbaseConfigKey": "hbase.conf"}
     conf = {"topology.state.provider": "hbase", CONFIG: inner, "hbase.conf": {setting: value}}
     error = refusal(conf)
@@ -240,9 +238,7 @@ def test_credentials_for_something_else_than_hbase_are_not_ours() -> None:
 def test_checkpoint_interval_that_is_not_below_the_message_timeout(interval: int) -> None:
     error = refusal({"topology.state.checkpoint.interval.ms": interval})
     assert f"is {interval}, which is not below topology.message.timeout.secs, 30 s" in error.message
-    assert (
-        load_conf({"topology.state.checkpoint.interval.ms": 29_999}).settings.checkpoint_interval_ms == 29_999
-    )
+    assert load_conf({"topology.state.checkpoint.interval.ms": 29_999}).settings.checkpoint_interval_ms == 29_999
 
 
 @pytest.mark.parametrize("key", ["topology", "storm", "anchorbolt"])

@@ -61,9 +61,7 @@ def test_value_of_an_override_is_read_as_yaml(text: str, value: Any) -> None:
 
 def test_overrides_set_inner_keys_of_the_provider_and_keep_the_others() -> None:
     given = {CONFIG: {"directory": "d", "jedisPoolConfig": {"host": "store", "password": "s3cret"}}}
-    conf = load_conf(
-        given, overrides=[f"{CONFIG}.jedisPoolConfig.port=6380", f"{CONFIG}.jedisPoolConfig.tls.ca=c"]
-    )
+    conf = load_conf(given, overrides=[f"{CONFIG}.jedisPoolConfig.port=6380", f"{CONFIG}.jedisPoolConfig.tls.ca=c"])
     assert conf.settings.provider.directory == "d"
     assert conf.settings.provider.redis == RedisSettings(
         host="store", port=6380, password=Secret("s3cret"), tls=TlsSettings(ca="c")
@@ -80,16 +78,12 @@ def test_an_override_may_name_the_variable_that_holds_a_password_whatever_the_va
 
 
 def test_overrides_set_inner_keys_over_a_json_string() -> None:
-    conf = load_conf(
-        {CONFIG: '{"jedisPoolConfig": {"host": "store"}}'}, overrides=[f"{CONFIG}.jedisPoolConfig.port=1"]
-    )
+    conf = load_conf({CONFIG: '{"jedisPoolConfig": {"host": "store"}}'}, overrides=[f"{CONFIG}.jedisPoolConfig.port=1"])
     assert conf.settings.provider.redis == RedisSettings(host="store", port=1)
 
 
 def test_override_replaces_the_providers_configuration_as_a_whole() -> None:
-    conf = load_conf(
-        {CONFIG: {"directory": "d"}}, overrides=[f'{CONFIG}={{"jedisPoolConfig": {{"port": 1}}}}']
-    )
+    conf = load_conf({CONFIG: {"directory": "d"}}, overrides=[f'{CONFIG}={{"jedisPoolConfig": {{"port": 1}}}}'])
     assert conf.settings.provider.directory is None
     assert conf.settings.provider.redis.port == 1
 

@@ -156,9 +156,7 @@ def _show(console: Console, tallies: Mapping[tuple[str, str], Tally]) -> None:
     console.print("Seconds from each restart to its first commit:")
     for (provider, title), tally in tallies.items():
         if tally.restarts_s:
-            console.print(
-                f"  {provider}, {title}: {' '.join(f'{seconds:.1f}' for seconds in tally.restarts_s)}"
-            )
+            console.print(f"  {provider}, {title}: {' '.join(f'{seconds:.1f}' for seconds in tally.restarts_s)}")
 
 
 def _spread(seconds: Sequence[float]) -> str:

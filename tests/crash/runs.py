@@ -44,9 +44,7 @@ def kill_at(folder: Path, store: Store, points: Sequence[FaultPoint], victim: Vi
     """
     waves = input_for(folder, points)
     conf = conf_of(folder, store)
-    runner = CrashRunner(
-        JOB, folder, conf=conf, arguments=["--master", "local[2]"], start_timeout_s=START_TIMEOUT_S
-    )
+    runner = CrashRunner(JOB, folder, conf=conf, arguments=["--master", "local[2]"], start_timeout_s=START_TIMEOUT_S)
     report = runner.run(*kills(points, victim))
     wrong = differences(folder, conf, waves)
     wrong += [f"never struck: {fault}" for fault in report.faults if fault not in report.struck]
@@ -91,9 +89,7 @@ class AccompaniedRun:
     def wait_for_fault(self, number: int) -> int:
         """Wait until a fault, by its number, has struck; return the process id of where it did."""
         driver = self._drivers[-1]
-        wait_until(
-            lambda: bool(self._struck(number)) or driver.has_ended, f"fault {number} struck in {driver!r}"
-        )
+        wait_until(lambda: bool(self._struck(number)) or driver.has_ended, f"fault {number} struck in {driver!r}")
         assert self._struck(number), f"it ended before fault {number} struck: {driver!r}"
         return int(self._struck(number)[0]["pid"])
 
@@ -102,10 +98,7 @@ class AccompaniedRun:
         driver = self._drivers[-1]
 
         def committed() -> bool:
-            return any(
-                event["event"] == "commit.recorded" and event["txid"] == txid
-                for event in self.faults.events()
-            )
+            return any(event["event"] == "commit.recorded" and event["txid"] == txid for event in self.faults.events())
 
         wait_until(lambda: committed() or driver.has_ended, f"txid {txid} committed by {driver!r}")
         assert committed(), repr(driver)

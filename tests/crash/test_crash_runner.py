@@ -57,7 +57,5 @@ def test_a_start_that_takes_too_long_is_shown_with_the_faults_that_had_struck(
         CrashRunner("hanging_job:topology", tmp_path, start_timeout_s=77).run(
             Fault(FaultPoint.ROUND_BEGUN, FaultAction.HANG, txid=1), Fault(FaultPoint.DECIDED)
         )
-    assert "took more than 77 s, in start 1; 1 of 2 faults had struck: HANG at ROUND_BEGUN txid=1" in str(
-        failure.value
-    )
+    assert "took more than 77 s, in start 1; 1 of 2 faults had struck: HANG at ROUND_BEGUN txid=1" in str(failure.value)
     assert "faults/released-0" in failure.value.message

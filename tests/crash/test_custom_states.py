@@ -37,9 +37,7 @@ def test_both_kinds_of_state_count_each_word_once_though_tasks_prepare_twice(tmp
         Fault(FaultPoint.ROUND_ENDED, txid=5),
     )
     assert report.struck == report.faults
-    assert "is tried again" not in report.starts[0].output, (
-        "Spark ran the tasks again, not Anchorbolt the round"
-    )
+    assert "is tried again" not in report.starts[0].output, "Spark ran the tasks again, not Anchorbolt the round"
     assert [start.recovery for start in report.starts] == [
         "started",
         "rolled forward",

@@ -50,9 +50,7 @@ def test_a_kill_at_each_point_loses_nothing_and_counts_nothing_twice(
         pytest.skip(str(missing))
     assert run.wrong == []
     kills_driver = victim is Victim.DRIVER or (victim is Victim.HERE and points[0].on_driver)
-    assert len(run.report.starts) == (len(points) + 1 if kills_driver else 1), (
-        "Spark starts a worker again by itself"
-    )
+    assert len(run.report.starts) == (len(points) + 1 if kills_driver else 1), "Spark starts a worker again by itself"
     recoveries = {start.recovery for start in run.report.starts}
     if kills_driver and FaultPoint.DECIDED in points:
         assert recoveries >= {"resumed", "rolled forward"}

@@ -18,9 +18,7 @@ from tests.crash.outcome import lost_and_twice
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def test_a_batch_whose_files_are_gone_is_refused_until_they_are_back(
-    accompany: AccompanyRun, tmp_path: Path
-) -> None:
+def test_a_batch_whose_files_are_gone_is_refused_until_they_are_back(accompany: AccompanyRun, tmp_path: Path) -> None:
     faults = [Fault(FaultPoint.ROUND_BEGUN, FaultAction.HANG, txid=1)]
     run = accompany(faults=faults)
     driver = run.start()
@@ -58,6 +56,4 @@ def test_a_checkpoint_location_that_is_lost_with_rows_that_wait_can_be_gone_on_w
     accepted = run.start(faulty=False)
     assert accepted.end() == 0, repr(accepted)
     waiting = [row for row in expected_rows(run.waves) if row[0] == 2]
-    assert lost_and_twice(run.folder, run.conf, run.waves) == (len(waiting), 0), (
-        "those rows, and nothing of the state"
-    )
+    assert lost_and_twice(run.folder, run.conf, run.waves) == (len(waiting), 0), "those rows, and nothing of the state"

@@ -114,9 +114,7 @@ def test_a_full_disk_below_sqlite_ends_the_run_with_its_state_as_before(
 
 @pytest.mark.thorough
 @pytest.mark.optional_in_ci
-def test_a_disk_below_sqlite_that_has_room_again_is_waited_for(
-    accompany: AccompanyRun, small_disk: Path
-) -> None:
+def test_a_disk_below_sqlite_that_has_room_again_is_waited_for(accompany: AccompanyRun, small_disk: Path) -> None:
     run = accompany(small_disk / "state", faults=[AT_PREPARE])
     harm = FullDisk(small_disk)
     driver = run.start()

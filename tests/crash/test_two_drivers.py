@@ -17,11 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.mark.usefixtures("redis_program")
-@pytest.mark.parametrize(
-    ("provider", "point"), [("redis", FaultPoint.ROUND_ENDED), ("sqlite", FaultPoint.WAVE_ENDED)]
-)
-def test_a_driver_that_slept_is_fenced_and_has_no_effect(
-    tmp_path: Path, provider: str, point: FaultPoint
-) -> None:
+@pytest.mark.parametrize(("provider", "point"), [("redis", FaultPoint.ROUND_ENDED), ("sqlite", FaultPoint.WAVE_ENDED)])
+def test_a_driver_that_slept_is_fenced_and_has_no_effect(tmp_path: Path, provider: str, point: FaultPoint) -> None:
     with store_of(provider, tmp_path) as store:
         assert wrong_once_it_wakes(tmp_path, store, point) == []

@@ -40,15 +40,11 @@ class Page:
 
     def commands(self, *, without: set[str]) -> list[str]:
         """Return the blocks of what the page says to type, but for these sections."""
-        return [
-            block.text for block in self.blocks if block.language == "sh" and block.section not in without
-        ]
+        return [block.text for block in self.blocks if block.language == "sh" and block.section not in without]
 
     def shown(self) -> list[re.Pattern[str]]:
         """Return the lines that the page shows as output, numbers and the person's directory left open."""
-        lines = [
-            line for block in self.blocks if block.language == "text" for line in block.text.splitlines()
-        ]
+        lines = [line for block in self.blocks if block.language == "text" for line in block.text.splitlines()]
         return [_pattern(line) for line in lines]
 
 

@@ -53,9 +53,7 @@ def test_the_commands_for_other_stores_name_the_job_and_each_store_by_set_alone(
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_job_and_its_unit_test_run_as_printed(
-    page: Page, directory: Path, type_commands: TypeCommands
-) -> None:
+def test_the_job_and_its_unit_test_run_as_printed(page: Page, directory: Path, type_commands: TypeCommands) -> None:
     assert page.save_files(directory) == ["word_count.py", "test_word_count.py"]
     assert "1 passed" in type_commands(page.commands(without=WITHOUT))
     rows = sorted(map(tuple, map(dict.values, pq.read_table(directory / "out").to_pylist())))

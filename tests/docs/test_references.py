@@ -24,9 +24,7 @@ PAGES = [
 FAILURES = ROOT / "docs" / "failures"
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 ERROR = re.compile(
-    r"`("
-    + "|".join(["[A-Z][a-z]+(?:Error|Failed|Changed|Unavailable|Regressed|Mismatch|Corrupted)", "Fenced"])
-    + ")`"
+    r"`(" + "|".join(["[A-Z][a-z]+(?:Error|Failed|Changed|Unavailable|Regressed|Mismatch|Corrupted)", "Fenced"]) + ")`"
 )
 KEY = re.compile(r"topology\.[a-z.]*[a-z]")
 IMPORT = re.compile(r"^from (anchorbolt[\w.]*) import (.+)$", re.MULTILINE)
@@ -61,9 +59,7 @@ def test_every_error_that_a_page_names_is_one_of_ours(page: str) -> None:
 def test_every_key_that_a_page_names_has_an_effect(page: str) -> None:
     known = {PROVIDER, PROVIDER_CONFIG, *by_key(Settings)}
     named = set(KEY.findall(text_of(page)))
-    assert [
-        key for key in named if key not in known and not key.startswith("topology.state.provider.config.")
-    ] == []
+    assert [key for key in named if key not in known and not key.startswith("topology.state.provider.config.")] == []
 
 
 @pytest.mark.parametrize("page", HAND_WRITTEN)
@@ -82,9 +78,7 @@ def test_every_class_of_the_page_on_testing_is_in_the_module_that_it_names() -> 
     text = text_of("docs/testing.md")
     assert "Everything here is in `anchorbolt.testing`" in text
     named = set(re.findall(r"`((?:[A-Z][a-z]+){2,})`", text)) - {"FaultInjected", "SparkCluster"}
-    assert [
-        name for name in sorted(named) if not hasattr(importlib.import_module("anchorbolt.testing"), name)
-    ] == []
+    assert [name for name in sorted(named) if not hasattr(importlib.import_module("anchorbolt.testing"), name)] == []
 
 
 def test_the_index_names_every_page() -> None:

@@ -34,9 +34,7 @@ def test_the_table_says_of_every_fault_point_who_is_there_and_what_a_fault_can_b
         for names, who, can_be_for, _ in (row for row in rows if len(row) == 4)
         for name in re.findall(r"`(\w+)`", names)
     }
-    assert said == {
-        point.name: ("driver" if point.on_driver else "worker", can_be_for(point)) for point in FaultPoint
-    }
+    assert said == {point.name: ("driver" if point.on_driver else "worker", can_be_for(point)) for point in FaultPoint}
 
 
 def can_be_for(point: FaultPoint) -> str:

@@ -31,9 +31,7 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 def read(path: Path) -> dict[str, Any]:
     content: dict[str, Any] = (
-        json.loads(path.read_text())
-        if path.exists()
-        else {"txid": NOTHING_COMMITTED, "attempt": "", "counts": {}}
+        json.loads(path.read_text()) if path.exists() else {"txid": NOTHING_COMMITTED, "attempt": "", "counts": {}}
     )
     return content
 
@@ -119,9 +117,7 @@ class AttemptCounts(_Counts, AttemptState):
         self.added.clear()
         found = (self.committed["txid"], self.committed["attempt"])
         if found != (scope.committed, scope.winner):
-            raise StateRegressed(
-                f"{self.folder} is at {found}, not at {(scope.committed, scope.winner)}. Restore it."
-            )
+            raise StateRegressed(f"{self.folder} is at {found}, not at {(scope.committed, scope.winner)}. Restore it.")
 
     def prepare_commit(self, txid: int) -> None:
         fence, attempt = self.scope.fence, self.scope.attempt

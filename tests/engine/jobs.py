@@ -140,11 +140,7 @@ def diamond(
     builder.set_bolt("count", CountWords(), count).fields_grouping("split", "word")
     builder.set_bolt("letters", FirstLetter(), letters).shuffle_grouping("split", stream="long")
     builder.set_bolt("scale", Scale(), scale).shuffle_grouping("count")
-    (
-        builder.set_bolt("total", Total(), total)
-        .fields_grouping("scale", "letter")
-        .fields_grouping("letters", "letter")
-    )
+    (builder.set_bolt("total", Total(), total).fields_grouping("scale", "letter").fields_grouping("letters", "letter"))
     return builder.create_topology(name)
 
 

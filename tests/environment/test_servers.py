@@ -82,9 +82,7 @@ def test_a_server_has_its_port_and_its_data_after_a_kill_and_after_a_restart(
 
 
 @pytest.mark.parametrize("distributed", [False, True])
-def test_what_hbase_acknowledged_survives_a_kill_of_each_process(
-    start_hbase: StartHBase, distributed: bool
-) -> None:
+def test_what_hbase_acknowledged_survives_a_kill_of_each_process(start_hbase: StartHBase, distributed: bool) -> None:
     server = start_hbase(transport="framed", protocol="compact", settings=LOW_RETRY, distributed=distributed)
     pids = [server.pid(part) for part in server.parts]
     assert len(set(pids)) == (4 if distributed else 2)
@@ -179,9 +177,7 @@ def test_a_tls_server_is_checked_against_its_authority(start_redis: StartRedis) 
 
 
 @pytest.mark.parametrize("until", ["begun", "half of it", "all keys", "ended"])
-def test_a_slot_is_brought_back_however_far_its_move_has_come(
-    empty_redis_cluster: RedisCluster, until: str
-) -> None:
+def test_a_slot_is_brought_back_however_far_its_move_has_come(empty_redis_cluster: RedisCluster, until: str) -> None:
     cluster = empty_redis_cluster
     slot, owner = cluster.slot_of("{a}"), cluster.master_of("{a}")
     other = next(server for server in cluster.current_masters() if server is not owner)

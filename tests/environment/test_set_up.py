@@ -67,9 +67,7 @@ def test_a_java_without_the_optional_module_is_started_without_asking_for_it(tmp
     assert not java.has_optional_module
     home = java_runtime.make_launcher(java, tmp_path / "launcher")
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b:*", "Main", "$HOME", ""]
-    said = subprocess.run(
-        [str(home / "bin" / "java"), *arguments], capture_output=True, text=True, check=True
-    )
+    said = subprocess.run([str(home / "bin" / "java"), *arguments], capture_output=True, text=True, check=True)
     assert said.stdout.splitlines() == ["-Xmx1g", "-cp", "a b:*", "Main", "$HOME", ""]
 
 
@@ -83,9 +81,7 @@ def test_the_locks_name_no_registry_and_hold_every_direct_dependency() -> None:
     locks = {path.name: path.read_text() for path in (CHECKOUT / "requirements").glob("*.txt")}
     assert set(locks) == {"build.txt", "dev.txt", "java.txt"}
     assert [name for name, lock in locks.items() if "://" in lock] == []
-    assert all(
-        f"\n{name}==" in locks["dev.txt"] for name in ("pyspark", "pyarrow", "redis", "pytest", "mypy")
-    )
+    assert all(f"\n{name}==" in locks["dev.txt"] for name in ("pyspark", "pyarrow", "redis", "pytest", "mypy"))
 
 
 def test_the_environment_survives_a_shell_whatever_the_names_are(tmp_path: Path) -> None:
@@ -219,9 +215,7 @@ def test_the_version_of_a_postgres_is_what_it_says(tmp_path: Path, says: str, ve
     assert postgres_program.version(str(make_postgres(tmp_path / "pg", says))) == version
 
 
-def test_the_newest_postgres_that_has_its_initdb_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_postgres_that_has_its_initdb_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(postgres_program, "_MORE_PLACES", (f"{tmp_path}/*",))
     assert postgres_program.find() is None

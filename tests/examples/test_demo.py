@@ -123,9 +123,7 @@ def test_a_seed_draws_the_same_moments_again_with_the_worker_first(demo_part: Ca
         assert 0 < drawn.worker_after < drawn.driver_after < 29
 
 
-def test_the_text_is_cut_into_files_without_losing_a_verse(
-    demo_part: Callable[[str], Any], tmp_path: Path
-) -> None:
+def test_the_text_is_cut_into_files_without_losing_a_verse(demo_part: Callable[[str], Any], tmp_path: Path) -> None:
     text = demo_part("text")
     verses = text.read_verses()
     assert len(verses) == 31_102

@@ -36,10 +36,7 @@ Visits = list[list[tuple[str, str]]]
 def made_up_visits(waves: int = WAVES) -> Visits:
     """Some thousand visits, a page's visitors overlapping from wave to wave."""
     chance = random.Random(11)
-    return [
-        [(chance.choice(PAGES), f"visitor-{chance.randrange(2_000)}") for _ in range(400)]
-        for _ in range(waves)
-    ]
+    return [[(chance.choice(PAGES), f"visitor-{chance.randrange(2_000)}") for _ in range(400)] for _ in range(waves)]
 
 
 def in_one_go(client: Any, waves: Visits) -> dict[str, tuple[int, int]]:
@@ -89,11 +86,7 @@ def conf_of(server: RedisServer, folder: Path) -> dict[str, Any]:
 def leftovers(client: Any) -> list[str]:
     """Keys of attempts, of which none may be left."""
     own = ("$hll", "$hll$visits")
-    return [
-        key.decode()
-        for key in client.keys("*$hll*")
-        if not key.decode().endswith(own) and b"$sketch$" not in key
-    ]
+    return [key.decode() for key in client.keys("*$hll*") if not key.decode().endswith(own) and b"$sketch$" not in key]
 
 
 def test_on_the_local_cluster_it_equals_sketches_made_in_one_go(
@@ -112,9 +105,7 @@ def test_on_the_local_cluster_it_equals_sketches_made_in_one_go(
         assert leftovers(client) == []
 
 
-def test_the_documented_command_for_one_process_prints_every_page(
-    redis_database: RedisServer, tmp_path: Path
-) -> None:
+def test_the_documented_command_for_one_process_prints_every_page(redis_database: RedisServer, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLE / "job.py")],
         cwd=tmp_path,

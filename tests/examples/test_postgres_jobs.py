@@ -83,9 +83,7 @@ def test_a_killed_job_ends_with_equal_state(
     }
     environment = environment_of(postgres_server)
     arguments = ["--master", "local[2]"]
-    runner = CrashRunner(
-        "tests.crash.job:topology", folder, conf=conf, arguments=arguments, environment=environment
-    )
+    runner = CrashRunner("tests.crash.job:topology", folder, conf=conf, arguments=arguments, environment=environment)
     report = runner.run(
         Fault(FaultPoint.SEALED, component="count", txid=1),
         Fault(FaultPoint.ROUND_ENDED, txid=2),

@@ -67,9 +67,7 @@ def expected(step: str, times: int) -> Any:
 class Harm:
     """Stands in for `Session.run`: kills the server before the n-th statement, or loses the answer to it."""
 
-    def __init__(
-        self, run: Callable[..., Any], server: PostgresServer, number: int, *, answer_lost: bool
-    ) -> None:
+    def __init__(self, run: Callable[..., Any], server: PostgresServer, number: int, *, answer_lost: bool) -> None:
         self.run, self.server, self.number, self.answer_lost = run, server, number, answer_lost
         self.statements: list[str] = []
 
@@ -119,9 +117,7 @@ def test_a_server_killed_at_any_statement_of_a_step_leaves_it_taken_or_not_and_i
                 with closing(prepared(provider, f"words:{step}-whole", step)) as storage:
                     whole = Harm(run, server, -1, answer_lost=False)
                     with monkeypatch.context() as patch:
-                        patch.setattr(
-                            Session, "run", lambda *args, whole=whole, **kwargs: whole(*args, **kwargs)
-                        )
+                        patch.setattr(Session, "run", lambda *args, whole=whole, **kwargs: whole(*args, **kwargs))
                         take(storage)
                 statements = whole.statements
             number += 1
@@ -233,9 +229,7 @@ def refusal(provider: Any) -> AnchorboltError:
     with closing(provider.open(NS)) as storage, pytest.raises(AnchorboltError) as caught:
         storage.claim()
     error = caught.value
-    printed = (
-        "".join(traceback.format_exception(error)) + repr(error) + repr(pickle.dumps(error)) + repr(provider)
-    )
+    printed = "".join(traceback.format_exception(error)) + repr(error) + repr(pickle.dumps(error)) + repr(provider)
     assert "staple" not in printed
     assert f"{provider.host}:{provider.port}" in str(error)
     return error

@@ -58,9 +58,7 @@ def test_members_may_be_given_by_their_values() -> None:
 def test_what_a_point_never_has_is_refused(point: FaultPoint, values: dict[str, Any]) -> None:
     with pytest.raises(ConfigError) as refusal:
         Fault(point, **values)
-    assert refusal.value.message.startswith(
-        f"Fault: {next(iter(values))} does not fit FaultPoint.{point.name} "
-    )
+    assert refusal.value.message.startswith(f"Fault: {next(iter(values))} does not fit FaultPoint.{point.name} ")
 
 
 def test_what_a_point_has_is_accepted() -> None:

@@ -66,9 +66,7 @@ def test_each_point_is_reached_with_the_component_task_and_transaction_that_it_h
     for point in FaultPoint:
         assert first[point] == (-1 if point.first_txid in (None, -1) else 0), point
     for point in (FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED):
-        assert {(each.component, each.task_index) for each in seen if each.point is point} == STATE_TASKS, (
-            point
-        )
+        assert {(each.component, each.task_index) for each in seen if each.point is point} == STATE_TASKS, point
 
 
 def test_a_fault_in_the_commit_strikes_at_its_task(
@@ -76,9 +74,7 @@ def test_a_fault_in_the_commit_strikes_at_its_task(
 ) -> None:
     points = (FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED)
     folder = FaultFolder(tmp_path / "faults")
-    folder.write(
-        [Fault(point, FaultAction.DELAY, component="count", task_index=1, txid=1) for point in points]
-    )
+    folder.write([Fault(point, FaultAction.DELAY, component="count", task_index=1, txid=1) for point in points])
     monkeypatch.setenv(FAULTS_VARIABLE, str(folder.path))
     run(tmp_path, conf)
     struck = [event for event in folder.events() if event["event"] == "fault"]

@@ -92,9 +92,7 @@ def _make(chance: random.Random, examples: Sequence[bytes]) -> bytes:
     if chance.random() < 0.05:
         return chance.randbytes(chance.randrange(64))
     if chance.random() < 0.02:
-        return chance.choice((b"\x91", b"[", b"\xc7\x04\x01", b'{"a":')) * chance.choice(
-            (10, 600, 5000, 200_000)
-        )
+        return chance.choice((b"\x91", b"[", b"\xc7\x04\x01", b'{"a":')) * chance.choice((10, 600, 5000, 200_000))
     data = bytearray(chance.choice(examples))
     for _ in range(chance.choice((1, 1, 2, 4, 16))):
         chance.choice(_DAMAGES)(chance, data, examples)

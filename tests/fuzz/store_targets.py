@@ -43,9 +43,7 @@ def _slice_of_hbase(packed: bytes) -> Any:
     """Decode a slice whose checksum is right: bytes that somebody else has written, not only damaged."""
     whole = len(packed).to_bytes(8, "big") + crc32(packed).to_bytes(4, "big") + packed
     pages = iter([[(b"row$00000000.0000", whole)]])
-    return _checked(
-        item for updates in hbase_layout.read_slices(_NAMESPACE, pages, 0, 1) for item in updates.items()
-    )
+    return _checked(item for updates in hbase_layout.read_slices(_NAMESPACE, pages, 0, 1) for item in updates.items())
 
 
 def _slice_of_sqlite(packed: bytes) -> Any:

@@ -36,9 +36,7 @@ def _forms_of(kryo: str) -> list[bytes]:
     return [
         form.data
         for form in forms(kryo)
-        if '"t": "object"' not in json.dumps(form.form)
-        and "KryoForms$" not in str(form.form)
-        and len(form.data) < 300
+        if '"t": "object"' not in json.dumps(form.form) and "KryoForms$" not in str(form.form) and len(form.data) < 300
     ]
 
 

@@ -61,9 +61,7 @@ _JSON: tuple[Any, ...] = (
     [1, ["a", {"b": None}]],
     {"a": {"b": [True, False]}},
 )
-_FILE = SinkFile(
-    "out", 1, "file:/checkpoint/anchorbolt/outbox/1-3/out-1.parquet", 12, "word string, count int64"
-)
+_FILE = SinkFile("out", 1, "file:/checkpoint/anchorbolt/outbox/1-3/out-1.parquet", 12, "word string, count int64")
 _RECORD = DecisionRecord(
     topology="word-count",
     state=CheckpointState(7, Phase.COMMITTING),
@@ -82,9 +80,7 @@ _FAILURE = TaskReport(
     1,
     "c" * 32,
     9,
-    failure=BoltError(
-        "it raised", component="count", task_index=1, tuple_text="…", user_traceback="Traceback …"
-    ),
+    failure=BoltError("it raised", component="count", task_index=1, tuple_text="…", user_traceback="Traceback …"),
 )
 _MSGPACK, _AS_JSON = MsgpackCodec(), JsonCodec()
 _ENCODING = EntryEncoding("word-count:count-0", _MSGPACK, _MSGPACK)

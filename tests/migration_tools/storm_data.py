@@ -50,10 +50,7 @@ def storm_1_0(entries: Entries) -> Entries:
 def storm_1_1(entries: Entries, deleted: tuple[bytes, ...] = ()) -> Entries:
     """What Storm 1.1 keeps for them, and its tombstones for those deleted."""
     present = {key: B_PRESENT + varint(len(value) + 1) + value for key, value in entries.items()}
-    return {
-        one_line(key): one_line(value)
-        for key, value in {**present, **dict.fromkeys(deleted, B_ABSENT)}.items()
-    }
+    return {one_line(key): one_line(value) for key, value in {**present, **dict.fromkeys(deleted, B_ABSENT)}.items()}
 
 
 def storm_1_2(entries: Entries, deleted: tuple[bytes, ...] = ()) -> Entries:

@@ -160,12 +160,7 @@ def _statement(function: ast.AST, old: str) -> tuple[list[ast.stmt], int]:
         for _, value in ast.iter_fields(node)
         if isinstance(value, list) and value and isinstance(value[0], ast.stmt)
     ]
-    found = [
-        (block, index)
-        for block in blocks
-        for index, statement in enumerate(block)
-        if matches(pattern, statement)
-    ]
+    found = [(block, index) for block in blocks for index, statement in enumerate(block) if matches(pattern, statement)]
     return _the_only(found, old)
 
 

@@ -120,9 +120,7 @@ class Invariants:
         self._check_entries(namespace, store)
         record = self.record()
         winner = None if record is None else record.winners.get(namespace)
-        recorded = (
-            record is not None and record.txid == txid and winner is not None and winner.attempt == attempt
-        )
+        recorded = record is not None and record.txid == txid and winner is not None and winner.attempt == attempt
         if not recorded and not self._world.regressed:
             raise Violation(f"{namespace} committed txid {txid} of {attempt}, which is not what was recorded")
 
@@ -158,9 +156,7 @@ class Invariants:
         for name, at in record.namespaces.items():
             store = self._world.store.contents.get(name) or _Namespace()
             if (store.metadata.committed, store.metadata.winner) != (at.txid, at.attempt):
-                raise Violation(
-                    f"txid {record.txid} is COMMITTED, and {name} is at {store.metadata.committed}"
-                )
+                raise Violation(f"txid {record.txid} is COMMITTED, and {name} is at {store.metadata.committed}")
             if "count" in name:
                 merged.update(self._check_entries(name, store))
         counts = {word: count for word, (count, _) in merged.items()}
@@ -180,9 +176,7 @@ class Invariants:
         if "count" in namespace:
             words, _ = entries.pop(SIZE, (0, 0))
             if words != len(entries):
-                raise Violation(
-                    f"{namespace} at txid {store.metadata.committed} has {len(entries)} words, not {words}"
-                )
+                raise Violation(f"{namespace} at txid {store.metadata.committed} has {len(entries)} words, not {words}")
             expected = self._expected.counts(store.metadata.committed)
             for word, (count, _) in entries.items():
                 if count != expected[word]:

@@ -51,9 +51,7 @@ MUTANTS = (
     Mutant("commit does not check the fence", _RULES, "check_commit", Statement("check_fence(...)")),
     Mutant("rollback does not check the fence", _RULES, "check_rollback", Statement("check_fence(...)")),
     Mutant("the base of an attempt is not checked", _RULES, "_check_base", never("base != _.committed")),
-    Mutant(
-        "a repeated commit of the winner is refused", _RULES, "check_commit", never("_.winner == attempt")
-    ),
+    Mutant("a repeated commit of the winner is refused", _RULES, "check_commit", never("_.winner == attempt")),
     Mutant(
         "a transaction is committed again from another attempt",
         _RULES,
@@ -91,9 +89,7 @@ MUTANTS = (
         "a claim gives no new generation",
         _MEMORY,
         "claim",
-        Expression(
-            "self._read().metadata.fence.generation + 1", "max(1, self._read().metadata.fence.generation)"
-        ),
+        Expression("self._read().metadata.fence.generation + 1", "max(1, self._read().metadata.fence.generation)"),
     ),
     Mutant(
         "commit keeps the attempts that lost",
@@ -280,9 +276,7 @@ MUTANTS = (
         "_check_attempt",
         Statement("if _ != attempt: ...", "self._report.seen[source] = attempt"),
     ),
-    Mutant(
-        "a task does not wait for barriers", _TASK, "_check_aligned", Statement("if missing or short: ...")
-    ),
+    Mutant("a task does not wait for barriers", _TASK, "_check_aligned", Statement("if missing or short: ...")),
     Mutant(
         "a batch that arrives twice is executed twice",
         _TASK,

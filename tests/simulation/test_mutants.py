@@ -64,9 +64,7 @@ def test_a_mutant_is_caught(mutant: Mutant) -> None:
         ),
         (
             Statement("if _: ...", "store.open()"),
-            SOURCE.replace(
-                'if fence < store.fence:  # a comment\n        raise ValueError("older")', "store.open()"
-            ),
+            SOURCE.replace('if fence < store.fence:  # a comment\n        raise ValueError("older")', "store.open()"),
         ),
         (
             Swap("store.drop(...)", "store.close()"),
@@ -75,9 +73,7 @@ def test_a_mutant_is_caught(mutant: Mutant) -> None:
         ),
     ],
 )
-def test_a_change_finds_what_it_changes_whatever_the_layout(
-    change: Expression | Statement | Swap, wanted: str
-) -> None:
+def test_a_change_finds_what_it_changes_whatever_the_layout(change: Expression | Statement | Swap, wanted: str) -> None:
     tree = ast.parse(SOURCE)
     change.apply(tree)
     assert ast.unparse(tree) == ast.unparse(ast.parse(wanted))

@@ -31,9 +31,7 @@ def report(outcome: Outcome) -> str:
 )
 def test_no_seed_breaks_an_invariant(first: int) -> None:
     failed = failures_among(first, CHUNK)
-    assert not failed, (
-        f"{len(failed)} of {CHUNK} seeds from {first} failed; the first one:\n{report(failed[0])}"
-    )
+    assert not failed, f"{len(failed)} of {CHUNK} seeds from {first} failed; the first one:\n{report(failed[0])}"
 
 
 @pytest.mark.parametrize("seed", [14804, 19241, 23333, 46858, 52281])

@@ -120,7 +120,5 @@ class Expected:
         """Return the words and counts that a transaction's rows hold, sorted."""
         before = self.counts(txid - 1)
         return sorted(
-            (word, before[word] + number)
-            for word, times in self.words[txid].items()
-            for number in range(1, times + 1)
+            (word, before[word] + number) for word, times in self.words[txid].items() for number in range(1, times + 1)
         )

@@ -45,19 +45,14 @@ class TaskLost(BaseException):
 class World:
     """Everything that outlives a process, and the scheduler of all processes."""
 
-    def __init__(
-        self, choices: Choices, drive: Callable[[World, str], None], *, traced: bool = False
-    ) -> None:
+    def __init__(self, choices: Choices, drive: Callable[[World, str], None], *, traced: bool = False) -> None:
         """Make a world."""
         self.choices = choices
         self.stage = Stage()
         self.store = SimulatedProvider(self)
         self.files: dict[str, bytes] = {}
         self.batches = [
-            [
-                " ".join(_WORDS[choices.pick(6)] for _ in range(1 + choices.pick(3)))
-                for _ in range(1 + choices.pick(3))
-            ]
+            [" ".join(_WORDS[choices.pick(6)] for _ in range(1 + choices.pick(3))) for _ in range(1 + choices.pick(3))]
             for _ in range(2 + choices.pick(3))
         ]
         self.invariants = Invariants(self, Expected(self.batches))
@@ -135,9 +130,7 @@ class World:
         self.say(what)
         self.stage.give_way()
 
-    def call_store(
-        self, namespace: str, name: str, call: Callable[[], T], fence: Fence | None, told: Any
-    ) -> T:
+    def call_store(self, namespace: str, name: str, call: Callable[[], T], fence: Fence | None, told: Any) -> T:
         """Carry out a call of the store, or lose it, or its reply, or repeat it."""
         what = f"{namespace.partition(':')[2]} {name} {'' if fence is None else tuple(fence)} {told}"
         self.step(what)
@@ -214,9 +207,7 @@ class World:
             except Violation as violation:
                 self.break_off(violation)
 
-    def _arrive_late(
-        self, namespace: str, name: str, call: Callable[[], Any], fence: Fence | None, what: str
-    ) -> None:
+    def _arrive_late(self, namespace: str, name: str, call: Callable[[], Any], fence: Fence | None, what: str) -> None:
         self.step(f"arrives late: {what}")
         try:
             self._checked(namespace, name, call, fence)
@@ -287,9 +278,7 @@ class World:
             chosen = self._snapshots[self.choices.pick(len(self._snapshots))] if self.choices.pick(4) else {}
             names: list[str | None] = [None, *sorted(self.store.contents)]
             name = names[self.choices.pick(len(names))]
-            self.say(
-                f"the store is restored from the past: {name or 'all of it'}{'' if chosen else ', empty'}"
-            )
+            self.say(f"the store is restored from the past: {name or 'all of it'}{'' if chosen else ', empty'}")
             self.store.restore(chosen, name)
             self.regressed = True
 

@@ -95,9 +95,7 @@ def kill_within_commit(provider: Any, namespace: str, attempt: str, instructions
     storage.commit(Fence(2, 0), 1, attempt)
 
 
-def stage_with_small_files(
-    provider: StateProvider, namespace: str, limit: int, committing: bool
-) -> StateError:
+def stage_with_small_files(provider: StateProvider, namespace: str, limit: int, committing: bool) -> StateError:
     """Fill the namespace until a file may not grow any more, and return the error."""
     with closing(provider.open(namespace)) as storage:
         items = [(os.urandom(16), os.urandom(1000)) for _ in range(1000)]

@@ -15,9 +15,7 @@ from anchorbolt.testing.conformance.base import committed, entries, stage
 __all__ = ["finish_half_applied", "work_in_threads"]
 
 
-def finish_half_applied(
-    provider: StateProvider, namespace: str, attempt: str, expected: dict[bytes, bytes]
-) -> None:
+def finish_half_applied(provider: StateProvider, namespace: str, attempt: str, expected: dict[bytes, bytes]) -> None:
     """Let another driver finish the commit of txid 1 over txid 0: it is seen, and nothing else goes."""
     with closing(provider.open(namespace)) as storage:
         fence = storage.claim()

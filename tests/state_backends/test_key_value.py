@@ -180,9 +180,7 @@ def test_a_mutable_key_is_refused_and_named(state: KeyValueState[Any, Any], key:
 
 
 @pytest.mark.parametrize("value", [object(), [object()], {"a": {1: lambda: 0}}, "\ud800", Ellipsis])
-def test_an_unsupported_value_is_refused_and_the_old_one_stays(
-    state: KeyValueState[Any, Any], value: Any
-) -> None:
+def test_an_unsupported_value_is_refused_and_the_old_one_stays(state: KeyValueState[Any, Any], value: Any) -> None:
     state.put("key", 1)
     with pytest.raises(UnsupportedValue, match="'key'"):
         state.put("key", value)

@@ -68,9 +68,7 @@ def steps() -> dict[str, Step]:
     def stage(
         attempt: str, txid: int, number: int, items: list[tuple[bytes, bytes | None]], fence: Fence = SECOND
     ) -> Step:
-        return lambda storage: stage_slice(
-            storage, attempt, number, dict(items), fence=fence, txid=txid, base=txid - 1
-        )
+        return lambda storage: stage_slice(storage, attempt, number, dict(items), fence=fence, txid=txid, base=txid - 1)
 
     return {
         "raise the fence": lambda storage: storage.raise_fence(FIRST),
@@ -84,9 +82,7 @@ def steps() -> dict[str, Step]:
         "seal": _sealed,
         "commit": lambda storage: storage.commit(SECOND, 1, WINNER),
         "read": lambda storage: storage.get_many([b"0", b"1000", b"1001"]),
-        "read where it stands": lambda storage: storage.get_many(
-            [b"0", b"1000"], None, ReadPosition(1, WINNER)
-        ),
+        "read where it stands": lambda storage: storage.get_many([b"0", b"1000"], None, ReadPosition(1, WINNER)),
         "write": lambda storage: storage.write(SECOND, {b"written": b"1"}, CODEC),
         "scan": lambda storage: entries(storage),
         "scan where it stands": lambda storage: entries(storage, at=ReadPosition(1, WINNER)),
@@ -96,9 +92,7 @@ def steps() -> dict[str, Step]:
 def _sealed(storage: StateStorage) -> None:
     # What an attempt consists of so far is told by repeating its last slice.
     if storage.head().attempts[WINNER].seal is None:
-        storage.seal(
-            SECOND, WINNER, stage_slice(storage, WINNER, 1, dict(NEW[3_000:]), fence=SECOND, txid=1, base=0)
-        )
+        storage.seal(SECOND, WINNER, stage_slice(storage, WINNER, 1, dict(NEW[3_000:]), fence=SECOND, txid=1, base=0))
 
 
 def _sealed_and_committed(storage: StateStorage) -> None:

@@ -44,9 +44,7 @@ def test_names_of_topologies_and_components_make_namespaces(name: str) -> None:
         ":".join(["a" * 100] * 3),
     ],
 )
-def test_names_that_some_store_could_not_take_are_refused_by_each(
-    name: str, each_provider: StateProvider
-) -> None:
+def test_names_that_some_store_could_not_take_are_refused_by_each(name: str, each_provider: StateProvider) -> None:
     with pytest.raises(ConfigError) as refusal:
         each_provider.open(name)
     assert repr(name) in str(refusal.value)

@@ -190,9 +190,7 @@ def test_a_stored_value_that_the_serializer_does_not_understand_is_reported_and_
     namespace.commit(state)
     provider.open(NAMESPACE).write(Fence(1, 1), {pack("a"): b"lots"}, namespace.header())
     again = namespace.wave(value_codec=money())
-    with pytest.raises(
-        StateCorrupted, match=rf"key 'a' cannot be decoded: {HERE}.MoneySerializer.loads raised"
-    ):
+    with pytest.raises(StateCorrupted, match=rf"key 'a' cannot be decoded: {HERE}.MoneySerializer.loads raised"):
         again.get("a")
     again["b"] = Money(2)
     with pytest.raises(StateCorrupted, match="key 'a'"):
@@ -257,9 +255,7 @@ def test_a_value_of_a_later_version_is_refused_naming_both(each_provider: StateP
     namespace.commit(state)
     for schema in (FIRST, SECOND):
         older = namespace.wave(schema=schema)
-        with pytest.raises(
-            CodecMismatch, match=f"schema version 3, .* state_schema_version {schema.version}"
-        ):
+        with pytest.raises(CodecMismatch, match=f"schema version 3, .* state_schema_version {schema.version}"):
             older.get("a")
         older["b"] = 1
         with pytest.raises(CodecMismatch):

@@ -77,9 +77,7 @@ def test_an_enum_that_is_not_known_is_unsupported_by_its_class(dump: Dump) -> No
             for field, value in fields.items():
                 data = field if name == "enum-2" else value
                 decode = decoder.decode_key if name == "enum-2" else decoder.decode_value
-                with pytest.raises(
-                    UnsupportedJavaClass, match=r"anchorfix\.Colour.*If it is an enum, name its"
-                ):
+                with pytest.raises(UnsupportedJavaClass, match=r"anchorfix\.Colour.*If it is an enum, name its"):
                     decode(data)
 
 

@@ -91,9 +91,7 @@ def test_doubles_and_floats(double: float, single: float) -> None:
 def test_numbers_of_any_size_dates_and_uuids(large: int, scale: int, millis: int, uuid: Any) -> None:
     big = large.to_bytes(large.bit_length() // 8 + 1, "big", signed=True)
     for encoder, decoder in BOTH:
-        data = (
-            encoder.named("java.math.BigDecimal") + encoder.number(len(big) + 1) + big + encoder.signed(scale)
-        )
+        data = encoder.named("java.math.BigDecimal") + encoder.number(len(big) + 1) + big + encoder.signed(scale)
         value = decoder.decode_key(data)
         assert value == JavaScalar("bigdecimal", large, detail=scale)
         assert value.to_json()["unscaled"] == str(large)
@@ -138,9 +136,7 @@ def test_numbers_that_share_their_first_byte_with_a_flag(flag: bool, number: int
         ("float", 0x80000000, "-0.0"),
     ],
 )
-def test_a_number_has_the_fewest_digits_that_read_back_in_javas_notation(
-    tag: str, bits: int, text: str
-) -> None:
+def test_a_number_has_the_fewest_digits_that_read_back_in_javas_notation(tag: str, bits: int, text: str) -> None:
     assert JavaScalar(tag, bits).to_json()["v"] == text
 
 

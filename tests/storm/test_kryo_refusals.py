@@ -52,9 +52,7 @@ def test_any_bytes_give_a_value_or_an_error_of_ours(generation: Generation, data
     decoded_or_refused(generation, data)
 
 
-@given(
-    st.sampled_from(WRITTEN), st.sampled_from(WRITTEN), st.integers(0), st.integers(0), st.binary(max_size=4)
-)
+@given(st.sampled_from(WRITTEN), st.sampled_from(WRITTEN), st.integers(0), st.integers(0), st.binary(max_size=4))
 def test_what_storm_wrote_and_was_damaged_gives_a_value_or_an_error_of_ours(
     written: tuple[Generation, bytes], other: tuple[Generation, bytes], at: int, end: int, instead: bytes
 ) -> None:
@@ -65,9 +63,7 @@ def test_what_storm_wrote_and_was_damaged_gives_a_value_or_an_error_of_ours(
 
 
 def test_a_users_class_is_named_in_the_error_which_survives_pickling() -> None:
-    with pytest.raises(
-        UnsupportedJavaClass, match=r"Java class 'com\.acme\.Order'.*docs/storm_bytes\.md"
-    ) as caught:
+    with pytest.raises(UnsupportedJavaClass, match=r"Java class 'com\.acme\.Order'.*docs/storm_bytes\.md") as caught:
         StormDecoder(STORM_1).decode_key(OLD.named("com.acme.Order") + b"\x04")
     again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - pickled here
     assert (again.java_class, again.class_id, str(again)) == ("com.acme.Order", None, str(caught.value))
@@ -104,9 +100,7 @@ def test_storm_1_numbers_registered_classes_in_the_order_of_the_configuration() 
         decoder.decode_key(b"\x0f\x01\x00")
 
 
-@pytest.mark.parametrize(
-    ("generation", "first", "empty"), [(STORM_2_0, 12, b"\x01\x00"), (STORM_2_6, 11, b"\x01")]
-)
+@pytest.mark.parametrize(("generation", "first", "empty"), [(STORM_2_0, 12, b"\x01\x00"), (STORM_2_6, 11, b"\x01")])
 @pytest.mark.parametrize("in_topology", [True, False])
 def test_storm_2_numbers_them_by_name_with_optional_among_them_and_its_tuple_before(
     generation: Generation, first: int, empty: bytes, in_topology: bool
@@ -209,18 +203,14 @@ def test_references_that_multiply_are_counted_as_often_as_they_are_written_out()
 @pytest.mark.parametrize(
     "data",
     [
-        pytest.param(
-            NEW.named(LIST) + NEW.flagged(True, 2**31) + NEW.named(EMPTY_LISTS, 1) + b"\x00", id="of nothing"
-        ),
+        pytest.param(NEW.named(LIST) + NEW.flagged(True, 2**31) + NEW.named(EMPTY_LISTS, 1) + b"\x00", id="of nothing"),
         pytest.param(NEW.named(LIST) + NEW.flagged(True, 2**31) + b"\x00", id="of nulls"),
         pytest.param(NEW.named(LIST) + NEW.flagged(False, 2**31) + b"\x00" * 50, id="of what is not there"),
         pytest.param(NEW.named("[I") + NEW.number(2**31) + b"\x00" * 50, id="array"),
         pytest.param(NEW.named("[D") + NEW.number(2**31) + b"\x00" * 50, id="array of doubles"),
         pytest.param(NEW.named("[B") + NEW.number(2**31) + b"\x00" * 50, id="bytes"),
         pytest.param(NEW.named("java.util.HashMap") + NEW.number(2**31) + b"\x00" * 50, id="map"),
-        pytest.param(
-            NEW.named("java.util.RegularEnumSet") + NEW.named("a.B", 1) + NEW.number(2**31), id="enum set"
-        ),
+        pytest.param(NEW.named("java.util.RegularEnumSet") + NEW.named("a.B", 1) + NEW.number(2**31), id="enum set"),
         pytest.param(b"\x03" + NEW.flagged(True, 2**31) + b"x" * 50, id="string"),
         pytest.param(NEW.named("java.math.BigInteger") + NEW.number(2000) + b"\x01" * 1999, id="number"),
         pytest.param(NEW.named("java.math.BigInteger") + b"\x01", id="number of no bytes"),
@@ -242,13 +232,9 @@ def test_what_says_that_it_is_huge_takes_neither_time_nor_memory(data: bytes) ->
             id="nor this",
         ),
         pytest.param(NEW.named("java.util.RegularEnumSet") + b"\x00\x00", id="an enum set of no class"),
-        pytest.param(
-            NEW.named("java.util.RegularEnumSet") + NEW.named("a.B", 1) + b"\x01\x00", id="null in it"
-        ),
+        pytest.param(NEW.named("java.util.RegularEnumSet") + NEW.named("a.B", 1) + b"\x01\x00", id="null in it"),
         pytest.param(NEW.named("org.apache.storm.spout.CheckPointState") + b"\x00\x02", id="no state"),
-        pytest.param(
-            NEW.named("org.apache.storm.spout.CheckPointState") + b"\x04\x02", id="a state beyond the last"
-        ),
+        pytest.param(NEW.named("org.apache.storm.spout.CheckPointState") + b"\x04\x02", id="a state beyond the last"),
     ],
 )
 def test_what_no_java_program_writes_is_refused(data: bytes) -> None:

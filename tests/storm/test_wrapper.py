@@ -45,9 +45,7 @@ def test_values_of_storm_1_0_have_no_wrapper_but_one_that_looks_like_a_tombstone
 
 @pytest.mark.parametrize("release", ["1.0.3", "1.1.0"])
 @pytest.mark.parametrize("suffix", ["", "-wordcount"])
-def test_values_of_storm_1_0_and_1_1_become_byte_for_byte_those_of_storm_1_2(
-    release: str, suffix: str
-) -> None:
+def test_values_of_storm_1_0_and_1_1_become_byte_for_byte_those_of_storm_1_2(release: str, suffix: str) -> None:
     converted = {}
     for name, field, value in entries(dump(f"storm-{release}{suffix}")):
         wrapped = unwrap(value, Generation.STORM_1_1)

@@ -50,9 +50,7 @@ PINNED: list[tuple[Any, int]] = [
     ((1, ("b", None)), 1198817156),
 ]
 
-SEEDED_RUN = (
-    "import sys; from anchorbolt.streams import stable_hash; print(stable_hash(('word', 7, None, b'x')))"
-)
+SEEDED_RUN = "import sys; from anchorbolt.streams import stable_hash; print(stable_hash(('word', 7, None, b'x')))"
 
 
 class Colour(IntEnum):
@@ -147,9 +145,7 @@ def test_equal_keys_of_different_types_hash_equal(equal: list[Any]) -> None:
 
 
 @given(st.datetimes(min_value=dt.datetime(1900, 1, 2), max_value=dt.datetime(2200, 1, 1)), zones, zones)
-def test_one_instant_hashes_equal_in_every_zone(
-    naive: dt.datetime, zone: dt.tzinfo, other: dt.tzinfo
-) -> None:
+def test_one_instant_hashes_equal_in_every_zone(naive: dt.datetime, zone: dt.tzinfo, other: dt.tzinfo) -> None:
     here = naive.replace(tzinfo=zone)
     there = here.astimezone(other)
     if here == there:  # false for times that a zone repeats or skips
@@ -158,9 +154,7 @@ def test_one_instant_hashes_equal_in_every_zone(
 
 def test_instant_at_the_edge_of_the_calendar_has_a_hash() -> None:
     zone = dt.timezone(dt.timedelta(hours=14))
-    assert stable_hash(dt.datetime.min.replace(tzinfo=zone)) != stable_hash(
-        dt.datetime.max.replace(tzinfo=zone)
-    )
+    assert stable_hash(dt.datetime.min.replace(tzinfo=zone)) != stable_hash(dt.datetime.max.replace(tzinfo=zone))
 
 
 @pytest.mark.parametrize(
@@ -186,9 +180,7 @@ def test_tuple_nested_too_deep_is_refused() -> None:
 def test_hashing_in_bulk_agrees_with_hashing_one_by_one(rows: list[tuple[Any, Any]], tasks: int) -> None:
     first, second = [row[0] for row in rows], [row[1] for row in rows]
     assert destinations_of([first], tasks) == [destination_of(stable_hash(key), tasks) for key in first]
-    assert destinations_of([first, second], tasks) == [
-        destination_of(stable_hash(row), tasks) for row in rows
-    ]
+    assert destinations_of([first, second], tasks) == [destination_of(stable_hash(row), tasks) for row in rows]
 
 
 @given(st.lists(st.integers() | st.integers(-3, 3) | st.sampled_from([2**61 - 1, -(2**61), 2**63])))
@@ -197,9 +189,7 @@ def test_hashing_ints_in_bulk_agrees_with_hashing_one_by_one(column: list[int]) 
 
 
 @given(st.lists(st.text()), st.lists(st.integers()))
-def test_hashing_two_columns_in_bulk_agrees_with_hashing_one_by_one(
-    texts: list[str], ints: list[int]
-) -> None:
+def test_hashing_two_columns_in_bulk_agrees_with_hashing_one_by_one(texts: list[str], ints: list[int]) -> None:
     rows = list(zip(texts, ints, strict=False))
     columns: list[list[Any]] = [[row[0] for row in rows], [row[1] for row in rows]]
     assert destinations_of(columns, 2**31) == [destination_of(stable_hash(row), 2**31) for row in rows]

@@ -257,9 +257,7 @@ class HBaseServer:
             "-cp",
             f"{self.directory / 'conf'}:{self._program.jars}/*",
         ]
-        self._processes[part] = OwnedProcess(
-            [*java, main, *arguments], self._log_path(part), cwd=self.directory
-        )
+        self._processes[part] = OwnedProcess([*java, main, *arguments], self._log_path(part), cwd=self.directory)
 
     def _write_settings(self) -> None:
         zookeeper, master, region_server, _ = self._ports
@@ -287,8 +285,7 @@ class HBaseServer:
             settings["zookeeper.session.timeout"] = 4000
         settings.update(self._settings)
         lines = [
-            f"  <property><name>{name}</name><value>{value}</value></property>\n"
-            for name, value in settings.items()
+            f"  <property><name>{name}</name><value>{value}</value></property>\n" for name, value in settings.items()
         ]
         conf = self.directory / "conf"
         (conf / "hbase-site.xml").write_text(f"<configuration>\n{''.join(lines)}</configuration>\n")

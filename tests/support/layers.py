@@ -111,9 +111,7 @@ def _rooms(imports: list[Import]) -> Iterable[str]:
 def _config(imports: list[Import]) -> Iterable[str]:
     for each in imports:
         read = _relative(each.imported)
-        is_reading = (
-            _is_ours(each.imported) and _layer(each.imported) == "config" and read not in PLAIN_CONFIG
-        )
+        is_reading = _is_ours(each.imported) and _layer(each.imported) == "config" and read not in PLAIN_CONFIG
         if is_reading and not _matches(_relative(each.importer), READS_CONFIG):
             yield f"{each}: only the engine, cli and testing read the configuration"
 

@@ -94,9 +94,7 @@ class RedisCluster:
             client.execute_command("CLUSTER", "MEET", self.masters[0].host, self.masters[0].port)
         self._servers.append(server)
         self._wait_until_all_have_met()
-        wait_until(
-            lambda: self._ask(server, "CLUSTER INFO")["cluster_state"] == "ok", "the new server to serve"
-        )
+        wait_until(lambda: self._ask(server, "CLUSTER INFO")["cluster_state"] == "ok", "the new server to serve")
         return server
 
     def promote(self, replica: RedisServer) -> None:
@@ -120,11 +118,7 @@ class RedisCluster:
                 client.script_flush()
 
     def current_masters(self) -> list[RedisServer]:
-        return [
-            server
-            for server in self._servers
-            if server.is_running and self._ask(server, "ROLE")[0] == b"master"
-        ]
+        return [server for server in self._servers if server.is_running and self._ask(server, "ROLE")[0] == b"master"]
 
     def slot_of(self, key: str) -> int:
         slot: int = self._ask(self._any(), "CLUSTER KEYSLOT", key)
@@ -137,9 +131,7 @@ class RedisCluster:
         return next(
             server
             for server in self._servers
-            if server.is_running
-            and (role := self._ask(server, "ROLE"))[0] == b"slave"
-            and int(role[2]) == master.port
+            if server.is_running and (role := self._ask(server, "ROLE"))[0] == b"slave" and int(role[2]) == master.port
         )
 
     def begin_move(self, slot: int, source: RedisServer, target: RedisServer) -> None:
@@ -154,9 +146,7 @@ class RedisCluster:
             keys = client.execute_command("CLUSTER", "GETKEYSINSLOT", slot, count)
             if keys:
                 login = ["AUTH", source.password] if source.password else []
-                client.execute_command(
-                    "MIGRATE", target.host, target.port, "", 0, 10_000, *login, "KEYS", *keys
-                )
+                client.execute_command("MIGRATE", target.host, target.port, "", 0, 10_000, *login, "KEYS", *keys)
             return len(keys)
 
     def end_move(self, slot: int, target: RedisServer) -> None:
@@ -206,8 +196,7 @@ class RedisCluster:
 
         def announced() -> bool:
             return all(
-                {int(name.rpartition(":")[2]) for name in self._nodes(server)} == set(ports)
-                for server in self._servers
+                {int(name.rpartition(":")[2]) for name in self._nodes(server)} == set(ports) for server in self._servers
             )
 
         wait_until(announced, "the ports to be announced")
@@ -269,8 +258,7 @@ class RedisCluster:
         def met() -> bool:
             known = [self._nodes(server) for server in self._servers]
             return all(
-                len(nodes) == count and not any("handshake" in flags for flags in nodes.values())
-                for nodes in known
+                len(nodes) == count and not any("handshake" in flags for flags in nodes.values()) for nodes in known
             )
 
         wait_until(met, "the servers to meet")

@@ -32,9 +32,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 class OwnedProcess:
-    def __init__(
-        self, command: Sequence[str], log: Path, cwd: Path | str | None = None, **owner: Any
-    ) -> None:
+    def __init__(self, command: Sequence[str], log: Path, cwd: Path | str | None = None, **owner: Any) -> None:
         with log.open("ab") as output:
             self._process = subprocess.Popen(
                 command,

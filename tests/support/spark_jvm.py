@@ -72,9 +72,7 @@ def main() -> None:
         write_waves(Path(folder), 1)
         location = f"topology.checkpoint.location={folder}/checkpoint"
         ended = subprocess.run(
-            run_arguments(
-                "tests.crash.job:topology", "--until-empty", "--master", "local[2]", "--set", location
-            ),
+            run_arguments("tests.crash.job:topology", "--until-empty", "--master", "local[2]", "--set", location),
             cwd=folder,
             env={**os.environ, **variables},
             capture_output=True,

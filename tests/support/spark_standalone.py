@@ -109,9 +109,7 @@ def bare_python(folder: Path) -> Path:
     packages = folder / "bare"
     packages.mkdir()
     for name in _BARE_PACKAGES:
-        source = next(
-            (Path(place) / name for place in sys.path if place and (Path(place) / name).exists()), None
-        )
+        source = next((Path(place) / name for place in sys.path if place and (Path(place) / name).exists()), None)
         if source is not None:
             (packages / name).symlink_to(source)
     command = folder / "bare-python"

@@ -22,9 +22,7 @@ class Loss(Enum):
     AFTER = "the connection is cut right after the request was sent"
     REPLY = "the request is carried out, and the connection cut instead of the reply"
     SILENCE = "the request is swallowed, and the connection stays open"
-    HALF = (
-        "the request is carried out, and the client's end of the connection half-closed instead of the reply"
-    )
+    HALF = "the request is carried out, and the client's end of the connection half-closed instead of the reply"
     LATE = "the request arrives late, when the client has given it up"
 
 

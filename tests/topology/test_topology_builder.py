@@ -145,9 +145,7 @@ def test_description_shows_levels_wrappers_and_streams() -> None:
 
 def test_a_bolts_level_is_one_more_than_the_highest_of_its_sources() -> None:
     builder = TopologyBuilder()
-    builder.set_bolt("join", Sink()).shuffle_grouping("short").shuffle_grouping("long").shuffle_grouping(
-        "other"
-    )
+    builder.set_bolt("join", Sink()).shuffle_grouping("short").shuffle_grouping("long").shuffle_grouping("other")
     builder.set_bolt("long", Split()).shuffle_grouping("first")
     builder.set_bolt("first", Split()).shuffle_grouping("one")
     builder.set_bolt("short", Split()).shuffle_grouping("one").shuffle_grouping("other")
@@ -211,16 +209,12 @@ def test_topological_order_puts_sources_first_and_otherwise_keeps_the_declared_o
     size = data.draw(st.integers(1, 8))
     rank = data.draw(st.permutations(range(size)))
     edges: dict[str, list[str]] = {
-        str(node): [
-            str(other) for other in range(size) if rank[other] < rank[node] and data.draw(st.booleans())
-        ]
+        str(node): [str(other) for other in range(size) if rank[other] < rank[node] and data.draw(st.booleans())]
         for node in range(size)
     }
     order = topological_order(edges)
     assert sorted(order) == sorted(edges)
     for place, id in enumerate(order):
         assert set(edges[id]) <= set(order[:place])
-        ready = [
-            other for other in edges if other not in order[:place] and set(edges[other]) <= set(order[:place])
-        ]
+        ready = [other for other in edges if other not in order[:place] and set(edges[other]) <= set(order[:place])]
         assert id == ready[0]

@@ -75,9 +75,7 @@ WRONG_ARGUMENTS: dict[str, tuple[Callable[[Any], object], str]] = {
 
 
 @pytest.mark.parametrize(("declare", "hint"), WRONG_ARGUMENTS.values(), ids=WRONG_ARGUMENTS)
-def test_arguments_of_a_grouping(
-    builder: TopologyBuilder, declare: Callable[[Any], object], hint: str
-) -> None:
+def test_arguments_of_a_grouping(builder: TopologyBuilder, declare: Callable[[Any], object], hint: str) -> None:
     declarer = builder.set_bolt("out", Sink())
     refused(lambda: declare(declarer), "out", hint)
     assert [each.source.stream for each in declarer.inputs] in ([], ["late"])
@@ -103,9 +101,7 @@ WRONG_COMPONENTS: dict[str, tuple[Callable[[Any], object], str]] = {
 
 
 @pytest.mark.parametrize(("add", "hint"), WRONG_COMPONENTS.values(), ids=WRONG_COMPONENTS)
-def test_components_that_cannot_be_added(
-    builder: TopologyBuilder, add: Callable[[Any], object], hint: str
-) -> None:
+def test_components_that_cannot_be_added(builder: TopologyBuilder, add: Callable[[Any], object], hint: str) -> None:
     refused(lambda: add(builder), "out", hint)
     builder.set_bolt("out", Sink()).shuffle_grouping("count")
     assert "out" in builder.create_topology("t").bolts
@@ -139,9 +135,7 @@ def test_cycle_is_named_in_the_direction_of_the_data() -> None:
     builder.set_bolt("c", Split()).shuffle_grouping("b")
     with pytest.raises(TopologyError) as caught:
         builder.create_topology("t")
-    assert any(
-        cycle in caught.value.message for cycle in ("a -> b -> c -> a", "b -> c -> a -> b", "c -> a -> b")
-    )
+    assert any(cycle in caught.value.message for cycle in ("a -> b -> c -> a", "b -> c -> a -> b", "c -> a -> b"))
 
 
 def test_a_bolt_in_a_cycle_with_itself() -> None:
@@ -237,9 +231,7 @@ HELD: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("held", "path"), HELD.values(), ids=HELD)
-def test_a_bolt_that_cannot_be_pickled_is_refused_with_the_path_of_the_attribute(
-    held: Any, path: str
-) -> None:
+def test_a_bolt_that_cannot_be_pickled_is_refused_with_the_path_of_the_attribute(held: Any, path: str) -> None:
     builder = TopologyBuilder()
     builder.set_spout("spout", FeederSpout(["word"]))
     builder.set_bolt("count", Holder(held)).shuffle_grouping("spout")

@@ -92,9 +92,7 @@ def base64_to_binary(
                 progress=progress,
             )
         how = tool.MigrationOptions(wrapper=wrapper or Wrapper.STORM_1_2, content=content, dry_run=dry_run)
-        return tool.migrate(
-            hashes, names, how, include_checkpoint_spout=include_checkpoint_spout, progress=progress
-        )
+        return tool.migrate(hashes, names, how, include_checkpoint_spout=include_checkpoint_spout, progress=progress)
 
     _run(redis, run, as_json=as_json)
 

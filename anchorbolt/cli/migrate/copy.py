@@ -21,9 +21,7 @@ _SET = "Set one key of that configuration, as --set does for a run. May be repea
 def copy(
     from_file: Annotated[
         Path | None,
-        typer.Option(
-            "--from", metavar="FILE", show_default=False, help="Configuration that names the source."
-        ),
+        typer.Option("--from", metavar="FILE", show_default=False, help="Configuration that names the source."),
     ] = None,
     to_file: Annotated[
         Path | None,
@@ -75,9 +73,7 @@ def copy(
             if namespace is not None:
                 if take_fence or with_custom_states:
                     raise ConfigError("--take-fence and --with-custom-states are for --topology only")
-                report = copy_namespace(
-                    source.provider, target.provider, namespace, dry_run=dry_run, progress=progress
-                )
+                report = copy_namespace(source.provider, target.provider, namespace, dry_run=dry_run, progress=progress)
             else:
                 assert topology is not None
                 prefix = source.settings.namespace_prefix_of(topology)

@@ -88,9 +88,7 @@ _CertFile = Annotated[
 ]
 _KeyFile = Annotated[
     Path | None,
-    typer.Option(
-        "--tls-key", metavar="FILE", show_default=False, help="Its key, PEM.", rich_help_panel=_LOGIN
-    ),
+    typer.Option("--tls-key", metavar="FILE", show_default=False, help="Its key, PEM.", rich_help_panel=_LOGIN),
 ]
 _NoVerify = Annotated[
     bool,
@@ -192,9 +190,7 @@ def _asked_for() -> str:
         raise ConfigError("no password was given", key="--password") from None
 
 
-def _tls(
-    wanted: bool, ca: Path | None, cert: Path | None, key: Path | None, no_verify: bool
-) -> TlsSettings | None:
+def _tls(wanted: bool, ca: Path | None, cert: Path | None, key: Path | None, no_verify: bool) -> TlsSettings | None:
     if key is not None and cert is None:
         raise ConfigError("--tls-key is given, but not --tls-cert, which the key belongs to", key="--tls-key")
     if not (wanted or ca or cert or no_verify):

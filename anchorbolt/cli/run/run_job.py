@@ -120,17 +120,13 @@ class _Run:
         if signals.stop_requested:
             say("stopped before the first wave")
             return None
-        handle = self._engine.submit(
-            topology, conf, until_empty=self._options.until_empty, on_wave=waves.append
-        )
+        handle = self._engine.submit(topology, conf, until_empty=self._options.until_empty, on_wave=waves.append)
         self.running = True
         if handle.recovery is not None:
             say(_recovery_line(handle.recovery))
         return handle
 
-    def _watch(
-        self, handle: RunHandle, waves: deque[WaveReport], progress: Progress, signals: StopSignals
-    ) -> None:
+    def _watch(self, handle: RunHandle, waves: deque[WaveReport], progress: Progress, signals: StopSignals) -> None:
         """Show a run until its end; raises the error of a failed run."""
         display, began = self._display, time.monotonic()
         stopping = False

@@ -23,9 +23,7 @@ app = typer.Typer(
 
 Conf = Annotated[
     Path | None,
-    typer.Option(
-        "--conf", metavar="FILE", show_default=False, help="Configuration of the run, YAML or JSON."
-    ),
+    typer.Option("--conf", metavar="FILE", show_default=False, help="Configuration of the run, YAML or JSON."),
 ]
 Overrides = Annotated[
     list[str] | None,
@@ -112,9 +110,7 @@ def get(
     ],
     conf: Conf = None,
     overrides: Overrides = None,
-    hexadecimal: Annotated[
-        bool, typer.Option("--hex", help="KEYs are stored keys as hexadecimal digits.")
-    ] = False,
+    hexadecimal: Annotated[bool, typer.Option("--hex", help="KEYs are stored keys as hexadecimal digits.")] = False,
     as_json: Json = False,
 ) -> None:
     """Show the committed values of some keys; exit code 1 if one is absent."""
@@ -231,9 +227,7 @@ def scan(
             progress.begin(f"scanning {namespace}", limit)
             entries = (entry for page in pages for entry in page)
             for number, entry in enumerate(islice(entries, limit), 1):
-                print_line(
-                    json.dumps(entry_content(entry)) if as_json else entry_line(entry, _SHOWN_CHARACTERS)
-                )
+                print_line(json.dumps(entry_content(entry)) if as_json else entry_line(entry, _SHOWN_CHARACTERS))
                 if number % 1000 == 0:
                     progress.advance(1000)
             pages.close()

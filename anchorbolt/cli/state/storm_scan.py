@@ -61,9 +61,7 @@ def scan_storm(
 def _enum(text: str) -> tuple[str, list[str]]:
     name, equals, constants = text.partition("=")
     if not (name and equals and constants):
-        raise ConfigError(
-            f"{text!r} is not of the form CLASS=A,B,C: the constants of an enum in their order."
-        )
+        raise ConfigError(f"{text!r} is not of the form CLASS=A,B,C: the constants of an enum in their order.")
     return name, constants.split(",")
 
 

@@ -93,9 +93,7 @@ class ProviderNamespaces:
         for storage in self._storages.values():
             storage.close()
 
-    def _on_each(
-        self, storages: Mapping[str, StateStorage], act: Callable[[str, StateStorage], T]
-    ) -> dict[str, T]:
+    def _on_each(self, storages: Mapping[str, StateStorage], act: Callable[[str, StateStorage], T]) -> dict[str, T]:
         def with_retries(name: str, storage: StateStorage) -> tuple[str, T]:
             at_task(*self._tasks.get(name, ("", -1)), txid=-1)  # the points inside name the txid themselves
             return name, self._retry.until_available(lambda: act(name, storage))

@@ -20,9 +20,7 @@ class WaveReport:
     txid: int
     batch_id: int  # the streaming query's batch; the wave's number on an engine without a query
     rounds: int = 1  # 1 if nothing failed
-    tuples_in: Mapping[str, int] = field(
-        default_factory=dict
-    )  # by component: executed; of a spout: rows read
+    tuples_in: Mapping[str, int] = field(default_factory=dict)  # by component: executed; of a spout: rows read
     tuples_out: Mapping[str, int] = field(default_factory=dict)  # by component: emitted
     bytes_shuffled: int = 0  # bytes of the blobs between tasks
     keys_read: int = 0  # keys read from the store

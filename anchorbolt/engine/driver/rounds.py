@@ -71,9 +71,7 @@ class Rounds:
             except AnchorboltError:
                 raise
             except Exception as error:
-                failure = WaveFailed(
-                    f"the hooks of txid {current.txid} could not be run: {error}", txid=current.txid
-                )
+                failure = WaveFailed(f"the hooks of txid {current.txid} could not be run: {error}", txid=current.txid)
                 if number == self._max_retries:
                     raise failure from error
                 _log.warning("%s; they are tried again", failure)

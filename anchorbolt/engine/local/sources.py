@@ -28,9 +28,7 @@ _POLL_S = 0.05
 
 
 class LocalSource(Protocol):
-    def run(
-        self, driver: CheckpointSpout, add: WaveListener, stop: threading.Event, *, until_empty: bool
-    ) -> None:
+    def run(self, driver: CheckpointSpout, add: WaveListener, stop: threading.Event, *, until_empty: bool) -> None:
         """Run waves until the source is empty or `stop` is set. Raises the error of a wave that failed."""
 
     def query_id(self) -> str:
@@ -61,9 +59,7 @@ class _FeederSource:
         self._spouts = spouts
         self._batches: dict[str, list[tuple[Any, ...]]] = {}
 
-    def run(
-        self, driver: CheckpointSpout, add: WaveListener, stop: threading.Event, *, until_empty: bool
-    ) -> None:
+    def run(self, driver: CheckpointSpout, add: WaveListener, stop: threading.Event, *, until_empty: bool) -> None:
         spouts = self._spouts.values()
         self._settle(driver)
         while not stop.is_set():
@@ -116,9 +112,7 @@ class _SparkSource:
         self._session = engine_session(spark)
         self._frame: Any = None
 
-    def run(
-        self, driver: CheckpointSpout, add: WaveListener, stop: threading.Event, *, until_empty: bool
-    ) -> None:
+    def run(self, driver: CheckpointSpout, add: WaveListener, stop: threading.Event, *, until_empty: bool) -> None:
         from anchorbolt.engine.spark.query import WaveQuery
         from anchorbolt.engine.spark.runner import source_rows
 

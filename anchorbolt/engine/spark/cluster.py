@@ -58,9 +58,7 @@ class SparkCluster:
         """
         spark = self._spark or build_session(topology.name, self._master)
         local = (spark.sparkContext.master or "").startswith("local")
-        submission = prepare_submission(
-            topology, conf, shared_by_processes=True, shared_by_machines=not local
-        )
+        submission = prepare_submission(topology, conf, shared_by_processes=True, shared_by_machines=not local)
         ship(spark.sparkContext)
         handle = SparkRunHandle(engine_session(spark), topology, submission, on_wave)
         handle.start(until_empty=until_empty)

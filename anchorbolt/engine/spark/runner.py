@@ -37,9 +37,7 @@ def source_rows(session: SparkSession, topology: Topology, plan: ExecutionPlan, 
         frame = _source_frame(session, component, spec)
         if spec.parallelism is not None:
             frame = frame.coalesce(spec.parallelism)
-        frames.append(
-            frame.mapInArrow(RemoteStage("spout", plan.run_id, pickled, component), ENVELOPE_SCHEMA)
-        )
+        frames.append(frame.mapInArrow(RemoteStage("spout", plan.run_id, pickled, component), ENVELOPE_SCHEMA))
     return reduce(DataFrame.union, frames)
 
 

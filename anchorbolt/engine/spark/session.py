@@ -92,9 +92,7 @@ def build_session(app_name: str, master: str | None = None) -> SparkSession:
         session: SparkSession = builder.getOrCreate()
     except PySparkException as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
-            raise PlatformError(
-                _NO_JAVA.format("it ended before Spark could use it; see its output above")
-            ) from error
+            raise PlatformError(_NO_JAVA.format("it ended before Spark could use it; see its output above")) from error
         raise PlatformError(f"Spark could not be started: {error}") from error
     except Py4JError as error:  # the first line is py4j's, the second names the JVM's exception
         lines = [line.lstrip(": ") for line in str(error).splitlines() if line.strip()]

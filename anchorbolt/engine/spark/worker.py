@@ -41,9 +41,7 @@ _plans: OrderedDict[str, ExecutionPlan] = OrderedDict()
 _frozen = False
 
 
-def run(
-    kind: str, run_id: str, pickled: bytes, argument: Any, batches: Iterable[pa.RecordBatch]
-) -> Iterator[Any]:
+def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
     """Run one task of a stage; `pickled` is the plan of the run `run_id`.
 
     The kinds and their arguments: `spout` (component), `bolts` (level), `checkpoint` (checkpoint tuple and tasks),
@@ -54,9 +52,7 @@ def run(
     return _KINDS[kind](plan, argument, batches)
 
 
-def _spout(
-    plan: ExecutionPlan, component: str, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _spout(plan: ExecutionPlan, component: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     context = _task_context()
     sources = ((batch.num_rows, [column.to_pylist() for column in batch.columns]) for batch in batches)
     return _to_arrow(run_spout_task(plan, component, context.partitionId(), _round(context), sources))
@@ -82,9 +78,7 @@ def _checkpoint(
             yield _batch([Envelope(0, plan.driver_level, 0, encode_report(report))])
 
 
-def _close(
-    plan: ExecutionPlan, argument: None, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _close(plan: ExecutionPlan, argument: None, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
         _registry.close_run(plan.run_id)
         time.sleep(_HOLD_S)  # keep this worker busy, so that the other workers get the other tasks
@@ -140,9 +134,7 @@ def round_to_text(current: Round) -> str:
 def _round(context: TaskContext) -> Round:
     text = context.getLocalProperty(ROUND_PROPERTY)
     if not text:
-        raise PlatformError(
-            f"Spark did not pass on the local property {ROUND_PROPERTY}: the round is unknown"
-        )
+        raise PlatformError(f"Spark did not pass on the local property {ROUND_PROPERTY}: the round is unknown")
     current: Round = pickle.loads(b64decode(text))  # noqa: S301 - made by this run's own driver
     return current
 

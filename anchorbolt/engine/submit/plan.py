@@ -82,9 +82,7 @@ class ExecutionPlan:
         self.bolts = tuple(topology.bolts)
         self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
         self.state_schema_versions = {
-            spec.id: spec.bolt.state_schema_version
-            for spec in bolts
-            if isinstance(spec.bolt, BaseStatefulBolt)
+            spec.id: spec.bolt.state_schema_version for spec in bolts if isinstance(spec.bolt, BaseStatefulBolt)
         }
         self._pickled = {spec.id: cloudpickle.dumps(spec.bolt) for spec in bolts}
         self._streams = {name: dict(spec.streams) for name, spec in topology.spouts.items()}
@@ -94,9 +92,7 @@ class ExecutionPlan:
         for spec in bolts:
             self._task_ids[spec.id] = tuple(range(next_id, next_id + spec.parallelism))
             next_id += spec.parallelism
-        self._edges: dict[str, dict[str, list[Edge]]] = {
-            component: defaultdict(list) for component in self._streams
-        }
+        self._edges: dict[str, dict[str, list[Edge]]] = {component: defaultdict(list) for component in self._streams}
         self._upstream: dict[str, tuple[TaskKey, ...]] = {}
         self._key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {}
         for spec in bolts:
@@ -113,9 +109,7 @@ class ExecutionPlan:
             )
         self._edges = {component: dict(streams) for component, streams in self._edges.items()}
         self.levels: tuple[tuple[TaskKey, ...], ...] = tuple(
-            tuple(
-                (component, index) for component in level for index in range(len(self._task_ids[component]))
-            )
+            tuple((component, index) for component in level for index in range(len(self._task_ids[component])))
             for level in topology.levels[1:]
         )
         self._places = {

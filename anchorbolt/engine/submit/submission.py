@@ -59,12 +59,8 @@ def prepare_submission(
         TopologyError: `topology` is no topology.
     """
     if not isinstance(topology, Topology):
-        raise TopologyError(
-            f"{topology!r} is no topology. Pass what TopologyBuilder.create_topology(name) returned."
-        )
-    install_faults(
-        dict.fromkeys(topology.spouts) | {name: spec.parallelism for name, spec in topology.bolts.items()}
-    )
+        raise TopologyError(f"{topology!r} is no topology. Pass what TopologyBuilder.create_topology(name) returned.")
+    install_faults(dict.fromkeys(topology.spouts) | {name: spec.parallelism for name, spec in topology.bolts.items()})
     checked = load_conf(conf)
     settings = checked.settings
     if memory is not None and (settings.provider.name == "memory" or not settings.provider.is_set):
@@ -77,17 +73,13 @@ def prepare_submission(
     engine_settings = EngineSettings(
         checkpoint_location=settings.checkpoint_location_of(topology.name) if configured else location or "",
         **{each.field: getattr(settings, each.field) for each in declared(TaskSettings)},
-        key_codec=codec_named(
-            settings.provider.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True
-        ),
+        key_codec=codec_named(settings.provider.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True),
         value_codec=_value_codec(settings.provider.value_serializer),
         namespace_prefix=settings.namespace_prefix_of(topology.name),
     )
     return Submission(
         plan=ExecutionPlan(topology, uuid.uuid4().hex, checked, engine_settings, provider),
-        sinks={
-            name: spec.bolt for name, spec in topology.bolts.items() if isinstance(spec.bolt, DataFrameSink)
-        },
+        sinks={name: spec.bolt for name, spec in topology.bolts.items() if isinstance(spec.bolt, DataFrameSink)},
         settings=settings,
     )
 

@@ -54,9 +54,7 @@ def run_bolt_task(
 class _BoltTask:
     """The state of one bolt task during one round."""
 
-    def __init__(
-        self, plan: ExecutionPlan, task: TaskKey, current: Round, registry: InstanceRegistry
-    ) -> None:
+    def __init__(self, plan: ExecutionPlan, task: TaskKey, current: Round, registry: InstanceRegistry) -> None:
         self._plan = plan
         self._task = task
         self._round = current
@@ -127,8 +125,7 @@ class _BoltTask:
     def _check_attempt(self, source: TaskKey, attempt: str) -> None:
         if self._report.seen.setdefault(source, attempt) != attempt:
             raise WaveFailed(
-                f"task {self._task} saw two attempts of task {source}: Spark ran it twice. The wave is "
-                "tried again.",
+                f"task {self._task} saw two attempts of task {source}: Spark ran it twice. The wave is tried again.",
                 txid=self._round.txid,
             )
 

@@ -67,9 +67,7 @@ class Emitter:
         """Send PREPARE behind everything sent so far, to every task of every receiving bolt."""
         for component in sorted(self._receivers):
             for index in range(self._plan.parallelism(component)):
-                message = BarrierMessage(
-                    self._source, self._attempt, checkpoint.txid, self._sent[component, index]
-                )
+                message = BarrierMessage(self._source, self._attempt, checkpoint.txid, self._sent[component, index])
                 self._append(component, index, encode_barrier(message))
 
     def report(self, report: TaskReport) -> None:
@@ -101,9 +99,7 @@ class Emitter:
     def _router(self, component: str, stream: str) -> Router:
         key = (component, stream)
         if key not in self._routers:
-            edge = next(
-                edge for edge in self._plan.edges(self._source[0])[stream] if edge.component == component
-            )
+            edge = next(edge for edge in self._plan.edges(self._source[0])[stream] if edge.component == component)
             self._routers[key] = make_router(
                 copy.deepcopy(edge.grouping),  # a custom one may keep state: each emitting task has its own
                 stream=edge.stream_id,
@@ -130,9 +126,7 @@ class Emitter:
         plan = self._plan
         level, partition = plan.place(component, index)
         self.bytes_out += len(payload)
-        self.out.append(
-            Envelope(plan.next_partition(self._level, level, partition), level, partition, payload)
-        )
+        self.out.append(Envelope(plan.next_partition(self._level, level, partition), level, partition, payload))
 
     def _next_capacity(self, stream: str, rows: int, largest: int) -> int:
         """Return a larger buffer size while the blobs stay below the target size, else a smaller one."""

@@ -45,9 +45,7 @@ class Instance:
     attempt: str = ""  # the last attempt that it prepared; empty if it failed since
     fence: Fence = NO_FENCE  # of the round that it was last used in
 
-    def begin(
-        self, plan: ExecutionPlan, task: TaskKey, current: Round, attempt: str, decided: str = ""
-    ) -> None:
+    def begin(self, plan: ExecutionPlan, task: TaskKey, current: Round, attempt: str, decided: str = "") -> None:
         """Start a round; `decided` is the attempt that won it, if the round is decided already."""
         self.attempt = ""
         self.fence = current.fence
@@ -120,9 +118,7 @@ def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
     context = plan.context(component, index)
     level, _ = plan.place(component, index)
     emitter = Emitter(plan, level, context)
-    collector = OutputCollector(
-        component, plan.streams(component), emitter.flush, must_anchor=plan.is_stateful
-    )
+    collector = OutputCollector(component, plan.streams(component), emitter.flush, must_anchor=plan.is_stateful)
     wrapped: WrappedBolt
     if isinstance(bolt, BaseStatefulBolt):
         state = _open_state(plan, task, bolt)

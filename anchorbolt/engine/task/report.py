@@ -11,9 +11,7 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.errors import AnchorboltError, WaveFailed
 
 _TEXT_LIMIT = 64_000
-_KINDS = sorted(
-    (getattr(errors, name) for name in errors.__all__), key=lambda kind: len(kind.__mro__), reverse=True
-)
+_KINDS = sorted((getattr(errors, name) for name in errors.__all__), key=lambda kind: len(kind.__mro__), reverse=True)
 
 
 @dataclass

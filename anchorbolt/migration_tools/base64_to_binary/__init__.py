@@ -41,9 +41,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         **dict.fromkeys(("discard_backup", "migrate", "undo", "verify"), f"{_PACKAGE}.commands"),
-        **dict.fromkeys(
-            ("Action", "HashResult", "Interrupted", "NamespaceResult", "Report"), f"{_PACKAGE}.results"
-        ),
+        **dict.fromkeys(("Action", "HashResult", "Interrupted", "NamespaceResult", "Report"), f"{_PACKAGE}.results"),
         "Content": "anchorbolt.storm.kryo.stored_form",
         "MigrationOptions": f"{_PACKAGE}.conversion",
         "Wrapper": f"{_PACKAGE}.conversion",

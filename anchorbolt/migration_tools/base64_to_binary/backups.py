@@ -30,9 +30,7 @@ class _Pair:
 
     key: bytes
     exists: bool
-    found: (
-        Comparison | None
-    )  # with the converted backup; None if the hash does not exist or equals the backup
+    found: Comparison | None  # with the converted backup; None if the hash does not exist or equals the backup
     entries: int  # of the backup
 
     @property
@@ -90,9 +88,7 @@ class BackupActions:
             if not self._dry_run:
                 self._put_back(pairs, watches)
         action = Action.WOULD_PUT_BACK if self._dry_run else Action.PUT_BACK
-        return tuple(
-            self._result(pair, action, self._aside(pair) if pair.changed else None) for pair in pairs
-        )
+        return tuple(self._result(pair, action, self._aside(pair) if pair.changed else None) for pair in pairs)
 
     def discard(self) -> tuple[HashResult, ...]:
         """Delete the backups, if each hash is the conversion of its backup. Refuse otherwise."""
@@ -187,9 +183,7 @@ class BackupActions:
                 f"--keep-changed it is kept as {shown(aside)}"
             )
         if self._hashes.types([aside])[aside] != "none":
-            raise self._refusal(
-                f"{shown(aside)} exists already and is not overwritten: rename or remove it first"
-            )
+            raise self._refusal(f"{shown(aside)} exists already and is not overwritten: rename or remove it first")
 
     def _put_back(self, pairs: list[_Pair], watches: Watches) -> None:
         copies: list[bytes] = []

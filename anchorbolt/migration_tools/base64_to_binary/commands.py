@@ -164,9 +164,7 @@ def discard_backup(
 def _ours(hashes: RedisHashes) -> list[bytes]:
     """Return the keys of checkpoint spouts, their backups, and the temporary hashes of migrations."""
     return [
-        key
-        for key in hashes.matching(OURS)
-        if suffix_of(key) or checkpoint_spouts_among([key.removesuffix(b"_old")])
+        key for key in hashes.matching(OURS) if suffix_of(key) or checkpoint_spouts_among([key.removesuffix(b"_old")])
     ]
 
 
@@ -178,9 +176,7 @@ def _wanted(namespaces: Sequence[bytes], spouts: Sequence[bytes]) -> list[bytes]
     return list(dict.fromkeys([*namespaces, *spouts]))
 
 
-def _migrated(
-    found: Sequence[bytes], namespaces: Sequence[bytes], include_checkpoint_spout: bool
-) -> list[bytes]:
+def _migrated(found: Sequence[bytes], namespaces: Sequence[bytes], include_checkpoint_spout: bool) -> list[bytes]:
     of = {key.removesuffix(b"_old") for key in found if key.endswith(b"_old")}
     return _wanted(namespaces, checkpoint_spouts_among(sorted(of)) if include_checkpoint_spout else [])
 

@@ -51,9 +51,7 @@ class _Staged:
 
     key: bytes
     converted: bytes | None  # the temporary hash that becomes `key`; None in a dry run
-    copy: (
-        bytes | None
-    )  # the temporary hash that becomes the backup; None if `key` is renamed or a backup exists
+    copy: bytes | None  # the temporary hash that becomes the backup; None if `key` is renamed or a backup exists
     has_backup: bool  # by an earlier run
     result: HashResult
 
@@ -70,9 +68,7 @@ def migrate_namespace(
 
 
 class _Migration:
-    def __init__(
-        self, hashes: RedisHashes, namespace: bytes, options: MigrationOptions, progress: Progress
-    ) -> None:
+    def __init__(self, hashes: RedisHashes, namespace: bytes, options: MigrationOptions, progress: Progress) -> None:
         self._hashes = hashes
         self._namespace = namespace
         self._options = options
@@ -331,9 +327,7 @@ class _Migration:
                 "Its values are in the wrapper of Storm 1.1, which no later Storm reads: undo what converted it, and "
                 "migrate again"
             )
-        return HashResult(
-            shown(key), Action.LEFT_BINARY, self._hashes.length(key), Content.BINARY.value, note=note
-        )
+        return HashResult(shown(key), Action.LEFT_BINARY, self._hashes.length(key), Content.BINARY.value, note=note)
 
     def _changed(self, key: bytes, what: str) -> StateError:
         return self._refusal(f"{shown(key)} {what}, so nothing was swapped. {STOP_FIRST}")

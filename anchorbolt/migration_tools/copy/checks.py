@@ -68,9 +68,7 @@ def check_target(
     """Raise `MigrationRefused` if the target has state of the topology that is not from a copy of this source."""
     place = target.describe()
     foreign = [
-        name
-        for name, head in found.heads.items()
-        if not is_of_copy(head, snapshot.heads.get(name, NamespaceHead()))
+        name for name, head in found.heads.items() if not is_of_copy(head, snapshot.heads.get(name, NamespaceHead()))
     ]
     if found.problems:
         raise MigrationRefused(f"{place} cannot be read: {found.problems[0]} Copy to an empty store.")
@@ -101,7 +99,5 @@ def check_target(
 def is_of_copy(found: NamespaceHead, head: NamespaceHead) -> bool:
     """Whether a namespace of the target is empty, or a complete or interrupted copy of `head`."""
     if found.committed == NOTHING_COMMITTED:
-        return all(
-            (name, staged.txid) == (head.winner, head.committed) for name, staged in found.attempts.items()
-        )
+        return all((name, staged.txid) == (head.winner, head.committed) for name, staged in found.attempts.items())
     return (found.committed, found.winner, found.codec) == (head.committed, head.winner, head.codec)

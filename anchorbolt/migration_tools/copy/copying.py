@@ -119,8 +119,7 @@ def copy_topology(
     assert snapshot.stored is not None, "check_source refuses a source without a record"
     if dry_run:
         listed = tuple(
-            CopiedNamespace(name, snapshot.heads[name].committed, snapshot.heads[name].winner)
-            for name in names
+            CopiedNamespace(name, snapshot.heads[name].committed, snapshot.heads[name].winner) for name in names
         )
         return CopyReport(source.describe(), target.describe(), listed, snapshot.stored.txid, 0, True)
     found = read_topology(target, topology, prefix)
@@ -135,9 +134,7 @@ def copy_topology(
             heads = {name: raised(target, name, fence) for name in names}
             check_target(read_topology(target, topology, prefix), snapshot, target, source)
         copied = [
-            copied_namespace(
-                source, target, name, snapshot.heads[name], heads[name], fence, progress or Silent()
-            )
+            copied_namespace(source, target, name, snapshot.heads[name], heads[name], fence, progress or Silent())
             for name in names
         ]
         # A copy that was read while a run was writing is not trusted.
@@ -211,9 +208,7 @@ def copy_namespace(
     with closing(source.open(namespace)) as storage:
         if storage.head() != head:
             raise moved(source, target, namespace)
-    return CopyReport(
-        report.source, report.target, (copied,), None, 0 if is_complete else fence.generation, False
-    )
+    return CopyReport(report.source, report.target, (copied,), None, 0 if is_complete else fence.generation, False)
 
 
 def _check_single(

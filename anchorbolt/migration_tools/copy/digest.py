@@ -14,9 +14,7 @@ class Digest:
     """The digest of a set of entries."""
 
     entries: int = 0
-    total: int = (
-        0  # sum of the entries' 128-bit hashes modulo 2**128; with XOR, equal entries would cancel out
-    )
+    total: int = 0  # sum of the entries' 128-bit hashes modulo 2**128; with XOR, equal entries would cancel out
     size: int = 0  # bytes of all keys and values
 
     def plus(self, page: Iterable[tuple[bytes, bytes]]) -> Digest:

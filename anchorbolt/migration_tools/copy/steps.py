@@ -103,16 +103,12 @@ def _staged(
     digest, seal = Digest(), None
     for number, entries in enumerate(_slices(reader, writer.limits)):
         seal = writer.stage(
-            StagedSlice(
-                fence, head.committed, head.winner, found.committed, number, dict(entries), head.codec
-            )
+            StagedSlice(fence, head.committed, head.winner, found.committed, number, dict(entries), head.codec)
         )
         digest = digest.plus(entries)
         progress.advance(len(entries))
     if seal is None:
-        seal = writer.stage(
-            StagedSlice(fence, head.committed, head.winner, found.committed, 0, {}, head.codec)
-        )
+        seal = writer.stage(StagedSlice(fence, head.committed, head.winner, found.committed, 0, {}, head.codec))
     writer.seal(fence, head.winner, seal)
     return digest
 

@@ -190,21 +190,15 @@ def _blocking(record: DecisionRecord, namespaces: list[NamespaceReport]) -> list
         ]
         if late:
             return [f"txid {record.txid} is decided and waits for the commit of {', '.join(late)}"]
-        return [
-            f"txid {record.txid} is committed in every namespace, but the decision record is not updated yet"
-        ]
+        return [f"txid {record.txid} is committed in every namespace, but the decision record is not updated yet"]
     sentences = []
     for each in namespaces:
         for attempt, staged in each.head.attempts.items():
             how = "is sealed" if staged.seal is not None else "is staged but not sealed"
-            sentences.append(
-                f"txid {staged.txid} waits for its decision: attempt {attempt} {how} in {each.namespace}"
-            )
+            sentences.append(f"txid {staged.txid} waits for its decision: attempt {attempt} {how} in {each.namespace}")
     idle = [each.namespace for each in namespaces if each.is_known and not each.head.attempts]
     if sentences and idle:
-        sentences.append(
-            f"nothing is staged in {', '.join(idle)}: the task is still working, or has no updates"
-        )
+        sentences.append(f"nothing is staged in {', '.join(idle)}: the task is still working, or has no updates")
     return sentences
 
 

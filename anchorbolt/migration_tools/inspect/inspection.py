@@ -57,9 +57,7 @@ def namespace_summaries(
             except StateCorrupted as error:
                 yield NamespaceSummary(namespace, problem=error.message)
                 continue
-            yield NamespaceSummary(
-                namespace, head.committed, head.winner, head.codec, len(head.attempts), keys
-            )
+            yield NamespaceSummary(namespace, head.committed, head.winner, head.codec, len(head.attempts), keys)
 
 
 def get_entries(
@@ -97,9 +95,7 @@ def scan_entries(
         head = existing_head(provider, storage)
         if attempt is not None and attempt not in head.attempts:
             staged = ", ".join(sorted(head.attempts)) or "none"
-            raise StateError(
-                f"{namespace} has no staged attempt {attempt!r}; staged: {staged}.", namespace=namespace
-            )
+            raise StateError(f"{namespace} has no staged attempt {attempt!r}; staged: {staged}.", namespace=namespace)
     except BaseException:
         storage.close()
         raise

@@ -43,9 +43,7 @@ def as_json(value: Any, depth: int = 0) -> Any:
     if kind is dict:
         if all(type(name) is str and not name.startswith("$") for name in value):
             return {name: as_json(member, depth + 1) for name, member in value.items()}
-        return {
-            "$map": [[as_json(name, depth + 1), as_json(each, depth + 1)] for name, each in value.items()]
-        }
+        return {"$map": [[as_json(name, depth + 1), as_json(each, depth + 1)] for name, each in value.items()]}
     return _scalar(kind, value)
 
 

@@ -109,8 +109,7 @@ def packed_metadata(metadata: HBaseMetadata) -> bytes:
     """Return the metadata's cell. It contains random bytes, so that check-and-put finds no two cells equal."""
     rules = metadata.rules
     attempts = [
-        [attempt, staged.label, staged.version, *_flat(staged.record)]
-        for attempt, staged in metadata.attempts.items()
+        [attempt, staged.label, staged.version, *_flat(staged.record)] for attempt, staged in metadata.attempts.items()
     ]
     content = msgpack.packb(
         [

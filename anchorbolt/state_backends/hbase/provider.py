@@ -84,9 +84,7 @@ class HBaseStateProvider(HBaseSettings, StateProvider):
             names = table.columns(NAMESPACES_ROW, prefix.encode())
             # A namespace is listed before its metadata is written, which may have failed. Or someone deleted it.
             metadata_rows = {name: NamespaceRows(name.decode("ascii", "replace")).metadata for name in names}
-            found = {
-                row for cells, _ in table.read_many(METADATA, list(metadata_rows.values())) for row in cells
-            }
+            found = {row for cells, _ in table.read_many(METADATA, list(metadata_rows.values())) for row in cells}
         finally:
             table.close()
         for name, row in metadata_rows.items():

@@ -81,9 +81,7 @@ class HBaseStateStorage(StateStorage):
         found: dict[bytes, bytes | None] = {}
         for metadata, cells in self._cell.read_beside([data + key for key in missing]):
             self._check_reading(metadata, attempt, at)
-            found.update(
-                (row[len(data) :], layout.value_of(self.namespace, cells[row].value)) for row in cells
-            )
+            found.update((row[len(data) :], layout.value_of(self.namespace, cells[row].value)) for row in cells)
             found.update(metadata.written)
         found.update(staged)
         return [found.get(key) for key in keys]
@@ -106,9 +104,7 @@ class HBaseStateStorage(StateStorage):
         for page in self._table.scan(DATA, self._rows.data, self._rows.data_end, page_size=page_size):
             self._check_again(attempt, at)
             entries = ((row[prefix:], layout.value_of(self.namespace, cell)) for row, cell in page)
-            if entries_left := [
-                (key, value) for key, value in entries if value is not None and key not in over
-            ]:
+            if entries_left := [(key, value) for key, value in entries if value is not None and key not in over]:
                 yield entries_left
         self._check_again(attempt, at)
         if entries_left := [(key, value) for key, value in metadata.written.items() if over[key] == -1]:
@@ -116,11 +112,7 @@ class HBaseStateStorage(StateStorage):
         if attempt is not None:
             with self._still_there(attempt, at):
                 for number, items in enumerate(self._staged.slices(metadata, attempt)):
-                    latest = [
-                        (key, value)
-                        for key, value in items.items()
-                        if value is not None and over[key] == number
-                    ]
+                    latest = [(key, value) for key, value in items.items() if value is not None and over[key] == number]
                     for start in range(0, len(latest), page_size):
                         yield latest[start : start + page_size]
 
@@ -137,10 +129,7 @@ class HBaseStateStorage(StateStorage):
             seen = self._register(staged, next_record)
             registered = seen.metadata.attempts[attempt]
             if next_record(seen.metadata) is not None:
-                rows = [
-                    self._rows.slice_row(attempt, registered, staged.number, part)
-                    for part in range(len(parts))
-                ]
+                rows = [self._rows.slice_row(attempt, registered, staged.number, part) for part in range(len(parts))]
                 self._table.put(DATA, zip(rows, parts, strict=True), seen.metadata.epoch)
 
             def counted(metadata: HBaseMetadata, label: str = registered.label) -> HBaseMetadata:
@@ -149,9 +138,7 @@ class HBaseStateStorage(StateStorage):
                 if known is None or known.label != label:
                     return metadata  # dropped meanwhile, perhaps with its rows: start again
                 attempts = {**metadata.attempts, attempt: replace(known, record=record or known.record)}
-                return with_metadata(
-                    replace(metadata, attempts=attempts), fence=staged.fence, codec=staged.codec
-                )
+                return with_metadata(replace(metadata, attempts=attempts), fence=staged.fence, codec=staged.codec)
 
             known = self._cell.change(counted, seen).metadata.attempts.get(attempt)
             if known is not None and known.label == registered.label:
@@ -285,9 +272,7 @@ class HBaseStateStorage(StateStorage):
             if staged.attempt in metadata.visible():
                 return metadata
             label = secrets.token_hex(4)
-            new = Staged(
-                AttemptRecord(staged.txid, staged.base, fence, 0, 0, 0, False), label, metadata.version
-            )
+            new = Staged(AttemptRecord(staged.txid, staged.base, fence, 0, 0, 0, False), label, metadata.version)
             kept = {each: known for each, known in metadata.attempts.items() if known.record.fence >= fence}
             dropped.update((each, known) for each, known in metadata.attempts.items() if each not in kept)
             attempts = {**kept, staged.attempt: new}

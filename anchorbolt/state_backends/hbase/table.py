@@ -117,9 +117,7 @@ class HBaseTable:
         name = self._name(column)
         mutations = (
             (
-                BatchMutation(
-                    row=row, mutations=[Mutation(isDelete=False, column=name, value=value, writeToWAL=True)]
-                ),
+                BatchMutation(row=row, mutations=[Mutation(isDelete=False, column=name, value=value, writeToWAL=True)]),
                 len(row) + len(value),
             )
             for row, value in cells

@@ -90,9 +90,7 @@ class RedisServer(RedisAddress):
 @dataclass(frozen=True)
 class RedisCluster(RedisAddress):
     nodes: tuple[tuple[str, int], ...]  # some of them; they name the others
-    max_redirections: (
-        int  # how many times one command follows `MOVED` and `ASK`, or tries again while keys are moved
-    )
+    max_redirections: int  # how many times one command follows `MOVED` and `ASK`, or tries again while keys are moved
 
     def __str__(self) -> str:
         return "the Redis Cluster of " + ", ".join(f"{host}:{port}" for host, port in self.nodes)
@@ -126,7 +124,5 @@ class _ClusterClient(redis.RedisCluster):
         if node is None and node_name:
             asked_host, _, asked_port = node_name.rpartition(":")
             new: Any = ClusterNode
-            node = self.nodes_manager.nodes_cache.setdefault(
-                node_name, new(asked_host, int(asked_port), PRIMARY)
-            )
+            node = self.nodes_manager.nodes_cache.setdefault(node_name, new(asked_host, int(asked_port), PRIMARY))
         return node

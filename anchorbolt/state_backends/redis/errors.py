@@ -53,9 +53,7 @@ class Advice:
         "RENAME"
     )
     not_ours: str = f"{START_OVER}; if another program owns the key, use another database or prefix"
-    too_long: str = (
-        "raise proto-max-bulk-len in redis.conf, or set largestValue in the provider's configuration lower"
-    )
+    too_long: str = "raise proto-max-bulk-len in redis.conf, or set largestValue in the provider's configuration lower"
 
 
 _NO_CLUSTER = "cluster support disabled"
@@ -68,9 +66,7 @@ def is_final(error: Exception) -> bool:
     return isinstance(first, AuthenticationError | AuthorizationError) or _NO_CLUSTER in str(first)
 
 
-def translated(
-    address: RedisAddress, namespace: str | None, error: Exception, advice: Advice
-) -> AnchorboltError:
+def translated(address: RedisAddress, namespace: str | None, error: Exception, advice: Advice) -> AnchorboltError:
     """Return the error of our tree that stands for one of redis-py's."""
     error = _first(error)
     text = str(error)
@@ -87,9 +83,7 @@ def translated(
             key=PROVIDER_CONFIG,
         )
     if isinstance(error, AuthenticationError | AuthorizationError) or said("NOAUTH", "WRONGPASS"):
-        return ConfigError(
-            f"{address} refused the login ({text}): check username and password", key=PROVIDER_CONFIG
-        )
+        return ConfigError(f"{address} refused the login ({text}): check username and password", key=PROVIDER_CONFIG)
     if isinstance(error, NoPermissionError) or said(
         "NOPERM", "ACL failure", "The user executing the script", "o permissions"
     ):
@@ -122,9 +116,7 @@ def translated(
                 key=PROVIDER_CONFIG,
             )
         if said("DB index is out of range", "invalid DB index"):
-            return ConfigError(
-                f"{address} has no database {address.database}: choose a lower one", key=PROVIDER_CONFIG
-            )
+            return ConfigError(f"{address} has no database {address.database}: choose a lower one", key=PROVIDER_CONFIG)
     reason = _of_server(address, error, text)
     if reason:
         return unavailable(reason)
@@ -187,11 +179,7 @@ def _of_server(address: RedisAddress, error: Exception, text: str) -> str:
         return f"does not answer as Redis does ({text}): check host, port and whether TLS is on there"
     if isinstance(error, redis.ConnectionError | OSError):
         tls = said("SSL", "certificate")
-        hint = (
-            "check the certificates"
-            if tls
-            else "check that it runs, host and port, and whether TLS is on there"
-        )
+        hint = "check the certificates" if tls else "check that it runs, host and port, and whether TLS is on there"
         return f"cannot be reached ({text}): {hint}"
     return ""
 

@@ -43,18 +43,12 @@ class RawHashes:
             StateError: The key holds something else.
             ConfigError: It is no text that Storm can have as a name.
         """
-        if any(
-            "\ud800" <= character <= "\udfff" for character in key
-        ):  # so Python shows other bytes than UTF-8
-            raise ConfigError(
-                f"{key!r} is not UTF-8, as names are that Storm gave. Name a namespace of Storm's."
-            )
+        if any("\ud800" <= character <= "\udfff" for character in key):  # so Python shows other bytes than UTF-8
+            raise ConfigError(f"{key!r} is not UTF-8, as names are that Storm gave. Name a namespace of Storm's.")
         kind = self._client.command(key, "TYPE", key)
         name = kind.decode() if isinstance(kind, bytes) else str(kind)
         if name not in ("hash", "none"):
-            raise StateError(
-                f"{key!r} holds a {name}, not a hash. Name a namespace of Storm's.", namespace=key
-            )
+            raise StateError(f"{key!r} holds a {name}, not a hash. Name a namespace of Storm's.", namespace=key)
         return int(self._client.command(key, "HLEN", key))
 
     def pages(self, key: str, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:

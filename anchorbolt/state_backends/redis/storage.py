@@ -55,9 +55,7 @@ _LARGEST_KEY = 16 << 20
 _PACKING = 64
 
 
-def open_storage(
-    address: RedisAddress, namespace: str, root: str, largest_value: int | None
-) -> RedisStateStorage:
+def open_storage(address: RedisAddress, namespace: str, root: str, largest_value: int | None) -> RedisStateStorage:
     """Open a namespace; `root` is the name of its data key, and the prefix of all its keys.
 
     Values may have up to `largest_value` bytes; None means Redis's default limit.
@@ -218,9 +216,7 @@ class RedisStateStorage(StateStorage):
     def _run(self, script: str, *arguments: Any) -> Any:
         return self._connected.run(self.namespace, script, self._keys, arguments)
 
-    def _values(
-        self, keys: Sequence[bytes], attempt: str | None, at: ReadPosition | None
-    ) -> list[bytes | None]:
+    def _values(self, keys: Sequence[bytes], attempt: str | None, at: ReadPosition | None) -> list[bytes | None]:
         """Read keys as `get_many` does, in one atomic step."""
 
         def directly(server: Any) -> list[Any]:
@@ -294,9 +290,7 @@ class RedisStateStorage(StateStorage):
         version, *numbers = packed.split(b" ")
         try:
             if version != b"v2":
-                raise ValueError(
-                    f"a record of another version of Anchorbolt, or a damaged one: {packed[:40]!r}"
-                )
+                raise ValueError(f"a record of another version of Anchorbolt, or a damaged one: {packed[:40]!r}")
             txid, base, generation, seq, slices, checksum, before, sealed = map(int, numbers)
         except ValueError as error:
             raise self._corrupted("$attempts") from error

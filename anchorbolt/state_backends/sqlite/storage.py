@@ -179,16 +179,12 @@ class SqliteStateStorage(StateStorage):
             "SELECT generation, seq, committed, winner, codec, log, started FROM metadata, logs"
         ).fetchall()
         match rows:
-            case [
-                (int(generation), int(seq), int(committed), str(winner), str(codec), int(log), int(started))
-            ]:
+            case [(int(generation), int(seq), int(committed), str(winner), str(codec), int(log), int(started))]:
                 self._file.check_log(log, started)
                 return Metadata(Fence(generation, seq), committed, winner, codec)
         raise self._file.corrupted("its metadata is damaged")
 
-    def _raise_fence(
-        self, connection: sqlite3.Connection, metadata: Metadata, fence: Fence, codec: str = ""
-    ) -> None:
+    def _raise_fence(self, connection: sqlite3.Connection, metadata: Metadata, fence: Fence, codec: str = "") -> None:
         connection.execute(
             "UPDATE metadata SET generation = ?, seq = ?, codec = ?, log = (SELECT started FROM logs)",
             (*fence, metadata.codec or codec),
@@ -197,9 +193,7 @@ class SqliteStateStorage(StateStorage):
     def _record(self, connection: sqlite3.Connection, attempt: str) -> AttemptRecord | None:
         return self._records(connection, attempt).get(attempt)
 
-    def _records(
-        self, connection: sqlite3.Connection, attempt: str | None = None
-    ) -> dict[str, AttemptRecord]:
+    def _records(self, connection: sqlite3.Connection, attempt: str | None = None) -> dict[str, AttemptRecord]:
         rows = connection.execute(
             "SELECT attempt, txid, base, generation, seq, slices, checksum, checksum_before, sealed FROM attempts "
             "WHERE ?1 IS NULL OR attempt = ?1",
@@ -271,9 +265,7 @@ class SqliteStateStorage(StateStorage):
         return True
 
 
-def _look_up(
-    connection: sqlite3.Connection, table: str, keys: Sequence[bytes], values: list[bytes | None]
-) -> None:
+def _look_up(connection: sqlite3.Connection, table: str, keys: Sequence[bytes], values: list[bytes | None]) -> None:
     """Fill `values` at the positions of those `keys` that are in `table`."""
     for start in range(0, len(keys), _KEYS_PER_SELECT):
         # Python's sqlite3 searches an adapter for each bytes object but not for bytearrays, which take half the time.

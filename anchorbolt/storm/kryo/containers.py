@@ -36,9 +36,7 @@ def _collection(
             return None
         if sorted_in_kryo_5:
             _comparator(reader)
-        items = (
-            _of_one_class(reader, count - 1, nulls) if of_one_class else _each_with_class(reader, count - 1)
-        )
+        items = _of_one_class(reader, count - 1, nulls) if of_one_class else _each_with_class(reader, count - 1)
         return JavaCollection(kind, class_name, items)
 
     return read
@@ -80,9 +78,7 @@ def _map(*, sorted_in_kryo_5: bool = False, sorted_before: bool = False, enum_ke
 
 def _comparator(reader: ObjectReader) -> None:
     comparator = reader.class_and_object()
-    if comparator is not NULL and (
-        not isinstance(comparator, JavaScalar) or comparator.class_name not in _COMPARATORS
-    ):
+    if comparator is not NULL and (not isinstance(comparator, JavaScalar) or comparator.class_name not in _COMPARATORS):
         reader.bytes.fail("another object where a comparator should be")
 
 
@@ -160,9 +156,7 @@ def array_kind(class_name: str, element: Kind | None) -> Kind:
     return Kind(class_name, read, has_null=True, final=True)
 
 
-def _kinds(
-    prefix: str, names: str, read: Reader, *, has_null: bool = True, final: bool = False
-) -> list[Kind]:
+def _kinds(prefix: str, names: str, read: Reader, *, has_null: bool = True, final: bool = False) -> list[Kind]:
     return [Kind(prefix + name, read, has_null=has_null, final=final) for name in names.split()]
 
 
@@ -187,8 +181,7 @@ CONTAINERS = {
         *_kinds("java.util.", "PriorityQueue", _collection("list", sorted_in_kryo_5=True)),
         *_kinds(
             "java.util.Collections$",
-            "UnmodifiableList UnmodifiableRandomAccessList SynchronizedList SynchronizedRandomAccessList "
-            "CopiesList",
+            "UnmodifiableList UnmodifiableRandomAccessList SynchronizedList SynchronizedRandomAccessList CopiesList",
             _LIST,
         ),
         *_kinds("java.util.ImmutableCollections$", "List12 ListN SubList", _IMMUTABLE_LIST),
@@ -203,9 +196,7 @@ CONTAINERS = {
         *_kinds("java.util.Collections$", "UnmodifiableSet SynchronizedSet SetFromMap", _SET),
         *_kinds("java.util.ImmutableCollections$", "Set12 SetN", _IMMUTABLE_SET),
         *_kinds("java.util.", "RegularEnumSet JumboEnumSet", _enum_set, has_null=False),
-        *_kinds(
-            "java.util.", "HashMap LinkedHashMap Hashtable IdentityHashMap WeakHashMap Properties", _map()
-        ),
+        *_kinds("java.util.", "HashMap LinkedHashMap Hashtable IdentityHashMap WeakHashMap Properties", _map()),
         *_kinds("java.util.concurrent.", "ConcurrentHashMap", _map()),
         *_kinds("java.util.", "TreeMap", _map(sorted_in_kryo_5=True, sorted_before=True)),
         *_kinds("java.util.concurrent.", "ConcurrentSkipListMap", _map(sorted_in_kryo_5=True)),

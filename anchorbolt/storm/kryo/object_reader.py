@@ -171,9 +171,7 @@ class ObjectReader:
             self.bytes.fail(f"a reference to object {index} of {len(self._objects)}")
         seen = self._objects[index]
         if seen.class_name != kind.class_name:
-            self.bytes.fail(
-                f"a reference to an object of another class than {kind.class_name[:_LONGEST_NAME]!r}"
-            )
+            self.bytes.fail(f"a reference to an object of another class than {kind.class_name[:_LONGEST_NAME]!r}")
         if seen.value is None:
             return CYCLE
         self.counted(seen.count)

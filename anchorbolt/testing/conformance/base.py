@@ -65,9 +65,7 @@ def stage_slice(
     return storage.stage(StagedSlice(fence, txid, attempt, base, number, updates, codec))
 
 
-def stage(
-    storage: StateStorage, *slices: Items, attempt: str | None = None, **others: Any
-) -> tuple[str, Seal]:
+def stage(storage: StateStorage, *slices: Items, attempt: str | None = None, **others: Any) -> tuple[str, Seal]:
     """Stage an attempt of one or more slices, and return its id and seal; `others` as for `stage_slice`."""
     attempt = attempt or new_attempt()
     for number, items in enumerate(slices):
@@ -82,9 +80,7 @@ def staged(storage: StateStorage, *slices: Items, fence: Fence = FIRST, **others
     return attempt
 
 
-def committed(
-    storage: StateStorage, *slices: Items, fence: Fence = FIRST, txid: int = 0, **others: Any
-) -> str:
+def committed(storage: StateStorage, *slices: Items, fence: Fence = FIRST, txid: int = 0, **others: Any) -> str:
     """Stage, seal and commit an attempt, and return its id."""
     attempt = staged(storage, *slices, fence=fence, txid=txid, **others)
     storage.commit(fence, txid, attempt)

@@ -65,9 +65,7 @@ class DataConformance(ConformanceBase):
         assert entries(storage, page_size=10) == updates
 
     @pytest.mark.parametrize("slice_size", [2_000, 7_919])
-    def test_many_keys_are_staged_read_committed_and_scanned(
-        self, storage: StateStorage, slice_size: int
-    ) -> None:
+    def test_many_keys_are_staged_read_committed_and_scanned(self, storage: StateStorage, slice_size: int) -> None:
         keys = [b"key-%d" % number for number in range(_MANY)]
         before = dict.fromkeys(keys[: _MANY // 2], b"old")
         committed(storage, *_sliced(list(before.items()), slice_size))

@@ -67,9 +67,7 @@ class FenceConformance(ConformanceBase):
         assert list(storage.scan()) == []
         assert list(storage.scan(new_attempt())) == []
 
-    def test_reading_creates_nothing(
-        self, provider: StateProvider, storage: StateStorage, namespace: str
-    ) -> None:
+    def test_reading_creates_nothing(self, provider: StateProvider, storage: StateStorage, namespace: str) -> None:
         storage.head()
         storage.get_many([b"a"], new_attempt())
         list(storage.scan())
@@ -98,9 +96,7 @@ class FenceConformance(ConformanceBase):
             ]
         assert sorted(claims) == [Fence(generation, 0) for generation in range(1, 41)]
 
-    def test_claims_of_several_processes_are_never_equal(
-        self, provider: StateProvider, namespace: str
-    ) -> None:
+    def test_claims_of_several_processes_are_never_equal(self, provider: StateProvider, namespace: str) -> None:
         if not provider.shared_by_processes:
             return
         with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as processes:

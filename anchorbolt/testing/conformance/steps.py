@@ -115,9 +115,7 @@ class StepConformance(ConformanceBase):
         committed(storage, *slices, txid=1, base=0)
         assert entries(storage) == {b"b": b"2"}
 
-    def test_the_seal_counts_slices_and_carries_the_checksum_of_all_updates(
-        self, storage: StateStorage
-    ) -> None:
+    def test_the_seal_counts_slices_and_carries_the_checksum_of_all_updates(self, storage: StateStorage) -> None:
         attempt = new_attempt()
         first = StagedSlice(FIRST, 0, attempt, -1, 0, {b"a": b"1", b"b": None}, CODEC)
         second = StagedSlice(FIRST, 0, attempt, -1, 1, {b"c": b""}, CODEC)
@@ -164,9 +162,7 @@ class StepConformance(ConformanceBase):
                 stage(storage, [(b"a", b"2")], txid=6, base=base)
         assert storage.head().attempts == {}
 
-    def test_starting_an_attempt_drops_those_of_lower_fences_and_no_other(
-        self, storage: StateStorage
-    ) -> None:
+    def test_starting_an_attempt_drops_those_of_lower_fences_and_no_other(self, storage: StateStorage) -> None:
         low, _ = stage(storage, [(b"a", b"1")], fence=Fence(1, 1))
         equal, _ = stage(storage, [(b"a", b"2")], fence=Fence(1, 1))
         assert storage.head().attempts.keys() == {low, equal}
@@ -251,9 +247,7 @@ class StepConformance(ConformanceBase):
         head = storage.head()
         assert (head.fence, head.committed, head.winner) == (FIRST, 4, winner)
 
-    def test_a_commit_of_what_is_not_here_takes_no_other_attempt_in_its_place(
-        self, storage: StateStorage
-    ) -> None:
+    def test_a_commit_of_what_is_not_here_takes_no_other_attempt_in_its_place(self, storage: StateStorage) -> None:
         other = staged(storage, [(b"a", b"1")])
         with pytest.raises(StateRegressed):
             storage.commit(FIRST, 0, new_attempt())

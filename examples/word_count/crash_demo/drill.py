@@ -92,9 +92,7 @@ class Drill:
         with JobProcess(self._conf, self._work) as job:
             self._until_killed(job)
             self.story.gone_after_s = job.wait_until_gone()
-        self._say(
-            f"its JVM and its workers are gone, {self.story.gone_after_s:.1f} s later; the job starts again"
-        )
+        self._say(f"its JVM and its workers are gone, {self.story.gone_after_s:.1f} s later; the job starts again")
         with JobProcess(self._conf, self._work) as job:
             for event in job.events():
                 self._note(event)

@@ -43,9 +43,7 @@ class JobProcess:
         self._log = work / "job.log"
         scratch = work / "spark"
         scratch.mkdir(exist_ok=True)
-        options = (
-            f"--conf spark.ui.enabled=false --conf spark.driver.extraJavaOptions=-Djava.io.tmpdir={scratch}"
-        )
+        options = f"--conf spark.ui.enabled=false --conf spark.driver.extraJavaOptions=-Djava.io.tmpdir={scratch}"
         environment = {
             "TMPDIR": str(scratch),
             "SPARK_LOCAL_DIRS": str(scratch),
@@ -138,9 +136,7 @@ class JobProcess:
         started = time.monotonic()
         while living := session_of(self.pid):
             if time.monotonic() - started > _GONE_S:
-                raise DemoError(
-                    f"processes {', '.join(str(each.pid) for each in living)} outlived the killed driver"
-                )
+                raise DemoError(f"processes {', '.join(str(each.pid) for each in living)} outlived the killed driver")
             time.sleep(_LOOK_S * 10)
         return time.monotonic() - started
 

@@ -23,9 +23,7 @@ def topology(conf: Mapping[str, Any]) -> Topology:
     builder.set_spout(
         "sentences",
         StreamSpout(
-            lambda spark: spark.readStream.option("maxFilesPerTrigger", FILES_PER_WAVE).text(
-                conf["demo.input"]
-            ),
+            lambda spark: spark.readStream.option("maxFilesPerTrigger", FILES_PER_WAVE).text(conf["demo.input"]),
             fields=["sentence"],
         ),
     )

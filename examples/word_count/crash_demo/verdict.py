@@ -59,9 +59,7 @@ def judge(expected: Mapping[str, int], state: Mapping[str, int], sink: Path) -> 
         distinct=len(expected),
         state=_differences(dict(expected), dict(state), "count"),
         # n rows, n distinct counts, from 1 to n: each of 1..n once.
-        sink=_differences(
-            {word: (n, n, 1, n) for word, n in expected.items()}, held, "rows, distinct, min, max"
-        ),
+        sink=_differences({word: (n, n, 1, n) for word, n in expected.items()}, held, "rows, distinct, min, max"),
         sink_rows=pc.count(rows["word"], mode="all").as_py(),
     )
 

@@ -124,9 +124,7 @@ def test_what_fails_as_a_whole_is_json_too(run: Run, tmp_path: Path) -> None:
         content = json.loads(ended.stdout)
         assert content["done"] is False
         assert "cannot be reached" in content["error"]
-    ended = run(
-        "-m", "anchorbolt", "state", "explain", "a", "--set", "topology.state.provider=memory", "--json"
-    )
+    ended = run("-m", "anchorbolt", "state", "explain", "a", "--set", "topology.state.provider=memory", "--json")
     assert ended.returncode == 2
     assert "topology.state.provider is memory" in json.loads(ended.stdout)["error"]
 
@@ -238,9 +236,7 @@ def test_ctrl_c_reports_what_was_done_before_it(redis_database: RedisServer, tmp
         assert "words-1: converted, 9 entries; words-1_old is kept" in command.out
         if code == 130:  # or it has ended at that very moment
             assert "words-2: not done. words-2 was interrupted" in command.err
-            assert (
-                "words-3: not done. words-3 was not tried, because the command was interrupted" in command.err
-            )
+            assert "words-3: not done. words-3 was not tried, because the command was interrupted" in command.err
             assert set(client.scan_iter()) == {b"words-1", b"words-1_old", b"words-2", b"words-3"}
 
 

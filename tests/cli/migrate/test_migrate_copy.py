@@ -87,9 +87,7 @@ def test_what_is_refused_has_an_exit_code_and_a_reason(source: Path, tmp_path: P
         assert (result.exit_code, reason in result.stderr, result.stdout) == (code, True, ""), result.output
 
 
-def test_a_namespace_of_storms_is_not_taken_for_one_of_ours(
-    tmp_path: Path, redis_database: RedisServer
-) -> None:
+def test_a_namespace_of_storms_is_not_taken_for_one_of_ours(tmp_path: Path, redis_database: RedisServer) -> None:
     with redis_database.client() as client:
         client.hset("words-1", mapping=dict(storm_1_2(words(9))))
         client.hset("words-1$txid", mapping={"commit": "5", "prepare": "5"})

@@ -36,9 +36,7 @@ def refusal(reference: str) -> str:
     ],
     ids=["topology", "function", "of conf", "of keyword conf", "with defaults", "in a class"],
 )
-def test_a_topology_or_a_function_that_builds_one_is_loaded(
-    write: WriteFiles, source: str, name: str
-) -> None:
+def test_a_topology_or_a_function_that_builds_one_is_loaded(write: WriteFiles, source: str, name: str) -> None:
     write({"drops.py": BUILD})
     write({"job.py": f"from drops import build\n{source}\n"})
     assert topology_name(f"job:{name}").startswith("dropping")
@@ -46,9 +44,7 @@ def test_a_topology_or_a_function_that_builds_one_is_loaded(
 
 def test_a_function_gets_the_configuration_as_conf(write: WriteFiles) -> None:
     write({"drops.py": BUILD})
-    write(
-        {"job.py": "from drops import build\ndef topology(conf): return build(f'dropping-{conf[\"lines\"]}')"}
-    )
+    write({"job.py": "from drops import build\ndef topology(conf): return build(f'dropping-{conf[\"lines\"]}')"})
     assert topology_name("job:topology") == "dropping-3"
 
 
@@ -136,9 +132,7 @@ def test_a_file_with_the_name_of_a_loaded_module_is_refused(write: WriteFiles) -
 
 
 @pytest.mark.parametrize("way", ["ab_broken:topology", "ab_broken.py:topology"])
-def test_a_failing_import_shows_the_users_own_traceback_first_and_nothing_of_ours(
-    write: WriteFiles, way: str
-) -> None:
+def test_a_failing_import_shows_the_users_own_traceback_first_and_nothing_of_ours(write: WriteFiles, way: str) -> None:
     write({"ab_broken.py": "import ab_deeper", "ab_deeper.py": "def f():\n    return 1 / 0\nf()"})
     message = refusal(way)
     assert message.startswith("Traceback")
@@ -177,9 +171,7 @@ def test_a_missing_name_is_answered_with_the_nearest(write: WriteFiles) -> None:
 
 
 def test_a_missing_name_unlike_any_is_answered_with_what_there_is(write: WriteFiles) -> None:
-    write(
-        {"ab_job.py": "from os.path import join\ndef first(): pass\ndef second(): pass\ndef _third(): pass\n"}
-    )
+    write({"ab_job.py": "from os.path import join\ndef first(): pass\ndef second(): pass\ndef _third(): pass\n"})
     assert refusal("ab_job:xyz").endswith("It has: first, second.")
 
 

@@ -57,9 +57,7 @@ JOB = """
 class LocalEngine:
     """The local engine as the command's; raises what it is told to where it connects or submits."""
 
-    def __init__(
-        self, *, connect: BaseException | None = None, submit: AnchorboltError | None = None
-    ) -> None:
+    def __init__(self, *, connect: BaseException | None = None, submit: AnchorboltError | None = None) -> None:
         self.handle: RunHandle | None = None
         self.closed = 0
         self._connect = connect
@@ -200,9 +198,7 @@ def test_an_error_that_nobody_foresaw_is_shown_whole(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_a_running_job_clean(
-    number: signal.Signals, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_signal_stops_a_running_job_clean(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
     engine = LocalEngine()
 
     def send_after_the_first_wave() -> None:

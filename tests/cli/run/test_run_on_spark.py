@@ -108,9 +108,7 @@ def directory(tmp_path: Path) -> Path:
         (tmp_path / "in" / f"{number}.txt").write_text("\n".join(lines))
     (tmp_path / "project" / "jobs").mkdir(parents=True)
     (tmp_path / "project" / "jobs" / "__init__.py").touch()
-    (tmp_path / "project" / "jobs" / "texts.py").write_text(
-        "def words(sentence):\n    return sentence.split()\n"
-    )
+    (tmp_path / "project" / "jobs" / "texts.py").write_text("def words(sentence):\n    return sentence.split()\n")
     (tmp_path / "project" / "jobs" / "bolts.py").write_text(BOLTS)
     (tmp_path / "project" / "jobs" / "word_count.py").write_text(WORD_COUNT)
     (tmp_path / "alone").mkdir()
@@ -174,9 +172,7 @@ def test_a_package_is_run_until_its_source_is_empty_and_says_where_everything_is
         "Ctrl-C on the terminal",
     ],
 )
-def test_a_stopped_run_ends_clean_and_the_next_one_completes_it(
-    start: StartCommand, directory: Path, how: str
-) -> None:
+def test_a_stopped_run_ends_clean_and_the_next_one_completes_it(start: StartCommand, directory: Path, how: str) -> None:
     first = start("project/jobs/word_count.py:topology", terminal=how.endswith("terminal"))
     first.wait_for("wave 0:")
     if how == "SIGTERM":
@@ -201,9 +197,7 @@ def test_a_stopped_run_ends_clean_and_the_next_one_completes_it(
     assert counted(directory) == expected(directory)
 
 
-def test_a_second_sigint_leaves_at_once_and_nothing_stays_behind(
-    start: StartCommand, directory: Path
-) -> None:
+def test_a_second_sigint_leaves_at_once_and_nothing_stays_behind(start: StartCommand, directory: Path) -> None:
     command = start("alone/one_file.py:hanging")
     wait_until(lambda: (directory / "hanging").exists(), "the wave hangs")
     command.send_to_group(signal.SIGINT)
@@ -219,9 +213,7 @@ def test_a_second_sigint_leaves_at_once_and_nothing_stays_behind(
     wait_until(lambda: not command.session(), f"all processes gone: {command.session()}")
 
 
-def test_a_bolt_that_raises_shows_its_own_traceback_and_fails_the_job(
-    start: StartCommand, directory: Path
-) -> None:
+def test_a_bolt_that_raises_shows_its_own_traceback_and_fails_the_job(start: StartCommand, directory: Path) -> None:
     command = start("alone/one_file.py:raising", "--until-empty", "--set", "topology.max.batch.retries=0")
     assert command.end() == 1, repr(command)
     # PySpark's daemon may print one of its own when Spark gives up the tasks beside the one that failed, or only the
@@ -251,9 +243,7 @@ def test_the_example_runs_under_spark_submit(tmp_path: Path) -> None:
         command.close()
 
 
-def test_a_machine_without_java_gives_its_exit_code_and_is_left_as_it_was(
-    start: StartCommand, directory: Path
-) -> None:
+def test_a_machine_without_java_gives_its_exit_code_and_is_left_as_it_was(start: StartCommand, directory: Path) -> None:
     before = sorted(directory.iterdir())
     command = start("alone/one_file.py:raising", env={"JAVA_HOME": "", "PATH": str(directory)})
     assert command.end() == 3, repr(command)

@@ -35,9 +35,7 @@ def provider(tmp_path: Path) -> SqliteStateProvider:
     }
     (tmp_path / "conf.json").write_text(json.dumps(conf))
     spout = FeederSpout(["sentence"], [[("a b a",)], [("c",)]])
-    assert (
-        LocalCluster().submit(word_count(spout, name=NAME, parallelism=1), conf).await_termination(TIMEOUT_S)
-    )
+    assert LocalCluster().submit(word_count(spout, name=NAME, parallelism=1), conf).await_termination(TIMEOUT_S)
     return SqliteStateProvider(directory)
 
 
@@ -65,9 +63,7 @@ def test_namespaces_are_listed(provider: SqliteStateProvider, tmp_path: Path) ->
     assert state(tmp_path, "namespaces", "--topology", NAME, "--prefix", "w").exit_code == 2
 
 
-def test_keys_are_got_and_an_absent_one_gives_exit_code_1(
-    provider: SqliteStateProvider, tmp_path: Path
-) -> None:
+def test_keys_are_got_and_an_absent_one_gives_exit_code_1(provider: SqliteStateProvider, tmp_path: Path) -> None:
     assert lines(state(tmp_path, "get", f"{NAME}:count-0", "a", "c", "--json")) == [
         {"key": "a", "stored_key": "a161", "value": 2},
         {"key": "c", "stored_key": "a163", "value": 1},
@@ -116,9 +112,7 @@ def test_a_store_that_cannot_be_meant_gives_exit_code_2(tmp_path: Path) -> None:
 
 def test_a_server_that_is_away_gives_exit_code_4(tmp_path: Path) -> None:
     away = "topology.state.provider.config.jedisPoolConfig={port: 1, timeout: 200}"
-    result = state(
-        tmp_path, "namespaces", "--set", "topology.state.provider=redis", "--set", away, conf=False
-    )
+    result = state(tmp_path, "namespaces", "--set", "topology.state.provider=redis", "--set", away, conf=False)
     assert (result.exit_code, "localhost:1" in result.stderr) == (4, True)
 
 
@@ -156,9 +150,7 @@ def test_a_reader_that_has_read_enough_is_no_error(provider: SqliteStateProvider
         command.close()
 
 
-@pytest.mark.parametrize(
-    "arguments", [["namespaces", "--count"], ["scan", f"{NAME}:count-0"], ["explain", NAME]]
-)
+@pytest.mark.parametrize("arguments", [["namespaces", "--count"], ["scan", f"{NAME}:count-0"], ["explain", NAME]])
 def test_neither_spark_nor_the_engine_is_loaded(
     provider: SqliteStateProvider, tmp_path: Path, arguments: list[str]
 ) -> None:
@@ -177,9 +169,7 @@ def test_neither_spark_nor_the_engine_is_loaded(
         command.close()
 
 
-def test_progress_is_shown_on_a_terminal_and_gone_at_the_end(
-    provider: SqliteStateProvider, tmp_path: Path
-) -> None:
+def test_progress_is_shown_on_a_terminal_and_gone_at_the_end(provider: SqliteStateProvider, tmp_path: Path) -> None:
     with closing(provider.open(f"{NAME}:count-0")) as storage:
         head = storage.head()
         items = [(b"\xce%s" % number.to_bytes(4, "big"), b"\x01") for number in range(50_000)]

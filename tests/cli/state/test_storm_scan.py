@@ -67,9 +67,7 @@ def test_every_namespace_of_a_dump_is_shown_as_it_is_stated(dump: Dump, redis_da
             some = [row for row in rows if row.get("prepared", False) is prepared]
             assert len(some) == len(pairs), name
             if not is_supported(pairs):
-                assert any(
-                    "anchorfix" in row.get("value_problem", row.get("key_problem", "")) for row in some
-                )
+                assert any("anchorfix" in row.get("value_problem", row.get("key_problem", "")) for row in some)
             elif not any("problem" in key for row in some for key in row):
                 assert as_set([[row["key"], row["value"]] for row in some]) == as_set(pairs), name
                 shown += bool(some)

@@ -69,9 +69,7 @@ def test_a_store_that_lost_only_the_mark_of_a_commit_has_lost_nothing(watch: Any
     assert handle.state("count") == {"a": 2, "b": 1}
 
 
-def test_a_location_that_cannot_be_read_for_a_moment_is_waited_for(
-    watch: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_location_that_cannot_be_read_for_a_moment_is_waited_for(watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     watch(FailsOnce(lambda: fail_to_read(monkeypatch, times=1)))
     handle = LocalCluster().submit(count("a", "a b"))
     assert handle.await_termination(DEADLINE_S)

@@ -103,9 +103,7 @@ def test_an_older_driver_that_slept_at_a_point_ends_fenced_and_changes_nothing(
     assert newer.state("count") == words
     assert pq.read_table(tmp_path).num_rows == rows
     assert not any(cluster._memory.open(name).head().attempts for name in cluster._memory.namespaces())
-    assert {
-        name: (space.metadata, space.entries) for name, space in cluster._memory._namespaces.items()
-    } == contents
+    assert {name: (space.metadata, space.entries) for name, space in cluster._memory._namespaces.items()} == contents
 
 
 @pytest.mark.parametrize(("point", "batches"), [(FaultPoint.RECOVERED, []), (FaultPoint.WAVE_ENDED, ["a"])])

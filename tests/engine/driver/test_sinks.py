@@ -72,9 +72,7 @@ def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_ou
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def decided(component: str, task: int) -> SinkFile:
-        return SinkFile(
-            component, task, str(tmp_path / "1-1" / f"{component}-{task}.parquet"), 7, "word string"
-        )
+        return SinkFile(component, task, str(tmp_path / "1-1" / f"{component}-{task}.parquet"), 7, "word string")
 
     record = DecisionRecord(
         state=CheckpointState(3, Phase.COMMITTING),
@@ -87,9 +85,7 @@ def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_ou
     Path(moved.path).write_bytes(b"")
     parquet.publish(3, [moved], lambda locations: None)
     function = DataFrameSink(lambda frame, txid: None)
-    outbox = SinkOutbox(
-        open_folder(str(tmp_path)), {"out": parquet, "rows": function}, lambda locations: None
-    )
+    outbox = SinkOutbox(open_folder(str(tmp_path)), {"out": parquet, "rows": function}, lambda locations: None)
     with caplog.at_level(logging.WARNING, "anchorbolt.engine"):
         assert outbox.without_lost(record) == replace(record, outbox=(there,))
     of_parquet, of_function = (each.getMessage() for each in caplog.records)

@@ -273,9 +273,7 @@ def test_what_an_older_driver_stages_until_it_is_fenced_is_rolled_back(
 
     def staged_meanwhile(self: ProviderNamespaces, fence: Fence) -> Any:
         storage.stage(
-            StagedSlice(
-                Fence(1, 9), head.committed + 1, "f" * 32, head.committed, 0, {b"a": b"b"}, head.codec
-            )
+            StagedSlice(Fence(1, 9), head.committed + 1, "f" * 32, head.committed, 0, {b"a": b"b"}, head.codec)
         )
         return raise_fence(self, fence)
 

@@ -38,9 +38,7 @@ def test_providers_of_one_name_share_their_content_and_others_do_not() -> None:
 
 
 @pytest.mark.parametrize("package", ["fakeredis", "lupa"])
-def test_without_its_packages_the_error_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, package: str
-) -> None:
+def test_without_its_packages_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, "anchorbolt.testing.fake_redis")
     with pytest.raises(ImportError, match=r"anchorbolt\[testing\]"):

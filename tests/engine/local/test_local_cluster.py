@@ -64,9 +64,7 @@ def test_state_larger_than_the_memory_it_may_use_is_staged_in_slices_and_comes_o
 ) -> None:
     conf = {"topology.state.cache.max.entries": cache, "topology.state.pending.max.entries": pending}
     handle = run(LocalCluster(), word_count(feeder(*batches)), conf)
-    assert handle.state("count") == Counter(
-        word for batch in batches for line in batch for word in line.split()
-    )
+    assert handle.state("count") == Counter(word for batch in batches for line in batch for word in line.split())
 
 
 def test_a_wave_report_counts_tuples_bytes_and_keys() -> None:

@@ -40,9 +40,7 @@ def main(folder: Path) -> None:
 
     builder = TopologyBuilder()
     source = str(folder / "in")
-    spout = StreamSpout(
-        lambda spark: spark.readStream.option("maxFilesPerTrigger", 1).text(source), ["sentence"]
-    )
+    spout = StreamSpout(lambda spark: spark.readStream.option("maxFilesPerTrigger", 1).text(source), ["sentence"])
     builder.set_spout("sentences", spout)
     builder.set_bolt("split", SplitSentence()).shuffle_grouping("sentences")
     builder.set_bolt("count", CountWords(), 2).fields_grouping("split", "word")

@@ -45,15 +45,11 @@ def test_a_driver_killed_while_a_sink_publishes_has_one_effect(tmp_path: Path) -
     expected = Counter((word, count) for word in WORDS for count in range(1, WORDS[word] + 1))
     rows = Counter((row["word"], row["count"]) for row in pq.read_table(tmp_path / "out").to_pylist())
     assert rows == expected
-    published = [
-        tuple(row) for path in (tmp_path / "published").iterdir() for row in json.loads(path.read_text())
-    ]
+    published = [tuple(row) for path in (tmp_path / "published").iterdir() for row in json.loads(path.read_text())]
     assert Counter(published) == expected
     provider = SqliteStateProvider(str(tmp_path / "state"))
     for namespace in provider.namespaces():
         storage = provider.open(namespace)
         assert not storage.head().attempts, f"{namespace} keeps leftovers of a dead attempt"
         storage.close()
-    assert len(list((tmp_path / "checkpoint" / "anchorbolt" / "outbox").iterdir())) == 1, (
-        "only the last round's"
-    )
+    assert len(list((tmp_path / "checkpoint" / "anchorbolt" / "outbox").iterdir())) == 1, "only the last round's"

@@ -32,9 +32,7 @@ class FailsOnFirstTuple(BaseBasicBolt):
             raise RuntimeError("the first tuple")
 
 
-def test_a_bolt_behind_a_stateful_one_that_fails_once_changes_nothing(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_bolt_behind_a_stateful_one_that_fails_once_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "text").write_text("to be or not to be\n")
     builder = TopologyBuilder()

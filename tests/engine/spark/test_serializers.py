@@ -58,9 +58,7 @@ def sums(folder: Path, bolt: Sums) -> Topology:
 
 def test_a_users_serializer_and_upcast_work_on_the_workers(spark: SparkSession, tmp_path: Path) -> None:
     conf = conf_in(tmp_path)
-    conf["topology.state.provider.config"]["valueSerializerClass"] = (
-        "tests.support.serializers.MoneySerializer"
-    )
+    conf["topology.state.provider.config"]["valueSerializerClass"] = "tests.support.serializers.MoneySerializer"
     text = write_lines(tmp_path / "in", LINES)
     first = run(spark, sums(text, Sums()), conf)
     assert first.state("sums") == {word: Money(count) for word, count in WORDS.items()}

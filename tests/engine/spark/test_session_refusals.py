@@ -19,9 +19,7 @@ def test_a_master_that_is_none_is_named(master: str) -> None:
 
 
 def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        SparkSession, "getActiveSession", lambda: None
-    )  # another test's, which would be taken
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)  # another test's, which would be taken
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(PlatformError, match=f"JAVA_HOME is {tmp_path}, which has no bin/java"):
         build_session("refused", "local[1]")

@@ -20,25 +20,18 @@ def check(tmp_path: Path, spark: SparkSession) -> SourceFiles:
 
 
 def offsets(*ends: int | str | None) -> bytes:
-    lines = [
-        "-" if end is None else json.dumps({"logOffset": end} if isinstance(end, int) else end)
-        for end in ends
-    ]
+    lines = ["-" if end is None else json.dumps({"logOffset": end} if isinstance(end, int) else end) for end in ends]
     return "\n".join(["v1", "{}", *lines]).encode()
 
 
 def log(folder: Path, source: int, name: str, *entries: tuple[int, Path]) -> None:
     path = folder / "sources" / str(source) / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [
-        json.dumps({"path": file.as_uri(), "timestamp": 1, "batchId": number}) for number, file in entries
-    ]
+    lines = [json.dumps({"path": file.as_uri(), "timestamp": 1, "batchId": number}) for number, file in entries]
     path.write_text("\n".join(["v1", *lines]))
 
 
-def test_every_file_since_the_batch_before_is_looked_for_in_each_source(
-    tmp_path: Path, check: SourceFiles
-) -> None:
+def test_every_file_since_the_batch_before_is_looked_for_in_each_source(tmp_path: Path, check: SourceFiles) -> None:
     there, gone = tmp_path / "a file.txt", tmp_path / "gone.txt"
     there.touch()
     (tmp_path / "offsets").mkdir()
@@ -69,9 +62,7 @@ def test_a_first_batch_and_sources_of_other_kinds(tmp_path: Path, check: SourceF
         check.check(0, offsets(0), txid=0)
 
 
-def test_files_that_may_be_missing_are_not_asked_for(
-    tmp_path: Path, check: SourceFiles, spark: SparkSession
-) -> None:
+def test_files_that_may_be_missing_are_not_asked_for(tmp_path: Path, check: SourceFiles, spark: SparkSession) -> None:
     log(tmp_path, 0, "0", (0, tmp_path / "gone"))
     spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
     try:

@@ -50,9 +50,7 @@ def write_lines(folder: Path, batches: Iterable[Iterable[str]]) -> Path:
 def text_spout(folder: Path) -> StreamSpout:
     """Read a folder of text, a file a wave."""
     place = str(folder)
-    return StreamSpout(
-        lambda spark: spark.readStream.option("maxFilesPerTrigger", 1).text(place), ["sentence"]
-    )
+    return StreamSpout(lambda spark: spark.readStream.option("maxFilesPerTrigger", 1).text(place), ["sentence"])
 
 
 def conf_in(folder: Path, **more: Any) -> dict[str, Any]:
@@ -120,9 +118,7 @@ def test_parquet_and_dataframe_sinks_get_each_wave_once(spark: SparkSession, tmp
 
 
 def test_the_users_session_keeps_its_settings(spark: SparkSession, tmp_path: Path) -> None:
-    before = {
-        key: spark.conf.get(key) for key in ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions")
-    }
+    before = {key: spark.conf.get(key) for key in ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions")}
     run(spark, word_count(text_spout(write_lines(tmp_path / "in", LINES[:1]))), conf_in(tmp_path))
     assert {key: spark.conf.get(key) for key in before} == before
     assert before["spark.sql.adaptive.enabled"] == "true"
@@ -160,9 +156,7 @@ class DiesOnce(BaseStatefulBolt[KeyValueState[str, int]]):
 
 
 @pytest.mark.parametrize("point", ["execute", "pre_prepare", "pre_commit"])
-def test_a_killed_worker_changes_nothing_in_the_result(
-    spark: SparkSession, tmp_path: Path, point: str
-) -> None:
+def test_a_killed_worker_changes_nothing_in_the_result(spark: SparkSession, tmp_path: Path, point: str) -> None:
     text = write_lines(tmp_path / "in", [["a b a"], ["dog a"], ["dog b c"], ["c"]])
     builder = TopologyBuilder()
     builder.set_spout("sentences", text_spout(text))
@@ -200,9 +194,7 @@ class Raises(BaseRichBolt):
         raise ZeroDivisionError(f"on {tup['sentence']}")
 
 
-def test_a_poisoned_tuple_ends_the_run_with_the_users_own_traceback_first(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_poisoned_tuple_ends_the_run_with_the_users_own_traceback_first(spark: SparkSession, tmp_path: Path) -> None:
     builder = TopologyBuilder()
     builder.set_spout("sentences", text_spout(write_lines(tmp_path / "in", [["bad"]])))
     builder.set_bolt("raises", Raises()).shuffle_grouping("sentences")
@@ -233,9 +225,7 @@ def test_stop_finishes_the_wave_and_the_next_run_goes_on(spark: SparkSession, tm
     assert again.recovery.action == "resumed"
 
 
-def test_a_deleted_checkpoint_location_is_refused_unless_it_is_accepted(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_deleted_checkpoint_location_is_refused_unless_it_is_accepted(spark: SparkSession, tmp_path: Path) -> None:
     text = write_lines(tmp_path / "in", LINES)
     topology = word_count(text_spout(text))
     run(spark, topology, conf_in(tmp_path))
@@ -249,9 +239,7 @@ def test_a_deleted_checkpoint_location_is_refused_unless_it_is_accepted(
     assert handle.state("count") == {word: 2 * count for word, count in WORDS.items()}
 
 
-def test_a_restored_state_directory_is_refused_and_nothing_is_written(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_restored_state_directory_is_refused_and_nothing_is_written(spark: SparkSession, tmp_path: Path) -> None:
     text = write_lines(tmp_path / "in", LINES)
     topology = word_count(text_spout(text))
     run(spark, topology, conf_in(tmp_path))

@@ -94,9 +94,7 @@ def test_a_package_runs_on_two_workers_and_a_task_that_spark_runs_twice_counts_o
     (package / "topology.py").write_text(JOB)
     (tmp_path / "in").mkdir()
     for number in range(6):
-        (tmp_path / "in" / f"{number}.txt").write_text(
-            "\n".join(LINES[10 * number : 10 * number + 10]) + "\n"
-        )
+        (tmp_path / "in" / f"{number}.txt").write_text("\n".join(LINES[10 * number : 10 * number + 10]) + "\n")
     settings = {
         "topology.state.provider": "redis",
         "topology.state.provider.config.jedisPoolConfig.host": redis_database.host,

@@ -46,16 +46,12 @@ def plan(tmp_path: Path) -> ExecutionPlan:
 def batch(plan: ExecutionPlan, attempt: str, number: int, *words: str) -> Envelope:
     level, partition = plan.place(*COUNT)
     rows = [(word,) for word in words]
-    return Envelope(
-        partition, level, partition, encode_tuples(("split", 0), 1, attempt, number, "default", rows)
-    )
+    return Envelope(partition, level, partition, encode_tuples(("split", 0), 1, attempt, number, "default", rows))
 
 
 def barrier(plan: ExecutionPlan, split: int, attempt: str, batches: int) -> Envelope:
     level, partition = plan.place(*COUNT)
-    return Envelope(
-        partition, level, partition, encode_barrier(BarrierMessage(("split", split), attempt, 0, batches))
-    )
+    return Envelope(partition, level, partition, encode_barrier(BarrierMessage(("split", split), attempt, 0, batches)))
 
 
 def report_of(plan: ExecutionPlan, *rows: Envelope) -> TaskReport:
@@ -66,9 +62,7 @@ def report_of(plan: ExecutionPlan, *rows: Envelope) -> TaskReport:
 
 
 def test_a_task_prepares_once_all_barriers_have_come(plan: ExecutionPlan) -> None:
-    report = report_of(
-        plan, batch(plan, FIRST, 0, "a", "b"), barrier(plan, 0, FIRST, 1), barrier(plan, 1, OTHER, 0)
-    )
+    report = report_of(plan, batch(plan, FIRST, 0, "a", "b"), barrier(plan, 0, FIRST, 1), barrier(plan, 1, OTHER, 0))
     assert report.failure is None
     assert (report.tuples_in, report.outcome.keys_staged) == (2, 2)
 

@@ -57,9 +57,7 @@ class Job:
         }
         (folder / "sqlite").mkdir()
 
-    def topology(
-        self, *batches: str, bolt: type[CountInCustom] = CountInCustom, without: str = ""
-    ) -> Topology:
+    def topology(self, *batches: str, bolt: type[CountInCustom] = CountInCustom, without: str = "") -> Topology:
         builder = TopologyBuilder()
         words = [[(word,) for word in batch.split()] for batch in batches]
         builder.set_spout("words", FeederSpout(["word"], words))
@@ -166,9 +164,7 @@ DECIDED = [
 @pytest.mark.slow
 @pytest.mark.parametrize("hooks", [False, True])
 @pytest.mark.parametrize("strikes", [*UNDECIDED, *DECIDED], indirect=True, ids=lambda point: point.value)
-def test_a_driver_that_dies_anywhere_in_a_wave_has_one_effect(
-    strikes: Strikes, job: Job, hooks: bool
-) -> None:
+def test_a_driver_that_dies_anywhere_in_a_wave_has_one_effect(strikes: Strikes, job: Job, hooks: bool) -> None:
     bolt = CountWithHooks if hooks else CountInCustom
     handle = job.submit("a b", "b c d", "a", bolt=bolt)
     with pytest.raises(FaultInjected):
@@ -180,9 +176,7 @@ def test_a_driver_that_dies_anywhere_in_a_wave_has_one_effect(
 
 
 @pytest.mark.parametrize("bolt", [CountInCustom, CountWithHooks])
-def test_a_driver_that_dies_between_the_users_commit_and_ours_commits_once(
-    job: Job, bolt: type[CountInCustom]
-) -> None:
+def test_a_driver_that_dies_between_the_users_commit_and_ours_commits_once(job: Job, bolt: type[CountInCustom]) -> None:
     StormCounts.fail_after_commit += [1, 1]
     handle = job.submit("a b", "b c d", "a", bolt=bolt)
     with pytest.raises(FaultInjected):

@@ -81,9 +81,7 @@ def test_all_grouping_takes_each_tuple_to_every_task() -> None:
 
 def test_global_and_custom_grouping_take_all_tuples_to_one_task_in_their_order() -> None:
     assert seen_by("global", lambda bolt: bolt.global_grouping("source")) == [(0, row) for row in ROWS]
-    assert seen_by("custom", lambda bolt: bolt.custom_grouping("source", LastTask())) == [
-        (2, row) for row in ROWS
-    ]
+    assert seen_by("custom", lambda bolt: bolt.custom_grouping("source", LastTask())) == [(2, row) for row in ROWS]
 
 
 class Directs(BaseRichBolt):
@@ -142,7 +140,5 @@ def test_an_emit_with_another_number_of_values_than_declared_is_refused_with_bot
     builder.set_bolt("wide", Wide()).shuffle_grouping("source")
     builder.set_bolt("sees", Sees("wide")).fields_grouping("wide", "one")
     handle = LocalCluster().submit(builder.create_topology("wide"), {"topology.max.batch.retries": 0})
-    with pytest.raises(
-        (TopologyError, BoltError), match="emitted 2 values to stream 'default', which declares 1"
-    ):
+    with pytest.raises((TopologyError, BoltError), match="emitted 2 values to stream 'default', which declares 1"):
         handle.await_termination(30)

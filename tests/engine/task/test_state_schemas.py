@@ -111,9 +111,7 @@ def test_values_are_upcast_when_they_are_read_and_rewritten_when_they_are_put() 
     cluster = LocalCluster()
     assert run(cluster, topology(Counts(), "a b c b")).state("count") == {"a": 1, "b": 2, "c": 1}
     second = run(cluster, topology(CountsByName(), "b d"))
-    assert second.state("count") == {
-        name: {"count": n} for name, n in {"a": 1, "b": 3, "c": 1, "d": 1}.items()
-    }
+    assert second.state("count") == {name: {"count": n} for name, n in {"a": 1, "b": 3, "c": 1, "d": 1}.items()}
     assert versions(cluster) == {"a": 1, "b": 2, "c": 1, "d": 2}
     third = run(cluster, topology(CountsAndLength(), "c"))
     assert third.state("count") == {"a": [1, 1], "b": [3, 1], "c": [2, 1], "d": [1, 1]}
@@ -186,9 +184,7 @@ def test_a_crash_in_the_first_wave_of_an_upgrade_leaves_the_old_state_or_the_new
     if strikes.point in UNDECIDED:
         rest = ["b c", "a"]
         going_on = run(cluster, topology(Counts()))
-        assert going_on.state("count") == {"a": 1, "b": 1}, (
-            "the old job may go on until the new one has decided"
-        )
+        assert going_on.state("count") == {"a": 1, "b": 1}, "the old job may go on until the new one has decided"
     else:
         with pytest.raises(CodecMismatch, match="'count' has state_schema_version 1"):
             cluster.submit(topology(Counts()))

@@ -142,9 +142,7 @@ def victims(stack: ExitStack, entries: int) -> list[Victim]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--entries", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))

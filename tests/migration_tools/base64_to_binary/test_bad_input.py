@@ -247,9 +247,7 @@ def test_a_watch_whose_connection_was_cut_never_swaps(redis: Store) -> None:
 
 
 def test_nobody_there_is_said_at_once(redis_database: RedisServer) -> None:
-    address = Address(
-        username=None, password=None, timeout_ms=300, tls=None, host="127.0.0.1", port=1, database=0
-    )
+    address = Address(username=None, password=None, timeout_ms=300, tls=None, host="127.0.0.1", port=1, database=0)
     with RedisHashes(address) as hashes, pytest.raises(StateUnavailable, match="cannot be reached"):
         hashes.types([b"words-1"])
 

@@ -34,9 +34,7 @@ def load(store: Store, dump: Dump) -> list[str]:
 def written_by_1_2(of: Dump) -> dict[str, dict[bytes, bytes]]:
     """What 1.2.4 wrote for the same values: but for what 1.0 cannot do, which is to delete."""
     same = next(
-        each
-        for each in dumps()
-        if each.name == of.name.replace(of.storm, "1.2.4") and each.shared == of.shared
+        each for each in dumps() if each.name == of.name.replace(of.storm, "1.2.4") and each.shared == of.shared
     )
     return {
         key: entries
@@ -46,9 +44,7 @@ def written_by_1_2(of: Dump) -> dict[str, dict[bytes, bytes]]:
 
 
 @pytest.mark.parametrize("dump", BASE64, ids=str)
-def test_what_storm_1_0_and_1_1_wrote_becomes_byte_for_byte_what_1_2_4_writes(
-    redis: Store, dump: Dump
-) -> None:
+def test_what_storm_1_0_and_1_1_wrote_becomes_byte_for_byte_what_1_2_4_writes(redis: Store, dump: Dump) -> None:
     namespaces = load(redis, dump)
     report = redis.migrate(*namespaces, include_checkpoint_spout=True)
     assert report.error is None
@@ -205,9 +201,7 @@ def test_what_may_be_either_is_refused_until_the_user_says_what_it_is(redis: Sto
     redis.put("words-1", {b"abcd": b"AAAA"})
     message = refusal(redis.migrate("words-1"))
     assert "--format storm-1.0, storm-1.1 or binary" in message
-    assert actions(redis.migrate("words-1", content=Content.BINARY)) == {
-        "words-1": "binary already, left alone"
-    }
+    assert actions(redis.migrate("words-1", content=Content.BINARY)) == {"words-1": "binary already, left alone"}
     assert redis.everything() == {"words-1": {b"abcd": b"AAAA"}}
     assert redis.migrate("words-1", content=Content.STORM_1_0, wrapper=Wrapper.KEEP).error is None
     assert redis.get("words-1") == {b"i\xb7\x1d": b"\0\0\0"}

@@ -155,9 +155,7 @@ def test_what_the_user_names_is_converted_whatever_it_looks_like(entries: Entrie
     assert convert(storm_1_0(entries), Wrapper.STORM_1_2, Content.STORM_1_0) == storm_1_2(entries)
     assert convert(storm_1_1(entries), Wrapper.STORM_1_2, Content.STORM_1_1) == storm_1_2(entries)
     # A value of Storm 1.0 that is a Guava Optional itself.
-    assert convert(storm_1_1(entries), Wrapper.STORM_1_2, Content.STORM_1_0) == storm_1_2(
-        plain(storm_1_1(entries))
-    )
+    assert convert(storm_1_1(entries), Wrapper.STORM_1_2, Content.STORM_1_0) == storm_1_2(plain(storm_1_1(entries)))
 
 
 def test_storm_1_1_is_not_taken_for_named_where_a_value_has_no_wrapper() -> None:

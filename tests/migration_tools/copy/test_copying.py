@@ -53,9 +53,7 @@ def test_a_topology_goes_on_in_sqlite(
     _gone_on(store, target, name, run_words)
 
 
-def test_memory_can_be_copied_from_and_to(
-    source: SqliteStateProvider, name: str, run_words: RunWords
-) -> None:
+def test_memory_can_be_copied_from_and_to(source: SqliteStateProvider, name: str, run_words: RunWords) -> None:
     run_words(source, *FIRST)
     memory = MemoryStateProvider()
     copy_topology(source, memory, name, name)
@@ -159,9 +157,7 @@ def test_one_namespace_is_copied_and_a_copy_of_it_compared(
         copy_namespace(memory_provider, target, name)
 
 
-def test_a_difference_between_both_sides_is_found(
-    source: SqliteStateProvider, name: str, run_words: RunWords
-) -> None:
+def test_a_difference_between_both_sides_is_found(source: SqliteStateProvider, name: str, run_words: RunWords) -> None:
     run_words(source, *FIRST)
     memory = MemoryStateProvider()
     copy_topology(source, memory, name, name)
@@ -193,9 +189,7 @@ def test_what_is_too_large_for_the_target_is_said_before_anything_is_committed(
         copy_namespace(memory_provider, small, name)
 
 
-def test_a_decision_record_is_not_copied_alone(
-    source: SqliteStateProvider, target: SqliteStateProvider
-) -> None:
+def test_a_decision_record_is_not_copied_alone(source: SqliteStateProvider, target: SqliteStateProvider) -> None:
     with pytest.raises(MigrationRefused, match="decision record"):
         copy_namespace(source, target, "t:$checkpointspout-0")
 

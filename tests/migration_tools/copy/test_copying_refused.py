@@ -121,9 +121,7 @@ class TestASource:
         with pytest.raises(MigrationRefused, match=r"a transaction of .* is open"):
             copy_topology(source, target, name, name, take_fence=True)
 
-    def test_without_such_a_topology_is_refused(
-        self, source: SqliteStateProvider, target: SqliteStateProvider
-    ) -> None:
+    def test_without_such_a_topology_is_refused(self, source: SqliteStateProvider, target: SqliteStateProvider) -> None:
         with pytest.raises(MigrationRefused, match="no decision record of topology 'none'"):
             copy_topology(source, target, "none", "none")
 

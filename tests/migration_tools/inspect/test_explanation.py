@@ -97,8 +97,7 @@ def test_the_next_start_does_what_was_said(
     if point is FaultPoint.DECIDED:
         assert blocks
         assert all(
-            f"txid 1 is decided but not committed in {each.namespace}: the next start commits it"
-            in each.next_start
+            f"txid 1 is decided but not committed in {each.namespace}: the next start commits it" in each.next_start
             for each in blocks
         )
         assert all(each.namespace in report.blocking[0] for each in blocks)
@@ -226,9 +225,7 @@ def test_other_reasons_to_refuse_are_those_of_a_start() -> None:
 
 
 def test_who_has_not_prepared_yet_is_said() -> None:
-    found = snapshot(
-        Phase.COMMITTED, {N: replace(AFTER, attempts={B: replace(STAGED, txid=6, base=5)}), M: HEAD_M}
-    )
+    found = snapshot(Phase.COMMITTED, {N: replace(AFTER, attempts={B: replace(STAGED, txid=6, base=5)}), M: HEAD_M})
     report = judge(found, MSGPACK, {})
     assert report.blocking == (
         f"txid 6 waits for its decision: attempt {B} is sealed in {N}",

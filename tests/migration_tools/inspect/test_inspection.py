@@ -136,9 +136,7 @@ def test_json_and_later_schemas_are_decoded_as_written(memory_provider: MemorySt
     held = encoding.value_to_cache("a", [2])
     later = new_namespace()
     with closing(memory_provider.open(later)) as storage:
-        committed(
-            storage, [(encoding.key_bytes(["a"])[0], encoding.value_bytes([held])[0])], codec=encoding.header
-        )
+        committed(storage, [(encoding.key_bytes(["a"])[0], encoding.value_bytes([held])[0])], codec=encoding.header)
     [entry] = get_entries(memory_provider, later, ["a"], MSGPACK).entries
     assert entry.value is not None
     assert (entry.value.value, entry.value.version) == ([2], 3)
@@ -157,9 +155,7 @@ class Reversed(Serializer[str]):
 def test_a_users_serializer_is_used_where_the_configuration_names_it(
     memory_provider: MemoryStateProvider,
 ) -> None:
-    codecs = Codecs(
-        SerializerCodec(Reversed, "k", for_keys=True), SerializerCodec(Reversed, "v", for_keys=False)
-    )
+    codecs = Codecs(SerializerCodec(Reversed, "k", for_keys=True), SerializerCodec(Reversed, "v", for_keys=False))
     name = fill(memory_provider, {"key": "value"}, codecs.keys, codecs.values)
     assert scanned(memory_provider, name, codecs) == {"key": "value"}
     notes, pages = scan_entries(memory_provider, name, MSGPACK)

@@ -8,9 +8,7 @@ from anchorbolt.testing.conformance.base import Items
 from tests.state_backends.hbase.providers import FAMILY
 
 OLD = {b"%d" % number: b"old" for number in range(600)}
-UPDATES: dict[bytes, bytes | None] = {
-    b"%d" % number: b"new" if number % 5 else None for number in range(300, 1500)
-}
+UPDATES: dict[bytes, bytes | None] = {b"%d" % number: b"new" if number % 5 else None for number in range(300, 1500)}
 NEW = {key: value for key, value in {**OLD, **UPDATES}.items() if value is not None}
 DATA, METADATA = f"{FAMILY}:s".encode(), f"{FAMILY}:books".encode()
 

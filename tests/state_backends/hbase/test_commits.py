@@ -152,9 +152,7 @@ def test_a_check_and_put_that_was_sent_twice_counts_once(storage: StateStorage) 
     assert storage.head().winner == attempt
 
 
-@pytest.mark.parametrize(
-    "every", [7, 10]
-)  # a page of a scan takes five exchanges, and is repeated as a whole
+@pytest.mark.parametrize("every", [7, 10])  # a page of a scan takes five exchanges, and is repeated as a whole
 @pytest.mark.parametrize("server_name", ["hbase_server", "hbase_framed"])
 def test_replies_that_are_lost_after_the_server_did_what_it_was_asked_change_nothing(
     request: pytest.FixtureRequest, ns: str, server_name: str, every: int
@@ -196,9 +194,7 @@ def fall_asleep_at_put(storage: StateStorage) -> Callable[[], None]:
     return wake
 
 
-def test_an_overtaken_commit_that_wakes_up_changes_nothing(
-    hbase_provider: HBaseStateProvider, ns: str
-) -> None:
+def test_an_overtaken_commit_that_wakes_up_changes_nothing(hbase_provider: HBaseStateProvider, ns: str) -> None:
     with closing(hbase_provider.open(ns)) as sleeper, closing(hbase_provider.open(ns)) as storage:
         committed(storage, [(b"kept", b"0"), (b"deleted", b"0"), (b"put again", b"0")])
         items: Items = [(b"kept", b"1"), (b"deleted", b"1"), (b"put again", None), (b"new", b"1")]
@@ -208,9 +204,7 @@ def test_an_overtaken_commit_that_wakes_up_changes_nothing(
             sleeper.commit(FIRST, 1, attempt)
         fence = storage.claim()
         storage.commit(fence, 1, attempt)
-        committed(
-            storage, [(b"deleted", None), (b"put again", b"2"), (b"new", None)], fence=fence, txid=2, base=1
-        )
+        committed(storage, [(b"deleted", None), (b"put again", b"2"), (b"new", None)], fence=fence, txid=2, base=1)
         expected = {b"kept": b"1", b"put again": b"2"}
         assert entries(storage) == expected
         wake()

@@ -36,6 +36,4 @@ def test_any_damaged_byte_of_the_metadata_is_reported() -> None:
 
 def test_metadata_of_another_format_is_refused_by_name() -> None:
     with pytest.raises(StateCorrupted, match="has format 2, and this version of Anchorbolt knows 3"):
-        unpacked_metadata(
-            "ns", msgpack.packb([2, b"nonce", 3, 2, 6, "a" * 32, "codec", "", [], 5, 1, 0, {b"k": b"v"}])
-        )
+        unpacked_metadata("ns", msgpack.packb([2, b"nonce", 3, 2, 6, "a" * 32, "codec", "", [], 5, 1, 0, {b"k": b"v"}]))

@@ -48,9 +48,7 @@ _T = TypeVar("_T")
 
 
 @pytest.fixture(scope="module")
-def killable_server(
-    hbase_program: HBaseProgram, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[HBaseServer]:
+def killable_server(hbase_program: HBaseProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HBaseServer]:
     settings = {**LOW_RETRY, "hbase.thrift.server.socket.read.timeout": 3000}
     server = HBaseServer(hbase_program, tmp_path_factory.mktemp("hbase"), settings=settings)
     yield server
@@ -362,9 +360,7 @@ def test_a_connection_is_encrypted_and_verified(server: HBaseServer, certificate
             committed(storage, [(b"a", b"1")])
             assert entries(storage) == {b"a": b"1"}
         for stranger in (TlsSettings(), None):
-            error = refusal(
-                provider_of(server, host="localhost", port=port, tls=stranger, timeout_ms=TIMEOUT_MS)
-            )
+            error = refusal(provider_of(server, host="localhost", port=port, tls=stranger, timeout_ms=TIMEOUT_MS))
             assert isinstance(error, StateUnavailable)
         trusting = provider_of(server, host="127.0.0.1", port=port, tls=TlsSettings(verify=False))
         with closing(trusting.open(new_namespace())) as storage:

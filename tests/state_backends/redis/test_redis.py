@@ -30,9 +30,7 @@ from tests.support.redis_server import DURABLE, RedisServer
 
 NS = "words:count-0"
 OLD = {b"%d" % number: b"old" for number in range(10_000)}
-UPDATES: dict[bytes, bytes | None] = {
-    b"%d" % number: b"new" if number % 5 else None for number in range(5_000, 25_000)
-}
+UPDATES: dict[bytes, bytes | None] = {b"%d" % number: b"new" if number % 5 else None for number in range(5_000, 25_000)}
 NEW = {key: value for key, value in {**OLD, **UPDATES}.items() if value is not None}
 
 
@@ -96,9 +94,7 @@ def test_the_keys_are_those_of_storm_and_three_more(storage: StateStorage, clien
     assert names(client) == {NS, f"{NS}$txid", f"{NS}$fence"}
 
 
-def test_starting_an_attempt_removes_the_keys_of_those_it_drops(
-    storage: StateStorage, client: redis.Redis
-) -> None:
+def test_starting_an_attempt_removes_the_keys_of_those_it_drops(storage: StateStorage, client: redis.Redis) -> None:
     stage(storage, [(b"a", b"1")])
     attempt, _ = stage(storage, [(b"a", b"2")], fence=Fence(1, 1))
     assert names(client) == {f"{NS}$fence", f"{NS}$attempts", f"{NS}$prepare${attempt}"}
@@ -182,9 +178,7 @@ def test_threads_do_not_get_each_others_answers(redis_provider: RedisStateProvid
     work_in_threads(redis_provider, NS, 20)
 
 
-def test_namespaces_are_found_among_many_other_keys(
-    redis_provider: RedisStateProvider, client: redis.Redis
-) -> None:
+def test_namespaces_are_found_among_many_other_keys(redis_provider: RedisStateProvider, client: redis.Redis) -> None:
     client.mset({f"other-{number}": "x" for number in range(5_000)})
     client.mset({"$fence": "x", "a*b$fence": "x", "words:x y$fence": "x"})
     for number in range(30):

@@ -45,9 +45,7 @@ def moving(redis_cluster: RedisCluster) -> Iterator[tuple[int, RedisServer, Redi
     redis_cluster.bring_back(slot, source, target)
 
 
-def test_all_keys_of_a_namespace_lie_on_one_server(
-    storage: StateStorage, redis_cluster: RedisCluster
-) -> None:
+def test_all_keys_of_a_namespace_lie_on_one_server(storage: StateStorage, redis_cluster: RedisCluster) -> None:
     committed(storage, MANY)
     attempt, _ = stage(storage, [(b"a", b"1")], txid=1, base=0)
     names = {key.decode() for key in each_key(redis_cluster)}
@@ -121,9 +119,7 @@ def test_a_half_applied_commit_is_finished_while_its_slot_is_moved_or_afterwards
     expected = {key: value for key, value in new if value is not None}
     with closing(redis_cluster_provider.open(NS)) as storage:
         committed(storage, MANY)
-        attempt = staged(
-            storage, *(new[start : start + 1_000] for start in range(0, 20_000, 1_000)), txid=1, base=0
-        )
+        attempt = staged(storage, *(new[start : start + 1_000] for start in range(0, 20_000, 1_000)), txid=1, base=0)
         client = vars(storage)["_client"]
         run, left = client.run, [2]
 
@@ -213,9 +209,7 @@ def test_a_slot_may_be_moved_to_a_server_that_has_just_joined(start_redis_cluste
         assert storage.get_many([b"7"]) == [b"new"]
 
 
-def test_scripts_are_sent_again_to_a_server_that_has_none(
-    storage: StateStorage, redis_cluster: RedisCluster
-) -> None:
+def test_scripts_are_sent_again_to_a_server_that_has_none(storage: StateStorage, redis_cluster: RedisCluster) -> None:
     storage.claim()
     for server in redis_cluster.current_masters():
         with server.client() as client:
@@ -249,9 +243,7 @@ def test_a_password_and_tls_open_the_cluster(
 
 def test_a_user_with_the_documented_rights_can_do_everything(start_redis_cluster: StartRedisCluster) -> None:
     rules = RULES.replace("~words:*", "~{words:*") + " +cluster|slots +command +asking"
-    cluster = start_redis_cluster(
-        users={"anchor": RedisUser("pw", rules), "none": RedisUser("pw", "~* -@all")}
-    )
+    cluster = start_redis_cluster(users={"anchor": RedisUser("pw", rules), "none": RedisUser("pw", "~* -@all")})
     provider = RedisClusterStateProvider(cluster.nodes, username="anchor", password=Secret("pw"))
     with closing(provider.open(NS)) as storage:
         work(storage)

@@ -69,9 +69,7 @@ def test_a_password_opens_the_server(start_redis: StartRedis) -> None:
 
 
 @pytest.mark.parametrize("password", [None, Secret(PASSWORD + "!")])
-def test_a_wrong_password_is_a_configuration_error_at_once(
-    start_redis: StartRedis, password: Secret | None
-) -> None:
+def test_a_wrong_password_is_a_configuration_error_at_once(start_redis: StartRedis, password: Secret | None) -> None:
     server = start_redis(password="another")
     error = refusal(RedisStateProvider(server.host, server.port, password=password))
     assert isinstance(error, ConfigError)
@@ -80,9 +78,7 @@ def test_a_wrong_password_is_a_configuration_error_at_once(
 
 def test_a_user_with_the_documented_rights_can_do_everything(start_redis: StartRedis) -> None:
     server = start_redis(users={"anchor": RedisUser("pw", RULES)})
-    provider = RedisStateProvider(
-        server.host, server.port, username="anchor", password=Secret("pw"), database=3
-    )
+    provider = RedisStateProvider(server.host, server.port, username="anchor", password=Secret("pw"), database=3)
     with closing(provider.open(NS)) as storage:
         work(storage)
     assert list(provider.namespaces("words:")) == [NS]
@@ -121,18 +117,14 @@ def test_a_user_who_may_run_no_transaction_reads_by_a_script(start_redis: StartR
 @pytest.mark.parametrize("rules", [RULES.replace("words", "other"), RULES + " -hincrby", RULES + " -evalsha"])
 def test_a_user_without_the_rights_is_named(start_redis: StartRedis, rules: str) -> None:
     server = start_redis(users={"anchor": RedisUser(PASSWORD, rules)})
-    error = refusal(
-        RedisStateProvider(server.host, server.port, username="anchor", password=Secret(PASSWORD))
-    )
+    error = refusal(RedisStateProvider(server.host, server.port, username="anchor", password=Secret(PASSWORD)))
     assert isinstance(error, ConfigError)
     assert "'anchor'" in str(error)
     assert "EVALSHA" in str(error)
 
 
 @pytest.mark.parametrize("missing", ["hdel", "rename", "unlink"])
-def test_a_right_that_is_missing_for_a_commit_leaves_the_data_whole(
-    start_redis: StartRedis, missing: str
-) -> None:
+def test_a_right_that_is_missing_for_a_commit_leaves_the_data_whole(start_redis: StartRedis, missing: str) -> None:
     server = start_redis(users={"anchor": RedisUser("pw", f"{RULES} -{missing}")})
     provider = RedisStateProvider(server.host, server.port, username="anchor", password=Secret("pw"))
     updates = {b"%d" % number: b"1" for number in range(6_000)}
@@ -169,9 +161,7 @@ def test_an_unknown_authority_is_refused_unless_verification_is_off(start_redis:
         work(storage)
 
 
-def test_a_certificate_for_another_host_is_refused(
-    start_redis: StartRedis, certificates: Certificates
-) -> None:
+def test_a_certificate_for_another_host_is_refused(start_redis: StartRedis, certificates: Certificates) -> None:
     server = start_redis(tls=True)
     tls = TlsSettings(ca=str(certificates.authority))
     error = refusal(RedisStateProvider("127.0.0.2", server.port, tls=tls, timeout_ms=200))
@@ -233,9 +223,7 @@ def test_executors_need_not_have_hiredis(redis_database: RedisServer) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "reply", [b"-MOVED 866 127.0.0.1:7001\r\n", b"-CLUSTERDOWN Hash slot not served\r\n"]
-)
+@pytest.mark.parametrize("reply", [b"-MOVED 866 127.0.0.1:7001\r\n", b"-CLUSTERDOWN Hash slot not served\r\n"])
 def test_a_node_of_a_cluster_is_a_configuration_error(reply: bytes) -> None:
     with answering(reply) as port:
         error = refusal(RedisStateProvider("127.0.0.1", port))
@@ -323,9 +311,7 @@ def test_a_server_that_would_evict_state_is_refused_before_anything_is_written(
     "options",
     [{"maxmemory": "50mb", "maxmemory_policy": "volatile-lru"}, {"maxmemory_policy": "allkeys-lru"}],
 )
-def test_a_server_that_does_not_evict_our_keys_is_taken(
-    start_redis: StartRedis, options: dict[str, str]
-) -> None:
+def test_a_server_that_does_not_evict_our_keys_is_taken(start_redis: StartRedis, options: dict[str, str]) -> None:
     server = start_redis(**options)
     with closing(RedisStateProvider(server.host, server.port).open(NS)) as storage:
         assert storage.claim().generation == 1

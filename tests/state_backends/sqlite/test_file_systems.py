@@ -39,9 +39,7 @@ def test_a_path_is_on_the_innermost_and_latest_mount(path: str, expected: str) -
     assert mounted_type(path, MOUNTS) == expected
 
 
-def test_a_state_directory_on_a_network_file_system_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_state_directory_on_a_network_file_system_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(MOUNTS)
     monkeypatch.setattr(file_systems, "_MOUNTS", mounts)
@@ -62,8 +60,6 @@ def test_a_link_does_not_hide_a_network_file_system(tmp_path: Path, monkeypatch:
         SqliteStateProvider(str(tmp_path / "link" / "state")).open("a:b-0")
 
 
-def test_where_the_system_does_not_say_nothing_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_the_system_does_not_say_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_systems, "_MOUNTS", tmp_path / "absent")
     SqliteStateProvider(str(tmp_path)).open("a:b-0").close()

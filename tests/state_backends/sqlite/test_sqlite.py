@@ -238,10 +238,7 @@ def test_a_file_that_may_not_grow_leaves_the_state_as_it_was(
 def test_a_full_disk_is_named_and_leaves_the_state_as_it_was(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    if (
-        os.geteuid() != 0
-        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]).returncode
-    ):
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]).returncode:
         pytest.skip("a small disk cannot be mounted here")
     try:
         with closing(SqliteStateProvider(str(disk / "state")).open(NAMESPACE)) as storage:
