@@ -31,7 +31,7 @@ pytest.register_assert_rewrite("anchorbolt.testing")
 hypothesis.settings.register_profile("default", deadline=None, print_blob=True)
 # In CI the same examples every time: a submission must not be refused for what another one broke.
 hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
-# For mutants, of which it matters only that they are caught: a failing example is not made simpler.
+# For mutants: a failing example is not made simpler, because it matters only that there is one.
 hypothesis.settings.register_profile(
     "caught", deadline=None, derandomize=True, database=None, phases=[hypothesis.Phase.generate]
 )

@@ -45,7 +45,7 @@ class RecoveryReport:
 
     Attributes:
         generation: The generation that the driver claimed, from 1.
-        txid: The last committed transaction after recovery; -1 if there is none.
+        txid: The last committed transaction after recovery; -1 before the first.
         action: `rolled forward`, `rolled back`, `resumed` if there was nothing to do, `started` for a new topology.
         ms: Time taken, in ms.
     """

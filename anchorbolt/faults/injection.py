@@ -160,7 +160,7 @@ class FaultFolder:
         return [json.loads(line) for line in path.read_text().splitlines()]
 
     def pid_of(self, role: str) -> int | None:
-        """Return the process that last reached a point as `driver` or `worker`, None if there is none."""
+        """Return the process that last reached a point as `driver` or `worker`, or None."""
         path = self.path / f"{role}.pid"
         return int(path.read_text()) if path.exists() else None
 

@@ -176,7 +176,7 @@ def codec_named(name: str, key: str, *, for_keys: bool) -> Codec:
         for_keys: Whether it is for keys.
 
     Raises:
-        ConfigError: There is none, or not for keys, or the class cannot be used.
+        ConfigError: The name is unknown, the codec cannot be used for keys, or the class cannot be used.
     """
     if name == PickleCodec.name and for_keys:
         raise ConfigError(

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Protocol
 
-from anchorbolt.errors import MigrationRefused, SerializationError, StateError
+from anchorbolt.errors import ConfigError, MigrationRefused, SerializationError, StateError
 from anchorbolt.storm import base64_text
 from anchorbolt.storm.kryo import (
     JavaValue,
@@ -21,7 +21,7 @@ from anchorbolt.storm.kryo import (
 )
 from anchorbolt.storm.wrapper import Generation
 
-_LOOKED_AT = 500
+_SAMPLE_ENTRIES = 500
 _IN_DOUBT = (
     "an object is of a class with a registered id, and other entries show that the user registered classes. Name "
     "the classes that Storm's configuration registers: keyClass, valueClass, topology.state.kryo.register"
@@ -31,10 +31,13 @@ _IN_DOUBT = (
 class Hashes(Protocol):
     """A store of hashes."""
 
-    def count(self, key: str) -> int:
+    def types(self, keys: Sequence[bytes]) -> Mapping[bytes, str]:
+        """Return the type of each key as Redis names it: `hash`, or `none` if the key does not exist."""
+
+    def length(self, key: bytes) -> int:
         """Return the number of fields, 0 if the hash does not exist."""
 
-    def pages(self, key: str, page_size: int = 1000) -> Iterator[list[tuple[bytes, bytes]]]:
+    def entries(self, key: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield the fields and values of a hash in pages."""
 
 
@@ -80,13 +83,12 @@ class StormState:
         """Read a sample. Raise `StateError` without such a namespace, `MigrationRefused` if its form is unclear."""
         self._hashes = hashes
         self._names = (name, f"{name}$prepare")
-        txid_pages = hashes.pages(f"{name}$txid") if hashes.count(f"{name}$txid") else ()
         self.txids = {
             each.decode("utf-8", "replace"): value.decode("utf-8", "replace")
-            for page in txid_pages
+            for page in self._pages(f"{name}$txid")
             for each, value in page
         }
-        self.count = sum(map(hashes.count, self._names))
+        self.count = sum(map(self._length, self._names))
         if not self.count and not self.txids:
             raise StateError(
                 f"there is neither a hash {name!r} nor {name}$prepare nor {name}$txid. Storm names a namespace "
@@ -114,7 +116,7 @@ class StormState:
         """Yield all entries in pages, the committed ones first."""
         for name in self._names:
             prepared = name != self._names[0]
-            for page in self._hashes.pages(name) if self._hashes.count(name) else ():
+            for page in self._pages(name):
                 yield [StormEntry(self._part(key, True), self._part(value, False), prepared) for key, value in page]
 
     def _part(self, data: bytes, is_key: bool) -> StormPart:
@@ -135,8 +137,21 @@ class StormState:
         return self._keys if is_key else self._values
 
     def _sample(self) -> list[tuple[bytes, bytes]]:
-        pages = chain.from_iterable(self._hashes.pages(name) for name in self._names if self._hashes.count(name))
-        return list(islice((entry for page in pages for entry in page), _LOOKED_AT))
+        pages = chain.from_iterable(map(self._pages, self._names))
+        return list(islice((entry for page in pages for entry in page), _SAMPLE_ENTRIES))
+
+    def _pages(self, name: str) -> Iterator[list[tuple[bytes, bytes]]]:
+        return self._hashes.entries(name.encode()) if self._length(name) else iter(())
+
+    def _length(self, name: str) -> int:
+        try:
+            key = name.encode()
+        except UnicodeEncodeError:  # Python's form of arguments that are not UTF-8
+            raise ConfigError(f"{name!r} is not UTF-8, and Storm's names are. Name a namespace of Storm's.") from None
+        kind = self._hashes.types([key])[key]
+        if kind not in ("hash", "none"):
+            raise StateError(f"{name!r} holds a {kind}, not a hash. Name a namespace of Storm's.", namespace=name)
+        return self._hashes.length(key)
 
 
 def _form(sample: list[tuple[bytes, bytes]], name: str, generation: Generation | None) -> StoredForm:

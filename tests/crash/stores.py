@@ -99,7 +99,7 @@ def contents_of(*servers: RedisServer) -> dict[bytes, dict[bytes, bytes]]:
 
 
 def let_go_and_wait(run: AccompaniedRun, driver: Command, number: int) -> None:
-    """Let the run go on from a fault, and wait until it is told that the store gives trouble."""
+    """Let the run continue from a fault, and wait until it reports that the store fails."""
     said = driver.err.count("waiting for the state store")
     run.faults.release(number)
     wait_until(

@@ -55,7 +55,7 @@ def test_an_executor_lost_after_it_prepared_has_its_tasks_run_twice_with_one_eff
 ) -> None:
     faults = [
         Fault(FaultPoint.TASK_PREPARED, FaultAction.DELAY, component="count", task_index=0, txid=1),
-        # The last task of that stage: what `count` sent lies at its executor, and nobody has fetched it.
+        # The last task of that stage: the executor has the blobs that `count` sent, and no task has fetched them.
         Fault(FaultPoint.TASK_PREPARED, FaultAction.HANG, component="lengths", txid=1),
     ]
     run = accompany(start_redis(**DURABLE), faults=faults)

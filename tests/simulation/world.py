@@ -99,7 +99,7 @@ class World:
 
     @property
     def is_unwinding(self) -> bool:
-        """Whether the process at hand has been killed, or there is none."""
+        """Whether no process is running here, or the running one has been killed."""
         return self.stage.current is None or self.stage.current.is_dead
 
     def say(self, text: str) -> None:

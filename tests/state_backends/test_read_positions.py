@@ -1,4 +1,4 @@
-"""What a bolt reads is what its wave stands on, whatever becomes of the store, of the driver and of the wave."""
+"""A bolt reads only the state that its wave is based on, whatever happens to the store, the driver and the wave."""
 
 from __future__ import annotations
 

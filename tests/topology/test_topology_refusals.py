@@ -1,4 +1,4 @@
-"""Topologies that are refused: the error names the component, and offers the nearest name where there is one."""
+"""Refused topologies: the error names the component, and a similar name if one exists."""
 
 from __future__ import annotations
 

@@ -12,10 +12,13 @@ from typing import Any
 from anchorbolt.cli.command import print_line
 from anchorbolt.cli.exit_codes import DONE
 from anchorbolt.cli.work_progress import shown_progress
+from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.errors import ConfigError
 from anchorbolt.migration_tools.inspect.json_format import as_text, printable
 from anchorbolt.state_backends.contract import StateProvider
-from anchorbolt.state_backends.redis.raw_hashes import RawHashes
+from anchorbolt.state_backends.redis import RedisClusterStateProvider, RedisStateProvider
+from anchorbolt.state_backends.redis.errors import Advice
+from anchorbolt.state_backends.redis.hashes import RedisHashes
 from anchorbolt.storm.state_reader import StormEntry, StormOptions, StormPart, StormState
 from anchorbolt.storm.wrapper import Generation
 
@@ -42,7 +45,7 @@ def scan_storm(
         in_topology,
         None if storm is None else Generation(storm),
     )
-    with RawHashes(provider) as hashes, shown_progress(wanted=not sys.stdout.isatty()) as progress:
+    with _hashes_of(provider) as hashes, shown_progress(wanted=not sys.stdout.isatty()) as progress:
         state = StormState(hashes, name, options)
         if state.form is not None:
             text = ", as Base64 text" if state.form.base64 else ""
@@ -56,6 +59,16 @@ def scan_storm(
             print_line(json.dumps(_content(entry)) if as_json else _line(entry))
             progress.advance(1)
     return DONE
+
+
+def _hashes_of(provider: StateProvider) -> RedisHashes:
+    if not isinstance(provider, RedisStateProvider | RedisClusterStateProvider):
+        raise ConfigError(
+            f"Storm's hashes are in Redis, but the configuration names {provider.describe()}. Set "
+            "topology.state.provider to redis or redis-cluster.",
+            key=PROVIDER_CONFIG,
+        )
+    return RedisHashes(provider.address, Advice(not_ours="Name a namespace of Storm's"))
 
 
 def _enum(text: str) -> tuple[str, list[str]]:

@@ -1,6 +1,6 @@
-"""Where Redis is and how to log in: one server, or the nodes of a cluster. Makes redis-py's clients, without retries.
+"""Addresses and logins: one Redis server, or the nodes of a cluster. Makes redis-py's clients, without retries.
 
-`client` retries, within a bounded time. redis-py would retry the connection within a retried command, and the times
+`client` retries within a bounded time. redis-py's own retries of connections and commands are nested, and their times
 would multiply.
 """
 
@@ -22,7 +22,7 @@ from anchorbolt.config.secret import Secret
 
 @dataclass(frozen=True)
 class RedisAddress(ABC):
-    """What a server and a cluster have in common. The `repr` shows no password."""
+    """The common part of a server's and a cluster's address. The `repr` shows no password."""
 
     username: str | None  # None: the default user
     password: Secret | None
@@ -35,11 +35,11 @@ class RedisAddress(ABC):
 
     @abstractmethod
     def masters(self, client: Any) -> Sequence[Any]:
-        """Return a client of every server that holds keys of its own."""
+        """Return a client of every master."""
 
     @abstractmethod
     def holder(self, client: Any, key: str | bytes) -> Any:
-        """Return a client of the one server that holds `key` now."""
+        """Return a client of the server that has `key` now."""
 
     def _options(self) -> dict[str, Any]:
         timeout = self.timeout_ms / 1000
@@ -90,13 +90,13 @@ class RedisServer(RedisAddress):
 @dataclass(frozen=True)
 class RedisCluster(RedisAddress):
     nodes: tuple[tuple[str, int], ...]  # some of them; they name the others
-    max_redirections: int  # how many times one command follows `MOVED` and `ASK`, or tries again while keys are moved
+    max_redirections: int  # limit for one command: redirections (`MOVED`, `ASK`) and retries while keys are moved
 
     def __str__(self) -> str:
         return "the Redis Cluster of " + ", ".join(f"{host}:{port}" for host, port in self.nodes)
 
     def connect(self) -> Any:
-        # Connects at once, to read which node holds which slots.
+        # The client connects at once, to read the map of slots.
         node: Any = ClusterNode
         client: Any = _ClusterClient(
             startup_nodes=[node(host, port) for host, port in self.nodes],

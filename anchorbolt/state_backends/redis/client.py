@@ -1,6 +1,6 @@
-"""The way to Redis: connections, and retries within a bounded time. It knows no step of a transaction.
+"""Connections to Redis, with retries within a bounded time.
 
-Connections are shared by all namespaces of a provider in a process; redis-py opens them when they are needed, gives
+All namespaces of a provider in a process share their connections. redis-py opens a connection when it is needed, gives
 each thread its own, and opens new ones after a fork.
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _OF_A_TOPOLOGY = Advice()
-# Those that may be over soon. A cluster that is moving keys or electing a master answers by the last three.
+# Errors that may pass soon. A cluster that is moving keys or electing a master raises the last three.
 _MAY_PASS = (
     redis.ConnectionError,
     redis.TimeoutError,
@@ -47,8 +47,7 @@ _MAY_PASS = (
     ClusterError,
     RedisClusterException,
 )
-# What a cluster's client can deal with where it runs a command by itself: it follows redirections, and looks for a
-# master that took over.
+# Errors that a cluster's client handles when it runs a single command: it follows redirections, and finds a new master.
 _ELSEWHERE = (AskError, MovedError, *_MAY_PASS)
 
 
@@ -61,11 +60,7 @@ class RedisClient(SharedClient[RedisAddress]):
     """Runs commands and scripts at one address; thread-safe."""
 
     def __init__(self, address: RedisAddress, advice: Advice = _OF_A_TOPOLOGY) -> None:
-        """Connect to nothing yet; errors say what `advice` says. See also `acquire`.
-
-        Raises:
-            ConfigError: A file that TLS needs cannot be read.
-        """
+        """Connects on first use. Raises `ConfigError` if a TLS file cannot be read."""
         check_tls_files(address.tls)
         super().__init__(address)
         self._advice = advice
@@ -84,8 +79,8 @@ class RedisClient(SharedClient[RedisAddress]):
     ) -> Any:
         """Run a script on the keys of a namespace.
 
-        `directly` does the same by a transaction, with a client of the one server that should hold the keys; the script
-        is run where a cluster has them elsewhere, or the user may run no transaction.
+        `directly` reads the same in a transaction, with a client of the server that should have the keys. If a cluster
+        has moved the keys, or the user may not run transactions, the script is run instead.
         """
         digest = self._digests.get(script)
         if digest is None:
@@ -100,7 +95,7 @@ class RedisClient(SharedClient[RedisAddress]):
             try:
                 return client.execute_command("EVALSHA", digest, *given)
             except NoScriptError:
-                # A server that has been started, or has become a master, since. It keeps the text from now on.
+                # The server has restarted, or has become a master. EVAL stores the script there again.
                 return client.execute_command("EVAL", script, *given)
 
         return self._retried(namespace, run)
@@ -116,24 +111,24 @@ class RedisClient(SharedClient[RedisAddress]):
         except (AuthenticationError, DataError):
             raise
         except ResponseError:
-            # A user without the right to MULTI or EXEC, for one: not asked again. The script says what else is wrong.
+            # The user may lack the permission for MULTI or EXEC: do not try it again. The script shows other problems.
             self._allows_transactions = False
             if server is not None:
-                server.connection_pool.disconnect(inuse_connections=False)  # one may still be within MULTI
+                server.connection_pool.disconnect(inuse_connections=False)  # a connection may be within MULTI
         return None
 
     def command(self, namespace: str | None, *command: Any) -> Any:
-        """Run one command that may be repeated."""
+        """Run one command, which must be repeatable."""
         return self._retried(namespace, lambda client: client.execute_command(*_without_numbers(command)))
 
     def refuse_eviction(self) -> None:
-        """Raise `ConfigError` if a server may drop any key when it is full; one that may not be asked passes."""
+        """Raise `ConfigError` if a server may evict keys. A server that forbids the question passes."""
         for master in self._retried(None, self.address.masters):
             with self._translating(None), suppress(NoPermissionError):
                 refuse_eviction(self.address, master.execute_command("INFO", "memory"))
 
     def keys(self, pattern: str) -> Iterator[bytes]:
-        """Yield the keys that match, of all servers that hold some; one may come twice."""
+        """Yield the keys of all servers that match a pattern; a key may come twice."""
         for master in self._retried(None, self.address.masters):
             cursor = 0
             while True:
@@ -146,7 +141,7 @@ class RedisClient(SharedClient[RedisAddress]):
 
     @contextmanager
     def connection(self, namespace: str, key: str) -> Iterator[Callable[..., Any]]:
-        """Give a function that runs commands on one connection to the server that holds `key`. It retries nothing."""
+        """Yield a function that runs commands, without retries, on one connection to the server that has `key`."""
 
         def connect(client: Any) -> Any:
             client.execute_command("HLEN", key)  # follows the redirections of a cluster, and learns from them
@@ -165,8 +160,8 @@ class RedisClient(SharedClient[RedisAddress]):
 
     @contextmanager
     def exclusive(self, namespace: str, key: bytes) -> Iterator[RedisConnection]:
-        """Give a connection that nobody else uses, before or after, to the server that holds `key`."""
-        # It needs hiredis, which Spark's executors need not have: it is no pure Python, and is not shipped.
+        """Yield an exclusive connection to the server that has `key`."""
+        # It needs hiredis. Spark's executors may lack it: it is not pure Python, so it is not shipped to them.
         from anchorbolt.state_backends.redis.connection import RedisConnection
 
         def connect(client: Any) -> Any:
@@ -180,7 +175,7 @@ class RedisClient(SharedClient[RedisAddress]):
         try:
             yield exclusive
         finally:
-            exclusive.close()  # before it goes back to the pool: its watches and replies are nobody else's
+            exclusive.close()  # before it returns to the pool, so that no watch or reply stays on it
             single.close()
 
     def _connected(self) -> Any:
@@ -206,7 +201,7 @@ class RedisClient(SharedClient[RedisAddress]):
         try:
             yield
         except DataError:
-            raise  # keys or values that are no bytes: a fault of ours
+            raise  # keys or values that are not bytes: a bug in Anchorbolt
         except REDIS_ERRORS as error:
             raise translated(self.address, namespace, error, self._advice) from error
 

@@ -1,4 +1,4 @@
-"""What redis-py's errors mean, in errors of our tree that say what to do next."""
+"""Translates redis-py's errors into Anchorbolt's, whose messages end with the next action."""
 
 from __future__ import annotations
 
@@ -31,20 +31,12 @@ from anchorbolt.state_backends.contract import START_OVER
 from anchorbolt.state_backends.redis.addresses import RedisAddress, RedisCluster, RedisServer
 
 REDIS_ERRORS = (RedisError, RedisClusterException, OSError)
-"""All that redis-py raises because of a server, the network or the cluster."""
+"""The errors that redis-py raises for problems of a server, the network or the cluster."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What a message tells its reader to do, where that depends on who asks. By default, for a topology's state.
-
-    Attributes:
-        use_server: How to say that it is a single server.
-        use_cluster: How to say that it is a cluster.
-        commands: What a user must be permitted to run.
-        not_ours: What to do about a key that holds something else.
-        too_long: What to do about a value that is too long.
-    """
+    """The parts of messages that differ between a topology's state and a command. The defaults are for a topology."""
 
     use_server: str = "set topology.state.provider to redis"
     use_cluster: str = "set topology.state.provider to redis-cluster"
@@ -61,13 +53,13 @@ _OF_A_CLUSTER = "CLUSTER SLOTS, COMMAND, ASKING"
 
 
 def is_final(error: Exception) -> bool:
-    """Whether trying again is of no use: a wrong password does not become right."""
+    """Whether a retry cannot help, as after a wrong password."""
     first = _first(error)
     return isinstance(first, AuthenticationError | AuthorizationError) or _NO_CLUSTER in str(first)
 
 
 def translated(address: RedisAddress, namespace: str | None, error: Exception, advice: Advice) -> AnchorboltError:
-    """Return the error of our tree that stands for one of redis-py's."""
+    """Return Anchorbolt's error for an error of redis-py."""
     error = _first(error)
     text = str(error)
 
@@ -124,7 +116,7 @@ def translated(address: RedisAddress, namespace: str | None, error: Exception, a
 
 
 def refuse_eviction(address: RedisAddress, memory: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` if a server may drop any key when it is full, by what its `INFO memory` says."""
+    """Raise `ConfigError` if a server may evict keys, according to its `INFO memory`."""
     if memory.get("maxmemory") and str(memory.get("maxmemory_policy", "")).startswith("allkeys"):
         raise ConfigError(
             f"{address} drops keys when its memory is full (maxmemory-policy {memory['maxmemory_policy']}), so state "
@@ -135,7 +127,7 @@ def refuse_eviction(address: RedisAddress, memory: Mapping[str, Any]) -> None:
 
 
 def _of_cluster(error: Exception, text: str) -> str:
-    """Return why a cluster cannot serve; empty where it is for the same reasons as a single server."""
+    """Return why a cluster cannot serve; empty if the reason is not specific to clusters."""
     if isinstance(error, ClusterDownError | SlotNotCoveredError) or "CLUSTERDOWN" in text:
         return (
             f"has a slot that no server serves ({text}): a master is down and no replica has taken over yet. "
@@ -153,7 +145,7 @@ def _of_cluster(error: Exception, text: str) -> str:
 
 
 def _of_server(address: RedisAddress, error: Exception, text: str) -> str:
-    """Return why a server cannot serve; empty where it has refused for another reason."""
+    """Return why a server cannot serve now; empty if it refused the command for another reason."""
 
     def said(*signs: str) -> bool:
         return any(sign in text for sign in signs)
@@ -185,7 +177,7 @@ def _of_server(address: RedisAddress, error: Exception, text: str) -> str:
 
 
 def _first(error: Exception) -> Exception:
-    """Return the error that made redis-py give a cluster up; in its words every refusal is "not in cluster mode"."""
+    """Return the first error behind an error of redis-py's cluster client, which reports only "not in cluster mode"."""
     while isinstance(error, RedisClusterException):
         earlier = error.__cause__ or error.__context__
         if not isinstance(earlier, REDIS_ERRORS):

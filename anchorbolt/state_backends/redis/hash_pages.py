@@ -1,4 +1,4 @@
-"""A hash of Redis from end to end, page by page, by whatever command gives a page."""
+"""Reads a hash of a namespace page by page, with HSCAN or with a script that returns pages."""
 
 from __future__ import annotations
 
@@ -25,22 +25,17 @@ def pages_by(
     command: Callable[[int], tuple[Any, ...]],
     answer: Callable[[Any], tuple[int, Mapping[bytes, bytes]]],
 ) -> Iterator[dict[bytes, bytes]]:
-    """Yield the fields and values of a hash in pages of `page_size` at most.
+    """Yield the fields and values of a hash in pages of at most `page_size` entries.
 
-    Args:
-        client: Where it is.
-        namespace: What errors are to name.
-        key: The hash, or another key that lies with it.
-        page_size: The most entries of a page.
-        command: Gives the command for a cursor, the first of which is 0.
-        answer: Gives the next cursor, 0 at the end, and the entries that a reply holds.
+    `command` returns the command for a cursor, which starts at 0. `answer` returns the next cursor (0 at the end) and
+    the entries of a reply. `key` is any key on the same server.
     """
     cursor, found = answer(client.command(namespace, *command(0)))
-    if cursor == 0:  # a small hash comes as a whole, whatever the count
+    if cursor == 0:  # Redis returns a small hash as a whole
         yield from _paged(found, page_size)
         return
-    # A cursor means nothing to a server that has been started since, or to a replica that took over: entries would
-    # be left out. So all pages come over one connection, and a scan that loses it fails.
+    # A cursor is invalid after a restart of the server, and on a replica that took over: entries would be missing. So
+    # all pages are read over one connection, and a scan that loses it fails.
     with client.connection(namespace, key) as run:
         cursor = 0
         while True:

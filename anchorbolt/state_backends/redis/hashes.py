@@ -1,8 +1,8 @@
-"""Whole hashes of a Redis or a Redis Cluster: read page by page, written beside, and swapped by renaming.
+"""Hashes in Redis or Redis Cluster, as the migration tools read, write and rename them.
 
-For programs that move hashes, such as `migration_tools`; the state of a running topology goes by `storage`. Each
-`HashConnection` is one connection that is never made anew, so that a WATCH holds from the first page that is read to
-the EXEC that ends it, and a scan is of one server in one life: a lost connection, a restart or a failover is an error.
+A topology's state uses `storage` instead. A `HashConnection` never reconnects: a WATCH holds from the first page that
+is read until EXEC, and a scan reads from one server only. After a lost connection, a restart or a failover it raises an
+error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from anchorbolt.state_backends.redis.connection import RedisConnection
 from anchorbolt.state_backends.redis.errors import Advice
 
 FieldsAndValues = list[bytes]
-"""Field, value, field, value, …: as Redis takes and gives them."""
+"""Fields and values alternating, as in Redis's commands and replies."""
 
 _PAGE_BYTES = 1 << 20
 _PAGE_ENTRIES = 2000
@@ -37,20 +37,11 @@ _ADVICE = Advice(
 
 
 class RedisHashes:
-    """The hashes at one address; a context manager that closes its connections.
+    """The hashes at one address; a context manager that closes its connections. It connects on first use."""
 
-    Attributes:
-        address: Where they are.
-    """
-
-    def __init__(self, address: RedisAddress) -> None:
-        """Connect to nothing yet.
-
-        Raises:
-            ConfigError: A file that TLS needs cannot be read.
-        """
+    def __init__(self, address: RedisAddress, advice: Advice = _ADVICE) -> None:
         self.address = address
-        self._client = RedisClient(address, _ADVICE)
+        self._client = RedisClient(address, advice)
 
     def __enter__(self) -> RedisHashes:
         return self
@@ -61,28 +52,34 @@ class RedisHashes:
         self._client.release()
 
     def types(self, keys: Sequence[bytes]) -> Mapping[bytes, str]:
-        """Return the type of what lies under each key, in Redis's words: `none` where nothing does."""
+        """Return the type of each key as Redis names it; `none` if the key does not exist."""
         return {key: self._client.command(shown(key), "TYPE", key).decode() for key in keys}
 
     def length(self, key: bytes) -> int:
-        """Return the number of fields of a hash; 0 where there is none."""
+        """Return the number of fields of a hash, 0 if it does not exist."""
         return int(self._client.command(shown(key), "HLEN", key))
 
+    def entries(self, key: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
+        """Yield the fields and values of a hash, about 1 MiB at a time; an entry may come twice."""
+        with self.connection(key) as connection:
+            for page in connection.pages(key):
+                yield list(zip(page[::2], page[1::2], strict=True))
+
     def fields(self, key: bytes, fields: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of some fields of a hash; None for those that are not there."""
+        """Return the values of some fields of a hash, None for missing ones."""
         values: list[bytes | None] = self._client.command(shown(key), "HMGET", key, *fields)
         return values
 
     def matching(self, pattern: str) -> Iterator[bytes]:
-        """Yield the keys that match a glob, of all servers that hold some; one may come twice."""
+        """Yield the keys of all servers that match a glob; a key may come twice."""
         return self._client.keys(pattern)
 
     def refuse_eviction(self) -> None:
-        """Raise `ConfigError` if a server may drop any key when it is full; one that may not be asked passes."""
+        """Raise `ConfigError` if a server may evict keys. A server that forbids the question passes."""
         self._client.refuse_eviction()
 
     def remove(self, keys: Sequence[bytes]) -> None:
-        """Remove keys; those that are not there do not matter."""
+        """Remove keys, ignoring missing ones."""
         for key in keys:
             self._client.command(shown(key), "UNLINK", key)
 
@@ -91,10 +88,10 @@ class RedisHashes:
         return isinstance(self.address, RedisServer) or len(set(map(key_slot, keys))) <= 1
 
     def sibling(self, key: bytes, suffix: bytes) -> bytes:
-        """Return the name of a key that one transaction can hold together with `key`.
+        """Return `key` with a suffix, as a name that one transaction can use together with `key`.
 
-        It is `key` and the suffix, the key in braces where a cluster needs them; only for a key with odd braces, a
-        number in braces with the same slot stands before it.
+        In a cluster the key gets braces. A key with unusual braces gets a number with the same slot, in braces, before
+        it.
         """
         tag = re.search(rb"{([^}]*)}", key)
         if isinstance(self.address, RedisServer) or (tag and tag[1]):
@@ -107,13 +104,13 @@ class RedisHashes:
 
     @contextmanager
     def connection(self, key: bytes) -> Iterator[HashConnection]:
-        """Give a connection of its own to the server that holds `key` now. It ends with the context, and its WATCH."""
+        """Open a connection to the server that has `key` now. The end of the block closes it and its WATCH."""
         with self._client.exclusive(shown(key), key) as connection:
             yield HashConnection(connection)
 
 
 class HashConnection:
-    """One connection to one server. Raises `StateUnavailable` where that is lost, and never connects again."""
+    """One connection to one server. After it is lost, every call raises `StateUnavailable`."""
 
     def __init__(self, connection: RedisConnection) -> None:
         self._connection = connection
@@ -125,27 +122,25 @@ class HashConnection:
         return self._connection.receive()
 
     def watch(self, *keys: bytes) -> None:
-        """Let the next transaction do nothing if one of the keys changes before it."""
+        """Make the next transaction do nothing if one of the keys changes before it."""
         self.run("WATCH", *keys)
 
     def exists(self, key: bytes) -> bool:
-        """Whether there is such a key."""
         return bool(self.run("TYPE", key) != b"none")
 
     def expires(self, key: bytes) -> bool:
-        """Whether the server will remove a key by itself; False where there is none."""
+        """Whether a key has an expiry time; False if the key does not exist."""
         return int(self.run("PTTL", key)) >= 0
 
     def length(self, key: bytes) -> int:
-        """Return the number of fields of a hash; 0 where there is none."""
+        """Return the number of fields of a hash, 0 if it does not exist."""
         return int(self.run("HLEN", key))
 
     def pages(self, key: bytes) -> Generator[FieldsAndValues, None, None]:
-        """Yield the fields and values of a hash, about 1 MiB at a time; some may come twice.
+        """Yield the fields and values of a hash, about 1 MiB at a time; an entry may come twice.
 
         A page with unusually long values after many short ones may be larger. While the caller works on a page, the
-        server prepares the next one: run nothing else on this connection meanwhile. A scan that is given up has to be
-        closed.
+        server prepares the next one, so run no other command on this connection meanwhile. Close an unfinished scan.
         """
         count = _FIRST_PAGE_ENTRIES
         self._connection.send(("HSCAN", key, b"0", "COUNT", b"%d" % count))
@@ -167,21 +162,21 @@ class HashConnection:
                 self._connection.receive()
 
     def write(self, key: bytes, page: FieldsAndValues) -> None:
-        """Begin to write a page into a hash and to read it back. `confirm` says how that went."""
+        """Start to write a page into a hash and to read it back. `confirm` returns the result."""
         self._connection.send(("HSET", key, *page), ("HMGET", key, *page[::2]))
         self._sent.append(page[1::2])
 
     def read(self, key: bytes, page: FieldsAndValues) -> None:
-        """Begin to read the fields of a page. `receive` gives their values."""
+        """Start to read the fields of a page. `receive` returns their values."""
         self._connection.send(("HMGET", key, *page[::2]))
 
     def receive(self) -> list[bytes | None]:
-        """Return the values of the page that was asked for first by `read`."""
+        """Return the values of the first outstanding `read`."""
         values: list[bytes | None] = self._connection.receive()
         return values
 
     def confirm(self) -> bool:
-        """Wait for all pages that were written; return whether each was read back as it was written."""
+        """Wait for all written pages; return whether each was read back unchanged."""
         same = True
         while self._sent:
             self._connection.receive()
@@ -189,12 +184,10 @@ class HashConnection:
         return same
 
     def transaction(self, commands: Sequence[Sequence[Any]]) -> bool:
-        """Run commands as one transaction; return False where a watched key was changed, and nothing was run.
+        """Run commands as one transaction; return False, and run nothing, if a watched key has changed.
 
-        All watches of the connection end with it.
-
-        Raises:
-            StateUnavailable: The connection was lost; it may have run as a whole, or not at all.
+        It ends all watches of the connection. `StateUnavailable` means that the connection was lost: the transaction
+        has run completely or not at all.
         """
         self.run("MULTI")
         for command in commands:

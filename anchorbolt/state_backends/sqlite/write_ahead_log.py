@@ -30,7 +30,7 @@ class WriteAheadLog:
         connection.execute(f"PRAGMA journal_size_limit={_LONGEST}")
 
     def is_due(self) -> bool:
-        """Return whether the next write needs a new log, because there is none or it has become long."""
+        """Return whether the next write needs a new log, because the log is missing, empty or long."""
         try:
             size = self._path.stat().st_size
         except FileNotFoundError:

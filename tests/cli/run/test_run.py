@@ -55,7 +55,7 @@ JOB = """
 
 
 class LocalEngine:
-    """The local engine as the command's; raises what it is told to where it connects or submits."""
+    """The local engine as the command's; its `connect` or `submit` may raise a given error."""
 
     def __init__(self, *, connect: BaseException | None = None, submit: AnchorboltError | None = None) -> None:
         self.handle: RunHandle | None = None

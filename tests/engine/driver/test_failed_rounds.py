@@ -28,7 +28,7 @@ DEADLINE_S = 60
 
 @pytest.fixture
 def watch() -> Iterator[Callable[[Callable[[PointReached], None]], None]]:
-    """Sets who is told of the fault points, for the test."""
+    """Sets the observer of the fault points for the test."""
     before = observe(None)
     yield lambda watcher: observe(watcher) and None
     observe(before)

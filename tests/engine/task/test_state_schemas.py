@@ -58,7 +58,7 @@ class CountsByName(Counts):
 
 
 class CountsAndLength(CountsByName):
-    """Version 3: the word's length stands beside it."""
+    """Version 3: the count and the word's length."""
 
     state_schema_version = 3
 

@@ -1,4 +1,4 @@
-"""A namespace of its own for each test, opened, and the table that it lies in."""
+"""An open namespace for each test, and its table."""
 
 from __future__ import annotations
 

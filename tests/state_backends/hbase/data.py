@@ -1,4 +1,4 @@
-"""What the tests of HBase commit and stage, and what then lies in its table."""
+"""The data that the tests of HBase commit and stage, and the table's content after it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def sliced(updates: dict[bytes, bytes | None]) -> list[Items]:
 
 
 def rows(table: happybase.Table, ns: str) -> dict[str, bytes]:
-    """What lies in the table of a namespace, by the names of its rows without its own."""
+    """Return the rows of a namespace; the names are without the namespace's."""
     found = table.scan(row_prefix=f"{ns}$".encode())
     return {row.decode()[len(ns) :]: next(iter(columns.values())) for row, columns in found}

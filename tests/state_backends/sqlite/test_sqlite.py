@@ -32,7 +32,7 @@ NAMESPACE = "words:count-0"
 
 @pytest.fixture
 def file(sqlite_provider: SqliteStateProvider) -> Path:
-    """Where the namespace lies, once it is written to."""
+    """The file of the namespace, after the first write."""
     return Path(sqlite_provider.directory, "words@count-0.sqlite")
 
 
