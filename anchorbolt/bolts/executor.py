@@ -14,7 +14,7 @@ from anchorbolt.util.user_traceback import user_traceback
 
 
 class BoltExecutor(Protocol):
-    """What an engine calls during a wave, on the executor of any bolt."""
+    """The methods of a bolt's executor that an engine calls during a wave."""
 
     def prefetch(self, batch: TupleBatch) -> None:
         """Fetch in one round trip the state that executing `batch` will read. Called before `execute`."""

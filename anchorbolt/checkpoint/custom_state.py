@@ -1,4 +1,4 @@
-"""How a user's own `State` takes part in the checkpoint: in the task, and on the driver.
+"""The checkpoint of a custom `State`: in the task, and on the driver.
 
 Each custom state has a namespace of ours beside it, in the same provider and without entries. The task starts an
 attempt in that namespace before it calls the user's `prepare_commit`, and seals the attempt afterwards. So decision,

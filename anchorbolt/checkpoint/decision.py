@@ -29,7 +29,7 @@ class Winner:
 
 @dataclass(frozen=True)
 class Committed:
-    """What is committed in a namespace."""
+    """The committed transaction of a namespace, and its winner."""
 
     txid: int  # the last transaction that changed the namespace
     attempt: str  # the winner of that transaction

@@ -1,4 +1,4 @@
-"""What an engine sees of a wrapped bolt, and `CheckpointTupleForwarder`, which wraps every plain bolt."""
+"""`WrappedBolt`, an engine's interface to a bolt, and `CheckpointTupleForwarder`, which wraps every plain bolt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anchorbolt.state_backends.scope import NOTHING_COMMITTED, AttemptScope
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """What a task did to state or outbox in a round."""
+    """The counts and seals of a task's state and outbox in a round."""
 
     keys_read: int = 0
     keys_staged: int = 0
@@ -30,7 +30,7 @@ class WrappedBolt(BoltExecutor, Protocol):
 
     @property
     def outcome(self) -> TaskOutcome:
-        """What the task did in this round."""
+        """The task's outcome in this round."""
 
     def begin(self, scope: AttemptScope, decided: str = "") -> None:
         """Start a round; `decided` is the attempt that won it, if the round is decided already."""

@@ -1,4 +1,4 @@
-"""What the protocol asks of an engine, and the plain data that goes to and fro. An engine implements these ports."""
+"""The interfaces that an engine implements for the protocol, and the plain data that they exchange."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Backoff(Protocol):
 
 
 class Retry(Protocol):
-    """How long to wait for a store that does not answer."""
+    """Repeats a call while the store does not answer."""
 
     def until_available(self, call: Callable[[], T]) -> T:
         """Return what `call` returns; raise its `StateUnavailable` once the time is used up."""
@@ -151,7 +151,7 @@ class Ports:
 
 @dataclass(frozen=True)
 class Layout:
-    """What the protocol must know of the topology that is about to run."""
+    """The facts about the running topology that the protocol needs."""
 
     topology: str
     tasks: Mapping[str, TaskKey]  # by namespace: the task that keeps its state there

@@ -1,4 +1,4 @@
-"""What recovery does about the records and heads that a starting driver has read. Pure: others act.
+"""Plans the recovery from the records and heads that a starting driver has read. Pure: the checkpoint spout acts.
 
 The store is checked against two witnesses: the decision record in it, and the record's copy at the checkpoint location.
 If they contradict each other, nothing is guessed: `StateRegressed`.
@@ -20,7 +20,7 @@ _NEVER = Committed(NOTHING_COMMITTED, "")
 
 @dataclass(frozen=True)
 class RecoveryPlan:
-    """What has to be done before the first wave."""
+    """The actions before the first wave."""
 
     record: DecisionRecord
     state: CheckpointState  # PREPARING if attempts are left over beside a COMMITTED record
@@ -63,7 +63,7 @@ def plan_recovery(
 
 @dataclass(frozen=True)
 class NamespaceVerdict:
-    """What recovery does about one namespace."""
+    """The actions of recovery in one namespace."""
 
     winner: Winner | None  # the decided attempt that it still has to commit
     has_leftovers: bool  # whether it holds attempts to be dropped

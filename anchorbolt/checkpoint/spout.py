@@ -41,7 +41,7 @@ _FINAL = (StateCorrupted, CodecMismatch, ConfigError, QueryChanged, TopologyErro
 
 @dataclass(frozen=True)
 class RecoveryReport:
-    """What a starting driver found and did.
+    """The result of a driver's start.
 
     Attributes:
         generation: The generation that the driver claimed, from 1.

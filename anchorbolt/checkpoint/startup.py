@@ -1,4 +1,4 @@
-"""What a starting driver reads, before it writes anything and after it has claimed the topology."""
+"""The reads of a starting driver: before it writes anything, and after it has claimed the topology."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from anchorbolt.state_backends.contract import START_OVER, NamespaceHead
 
 @dataclass(frozen=True)
 class Found:
-    """What was read of a topology's state."""
+    """A topology's state as it was read."""
 
     stored: DecisionRecord | None  # the decision record in the store
     copied: DecisionRecord | None  # its copy at the checkpoint location
@@ -27,7 +27,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Expected:
-    """What the topology that is to start asks of its state."""
+    """The starting topology's expectations of its state."""
 
     topology: str
     headers: Mapping[str, str] = field(default_factory=dict)  # format header by namespace of its own tasks

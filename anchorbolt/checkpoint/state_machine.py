@@ -27,7 +27,7 @@ class Phase(str, Enum):
 
 
 class Action(str, Enum):
-    """What a checkpoint tuple asks a bolt to do."""
+    """The action of a checkpoint tuple."""
 
     INITSTATE = "INITSTATE"
     PREPARE = "PREPARE"

@@ -53,7 +53,7 @@ class StatefulBoltExecutor:
 
     @property
     def outcome(self) -> TaskOutcome:
-        """What the state read and staged in this round."""
+        """The numbers of keys that the state read and staged in this round."""
         state = self._state
         counters = state.counters
         return TaskOutcome(counters.keys_read, counters.keys_staged, state.committed, state.seal)

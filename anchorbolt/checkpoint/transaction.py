@@ -26,11 +26,11 @@ from anchorbolt.state_backends.scope import NO_FENCE, Fence
 
 
 class Transaction:
-    """What changes from wave to wave.
+    """The transaction of one wave, and the results of the one before.
 
     Attributes:
         state: The transaction's id and phase.
-        record: The last decision: until this transaction is decided, that of the transaction before.
+        record: The last decision. Before this transaction is decided, it is the previous transaction's.
         winners: By task, the attempts that won the last decision.
         committed: By namespace, the transaction that is committed there now.
         fence: The fence of the current round.

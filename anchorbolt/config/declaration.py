@@ -1,4 +1,4 @@
-"""How a settings class declares a setting: once, with its key, its default and the values that it accepts.
+"""Declares a setting once, in a settings class: its key, its default and the values that it accepts.
 
 A settings class is a frozen dataclass that extends `Checked`. Its values are checked when an object is made, by the
 configuration or by Python code. Executors unpickle these classes, so this imports nothing but the standard library.

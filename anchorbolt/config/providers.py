@@ -35,7 +35,7 @@ PROVIDER_CONFIG = "topology.state.provider.config"
 PROVIDERS = ("memory", "sqlite", "redis", "redis-cluster", "hbase")
 
 DATA_DIRECTORY = "anchorbolt-data"
-"""Where state and checkpoints go by default, below the current directory."""
+"""Default directory of state and checkpoints, below the current directory."""
 
 _PEM = text("the path of a PEM file")
 _PORT = whole(1, 65535, what="a TCP port")
@@ -61,7 +61,7 @@ _NODES = Accepted(
 
 @dataclass(frozen=True, kw_only=True)
 class TlsSettings(Checked):
-    """How to encrypt a connection; all files are PEM.
+    """The TLS settings of a connection; all files are PEM.
 
     Attributes:
         ca: File of the authorities to trust; None means the system's.
@@ -107,7 +107,7 @@ def _key_without_cert(key: str) -> ConfigError:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings(Checked):
-    """What all providers on a server have in common."""
+    """The common settings of all providers on a server."""
 
     timeout_ms: int = field(default=2000, metadata=accepts(_TIMEOUT, key="timeout"))
     tls: TlsSettings | None = field(default=None, metadata=accepts(_TLS))
@@ -120,7 +120,7 @@ class ServerSettings(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class RedisLogin(ServerSettings):
-    """What a Redis server and a Redis Cluster have in common."""
+    """The common settings of a Redis server and a Redis Cluster."""
 
     username: str | None = field(default=None, metadata=accepts(text("the name of an ACL user")))
     password: Secret | None = field(default=None, metadata=accepts(PASSWORD))
@@ -251,7 +251,7 @@ class ProviderSettings(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class PasswordPlace(Checked):
-    """Where a password is, if not in the configuration itself."""
+    """The place of a password outside the configuration."""
 
     env: str | None = field(
         default=None, metadata=accepts(text("the name of an environment variable"), key="passwordEnv")

@@ -1,4 +1,4 @@
-"""Where a configuration comes from: a file, a mapping, and `key=value` texts from a command line, in rising rank."""
+"""Reads and merges the sources of a configuration: a file, a mapping that overrides it, and `key=value` texts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """The engines that run topologies: `LocalCluster` in this process, `SparkCluster` on Spark.
 
-Each is imported on first use: a Spark worker needs neither, and `LocalCluster` does not need Spark.
+`submit` turns a topology and its configuration into an execution plan and a handle. `driver` implements the ports of
+`anchorbolt.checkpoint`: rounds, namespaces, outbox. `task` executes one task of a round, from decoded blobs to its
+report. `local` and `spark` run the tasks. Each engine is imported on first use: a Spark worker needs neither, and
+`LocalCluster` does not need Spark.
 """
 
 from __future__ import annotations

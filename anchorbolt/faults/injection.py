@@ -38,7 +38,7 @@ _RECORDED = frozenset({FaultPoint.RECOVERED, FaultPoint.COMMITTED})
 
 
 class FaultAction(str, Enum):
-    """What a fault does at its point."""
+    """The action of a fault at its point."""
 
     RAISE = "raise"  # raise `FaultInjected`
     KILL = "kill"  # send SIGKILL to the victim

@@ -12,11 +12,11 @@ from anchorbolt.serialization.msgpack_values import pack, pack_many, unpack
 from anchorbolt.util.messages import shortened
 
 MAX_DEPTH = 64
-"""How deep a JSON value may be nested; msgpack stops at its own limit of 511."""
+"""The maximum nesting of a JSON value; msgpack has its own limit of 511."""
 
 
 class Codec(ABC):
-    """How a namespace's keys or values become bytes. Its name and version are kept in the namespace.
+    """Encodes a namespace's keys or values. The namespace stores the codec's name and version.
 
     Attributes:
         name: Short name, as in the configuration.

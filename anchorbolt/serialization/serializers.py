@@ -22,7 +22,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 
 
 class Serializer(ABC, Generic[V]):
-    """How keys or values of your own become bytes. Named in the configuration by the class's dotted name.
+    """Encodes keys or values of your own classes. The configuration names it by its dotted name.
 
     An instance is made without arguments on the driver and in every worker, and used by one thread. What its methods
     raise is reported with the namespace, the key and this class. `loads` gets what `dumps` gave, or, from a store that

@@ -1,4 +1,7 @@
-"""Durable state for bolts: the key-value state that job authors use, and the stores that it can lie in."""
+"""Durable state for bolts: the key-value state that job authors use, and its stores.
+
+`contract` is the interface of a store, `rules` decides each step of a transaction, and the sub-packages are the stores.
+"""
 
 from anchorbolt.serialization.serializers import Serializer
 from anchorbolt.state_backends.key_value import KeyValueState

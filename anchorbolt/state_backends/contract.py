@@ -44,17 +44,17 @@ __all__ = [
 ]
 
 CHECKSUM_FACTOR = 1_000_003
-"""What an attempt's checksum is multiplied by before the next slice's is added, modulo 2^32."""
+"""The factor for an attempt's checksum before the next slice's checksum is added, modulo 2^32."""
 
 START_OVER = (
     "Restore the store and the checkpoint location from backups of one moment; or, to start over without the state, "
     "delete both"
 )
-"""What a message advises if the store holds something else than was written."""
+"""The advice of a message if the store lost or changed data."""
 
 
 class Seal(NamedTuple):
-    """What an attempt staged, as its writer counted it."""
+    """The staged slices of an attempt, as its writer counted them."""
 
     slices: int
     checksum: int  # of all slices, combined by `StagedSlice.checksum_after`

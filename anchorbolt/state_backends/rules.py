@@ -49,7 +49,7 @@ _LONGEST_NAMESPACE = 240  # bytes of a file's name, less room for what SQLite ap
 
 
 class AttemptRecord(NamedTuple):
-    """What a store keeps about one staged attempt."""
+    """A store's record of one staged attempt."""
 
     txid: int
     base: int  # the committed txid that its updates are based on
@@ -62,7 +62,7 @@ class AttemptRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a store keeps about a namespace besides its attempts. The defaults are those of a new namespace."""
+    """A store's own record of a namespace, besides its attempts. The defaults are those of a new namespace."""
 
     fence: Fence = NO_FENCE
     committed: int = NOTHING_COMMITTED

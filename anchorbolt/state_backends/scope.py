@@ -10,7 +10,7 @@ NOTHING_COMMITTED = -1
 
 
 class Fence(NamedTuple):
-    """Who is allowed to write: ordered, and never lowered."""
+    """The permission to write: fences are ordered, and a namespace's fence is never lowered."""
 
     generation: int  # a starting driver takes the next one (`StateStorage.claim`); the first is 1
     seq: int  # the driver counts it up for every round

@@ -1,1 +1,1 @@
-"""What real Storm wrote: the wrapper around its values, Base64, Kryo streams. Reads bytes; knows no store."""
+"""Reads the bytes of Storm's state: the wrapper around values, Base64, and Kryo streams. It uses no store."""

@@ -1,4 +1,7 @@
-"""Tuples, the streams they belong to, and the groupings that route them to tasks."""
+"""Tuples, their streams, and the groupings that route tuples to tasks.
+
+To add a grouping: declare it in `groupings`, route it in `routing`, and add its method to `topology.declarer`.
+"""
 
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer

@@ -1,4 +1,4 @@
-"""How a component declares the streams that it emits."""
+"""The declaration of the streams that a component emits."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ _updates = st.dictionaries(st.sampled_from(_KEYS), _values, max_size=4)
 _entries = st.dictionaries(st.sampled_from(_KEYS), st.binary(max_size=3), max_size=3)
 _codecs = st.sampled_from(["one", "one", "one", "two"])
 _read_positions = st.none() | st.just(True) | st.builds(ReadPosition, _txids, st.sampled_from(["", *_ATTEMPTS]))
-"""Where a reader expects the namespace to stand: nowhere in particular, where it does, or anywhere."""
+"""The read position of a reader: none, the namespace's own, or another one."""
 
 _Outcome = tuple[str, object]
 _Updates = dict[bytes, "bytes | None"]

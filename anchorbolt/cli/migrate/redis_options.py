@@ -98,7 +98,7 @@ _NoVerify = Annotated[
 
 @dataclass(frozen=True)
 class RedisOptions:
-    """What the options say.
+    """The address and warnings that the options result in.
 
     Attributes:
         address: Where they lead.

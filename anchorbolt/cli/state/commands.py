@@ -40,7 +40,7 @@ _SHOWN_CHARACTERS = 500
 
 
 class ScanCodec(str, Enum):
-    """How the entries are encoded."""
+    """The encoding of the entries."""
 
     NAMESPACE = "namespace"
     STORM_KRYO = "storm-kryo"

@@ -1,4 +1,4 @@
-"""What the commands on state print: lines for people, plain values for JSON. Pure."""
+"""The output of the commands on state, as lines and as values for JSON. Pure."""
 
 from __future__ import annotations
 

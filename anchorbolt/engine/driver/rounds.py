@@ -20,7 +20,7 @@ _HOOKS = {Action.COMMIT: "pre_commit", Action.ROLLBACK: "pre_rollback"}
 
 
 class Runner(Protocol):
-    """What an engine does: runs tasks."""
+    """Runs the tasks of a round; each engine implements it."""
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         """Run the current batch's data and PREPARE through all tasks; return their reports.

@@ -56,7 +56,7 @@ class RunHandle:
 
     @property
     def recovery(self) -> RecoveryReport | None:
-        """What the driver found and did at its start; None before."""
+        """The result of the driver's start; None before it."""
         return self._recovery
 
     @property

@@ -1,4 +1,4 @@
-"""What was submitted, made ready to run: the topology's plan and the settings of its waves."""
+"""Prepares a submission: makes the topology's plan and the settings of its waves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one attempt of a task did in a round: the last thing that it sends, to the driver."""
+"""The report of a task's attempt, which the task sends to the driver at the end of a round."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from anchorbolt.storm.kryo.stored_form import Content, shown_field
 
 @dataclass
 class Comparison:
-    """How a hash differs from the conversion of its backup."""
+    """The differences between a hash and the conversion of its backup."""
 
     entries: int = 0  # of the backup
     wrapper: Wrapper = Wrapper.STORM_1_2  # of the converted values, judged by the first page

@@ -10,7 +10,7 @@ from anchorbolt.errors import AnchorboltError
 
 
 class Action(Enum):
-    """What a command did, or would do, with one hash."""
+    """The result of a command for one hash; of a dry run, the result that it would have."""
 
     CONVERTED = "converted"
     WOULD_CONVERT = "would be converted"

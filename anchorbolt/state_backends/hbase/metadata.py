@@ -18,7 +18,7 @@ from anchorbolt.state_backends.hbase.layout import (
 from anchorbolt.state_backends.hbase.table import Cell, HBaseTable
 
 TRIES = 100
-"""How often a call tries again after other processes were faster."""
+"""Number of retries of a call after other processes were faster."""
 
 
 class MetadataSnapshot(NamedTuple):

@@ -49,7 +49,7 @@ class RedisClusterStateProvider(RedisClusterSettings, StateProvider):
 
     @property
     def address(self) -> RedisCluster:
-        """Where it is, and how to log in."""
+        """The address and login of the cluster."""
         return RedisCluster(
             nodes=self.addresses,
             max_redirections=self.max_redirections,

@@ -47,7 +47,7 @@ class RedisStateProvider(RedisSettings, StateProvider):
 
     @property
     def address(self) -> RedisServer:
-        """Where it is, and how to log in."""
+        """The address and login of the server."""
         return RedisServer(
             host=self.host,
             port=self.port,

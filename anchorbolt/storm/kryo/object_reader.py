@@ -28,7 +28,7 @@ Reader: TypeAlias = "Callable[[ObjectReader, str], JavaValue | None]"
 
 @dataclass(frozen=True)
 class Kind:
-    """How Kryo writes the objects of a class."""
+    """Kryo's encoding of the objects of a class."""
 
     class_name: str
     read: Reader  # reads the bytes after class and marker; returns None if they say null

@@ -131,7 +131,7 @@ def looks_serialised(data: bytes) -> bool | None:
 
 
 class Content(Enum):
-    """What a hash holds."""
+    """The content of a hash."""
 
     STORM_1_0 = "storm-1.0"
     STORM_1_1 = "storm-1.1"
@@ -140,7 +140,7 @@ class Content(Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a hash holds, or why that cannot be told."""
+    """The content of a hash, or the reason why it is unclear."""
 
     content: Content | None
     reason: str = ""  # a clause that names the field; empty if `content` is known

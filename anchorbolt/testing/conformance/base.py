@@ -1,4 +1,4 @@
-"""What the parts of the conformance suite share: fixtures, and short forms of the steps. It holds no test."""
+"""The common fixtures of the conformance suite, and short forms of the steps. It contains no tests."""
 
 from __future__ import annotations
 

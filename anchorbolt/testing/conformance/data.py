@@ -20,7 +20,7 @@ _MANY = 20_000
 
 
 class DataConformance(ConformanceBase):
-    """What goes in comes out."""
+    """Entries are read back as they were written."""
 
     def test_values_come_in_the_order_of_the_keys(self, storage: StateStorage) -> None:
         committed(storage, [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")])

@@ -51,7 +51,7 @@ _STALE_STEPS: dict[str, Callable[[StateStorage, Fence, str], object]] = {
 
 
 class FenceConformance(ConformanceBase):
-    """Who may write, and what becomes of those who may not."""
+    """Only the holder of the highest fence may write; all others are refused."""
 
     @pytest.fixture
     def attempt(self, storage: StateStorage) -> str:
