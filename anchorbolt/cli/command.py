@@ -43,7 +43,7 @@ def run_command(
         if not isinstance(error, AnchorboltError):
             traceback.print_exception(error)
         if as_json:
-            print_line(json.dumps({**(failed or {}), "error": str(error)}))
+            print_line(json.dumps({**(failed or {}), "error": str(error)}, indent=2 if failed else None))
         sys.stdout.flush()
         print_error(str(error))
         code = exit_code(error, running=False)
