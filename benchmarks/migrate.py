@@ -95,13 +95,7 @@ def plain_loop(client: redis.Redis) -> None:
 def migrate(server: RedisServer) -> None:
     """Run the migration in this process."""
     address = Address(
-        username=None,
-        password=None,
-        timeout_ms=10_000,
-        tls=None,
-        host=server.host,
-        port=server.port,
-        database=0,
+        username=None, password=None, timeout_ms=10_000, tls=None, host=server.host, port=server.port, database=0
     )
     with RedisHashes(address) as hashes:
         report = tool.migrate(hashes, [NS.encode()])

@@ -84,11 +84,7 @@ class _HBase(RawClient):
 
     def __init__(self, thrift: Mapping[str, Any]) -> None:
         self._connection = happybase.Connection(
-            thrift["host"],
-            thrift["port"],
-            timeout=600_000,
-            transport=thrift["transport"],
-            protocol=thrift["protocol"],
+            thrift["host"], thrift["port"], timeout=600_000, transport=thrift["transport"], protocol=thrift["protocol"]
         )
         self._connection.create_table("raw", {"f": {"max_versions": 1, "bloom_filter_type": "ROW"}})
         self._table = self._connection.table("raw")

@@ -50,10 +50,7 @@ def main(
     for column in ("provider", "written", "raw", "ratio", "read", "raw", "ratio"):
         table.add_column(column, justify="right")
     for name in provider or PROVIDERS:
-        with (
-            tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as home,
-            store_of(name, Path(home)) as store,
-        ):
+        with tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as home, store_of(name, Path(home)) as store:
             conf = load_conf(settings_of(store))
             ours = provider_from(conf.settings, shared_by_processes=True, shared_by_machines=False)
             with closing(raw_client(name, config_of(store))) as raw:

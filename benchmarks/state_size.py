@@ -75,17 +75,9 @@ def main(
     """Measure small waves on a growing namespace."""
     console = Console()
     table = Table(title=f"{provider}: waves of {_SMALL:,} keys read and updated")
-    for column in (
-        "keys in the namespace",
-        "ms a wave, median",
-        "slowest",
-        "MiB of the process, at most so far",
-    ):
+    for column in ("keys in the namespace", "ms a wave, median", "slowest", "MiB of the process, at most so far"):
         table.add_column(column, justify="right")
-    with (
-        tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as home,
-        store_of(provider, Path(home)) as server,
-    ):
+    with tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as home, store_of(provider, Path(home)) as server:
         conf = load_conf(settings_of(server))
         store = provider_from(conf.settings, shared_by_processes=True, shared_by_machines=False)
         with closing(store.open(f"bench:{uuid.uuid4().hex}-0")) as storage:
@@ -97,12 +89,7 @@ def main(
                     measured_at *= 10
                     times = sorted(waves.small() * 1000 for _ in range(_MEASURED))
                     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-                    row = (
-                        f"{waves.keys:,}",
-                        f"{statistics.median(times):.0f}",
-                        f"{times[-1]:.0f}",
-                        f"{memory:.0f}",
-                    )
+                    row = (f"{waves.keys:,}", f"{statistics.median(times):.0f}", f"{times[-1]:.0f}", f"{memory:.0f}")
                     table.add_row(*row)
                     Console(stderr=True).print(*row)
     console.print(table)

@@ -78,9 +78,4 @@ def apt_install(package: str, *, log: Path, on_failure: str) -> None:
     wait_for_other_apt = ["-o", "DPkg::Lock::Timeout=120"]
     run(["apt-get", *wait_for_other_apt, "update"], log=log, on_failure=on_failure, env=env)
     options = ["--yes", "--no-install-recommends"]
-    run(
-        ["apt-get", *wait_for_other_apt, "install", *options, package],
-        log=log,
-        on_failure=on_failure,
-        env=env,
-    )
+    run(["apt-get", *wait_for_other_apt, "install", *options, package], log=log, on_failure=on_failure, env=env)

@@ -83,11 +83,7 @@ class VirtualEnvironment:
         # Make a new environment instead of updating the old one: packages that left the lock files must go as well.
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
-        run(
-            [_base_python(), "-m", "venv", self.directory],
-            log=self.log,
-            on_failure="Does this Python have venv?",
-        )
+        run([_base_python(), "-m", "venv", self.directory], log=self.log, on_failure="Does this Python have venv?")
 
     def _install_ensurepip(self) -> None:
         package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"

@@ -48,11 +48,7 @@ class OutputCollector:
         self.errors_reported = 0
 
     def emit(
-        self,
-        values: Sequence[Any],
-        *,
-        anchors: Tuple | Sequence[Tuple] | None = None,
-        stream: str = DEFAULT_STREAM,
+        self, values: Sequence[Any], *, anchors: Tuple | Sequence[Tuple] | None = None, stream: str = DEFAULT_STREAM
     ) -> None:
         """Emit a tuple.
 

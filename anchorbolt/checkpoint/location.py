@@ -53,8 +53,7 @@ def query_id_at(folder: Folder) -> str:
         return str(json.loads(data)["id"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise WaveFailed(
-            f"{folder.location}/metadata is not what Spark wrote: {error}. Restore the checkpoint location.",
-            txid=-1,
+            f"{folder.location}/metadata is not what Spark wrote: {error}. Restore the checkpoint location.", txid=-1
         ) from error
 
 

@@ -19,9 +19,7 @@ def set_up_logging(*, verbose: bool) -> None:
     logger that already has a handler stays as it is.
     """
     logging.basicConfig(
-        level=logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        handlers=[_StandardError()],
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[_StandardError()]
     )
     logging.getLogger("anchorbolt").setLevel(logging.INFO if verbose else logging.WARNING)
     logging.getLogger("py4j").setLevel(logging.WARNING if verbose else logging.CRITICAL)

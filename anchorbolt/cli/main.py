@@ -39,8 +39,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def anchorbolt_command(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Storm-style topologies on Apache Spark, with durable, exactly-once state."""
@@ -61,8 +60,7 @@ def run(
         ),
     ],
     conf: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", show_default=False, help="Configuration, a YAML or JSON file."),
+        Path | None, typer.Option(metavar="FILE", show_default=False, help="Configuration, a YAML or JSON file.")
     ] = None,
     overrides: Annotated[
         list[str] | None,
@@ -75,8 +73,7 @@ def run(
         ),
     ] = None,
     master: Annotated[
-        str | None,
-        typer.Option(metavar="URL", show_default=False, help="Spark master. [default: local[*]]"),
+        str | None, typer.Option(metavar="URL", show_default=False, help="Spark master. [default: local[*]]")
     ] = None,
     until_empty: Annotated[
         bool, typer.Option("--until-empty", help="Process the input that the source has now, and end.")

@@ -44,8 +44,7 @@ def check_keys(keys: Iterable[str]) -> None:
             )
         if key == "topology.name":
             raise ConfigError(
-                "topology.name cannot be set: a topology is named by create_topology(name). Remove the key.",
-                key=key,
+                "topology.name cannot be set: a topology is named by create_topology(name). Remove the key.", key=key
             )
         raise unknown_key(key, _KNOWN, "Keys of your own must not start with 'topology.', 'storm.' or 'anchorbolt.'.")
 

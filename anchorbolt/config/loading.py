@@ -49,10 +49,7 @@ class Configuration(Mapping[str, Any]):
 
 
 def load_conf(
-    conf: Mapping[str, Any] | None = None,
-    *,
-    file: str | PathLike[str] | None = None,
-    overrides: Sequence[str] = (),
+    conf: Mapping[str, Any] | None = None, *, file: str | PathLike[str] | None = None, overrides: Sequence[str] = ()
 ) -> Configuration:
     """Read and check a configuration.
 

@@ -57,8 +57,5 @@ def password_in_file(key: str, path: str) -> Secret:
     if not problem and not text:
         problem = "is empty"
     if problem:
-        raise ConfigError(
-            f"{key} names {path}, which {problem}. Put the password into it, on this machine.",
-            key=key,
-        )
+        raise ConfigError(f"{key} names {path}, which {problem}. Put the password into it, on this machine.", key=key)
     return Secret(text)

@@ -67,10 +67,7 @@ def read_provider(name: str, source: Mapping[str, Any], *, is_set: bool) -> tupl
     )
     if name == "hbase":
         refuse_security(provider.hbase_config_key, source)
-    serializers = {
-        "keySerializerClass": provider.key_serializer,
-        "valueSerializerClass": provider.value_serializer,
-    }
+    serializers = {"keySerializerClass": provider.key_serializer, "valueSerializerClass": provider.value_serializer}
     return provider, {**shown, **serializers, **custom}
 
 

@@ -164,8 +164,7 @@ class HBaseSettings(ServerSettings):
     table: str = field(
         kw_only=False,
         metadata=accepts(
-            text(f"the name of a table: made {_HBASE_CHARACTERS}", rf"({_HBASE_NAME}:)?{_HBASE_NAME}"),
-            key="tableName",
+            text(f"the name of a table: made {_HBASE_CHARACTERS}", rf"({_HBASE_NAME}:)?{_HBASE_NAME}"), key="tableName"
         ),
     )
     column_family: str = field(
@@ -175,8 +174,7 @@ class HBaseSettings(ServerSettings):
         ),
     )
     host: str = field(
-        default="localhost",
-        metadata=accepts(text("the name or address of the Thrift server, not a URL", _HOST)),
+        default="localhost", metadata=accepts(text("the name or address of the Thrift server, not a URL", _HOST))
     )
     port: int = field(default=9090, metadata=accepts(_PORT))
     transport: str = field(default="buffered", metadata=accepts(choice("buffered", "framed")))

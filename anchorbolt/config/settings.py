@@ -21,8 +21,7 @@ class TaskSettings(Checked):
     cache_entries: int = field(default=200_000, metadata=accepts(whole(0), key="topology.state.cache.max.entries"))
     pending_entries: int = field(default=100_000, metadata=accepts(whole(1), key="topology.state.pending.max.entries"))
     blob_bytes: int = field(
-        default=1 << 20,
-        metadata=accepts(whole(1024, 1 << 28, unit="bytes"), key="topology.transfer.blob.bytes"),
+        default=1 << 20, metadata=accepts(whole(1024, 1 << 28, unit="bytes"), key="topology.transfer.blob.bytes")
     )
     buffer_tuples: int = field(default=16_384, metadata=accepts(whole(1), key="topology.transfer.buffer.tuples"))
 
@@ -48,8 +47,7 @@ class Settings(TaskSettings):
         ),
     )
     checkpoint_interval_ms: int = field(
-        default=1000,
-        metadata=accepts(whole(100, unit="milliseconds"), key="topology.state.checkpoint.interval.ms"),
+        default=1000, metadata=accepts(whole(100, unit="milliseconds"), key="topology.state.checkpoint.interval.ms")
     )
     checkpoint_location: str | None = field(
         default=None, metadata=accepts(text("a path or a URI"), key="topology.checkpoint.location")

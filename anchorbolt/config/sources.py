@@ -95,8 +95,7 @@ def _parse_override(override: str) -> tuple[str, Any]:
             problem = _where(error)
     if problem:
         raise ConfigError(
-            f"the value given for {key} is not valid YAML: {problem}. Quote it, as in {key}=\"'...'\".",
-            key=key,
+            f"the value given for {key} is not valid YAML: {problem}. Quote it, as in {key}=\"'...'\".", key=key
         )
     if key == PROVIDER_CONFIG:
         value = _provider_config(value)
@@ -132,8 +131,7 @@ def _provider_config(value: Any) -> Any:
         problem = f"of type {type(value).__name__}"
     if problem:
         raise ConfigError(
-            f"{PROVIDER_CONFIG} is {problem}. Write a mapping, or a JSON object in a string.",
-            key=PROVIDER_CONFIG,
+            f"{PROVIDER_CONFIG} is {problem}. Write a mapping, or a JSON object in a string.", key=PROVIDER_CONFIG
         )
     return hide_passwords(value)
 

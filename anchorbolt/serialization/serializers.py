@@ -90,11 +90,7 @@ class SerializerCodec(Codec):
 
     def __reduce__(self) -> tuple[Any, ...]:
         kind, key, for_keys = self._made_of
-        return _again, (
-            kind,
-            key,
-            for_keys,
-        )  # only the class travels: an instance is made anew in each process
+        return _again, (kind, key, for_keys)  # only the class travels: an instance is made anew in each process
 
     def encode(self, value: Any) -> bytes:
         data = self._dumps(value)

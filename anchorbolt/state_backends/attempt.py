@@ -8,14 +8,7 @@ from typing import TypeVar
 
 from anchorbolt.errors import CodecMismatch, Fenced, StaleAttempt, StateError, StateRegressed
 from anchorbolt.faults.points import FaultPoint, reach
-from anchorbolt.state_backends.contract import (
-    START_OVER,
-    NamespaceHead,
-    ReadPosition,
-    Seal,
-    StagedSlice,
-    StateStorage,
-)
+from anchorbolt.state_backends.contract import START_OVER, NamespaceHead, ReadPosition, Seal, StagedSlice, StateStorage
 from anchorbolt.state_backends.scope import AttemptScope
 
 SLICE_UPDATES = 4096

@@ -61,11 +61,7 @@ class KeyValueState(State, Generic[K, V]):
             pending_entries: Number of updated entries to keep before they are staged.
         """
         self._encoding = EntryEncoding(
-            storage.namespace,
-            key_codec or MsgpackCodec(),
-            value_codec or MsgpackCodec(),
-            schema,
-            storage.limits,
+            storage.namespace, key_codec or MsgpackCodec(), value_codec or MsgpackCodec(), schema, storage.limits
         )
         self._small_int = _SMALL_INT if self._encoding.keeps_ints else -_SMALL_INT  # then no int is small
         self._attempt = NamespaceAttempt(storage, self._encoding.header)

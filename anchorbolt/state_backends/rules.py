@@ -110,10 +110,7 @@ def head_of(metadata: Metadata, records: Mapping[str, AttemptRecord]) -> Namespa
     """Return the public view of a namespace."""
     attempts = {
         attempt: StagedAttempt(
-            record.txid,
-            record.base,
-            record.fence,
-            Seal(record.slices, record.checksum) if record.sealed else None,
+            record.txid, record.base, record.fence, Seal(record.slices, record.checksum) if record.sealed else None
         )
         for attempt, record in records.items()
     }
@@ -131,11 +128,7 @@ def check_fence(namespace: str, metadata: Metadata, fence: Fence) -> None:
 
 
 def check_reading(
-    namespace: str,
-    metadata: Metadata,
-    record: AttemptRecord | None,
-    attempt: str | None,
-    at: ReadPosition | None,
+    namespace: str, metadata: Metadata, record: AttemptRecord | None, attempt: str | None, at: ReadPosition | None
 ) -> None:
     """Raise the errors of `StateStorage.get_many`; `record` belongs to `attempt`."""
     if at is None:

@@ -59,8 +59,7 @@ def check_tls_files(tls: TlsSettings | None) -> None:
     for path in (tls.ca, tls.cert, tls.key) if tls else ():
         if path is not None and not os.access(path, os.R_OK):
             raise ConfigError(
-                f"the TLS file {path} cannot be read: check the path and its permissions",
-                key=PROVIDER_CONFIG,
+                f"the TLS file {path} cannot be read: check the path and its permissions", key=PROVIDER_CONFIG
             )
 
 

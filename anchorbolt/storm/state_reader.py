@@ -13,12 +13,7 @@ from typing import Protocol
 
 from anchorbolt.errors import ConfigError, MigrationRefused, SerializationError, StateError
 from anchorbolt.storm import base64_text
-from anchorbolt.storm.kryo import (
-    JavaValue,
-    StoredForm,
-    StormDecoder,
-    detect,
-)
+from anchorbolt.storm.kryo import JavaValue, StoredForm, StormDecoder, detect
 from anchorbolt.storm.wrapper import Generation
 
 _SAMPLE_ENTRIES = 500

@@ -9,11 +9,4 @@ from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId
 from anchorbolt.streams.hashing import stable_hash
 from anchorbolt.streams.tuple import Tuple
 
-__all__ = [
-    "CustomStreamGrouping",
-    "GlobalStreamId",
-    "OutputFieldsDeclarer",
-    "TopologyContext",
-    "Tuple",
-    "stable_hash",
-]
+__all__ = ["CustomStreamGrouping", "GlobalStreamId", "OutputFieldsDeclarer", "TopologyContext", "Tuple", "stable_hash"]

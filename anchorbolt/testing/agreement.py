@@ -116,15 +116,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
         codec=_codecs,
     )
     def stage_anything(
-        self,
-        handle: int,
-        fence: Fence,
-        txid: int,
-        attempt: str,
-        base: int,
-        number: int,
-        updates: _Updates,
-        codec: str,
+        self, handle: int, fence: Fence, txid: int, attempt: str, base: int, number: int, updates: _Updates, codec: str
     ) -> None:
         self._stage(handle, StagedSlice(fence, txid, attempt, base, number, updates, codec))
 
@@ -134,12 +126,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
     def _seal(self, handle: int, fence: Fence, attempt: str, seal: Seal) -> _Outcome:
         return self._both(handle, lambda storage: storage.seal(fence, attempt, seal))
 
-    @rule(
-        handle=_handles,
-        higher=st.booleans(),
-        attempt=_attempts,
-        updates=st.lists(_updates, min_size=1, max_size=3),
-    )
+    @rule(handle=_handles, higher=st.booleans(), attempt=_attempts, updates=st.lists(_updates, min_size=1, max_size=3))
     def stage_as_one_should(self, handle: int, higher: bool, attempt: str, updates: list[_Updates]) -> None:
         head = self._storages[0][0].head()
         fence = Fence(head.fence.generation, head.fence.seq + higher)
@@ -250,9 +237,6 @@ def check_agreement(provider: StateProvider, *, examples: int = 120, steps: int 
     run_state_machine_as_test(
         Agreement,
         settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            suppress_health_check=list(HealthCheck),
-            deadline=None,
+            max_examples=examples, stateful_step_count=steps, suppress_health_check=list(HealthCheck), deadline=None
         ),
     )

@@ -85,8 +85,7 @@ class TopologyBuilder:
         if id in self._spouts or id in self._bolts:
             kind = "spout" if id in self._spouts else "bolt"
             raise TopologyError(
-                f"component id {id!r} is taken by a {kind}. Give each component its own id.",
-                component=id,
+                f"component id {id!r} is taken by a {kind}. Give each component its own id.", component=id
             )
 
 

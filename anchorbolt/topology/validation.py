@@ -35,8 +35,7 @@ def check_instance(id: str, candidate: object, kind: type[Spout] | type[Bolt]) -
 def check_parallelism(id: str, parallelism: object) -> None:
     if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
         raise TopologyError(
-            f"component {id!r}: parallelism is {parallelism!r}. Pass a whole number of tasks, at least 1.",
-            component=id,
+            f"component {id!r}: parallelism is {parallelism!r}. Pass a whole number of tasks, at least 1.", component=id
         )
 
 

@@ -13,14 +13,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from anchorbolt.state_backends import rules
-from anchorbolt.state_backends.contract import (
-    Fence,
-    NamespaceHead,
-    ReadPosition,
-    Seal,
-    StagedSlice,
-    StateStorage,
-)
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, ReadPosition, Seal, StagedSlice, StateStorage
 from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 from postgres_provider.sessions import Server, Session, Sessions, sessions_of
 
@@ -140,10 +133,7 @@ class PostgresStateStorage(StateStorage):
             values: list[bytes | None] = []
             for start in range(0, len(keys), _KEYS_PER_SELECT):
                 rows = found.session.run(
-                    _LOOK_UP,
-                    id=found.id,
-                    attempt=_uuid(attempt),
-                    keys=list(keys[start : start + _KEYS_PER_SELECT]),
+                    _LOOK_UP, id=found.id, attempt=_uuid(attempt), keys=list(keys[start : start + _KEYS_PER_SELECT])
                 )
                 values += [value for (value,) in rows]
             return values

@@ -11,10 +11,7 @@ from anchorbolt.bolts import BasicOutputCollector, OutputCollector
 from anchorbolt.errors import TopologyError
 from anchorbolt.streams.declaration import StreamDeclaration
 
-STREAMS = {
-    "default": StreamDeclaration(("word", "count")),
-    "to-task": StreamDeclaration(("word",), direct=True),
-}
+STREAMS = {"default": StreamDeclaration(("word", "count")), "to-task": StreamDeclaration(("word",), direct=True)}
 
 
 class Sent(list[tuple[str, list[Any]]]):
@@ -55,10 +52,7 @@ def test_a_new_wave_starts_with_empty_buffers() -> None:
 
 REFUSED: dict[str, tuple[Callable[[Any], object], str]] = {
     "undeclared stream": (lambda emits: emits.emit(("a", 1), stream="late"), "declare_output_fields"),
-    "undeclared direct stream": (
-        lambda emits: emits.emit_direct(1, ("a",), stream="late"),
-        "declare_output_fields",
-    ),
+    "undeclared direct stream": (lambda emits: emits.emit_direct(1, ("a",), stream="late"), "declare_output_fields"),
     "emit to a direct stream": (lambda emits: emits.emit(("a",), stream="to-task"), "Use emit_direct"),
     "emit_direct to another stream": (lambda emits: emits.emit_direct(1, ("a", 1)), "Use emit,"),
     "a value that is not in a tuple": (lambda emits: emits.emit("ab"), "(value,)"),

@@ -90,9 +90,7 @@ def test_an_attempt_that_was_not_sealed_is_not_committed(tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
-def test_outside_a_run_a_state_that_keeps_attempts_apart_has_storms_four_methods_as_well(
-    tmp_path: Path,
-) -> None:
+def test_outside_a_run_a_state_that_keeps_attempts_apart_has_storms_four_methods_as_well(tmp_path: Path) -> None:
     state = AttemptCounts(tmp_path)
     with pytest.raises(StateError, match="outside a wave"):
         state.prepare_commit(0)

@@ -31,12 +31,7 @@ class Command:
     """A started process; reads its output all the time. On a terminal, both streams are that terminal."""
 
     def __init__(
-        self,
-        arguments: Sequence[str],
-        *,
-        directory: Path,
-        env: dict[str, str] | None = None,
-        terminal: bool = False,
+        self, arguments: Sequence[str], *, directory: Path, env: dict[str, str] | None = None, terminal: bool = False
     ) -> None:
         self.arguments = list(arguments)
         environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
@@ -96,10 +91,7 @@ class Command:
 
     def wait_for(self, text: str, times: int = 1) -> None:
         """Wait until standard output holds a text, so many times."""
-        wait_until(
-            lambda: self.out.count(text) >= times or self.has_ended,
-            f"{text!r} from {self!r}",
-        )
+        wait_until(lambda: self.out.count(text) >= times or self.has_ended, f"{text!r} from {self!r}")
         assert self.out.count(text) >= times, repr(self)
 
     def send(self, number: signal.Signals) -> None:

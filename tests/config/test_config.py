@@ -179,11 +179,7 @@ def test_every_key_reaches_the_settings_and_the_bolts() -> None:
     }
     conf = load_conf(given)
     settings = conf.settings
-    assert (settings.provider.name, settings.provider.is_set, settings.provider.directory) == (
-        "redis",
-        True,
-        "/state",
-    )
+    assert (settings.provider.name, settings.provider.is_set, settings.provider.directory) == ("redis", True, "/state")
     assert settings.provider.redis == RedisSettings(
         host="store",
         port=7000,
@@ -228,21 +224,12 @@ def test_the_examples_of_storms_documentation_are_accepted_word_for_word(
         "valueClass": "Optional fully qualified class name of the Value type.",
         "keySerializerClass": key_serializer,
         "valueSerializerClass": value_serializer,
-        "jedisPoolConfig": {
-            "host": "localhost",
-            "port": 6379,
-            "timeout": 2000,
-            "database": 0,
-            "password": "xyz",
-        },
+        "jedisPoolConfig": {"host": "localhost", "port": 6379, "timeout": 2000, "database": 0, "password": "xyz"},
     }
     provider = "org.apache.storm.redis.state.RedisKeyValueStateProvider"
     conf = load_conf({"topology.state.provider": provider, CONFIG: json.dumps(example)})
     assert conf.settings.provider.redis == RedisSettings(password=Secret("xyz"))
-    assert (conf.settings.provider.key_serializer, conf.settings.provider.value_serializer) == (
-        "msgpack",
-        "msgpack",
-    )
+    assert (conf.settings.provider.key_serializer, conf.settings.provider.value_serializer) == ("msgpack", "msgpack")
 
 
 @pytest.mark.parametrize(

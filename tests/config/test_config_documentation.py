@@ -44,10 +44,7 @@ def documented(default: Any) -> str:
 def test_every_key_is_documented_with_its_default(page: str) -> None:
     tables = [by_key(Settings), UNGROUPED, *GROUPS.values(), by_key(TlsSettings)]
     expected = [(key, IN_WORDS.get(key, documented(each.default))) for table in tables for key, each in table.items()]
-    expected += [
-        ("topology.state.provider", "`sqlite`"),
-        *((key, "empty") for key in (PROVIDER_CONFIG, *GROUPS)),
-    ]
+    expected += [("topology.state.provider", "`sqlite`"), *((key, "empty") for key in (PROVIDER_CONFIG, *GROUPS))]
     assert sorted(ROW.findall(page)) == sorted(expected)
 
 

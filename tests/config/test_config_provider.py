@@ -69,14 +69,7 @@ def test_memory_is_a_provider_of_its_own_each_time() -> None:
 
 
 def test_redis_gets_every_setting() -> None:
-    pool = {
-        "host": "store",
-        "port": 7000,
-        "timeout": 50,
-        "database": 3,
-        "username": "me",
-        "password": "s3cret",
-    }
+    pool = {"host": "store", "port": 7000, "timeout": 50, "database": 3, "username": "me", "password": "s3cret"}
     tls = {"ca": "ca.pem", "cert": "me.pem", "key": "me.key", "verify": False}
     conf = {"topology.state.provider": "redis", CONFIG: {"jedisPoolConfig": {**pool, "tls": tls}}}
     assert build(conf, processes=True, machines=True) == RedisStateProvider(
@@ -91,13 +84,7 @@ def test_redis_gets_every_setting() -> None:
 
 
 def test_a_redis_cluster_gets_every_setting() -> None:
-    cluster = {
-        "nodes": ["a:1", "b:2"],
-        "timeout": 50,
-        "maxRedirections": 2,
-        "username": "me",
-        "password": "s3cret",
-    }
+    cluster = {"nodes": ["a:1", "b:2"], "timeout": 50, "maxRedirections": 2, "username": "me", "password": "s3cret"}
     tls = {"ca": "ca.pem", "cert": "me.pem", "key": "me.key", "verify": False}
     conf = {"topology.state.provider": "redis", CONFIG: {"jedisClusterConfig": {**cluster, "tls": tls}}}
     assert build(conf, processes=True, machines=True) == RedisClusterStateProvider(

@@ -49,13 +49,7 @@ def test_unknown_key_names_the_nearest_known_one(key: str, nearest: str) -> None
 
 
 @pytest.mark.parametrize(
-    "key",
-    [
-        "topolgy.state.provider",
-        "Topology.state.provider",
-        "toplogy.max.batch.retries",
-        "topolgy.state.provder",
-    ],
+    "key", ["topolgy.state.provider", "Topology.state.provider", "toplogy.max.batch.retries", "topolgy.state.provder"]
 )
 def test_a_key_of_ones_own_that_is_a_misspelt_known_one_is_refused(key: str) -> None:
     for error in (refusal({key: "redis"}), refusal(overrides=[f"{key}=redis"])):
@@ -76,11 +70,7 @@ def test_unknown_key_like_no_other_tells_how_to_name_ones_own() -> None:
         ({"dir": "A"}, f"{CONFIG}.dir", None),
         ({"jedisPoolConfig": {"prot": 1}}, f"{JEDIS}.prot", f"{JEDIS}.port"),
         ({"jedisPoolConfig": {"tls": {"certt": "a"}}}, f"{JEDIS}.tls.certt", f"{JEDIS}.tls.cert"),
-        (
-            {"jedisClusterConfig": {"maxRedirection": 1}},
-            f"{CLUSTER}.maxRedirection",
-            f"{CLUSTER}.maxRedirections",
-        ),
+        ({"jedisClusterConfig": {"maxRedirection": 1}}, f"{CLUSTER}.maxRedirection", f"{CLUSTER}.maxRedirections"),
         ({"jedisClusterConfig": {"tls": {"certt": "a"}}}, f"{CLUSTER}.tls.certt", f"{CLUSTER}.tls.cert"),
     ],
 )

@@ -38,11 +38,6 @@ def test_both_kinds_of_state_count_each_word_once_though_tasks_prepare_twice(tmp
     )
     assert report.struck == report.faults
     assert "is tried again" not in report.starts[0].output, "Spark ran the tasks again, not Anchorbolt the round"
-    assert [start.recovery for start in report.starts] == [
-        "started",
-        "rolled forward",
-        "rolled forward",
-        "rolled back",
-    ]
+    assert [start.recovery for start in report.starts] == ["started", "rolled forward", "rolled forward", "rolled back"]
     for component in ("storm", "attempts"):
         assert committed_counts(custom, CUSTOM, component, TASKS) == expected_counts(waves)

@@ -38,9 +38,7 @@ def test_a_batch_whose_files_are_gone_is_refused_until_they_are_back(accompany: 
     run.assert_done(run.start(faulty=False))
 
 
-def test_a_checkpoint_location_that_is_lost_with_rows_that_wait_can_be_gone_on_without(
-    accompany: AccompanyRun,
-) -> None:
+def test_a_checkpoint_location_that_is_lost_with_rows_that_wait_can_be_gone_on_without(accompany: AccompanyRun) -> None:
     faults = [Fault(FaultPoint.NAMESPACES_COMMITTED, FaultAction.KILL, txid=2)]
     run = accompany(faults=faults)
     assert run.start().end() == -signal.SIGKILL

@@ -21,15 +21,7 @@ from tests.conftest import StartRedis
 from tests.crash.conftest import AccompanyRun
 from tests.crash.plans import STEPS, hangs
 from tests.crash.runs import AccompaniedRun
-from tests.crash.stores import (
-    FullDisk,
-    FullMemory,
-    Harm,
-    ReadOnlyReplica,
-    contents_of,
-    data_put_back,
-    let_go_and_wait,
-)
+from tests.crash.stores import FullDisk, FullMemory, Harm, ReadOnlyReplica, contents_of, data_put_back, let_go_and_wait
 from tests.support.redis_server import DURABLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -127,10 +119,7 @@ def test_a_disk_below_sqlite_that_has_room_again_is_waited_for(accompany: Accomp
 
 @pytest.mark.parametrize(
     ("point", "kept"),
-    [
-        pytest.param(FaultPoint.TASK_ALIGNED, "nothing", marks=pytest.mark.thorough),
-        (FaultPoint.DECIDED, "an old dump"),
-    ],
+    [pytest.param(FaultPoint.TASK_ALIGNED, "nothing", marks=pytest.mark.thorough), (FaultPoint.DECIDED, "an old dump")],
 )
 def test_a_redis_restarted_without_its_last_data_halts_the_run_and_nothing_is_written(
     accompany: AccompanyRun, start_redis: StartRedis, tmp_path: Path, point: FaultPoint, kept: str
@@ -183,8 +172,5 @@ def contents_of_directory(directory: Path) -> dict[str, tuple[NamespaceHead, dic
     contents = {}
     for namespace in provider.namespaces():
         with closing(provider.open(namespace)) as storage:
-            contents[namespace] = (
-                storage.head(),
-                {key: value for page in storage.scan() for key, value in page},
-            )
+            contents[namespace] = (storage.head(), {key: value for page in storage.scan() for key, value in page})
     return contents

@@ -38,9 +38,5 @@ def test_the_table_says_of_every_fault_point_who_is_there_and_what_a_fault_can_b
 
 
 def can_be_for(point: FaultPoint) -> str:
-    named = {
-        "component": point.has_component,
-        "task": point.has_task,
-        "txid": point.first_txid is not None,
-    }
+    named = {"component": point.has_component, "task": point.has_task, "txid": point.first_txid is not None}
     return ", ".join(name for name, there in named.items() if there) or "nothing but `nth`"

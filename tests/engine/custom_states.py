@@ -144,10 +144,7 @@ class CustomProvider(SqliteStateProvider):
 
     def new_state(self, namespace: str, context: TopologyContext) -> State | None:
         folder = Path(self.custom) / namespace.replace(":", "_")
-        kinds: dict[str, type[StormCounts | AttemptCounts]] = {
-            "storm": StormCounts,
-            "attempts": AttemptCounts,
-        }
+        kinds: dict[str, type[StormCounts | AttemptCounts]] = {"storm": StormCounts, "attempts": AttemptCounts}
         kind = kinds.get(context.this_component_id)
         return None if kind is None else kind(folder)
 

@@ -6,13 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from anchorbolt.bolts import (
-    BaseBasicBolt,
-    BaseRichBolt,
-    BaseStatefulBolt,
-    BasicOutputCollector,
-    OutputCollector,
-)
+from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt, BasicOutputCollector, OutputCollector
 from anchorbolt.spouts import Spout
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
@@ -22,16 +16,7 @@ from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
 
-__all__ = [
-    "CountWords",
-    "Scale",
-    "SplitSentence",
-    "Total",
-    "diamond",
-    "diamond_result",
-    "feeder",
-    "word_count",
-]
+__all__ = ["CountWords", "Scale", "SplitSentence", "Total", "diamond", "diamond_result", "feeder", "word_count"]
 
 
 class SplitSentence(BaseBasicBolt):

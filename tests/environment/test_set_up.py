@@ -94,23 +94,13 @@ def test_the_environment_survives_a_shell_whatever_the_names_are(tmp_path: Path)
         postgres="/opt/p g/postgres",
     ).save(venv)
     shown = subprocess.run(
-        [
-            "/bin/sh",
-            "-c",
-            '. "$1/anchorbolt.env" && printf "%s\\n" "$VIRTUAL_ENV" "$JAVA_HOME" "$PATH"',
-            "-",
-            venv,
-        ],
+        ["/bin/sh", "-c", '. "$1/anchorbolt.env" && printf "%s\\n" "$VIRTUAL_ENV" "$JAVA_HOME" "$PATH"', "-", venv],
         capture_output=True,
         text=True,
         check=True,
         env={"PATH": "/usr/bin:/bin", "SPARK_HOME": "/opt/spark"},
     ).stdout.splitlines()
-    assert shown == [
-        str(venv),
-        "/opt/a java",
-        f"{venv}/bin:/opt/a java/bin:/usr/bin:/bin:/opt/re dis:/opt/p g",
-    ]
+    assert shown == [str(venv), "/opt/a java", f"{venv}/bin:/opt/a java/bin:/usr/bin:/bin:/opt/re dis:/opt/p g"]
     assert Record.load(venv).redis_server == "/opt/re dis/redis-server"
 
 
@@ -205,11 +195,7 @@ def make_postgres(directory: Path, says: str, *, initdb: bool = True) -> Path:
 
 @pytest.mark.parametrize(
     ("says", "version"),
-    [
-        ("postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)", 15),
-        ("postgres (PostgreSQL) 17.2", 17),
-        ("no", 0),
-    ],
+    [("postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)", 15), ("postgres (PostgreSQL) 17.2", 17), ("no", 0)],
 )
 def test_the_version_of_a_postgres_is_what_it_says(tmp_path: Path, says: str, version: int) -> None:
     assert postgres_program.version(str(make_postgres(tmp_path / "pg", says))) == version

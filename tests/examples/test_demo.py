@@ -26,10 +26,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the dem
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "provider",
-    [
-        "sqlite",
-        *(pytest.param(name, marks=pytest.mark.thorough) for name in ("redis", "redis-cluster", "hbase")),
-    ],
+    ["sqlite", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("redis", "redis-cluster", "hbase"))],
 )
 def test_counts_are_equal_after_a_killed_worker_and_a_killed_driver(
     start_demo: Callable[..., DemoProcess], request: pytest.FixtureRequest, provider: str
@@ -136,11 +133,7 @@ def test_the_text_is_cut_into_files_without_losing_a_verse(demo_part: Callable[[
 
 @pytest.mark.parametrize("above", [0, 10_000], ids=["its port", "its bus"])
 def test_a_server_takes_another_port_where_somebody_was_faster(
-    demo_part: Callable[[str], Any],
-    redis_program: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    above: int,
+    demo_part: Callable[[str], Any], redis_program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, above: int
 ) -> None:
     servers = demo_part("redis_servers")
     taken, free = free_port(), free_port()

@@ -134,10 +134,7 @@ def test_on_spark_killed_before_and_after_decisions_it_equals_sketches_made_in_o
     folder = tmp_path / "run"
     write_waves(folder / "in", waves)
     runner = CrashRunner(
-        f"{EXAMPLE / 'job.py'}:topology",
-        folder,
-        conf=conf_of(server, folder),
-        arguments=["--master", "local[2]"],
+        f"{EXAMPLE / 'job.py'}:topology", folder, conf=conf_of(server, folder), arguments=["--master", "local[2]"]
     )
     report = runner.run(
         Fault(FaultPoint.STAGED, component="visitors", txid=1),  # a worker that has prepared, and not sealed
@@ -148,12 +145,7 @@ def test_on_spark_killed_before_and_after_decisions_it_equals_sketches_made_in_o
         Fault(FaultPoint.COMMITTED, txid=6),
     )
     assert report.struck == report.faults
-    assert {start.recovery for start in report.starts} == {
-        "started",
-        "rolled forward",
-        "rolled back",
-        "resumed",
-    }
+    assert {start.recovery for start in report.starts} == {"started", "rolled forward", "rolled back", "resumed"}
     with server.client() as client:
         sys.path.insert(0, str(EXAMPLE))
         try:

@@ -44,9 +44,7 @@ def test_drivers_that_fence_each_other_lose_no_update(postgres_provider: StatePr
         assert storage.head().committed == sum(done) - 1
 
 
-def test_a_storage_goes_on_after_a_fork_in_the_child_and_in_the_parent(
-    postgres_provider: StateProvider,
-) -> None:
+def test_a_storage_goes_on_after_a_fork_in_the_child_and_in_the_parent(postgres_provider: StateProvider) -> None:
     namespace = new_namespace()
     assert run(use_before_and_after_a_fork, postgres_provider, namespace) == 0
     with closing(postgres_provider.open(namespace)) as storage:
@@ -56,8 +54,7 @@ def test_a_storage_goes_on_after_a_fork_in_the_child_and_in_the_parent(
 def connections(server: PostgresServer, name: str) -> int:
     with server.client() as client:
         [(count,)] = client.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'anchorbolt' AND datname = %s",
-            (name,),
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'anchorbolt' AND datname = %s", (name,)
         ).fetchall()
     return int(count)
 

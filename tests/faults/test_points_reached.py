@@ -91,11 +91,7 @@ def test_a_fault_in_the_commit_strikes_at_its_task(
     ],
 )
 def test_a_fault_for_an_unknown_component_or_task_is_refused_before_anything_changes(
-    tmp_path: Path,
-    conf: Mapping[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
-    fault: Fault,
-    hint: str,
+    tmp_path: Path, conf: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch, fault: Fault, hint: str
 ) -> None:
     FaultFolder(tmp_path / "faults").write([fault])
     monkeypatch.setenv(FAULTS_VARIABLE, str(tmp_path / "faults"))

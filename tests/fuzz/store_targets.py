@@ -96,26 +96,14 @@ STORE_TARGETS = (
         [hbase_layout.packed_metadata(_METADATA), hbase_layout.packed_metadata(hbase_layout.HBaseMetadata())],
     ),
     Target("HBase's cells", lambda data: hbase_layout.value_of(_NAMESPACE, data), [b"+value", b"-"]),
-    Target(
-        "slices staged in HBase",
-        _slice_of_hbase,
-        [packed_updates(_UPDATES), packed_updates({})],
-    ),
-    Target(
-        "slices staged in SQLite",
-        _slice_of_sqlite,
-        [packed_updates(_UPDATES), packed_updates({})],
-    ),
+    Target("slices staged in HBase", _slice_of_hbase, [packed_updates(_UPDATES), packed_updates({})]),
+    Target("slices staged in SQLite", _slice_of_sqlite, [packed_updates(_UPDATES), packed_updates({})]),
     Target("Redis's metadata", _metadata_of_redis, [b"3|2|" + b"a" * 32 + b"|msgpack/1||7", b"|||||-1"]),
     Target("metadata of Spark's query", _query_id, [b'{"id":"9f2c6f0e-7a9c-4f43-a5f0-0f4bb0b4c3a1"}']),
     Target(
-        "offsets of Spark's batch",
-        source_files._log_offsets,
-        [b'v1\n{"batchWatermarkMs":0}\n{"logOffset":4}\n-\n'],
+        "offsets of Spark's batch", source_files._log_offsets, [b'v1\n{"batchWatermarkMs":0}\n{"logOffset":4}\n-\n']
     ),
     Target(
-        "attempts staged in Redis",
-        lambda data: _REDIS._record(data),
-        [b"v2 7 6 3 2 2 77 5 1", b"v2 -1 -1 0 0 0 0 0 0"],
+        "attempts staged in Redis", lambda data: _REDIS._record(data), [b"v2 7 6 3 2 2 77 5 1", b"v2 -1 -1 0 0 0 0 0 0"]
     ),
 )

@@ -12,13 +12,7 @@ from typing import Any
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
-from anchorbolt.engine.task.messages import (
-    BarrierMessage,
-    decode_message,
-    encode_barrier,
-    encode_report,
-    encode_tuples,
-)
+from anchorbolt.engine.task.messages import BarrierMessage, decode_message, encode_barrier, encode_report, encode_tuples
 from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import BoltError
 from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
@@ -53,14 +47,7 @@ _VALUES: tuple[Any, ...] = (
     list(range(300)),
     {str(number): [number, str(number)] for number in range(40)},
 )
-_JSON: tuple[Any, ...] = (
-    None,
-    1,
-    -2.5e300,
-    "text é",
-    [1, ["a", {"b": None}]],
-    {"a": {"b": [True, False]}},
-)
+_JSON: tuple[Any, ...] = (None, 1, -2.5e300, "text é", [1, ["a", {"b": None}]], {"a": {"b": [True, False]}})
 _FILE = SinkFile("out", 1, "file:/checkpoint/anchorbolt/outbox/1-3/out-1.parquet", 12, "word string, count int64")
 _RECORD = DecisionRecord(
     topology="word-count",

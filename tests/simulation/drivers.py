@@ -25,12 +25,7 @@ _CHECKPOINT = "sim://checkpoint"
 _QUERY = "query-1"
 _TOPOLOGY = simulated_topology()
 _SETTINGS = EngineSettings(
-    _CHECKPOINT,
-    buffer_tuples=3,
-    first_buffer_tuples=2,
-    cache_entries=4,
-    pending_entries=2,
-    namespace_prefix=NAME,
+    _CHECKPOINT, buffer_tuples=3, first_buffer_tuples=2, cache_entries=4, pending_entries=2, namespace_prefix=NAME
 )
 # Not `Settings`, which takes no timeout of 0: a simulated driver does not wait.
 _RUN_SETTINGS = SimpleNamespace(max_batch_retries=2, message_timeout_secs=0)

@@ -70,10 +70,7 @@ class Invariants:
             raise Violation(f"a lower fence had an effect: {call} on {namespace}")
         if store.metadata.fence < before.metadata.fence:
             raise Violation(f"the fence of {namespace} was lowered by {call}")
-        if (store.metadata.committed, store.metadata.winner) != (
-            before.metadata.committed,
-            before.metadata.winner,
-        ):
+        if (store.metadata.committed, store.metadata.winner) != (before.metadata.committed, before.metadata.winner):
             self._committed(namespace, store, before)
         if namespace == CHECKPOINT_NAMESPACE and call == "write" and not refused:
             self._recorded()

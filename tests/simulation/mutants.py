@@ -53,10 +53,7 @@ MUTANTS = (
     Mutant("the base of an attempt is not checked", _RULES, "_check_base", never("base != _.committed")),
     Mutant("a repeated commit of the winner is refused", _RULES, "check_commit", never("_.winner == attempt")),
     Mutant(
-        "a transaction is committed again from another attempt",
-        _RULES,
-        "check_commit",
-        always("_.winner == attempt"),
+        "a transaction is committed again from another attempt", _RULES, "check_commit", always("_.winner == attempt")
     ),
     Mutant("an unsealed attempt can be committed", _RULES, "check_commit", never("not record.sealed")),
     Mutant(
@@ -91,12 +88,7 @@ MUTANTS = (
         "claim",
         Expression("self._read().metadata.fence.generation + 1", "max(1, self._read().metadata.fence.generation)"),
     ),
-    Mutant(
-        "commit keeps the attempts that lost",
-        _MEMORY,
-        "commit",
-        Expression("list(store.records)", "[attempt]"),
-    ),
+    Mutant("commit keeps the attempts that lost", _MEMORY, "commit", Expression("list(store.records)", "[attempt]")),
     Mutant("rollback drops nothing", _MEMORY, "rollback", Statement("store.drop(...)")),
     Mutant(
         "a commit stores tombstones as values",
@@ -116,8 +108,7 @@ MUTANTS = (
         _STARTUP,
         "raise_fence",
         Expression(
-            "self._namespaces.raise_fence(fence)",
-            "(self._namespaces.heads(), self._namespaces.raise_fence(fence))[0]",
+            "self._namespaces.raise_fence(fence)", "(self._namespaces.heads(), self._namespaces.raise_fence(fence))[0]"
         ),
     ),
     Mutant(
@@ -127,10 +118,7 @@ MUTANTS = (
         Statement("roll_forward[namespace] = verdict.winner", "leftovers.append(namespace)"),
     ),
     Mutant(
-        "recovery leaves staged attempts behind",
-        _RECOVERY,
-        "plan_recovery",
-        Statement("leftovers.append(namespace)"),
+        "recovery leaves staged attempts behind", _RECOVERY, "plan_recovery", Statement("leftovers.append(namespace)")
     ),
     Mutant(
         "recovery does not compare the namespaces with the record",
@@ -150,12 +138,7 @@ MUTANTS = (
         "agreed_record",
         Statement("if stored is None: ...", "if stored is None: return DecisionRecord()"),
     ),
-    Mutant(
-        "an older record than the copy is accepted",
-        _RECOVERY,
-        "agreed_record",
-        never("stored.txid < copied.txid"),
-    ),
+    Mutant("an older record than the copy is accepted", _RECOVERY, "agreed_record", never("stored.txid < copied.txid")),
     Mutant(
         "another driver's decision under the same fence is ignored",
         _RECOVERY,
@@ -182,10 +165,7 @@ MUTANTS = (
         Statement("self._log.abandon()"),
     ),
     Mutant(
-        "a driver releases a fence that another driver holds too",
-        _LOG,
-        "check_unchanged",
-        Statement("self.abandon()"),
+        "a driver releases a fence that another driver holds too", _LOG, "check_unchanged", Statement("self.abandon()")
     ),
     Mutant(
         "a driver without a wave to run does not check whether a newer one has come",
@@ -199,12 +179,7 @@ MUTANTS = (
         "is_committed",
         Statement("self._log.check_unchanged(...)"),
     ),
-    Mutant(
-        "a committed batch is run again",
-        _SPOUT,
-        "is_committed",
-        never("batch.batch_id <= record.batch_id"),
-    ),
+    Mutant("a committed batch is run again", _SPOUT, "is_committed", never("batch.batch_id <= record.batch_id")),
     Mutant(
         "the copy is written before the decision",
         _LOG,
@@ -243,12 +218,7 @@ MUTANTS = (
         "roll_back",
         Statement("self._ports.namespaces.roll_back(...)"),
     ),
-    Mutant(
-        "every round of a driver has the same fence",
-        _LOG,
-        "next_fence",
-        Expression("self._fence.seq + 1", "1"),
-    ),
+    Mutant("every round of a driver has the same fence", _LOG, "next_fence", Expression("self._fence.seq + 1", "1")),
     # The reports of a round.
     Mutant(
         "attempts seen downstream are not compared with those that won",
@@ -263,12 +233,7 @@ MUTANTS = (
         Statement("if _ != report.attempt: ...", "attempts[report.task] = report.attempt"),
     ),
     Mutant("a missing task is not noticed", _REPORTS, "check_round", Statement("if missing: ...")),
-    Mutant(
-        "a failed task counts as one that has prepared",
-        _REPORTS,
-        "check_round",
-        Statement("if failures: ..."),
-    ),
+    Mutant("a failed task counts as one that has prepared", _REPORTS, "check_round", Statement("if failures: ...")),
     # The tasks.
     Mutant(
         "a task does not notice two attempts of one upstream task",
@@ -289,18 +254,8 @@ MUTANTS = (
         "_usable_again",
         always("instance.attempt == winner"),
     ),
-    Mutant(
-        "a stale cache of committed values is used",
-        _KEY_VALUE,
-        "begin",
-        never("self._cache_position != _"),
-    ),
-    Mutant(
-        "values of a wave that did not finish stay in the cache",
-        _KEY_VALUE,
-        "begin",
-        never("unfinished"),
-    ),
+    Mutant("a stale cache of committed values is used", _KEY_VALUE, "begin", never("self._cache_position != _")),
+    Mutant("values of a wave that did not finish stay in the cache", _KEY_VALUE, "begin", never("unfinished")),
     Mutant(
         "a task does not compare its namespace with the driver's record",
         _ATTEMPT,

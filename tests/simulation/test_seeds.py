@@ -89,10 +89,5 @@ def test_zero_is_the_ordinary_course() -> None:
 
 def test_choices_behind_the_end_of_a_replay_are_zero() -> None:
     choices = Choices(0, [1, 5])
-    assert [choices.happens(0.0), choices.pick(3), choices.pick(9), choices.happens(1.0)] == [
-        True,
-        2,
-        0,
-        False,
-    ]
+    assert [choices.happens(0.0), choices.pick(3), choices.pick(9), choices.happens(1.0)] == [True, 2, 0, False]
     assert choices.made == [1, 2, 0, 0]

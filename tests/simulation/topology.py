@@ -15,13 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from anchorbolt.bolts import (
-    BaseBasicBolt,
-    BaseStatefulBolt,
-    BasicOutputCollector,
-    OutputCollector,
-    ParquetSink,
-)
+from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, OutputCollector, ParquetSink
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.context import TopologyContext

@@ -39,9 +39,7 @@ def redis_by_proxies(redis_database: RedisServer) -> Iterator[tuple[StateProvide
 
 
 @pytest.fixture
-def redis_cluster_by_proxies(
-    start_redis_cluster: StartRedisCluster,
-) -> Iterator[tuple[StateProvider, list[TcpProxy]]]:
+def redis_cluster_by_proxies(start_redis_cluster: StartRedisCluster) -> Iterator[tuple[StateProvider, list[TcpProxy]]]:
     """Each server tells clients, and the other servers, the port of a proxy in front of it."""
     cluster = start_redis_cluster()
     with ExitStack() as stack:
@@ -126,11 +124,7 @@ def test_what_is_lost_on_the_way_is_repeated_and_has_one_effect(
             assert answer == wanted_answer or (name == "roll back" and answer == 0), name
             assert sum(proxy.struck for proxy in proxies) > struck, name
             head, wanted = until_available(storage, lambda store: store.head(), longest), expected.head()
-            assert (head.committed, head.winner, head.fence) == (
-                wanted.committed,
-                wanted.winner,
-                wanted.fence,
-            ), name
+            assert (head.committed, head.winner, head.fence) == (wanted.committed, wanted.winner, wanted.fence), name
             # A loser that was rolled back may be staged once more by a request that was on the way for long.
             late = {LOSER} if loss is Loss.LATE else set()
             assert without(head.attempts, late) == without(wanted.attempts, late), name

@@ -19,9 +19,7 @@ def shared_provider(request: pytest.FixtureRequest) -> StateProvider:
     return provider
 
 
-def test_processes_that_make_a_namespace_at_the_same_moment_all_succeed(
-    shared_provider: StateProvider,
-) -> None:
+def test_processes_that_make_a_namespace_at_the_same_moment_all_succeed(shared_provider: StateProvider) -> None:
     fences = together(claim_at_once, 4, shared_provider, NAMESPACE)
     assert sorted(fences) == [Fence(generation, 0) for generation in range(1, 5)]
 
@@ -33,9 +31,7 @@ def test_drivers_that_fence_each_other_lose_no_update(shared_provider: StateProv
         assert storage.head().committed == sum(done) - 1
 
 
-def test_a_storage_goes_on_after_a_fork_in_the_child_and_in_the_parent(
-    shared_provider: StateProvider,
-) -> None:
+def test_a_storage_goes_on_after_a_fork_in_the_child_and_in_the_parent(shared_provider: StateProvider) -> None:
     assert run(use_before_and_after_a_fork, shared_provider, NAMESPACE) == 0
     with closing(shared_provider.open(NAMESPACE)) as storage:
         assert entries(storage) == {b"a": b"parent", b"b": b"child"}

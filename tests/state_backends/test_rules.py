@@ -8,14 +8,7 @@ from anchorbolt.state_backends.rules import check_attempt, check_namespace
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "word-count:count-0",
-        "count-0",
-        "a:$checkpointspout-0",
-        "team.x:word-count:__state",
-        "A" * 128 + ":b-0",
-    ],
+    "name", ["word-count:count-0", "count-0", "a:$checkpointspout-0", "team.x:word-count:__state", "A" * 128 + ":b-0"]
 )
 def test_names_of_topologies_and_components_make_namespaces(name: str) -> None:
     check_namespace(name)

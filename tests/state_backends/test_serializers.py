@@ -69,9 +69,7 @@ class Namespace:
         return self._provider.open(NAMESPACE).head().codec
 
 
-def test_entries_of_the_users_own_classes_are_read_back_by_another_process(
-    each_provider: StateProvider,
-) -> None:
+def test_entries_of_the_users_own_classes_are_read_back_by_another_process(each_provider: StateProvider) -> None:
     namespace = Namespace(each_provider)
     state = namespace.wave(key_codec=cells(), value_codec=money())
     state[Cell(1, 2)] = Money(7)
@@ -160,10 +158,7 @@ def test_a_class_that_is_no_serializer_is_refused_by_name(name: str, says: str) 
 
 def test_what_a_serializer_raises_or_returns_wrongly_is_refused_with_namespace_key_and_class() -> None:
     state = Namespace(MemoryStateProvider()).wave(value_codec=careless())
-    for value, says in [
-        ("raises", "RuntimeError: not this one"),
-        ("text", "returned str. It must return bytes"),
-    ]:
+    for value, says in [("raises", "RuntimeError: not this one"), ("text", "returned str. It must return bytes")]:
         with pytest.raises(UnsupportedValue) as caught:
             state["key"] = value
         for part in (NAMESPACE, "'key'", f"{HERE}.Careless", says):
@@ -282,13 +277,7 @@ def test_an_upcast_that_raises_is_reported_with_key_version_and_line_and_cannot_
     state = namespace.wave(schema=Schema(2, unfinished))
     with pytest.raises(SerializationError) as caught:
         state.get("a")
-    for part in (
-        NAMESPACE,
-        "'a'",
-        "version 1",
-        "LookupError: no way from there",
-        "test_serializers.py, line ",
-    ):
+    for part in (NAMESPACE, "'a'", "version 1", "LookupError: no way from there", "test_serializers.py, line "):
         assert part in caught.value.message
     state["b"] = {"count": 1}
     with pytest.raises(SerializationError):

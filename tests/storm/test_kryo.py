@@ -88,11 +88,7 @@ def test_whatever_is_cut_off_or_added_is_an_error(dump: Dump) -> None:
         for field, value in dump.binary().get(namespace, {}).items():
             wrapped = unwrap(value, dump.generation)
             payload = value if wrapped is None else wrapped.payload
-            for decode, data in (
-                (keys.decode_key, field),
-                (values.decode_key, payload),
-                (values.decode_value, value),
-            ):
+            for decode, data in ((keys.decode_key, field), (values.decode_key, payload), (values.decode_value, value)):
                 for cut in cuts(data or b""):
                     with pytest.raises(SerializationError):
                         decode(data[:cut])

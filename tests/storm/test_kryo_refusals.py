@@ -130,10 +130,7 @@ def test_bytes_that_mean_two_things_are_refused_until_the_place_is_named() -> No
     [
         (STORM_2_0, b"\x0c\x01" + (7).to_bytes(4, "big") + b"\x01\x02\x03\x04\x05\x06\x07"),
         (STORM_2_6, b"\x0b" + (7).to_bytes(4, "little") + b"\x01\x02\x03\x04\x05\x06\x07"),
-        (
-            STORM_2_0,
-            OLD.named(LIST) + b"\x02\x0c\x01" + (3).to_bytes(4, "big") + b"abc" + OLD.string("after"),
-        ),
+        (STORM_2_0, OLD.named(LIST) + b"\x02\x0c\x01" + (3).to_bytes(4, "big") + b"abc" + OLD.string("after")),
     ],
 )
 def test_a_tuple_of_storms_is_named_even_where_the_place_is_not(generation: Generation, data: bytes) -> None:
@@ -228,8 +225,7 @@ def test_what_says_that_it_is_huge_takes_neither_time_nor_memory(data: bytes) ->
         pytest.param(NEW.named(LIST) + b"\x81\x03\x00", id="the class of no elements"),
         pytest.param(NEW.named("java.util.TreeMap") + b"\x01" + NEW.string("x"), id="not a comparator"),
         pytest.param(
-            NEW.named("java.util.TreeMap") + b"\x01" + NEW.named("java.time.Month", 1) + b"\x01",
-            id="nor this",
+            NEW.named("java.util.TreeMap") + b"\x01" + NEW.named("java.time.Month", 1) + b"\x01", id="nor this"
         ),
         pytest.param(NEW.named("java.util.RegularEnumSet") + b"\x00\x00", id="an enum set of no class"),
         pytest.param(NEW.named("java.util.RegularEnumSet") + NEW.named("a.B", 1) + b"\x01\x00", id="null in it"),
@@ -281,7 +277,5 @@ def test_a_value_without_its_wrapper_is_refused_with_what_to_look_at() -> None:
         [(b"AwGCYQ==\nAwGCYQ==", b"CQI=")],
     ],
 )
-def test_what_is_not_of_one_generation_of_storm_is_not_taken_for_it(
-    entries: list[tuple[bytes, bytes]],
-) -> None:
+def test_what_is_not_of_one_generation_of_storm_is_not_taken_for_it(entries: list[tuple[bytes, bytes]]) -> None:
     assert detect(entries) is None

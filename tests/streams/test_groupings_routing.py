@@ -190,9 +190,7 @@ def test_partial_key_grouping_uses_all_pairs_of_tasks() -> None:
 
 
 @pytest.mark.parametrize(
-    "grouping",
-    [FieldsGrouping(("value",)), FieldsGrouping(("key", "value")), PartialKeyGrouping(("value",))],
-    ids=str,
+    "grouping", [FieldsGrouping(("value",)), FieldsGrouping(("key", "value")), PartialKeyGrouping(("value",))], ids=str
 )
 def test_a_mutable_key_is_refused_naming_the_grouping_and_the_stream(grouping: Grouping) -> None:
     router = router_for(grouping, 2)

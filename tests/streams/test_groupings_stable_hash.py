@@ -211,19 +211,7 @@ def test_hashing_two_columns_in_bulk_agrees_with_hashing_one_by_one(texts: list[
         lambda i: uuid.UUID(int=i),
         lambda i: i.to_bytes(8, "big"),
     ],
-    ids=[
-        "ints",
-        "thousands",
-        "high bits",
-        "quarters",
-        "users",
-        "hex",
-        "tuples",
-        "twins",
-        "days",
-        "uuids",
-        "bytes",
-    ],
+    ids=["ints", "thousands", "high bits", "quarters", "users", "hex", "tuples", "twins", "days", "uuids", "bytes"],
 )
 def test_consecutive_keys_are_spread_evenly(make: Any, tasks: int) -> None:
     keys = 40_000

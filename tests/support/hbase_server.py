@@ -202,11 +202,7 @@ class HBaseServer:
     def connection(self, *, timeout_seconds: float = 30.0) -> happybase.Connection:
         """Return an open connection to the Thrift server; the caller closes it."""
         return happybase.Connection(
-            self.host,
-            self.port,
-            timeout=int(timeout_seconds * 1000),
-            transport=self.transport,
-            protocol=self.protocol,
+            self.host, self.port, timeout=int(timeout_seconds * 1000), transport=self.transport, protocol=self.protocol
         )
 
     def _wait(self, is_ready: Callable[[], bool]) -> str | None:

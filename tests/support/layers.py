@@ -29,13 +29,7 @@ LAYERS = (
     ("metrics",),
 )
 # The vocabulary is below all layers. Within it, each line imports only the lines after it.
-VOCABULARY = (
-    ("config", "storm"),
-    ("faults",),
-    ("streams", "serialization"),
-    ("util",),
-    ("errors",),
-)
+VOCABULARY = (("config", "storm"), ("faults",), ("streams", "serialization"), ("util",), ("errors",))
 SAME_LAYER = {frozenset({"spouts", "bolts"})}
 FORBIDDEN_ANYWAY = {("migration_tools", "engine"): "migrates a store without running anything"}
 # What real Storm wrote concerns no one who runs a topology.
@@ -67,12 +61,7 @@ ON_EXECUTORS = (
     *("engine.spark.worker*", "engine.task.*"),
     *("checkpoint.*", "acker.*", "spouts.*", "bolts.*", "state_backends.*"),
 )
-NEVER_ON_EXECUTORS = (
-    "typer",
-    "rich",
-    "yaml",
-    f"{PACKAGE}.config.loading",
-)
+NEVER_ON_EXECUTORS = ("typer", "rich", "yaml", f"{PACKAGE}.config.loading")
 
 
 def violations(imports: list[Import]) -> list[str]:

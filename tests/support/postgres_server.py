@@ -104,12 +104,7 @@ class PostgresServer(Server):
             raise RuntimeError(f"initdb failed:\n{(made.stdout + made.stderr)[-2000:]}")
 
     def _launch(self) -> OwnedProcess:
-        settings = {
-            "port": self.port,
-            "listen_addresses": HOST,
-            "unix_socket_directories": "",
-            **self._options,
-        }
+        settings = {"port": self.port, "listen_addresses": HOST, "unix_socket_directories": "", **self._options}
         arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         command = [self._program, "-D", str(self._data), *arguments]
         return OwnedProcess(command, self._log_path, cwd="/", **self._owner)

@@ -13,18 +13,7 @@ from pathlib import Path
 import pyspark
 
 _DEADLINE_S = 90.0
-_BARE_PACKAGES = (
-    "pyspark",
-    "py4j",
-    "pyarrow",
-    "pandas",
-    "numpy",
-    "numpy.libs",
-    "dateutil",
-    "pytz",
-    "tzdata",
-    "six.py",
-)
+_BARE_PACKAGES = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "numpy.libs", "dateutil", "pytz", "tzdata", "six.py")
 
 
 class SparkStandalone:
@@ -38,14 +27,7 @@ class SparkStandalone:
 
     def start(self) -> None:
         master = self._spawn(
-            "master",
-            "org.apache.spark.deploy.master.Master",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            "0",
-            "--webui-port",
-            "0",
+            "master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
         )
         self.url = self._wait_for(master, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
         for number, host in enumerate(self._hosts):

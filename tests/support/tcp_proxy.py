@@ -30,12 +30,7 @@ class TcpProxy:
     """Forwards connections to a server until it is closed. A context manager."""
 
     def __init__(
-        self,
-        port: int,
-        *,
-        late_by_s: float = 1.0,
-        lost_replies: int | None = None,
-        tls: ssl.SSLContext | None = None,
+        self, port: int, *, late_by_s: float = 1.0, lost_replies: int | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
         self._target = port
         self._late_by_s = late_by_s

@@ -203,9 +203,7 @@ def test_a_topology_cannot_be_changed() -> None:
 
 
 @given(st.data())
-def test_topological_order_puts_sources_first_and_otherwise_keeps_the_declared_order(
-    data: st.DataObject,
-) -> None:
+def test_topological_order_puts_sources_first_and_otherwise_keeps_the_declared_order(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 8))
     rank = data.draw(st.permutations(range(size)))
     edges: dict[str, list[str]] = {

@@ -262,10 +262,7 @@ def wired_with_stubborn(builder: TopologyBuilder) -> None:
     ("wire", "path"),
     [
         (wired_by_class, "out (class Local).execute (variable lock),"),
-        (
-            wired_by_grouping,
-            "because of Evenly.lock,",
-        ),
+        (wired_by_grouping, "because of Evenly.lock,"),
         (wired_with_stubborn, "out.held,"),
     ],
 )

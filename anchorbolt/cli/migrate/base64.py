@@ -41,8 +41,7 @@ Namespaces = Annotated[
     ),
 ]
 CheckpointSpout = Annotated[
-    bool,
-    typer.Option("--include-checkpoint-spout", help="Also take the namespaces $checkpointspout-<task>."),
+    bool, typer.Option("--include-checkpoint-spout", help="Also take the namespaces $checkpointspout-<task>.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help=_DO_NOT_WRITE)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -63,9 +62,7 @@ def base64_to_binary(
     content: Annotated[
         Content | None,
         typer.Option(
-            "--format",
-            show_default="detected",
-            help="The format of the namespaces, if it cannot be detected.",
+            "--format", show_default="detected", help="The format of the namespaces, if it cannot be detected."
         ),
     ] = None,
     include_checkpoint_spout: CheckpointSpout = False,
@@ -156,12 +153,7 @@ def base64_to_binary_alone() -> None:
     alone(prog_name="python -m anchorbolt.migration_tools.base64_to_binary")
 
 
-def _run(
-    redis: ReadOptions,
-    command: Callable[[RedisHashes, Progress], tool.Report],
-    *,
-    as_json: bool,
-) -> None:
+def _run(redis: ReadOptions, command: Callable[[RedisHashes, Progress], tool.Report], *, as_json: bool) -> None:
     # --help and --version must not wait for these imports.
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.state_backends.redis.hashes import RedisHashes

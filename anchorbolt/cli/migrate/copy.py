@@ -34,8 +34,7 @@ def copy(
         list[str] | None, typer.Option("--to-set", metavar="KEY=VALUE", show_default=False, help=_SET)
     ] = None,
     topology: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", show_default=False, help="Copy this topology and its decision record."),
+        str | None, typer.Option(metavar="NAME", show_default=False, help="Copy this topology and its decision record.")
     ] = None,
     namespace: Annotated[
         str | None, typer.Option(metavar="NAME", show_default=False, help="Copy this one namespace.")
@@ -48,8 +47,7 @@ def copy(
         ),
     ] = False,
     with_custom_states: Annotated[
-        bool,
-        typer.Option("--with-custom-states", help="The custom states of the topology were copied by hand."),
+        bool, typer.Option("--with-custom-states", help="The custom states of the topology were copied by hand.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and print what would be copied; write nothing.")

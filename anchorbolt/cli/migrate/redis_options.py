@@ -27,8 +27,7 @@ _Host = Annotated[str, typer.Option("--host", "-h", help="Redis host; with --clu
 _Port = Annotated[int, typer.Option("--port", "-p", min=1, max=65535, help="Redis port.")]
 _Database = Annotated[int, typer.Option("--dbnum", "-d", min=0, help="Number of the Redis database.")]
 _Cluster = Annotated[
-    bool,
-    typer.Option("--cluster", help="It is a Redis Cluster; the other nodes are found through the one named."),
+    bool, typer.Option("--cluster", help="It is a Redis Cluster; the other nodes are found through the one named.")
 ]
 _Timeout = Annotated[
     int, typer.Option("--timeout", metavar="MS", min=1, help="Time to connect, and for each answer, in ms.")
@@ -49,11 +48,7 @@ _PasswordEnv = Annotated[
 _PasswordFile = Annotated[
     Path | None,
     typer.Option(
-        "--password-file",
-        metavar="FILE",
-        show_default=False,
-        help="File with the password.",
-        rich_help_panel=_LOGIN,
+        "--password-file", metavar="FILE", show_default=False, help="File with the password.", rich_help_panel=_LOGIN
     ),
 ]
 _Password = Annotated[
@@ -79,11 +74,7 @@ _CaFile = Annotated[
 _CertFile = Annotated[
     Path | None,
     typer.Option(
-        "--tls-cert",
-        metavar="FILE",
-        show_default=False,
-        help="Certificate to show, PEM.",
-        rich_help_panel=_LOGIN,
+        "--tls-cert", metavar="FILE", show_default=False, help="Certificate to show, PEM.", rich_help_panel=_LOGIN
     ),
 ]
 _KeyFile = Annotated[
@@ -91,8 +82,7 @@ _KeyFile = Annotated[
     typer.Option("--tls-key", metavar="FILE", show_default=False, help="Its key, PEM.", rich_help_panel=_LOGIN),
 ]
 _NoVerify = Annotated[
-    bool,
-    typer.Option("--tls-no-verify", help="Take any certificate: for tests.", rich_help_panel=_LOGIN),
+    bool, typer.Option("--tls-no-verify", help="Take any certificate: for tests.", rich_help_panel=_LOGIN)
 ]
 
 

@@ -143,9 +143,7 @@ def scan(
     attempt: Annotated[
         str | None,
         typer.Option(
-            metavar="ID",
-            show_default=False,
-            help="Read as if this staged attempt were committed; see explain.",
+            metavar="ID", show_default=False, help="Read as if this staged attempt were committed; see explain."
         ),
     ] = None,
     codec: Annotated[

@@ -39,11 +39,7 @@ def scan_storm(
 ) -> int:
     """Print the entries of a namespace of Storm's; return the exit code."""
     options = StormOptions(
-        key_classes,
-        value_classes,
-        dict(map(_enum, enums)),
-        in_topology,
-        None if storm is None else Generation(storm),
+        key_classes, value_classes, dict(map(_enum, enums)), in_topology, None if storm is None else Generation(storm)
     )
     with _hashes_of(provider) as hashes, shown_progress(wanted=not sys.stdout.isatty()) as progress:
         state = StormState(hashes, name, options)

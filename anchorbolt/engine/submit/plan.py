@@ -23,12 +23,7 @@ from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.state_backends.state import State
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import StreamDeclaration
-from anchorbolt.streams.groupings import (
-    DirectGrouping,
-    GlobalStreamId,
-    Grouping,
-    KeyGrouping,
-)
+from anchorbolt.streams.groupings import DirectGrouping, GlobalStreamId, Grouping, KeyGrouping
 from anchorbolt.topology.graph import Topology
 
 

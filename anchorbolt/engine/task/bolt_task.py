@@ -27,11 +27,7 @@ _TUPLES_PER_SEND = 2048
 
 
 def run_bolt_task(
-    plan: ExecutionPlan,
-    task: TaskKey,
-    current: Round,
-    registry: InstanceRegistry,
-    envelopes: Iterable[Envelope],
+    plan: ExecutionPlan, task: TaskKey, current: Round, registry: InstanceRegistry, envelopes: Iterable[Envelope]
 ) -> Iterator[Envelope]:
     """Yield what a bolt's task sends, and what it passes on.
 
@@ -135,8 +131,7 @@ class _BoltTask:
         expected = self._received.get(source, 0)
         if message.number < expected:
             raise WaveFailed(
-                f"task {self._task} received blob {message.number} of task {source} twice",
-                txid=self._round.txid,
+                f"task {self._task} received blob {message.number} of task {source} twice", txid=self._round.txid
             )
         early = self._early.setdefault(source, {})
         early[message.number] = message

@@ -11,11 +11,7 @@ from anchorbolt.engine.task.instances import InstanceRegistry
 
 
 def handle_checkpoint(
-    plan: ExecutionPlan,
-    checkpoint: CheckpointTuple,
-    task: TaskKey,
-    current: Round,
-    registry: InstanceRegistry,
+    plan: ExecutionPlan, checkpoint: CheckpointTuple, task: TaskKey, current: Round, registry: InstanceRegistry
 ) -> None:
     """Give COMMIT or ROLLBACK to a task's bolt. Raises `BoltError`, and whatever the store raises.
 

@@ -10,13 +10,7 @@ from typing import Any
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import Edge, ExecutionPlan
-from anchorbolt.engine.task.messages import (
-    BarrierMessage,
-    Envelope,
-    encode_barrier,
-    encode_report,
-    encode_tuples,
-)
+from anchorbolt.engine.task.messages import BarrierMessage, Envelope, encode_barrier, encode_report, encode_tuples
 from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.streams.context import TopologyContext

@@ -17,12 +17,7 @@ from anchorbolt.migration_tools.base64_to_binary.names import (
     suffix_of,
 )
 from anchorbolt.migration_tools.base64_to_binary.namespace_migration import migrate_namespace
-from anchorbolt.migration_tools.base64_to_binary.results import (
-    HashResult,
-    Interrupted,
-    NamespaceResult,
-    Report,
-)
+from anchorbolt.migration_tools.base64_to_binary.results import HashResult, Interrupted, NamespaceResult, Report
 from anchorbolt.migration_tools.progress import Progress, Silent
 from anchorbolt.state_backends.redis.hashes import RedisHashes, shown
 from anchorbolt.storm.kryo.stored_form import Content

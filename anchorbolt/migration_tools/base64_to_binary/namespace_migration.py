@@ -22,12 +22,7 @@ from dataclasses import dataclass, replace
 
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateError
 from anchorbolt.migration_tools.base64_to_binary.comparison import compare, equal, field_in_two_forms
-from anchorbolt.migration_tools.base64_to_binary.conversion import (
-    Conversion,
-    MigrationOptions,
-    Unfit,
-    Wrapper,
-)
+from anchorbolt.migration_tools.base64_to_binary.conversion import Conversion, MigrationOptions, Unfit, Wrapper
 from anchorbolt.migration_tools.base64_to_binary.names import (
     DROPPED,
     backed_up,

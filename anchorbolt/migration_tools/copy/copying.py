@@ -21,26 +21,11 @@ from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision_log import RELEASED_SEQ
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import ConfigError, MigrationRefused
-from anchorbolt.migration_tools.copy.checks import (
-    check_source,
-    check_target,
-    is_of_copy,
-    source_namespaces,
-)
+from anchorbolt.migration_tools.copy.checks import check_source, check_target, is_of_copy, source_namespaces
 from anchorbolt.migration_tools.copy.steps import CopiedNamespace, claimed, copied_namespace, moved, raised
-from anchorbolt.migration_tools.inspect.topology_snapshot import (
-    TopologySnapshot,
-    read_topology,
-    record_namespace,
-)
+from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology, record_namespace
 from anchorbolt.migration_tools.progress import Progress, Silent
-from anchorbolt.state_backends.contract import (
-    NOTHING_COMMITTED,
-    Fence,
-    NamespaceHead,
-    StateProvider,
-    StateStorage,
-)
+from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, NamespaceHead, StateProvider, StateStorage
 
 
 @dataclass(frozen=True)
@@ -102,10 +87,7 @@ def copy_topology(
     """
     _refuse_same(source, target)
     snapshot = check_source(
-        read_topology(source, topology, prefix),
-        source,
-        with_custom_states=with_custom_states,
-        taken=take_fence,
+        read_topology(source, topology, prefix), source, with_custom_states=with_custom_states, taken=take_fence
     )
     check_target(read_topology(target, topology, prefix), snapshot, target, source)
     if take_fence and not dry_run:
@@ -139,11 +121,7 @@ def copy_topology(
         ]
         # A copy that was read while a run was writing is not trusted.
         again = read_topology(source, topology, prefix)
-        if (again.stored, again.record_head, again.heads) != (
-            snapshot.stored,
-            snapshot.record_head,
-            snapshot.heads,
-        ):
+        if (again.stored, again.record_head, again.heads) != (snapshot.stored, snapshot.record_head, snapshot.heads):
             raise moved(source, target, topology)
         if not is_complete:
             with closing(source.open(snapshot.record_namespace)) as storage:
@@ -212,11 +190,7 @@ def copy_namespace(
 
 
 def _check_single(
-    source: StateProvider,
-    target: StateProvider,
-    namespace: str,
-    head: NamespaceHead,
-    snapshot: TopologySnapshot,
+    source: StateProvider, target: StateProvider, namespace: str, head: NamespaceHead, snapshot: TopologySnapshot
 ) -> None:
     if head.committed == NOTHING_COMMITTED:
         raise MigrationRefused(f"{namespace} in {source.describe()} has no committed data: nothing to copy.")

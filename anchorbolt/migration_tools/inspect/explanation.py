@@ -18,11 +18,7 @@ from anchorbolt.checkpoint.state_machine import Action, Phase
 from anchorbolt.errors import StateError
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.inspection import measured
-from anchorbolt.migration_tools.inspect.topology_snapshot import (
-    TopologySnapshot,
-    known_namespaces,
-    read_topology,
-)
+from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, known_namespaces, read_topology
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding

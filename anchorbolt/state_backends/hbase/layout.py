@@ -217,7 +217,4 @@ def _slice(namespace: str, number: int, chunks: list[bytes]) -> dict[bytes, byte
 
 
 def _corrupted(namespace: str, what: str) -> StateCorrupted:
-    return StateCorrupted(
-        f"{namespace}: {what} in HBase is missing or damaged. {START_OVER}",
-        namespace=namespace,
-    )
+    return StateCorrupted(f"{namespace}: {what} in HBase is missing or damaged. {START_OVER}", namespace=namespace)

@@ -8,13 +8,7 @@ from typing import NamedTuple
 
 from anchorbolt.errors import StateError, StateUnavailable
 from anchorbolt.state_backends.hbase import layout as layout
-from anchorbolt.state_backends.hbase.layout import (
-    DATA,
-    METADATA,
-    NAMESPACES_ROW,
-    HBaseMetadata,
-    NamespaceRows,
-)
+from anchorbolt.state_backends.hbase.layout import DATA, METADATA, NAMESPACES_ROW, HBaseMetadata, NamespaceRows
 from anchorbolt.state_backends.hbase.table import Cell, HBaseTable
 
 TRIES = 100

@@ -190,12 +190,7 @@ class HBaseStateStorage(StateStorage):
         self._staged.remove(dropped, seen.metadata.epoch)
 
     def _apply(
-        self,
-        seen: MetadataSnapshot,
-        fence: Fence,
-        txid: int,
-        attempt: str,
-        check: Callable[[HBaseMetadata], bool],
+        self, seen: MetadataSnapshot, fence: Fence, txid: int, attempt: str, check: Callable[[HBaseMetadata], bool]
     ) -> MetadataSnapshot:
         """Write the updates of the promoted attempt, beginning with the first group that is not applied yet."""
         metadata, data = seen.metadata, self._rows.data

@@ -73,11 +73,7 @@ class RedisServer(RedisAddress):
 
     def connect(self) -> Any:
         return redis.Redis(
-            host=self.host,
-            port=self.port,
-            db=self.database,
-            retry=Retry(NoBackoff(), 0),
-            **self._options(),
+            host=self.host, port=self.port, db=self.database, retry=Retry(NoBackoff(), 0), **self._options()
         )
 
     def masters(self, client: Any) -> Sequence[Any]:

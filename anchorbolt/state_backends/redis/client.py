@@ -39,14 +39,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _OF_A_TOPOLOGY = Advice()
 # Errors that may pass soon. A cluster that is moving keys or electing a master raises the last three.
-_MAY_PASS = (
-    redis.ConnectionError,
-    redis.TimeoutError,
-    OSError,
-    TryAgainError,
-    ClusterError,
-    RedisClusterException,
-)
+_MAY_PASS = (redis.ConnectionError, redis.TimeoutError, OSError, TryAgainError, ClusterError, RedisClusterException)
 # Errors that a cluster's client handles when it runs a single command: it follows redirections, and finds a new master.
 _ELSEWHERE = (AskError, MovedError, *_MAY_PASS)
 

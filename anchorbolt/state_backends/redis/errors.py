@@ -71,8 +71,7 @@ def translated(address: RedisAddress, namespace: str | None, error: Exception, a
 
     if said(_NO_CLUSTER):
         return ConfigError(
-            f"{address}: the node is a server of no cluster ({text}): {advice.use_server}",
-            key=PROVIDER_CONFIG,
+            f"{address}: the node is a server of no cluster ({text}): {advice.use_server}", key=PROVIDER_CONFIG
         )
     if isinstance(error, AuthenticationError | AuthorizationError) or said("NOAUTH", "WRONGPASS"):
         return ConfigError(f"{address} refused the login ({text}): check username and password", key=PROVIDER_CONFIG)
@@ -104,8 +103,7 @@ def translated(address: RedisAddress, namespace: str | None, error: Exception, a
         of_a_cluster = isinstance(error, MovedError | ClusterError | ClusterCrossSlotError)
         if of_a_cluster or said("MOVED ", "CLUSTERDOWN", "CROSSSLOT"):
             return ConfigError(
-                f"{address} is a node of a Redis Cluster ({text}): {advice.use_cluster}",
-                key=PROVIDER_CONFIG,
+                f"{address} is a node of a Redis Cluster ({text}): {advice.use_cluster}", key=PROVIDER_CONFIG
             )
         if said("DB index is out of range", "invalid DB index"):
             return ConfigError(f"{address} has no database {address.database}: choose a lower one", key=PROVIDER_CONFIG)

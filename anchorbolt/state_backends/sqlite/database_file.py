@@ -14,13 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from anchorbolt.errors import (
-    AnchorboltError,
-    StateCorrupted,
-    StateRegressed,
-    StateUnavailable,
-    UnsupportedValue,
-)
+from anchorbolt.errors import AnchorboltError, StateCorrupted, StateRegressed, StateUnavailable, UnsupportedValue
 from anchorbolt.state_backends.contract import START_OVER
 from anchorbolt.state_backends.sqlite.write_ahead_log import LOG_TABLE, WriteAheadLog
 
@@ -46,10 +40,7 @@ _UNAVAILABLE = (
         "another process has been writing to it for {timeout_ms} ms ({text}): stop the other run, or raise timeout_ms",
     ),
     (("full",), "{text}: free some space; nothing was written"),
-    (
-        ("readonly", "unable to open"),
-        "{text}: check that its directory exists and can be written to by user {user}",
-    ),
+    (("readonly", "unable to open"), "{text}: check that its directory exists and can be written to by user {user}"),
     (("",), "{text}: check the disk, its quota and the limits on file sizes"),
 )
 
@@ -117,10 +108,7 @@ class SqliteFile:
 
     def corrupted(self, reason: str) -> StateCorrupted:
         """Return the error for content that Anchorbolt cannot have written."""
-        return StateCorrupted(
-            f"{self._path}: {reason}. {START_OVER}",
-            namespace=self._namespace,
-        )
+        return StateCorrupted(f"{self._path}: {reason}. {START_OVER}", namespace=self._namespace)
 
     def check_log(self, log: int, started: int) -> None:
         """Raise `StateRegressed` if the metadata was written to a later log than the file has seen."""

@@ -167,11 +167,7 @@ _IMMUTABLE_LIST, _IMMUTABLE_SET = _collection("list", nulls=False), _collection(
 CONTAINERS = {
     kind.class_name: kind
     for kind in (
-        *_kinds(
-            "java.util.",
-            "ArrayList LinkedList ArrayDeque Vector Stack Arrays$ArrayList ArrayList$SubList",
-            _LIST,
-        ),
+        *_kinds("java.util.", "ArrayList LinkedList ArrayDeque Vector Stack Arrays$ArrayList ArrayList$SubList", _LIST),
         *_kinds(
             "java.util.concurrent.",
             "CopyOnWriteArrayList ConcurrentLinkedQueue ConcurrentLinkedDeque LinkedBlockingQueue LinkedBlockingDeque "
@@ -189,9 +185,7 @@ CONTAINERS = {
         *_kinds("java.util.", "HashSet LinkedHashSet", _SET),
         *_kinds("java.util.", "TreeSet", _collection("set", sorted_in_kryo_5=True, sorted_before=True)),
         *_kinds(
-            "java.util.concurrent.",
-            "CopyOnWriteArraySet ConcurrentSkipListSet ConcurrentHashMap$KeySetView",
-            _SET,
+            "java.util.concurrent.", "CopyOnWriteArraySet ConcurrentSkipListSet ConcurrentHashMap$KeySetView", _SET
         ),
         *_kinds("java.util.Collections$", "UnmodifiableSet SynchronizedSet SetFromMap", _SET),
         *_kinds("java.util.ImmutableCollections$", "Set12 SetN", _IMMUTABLE_SET),
@@ -206,10 +200,7 @@ CONTAINERS = {
         *_kinds("java.util.Collections$", "EmptyList", _nothing("list"), has_null=False),
         *_kinds("java.util.Collections$", "EmptySet", _nothing("set"), has_null=False),
         *_kinds(
-            "java.util.Collections$",
-            "EmptyMap",
-            lambda reader, class_name: JavaMap(class_name, ()),
-            has_null=False,
+            "java.util.Collections$", "EmptyMap", lambda reader, class_name: JavaMap(class_name, ()), has_null=False
         ),
         *_kinds("java.util.Collections$", "SingletonList", _singleton("list"), has_null=False),
         *_kinds("java.util.Collections$", "SingletonSet", _singleton("set"), has_null=False),

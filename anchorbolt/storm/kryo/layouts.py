@@ -16,14 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from anchorbolt.storm.kryo.containers import CONTAINERS, OPEN_TYPES, array_kind
 from anchorbolt.storm.kryo.object_reader import MAX_DEPTH, Kind, Layout
-from anchorbolt.storm.kryo.scalars import (
-    ENUMS,
-    FINAL_ENUMS,
-    PRIMITIVES,
-    SCALARS,
-    enum_class_of,
-    enum_kind,
-)
+from anchorbolt.storm.kryo.scalars import ENUMS, FINAL_ENUMS, PRIMITIVES, SCALARS, enum_class_of, enum_kind
 from anchorbolt.storm.wrapper import Generation
 
 _BOXED = "Integer String Float Boolean Byte Character Short Long Double"  # in the order of their ids
@@ -34,11 +27,7 @@ _STORM_2 = (Generation.STORM_2_0, Generation.STORM_2_6)
 
 
 def layout_of(
-    generation: Generation,
-    registered: Sequence[str],
-    enums: Mapping[str, Sequence[str]],
-    *,
-    in_topology: bool,
+    generation: Generation, registered: Sequence[str], enums: Mapping[str, Sequence[str]], *, in_topology: bool
 ) -> Layout:
     """Return the layout of one serializer's streams. `in_topology` matters only for Storm 2."""
     kryo_5 = generation is Generation.STORM_2_6

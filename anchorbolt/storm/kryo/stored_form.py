@@ -191,8 +191,7 @@ class Recognition:
         if self._marked or (self._sure and not self._unsure):
             return Verdict(Content.STORM_1_0)
         return Verdict(
-            None,
-            "all of it could be Base64, but it does not decode to what Storm writes, so it may be binary as well",
+            None, "all of it could be Base64, but it does not decode to what Storm writes, so it may be binary as well"
         )
 
     def _decoded(self, text: bytes, field: bytes, whose: str) -> bytes | None:

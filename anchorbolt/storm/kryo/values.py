@@ -206,11 +206,7 @@ _CONTENTS: dict[str, Callable[[JavaScalar], dict[str, Any]]] = {
     "float": lambda scalar: {"v": _float_text(scalar), "bits": f"{scalar.value:08x}"},
     "double": lambda scalar: {"v": _float_text(scalar), "bits": f"{scalar.value:016x}"},
     "bytes": lambda scalar: {"v": base64.b64encode(scalar.value).decode()},
-    "bigdecimal": lambda scalar: {
-        "v": _decimal_text(scalar),
-        "unscaled": str(scalar.value),
-        "scale": scalar.detail,
-    },
+    "bigdecimal": lambda scalar: {"v": _decimal_text(scalar), "unscaled": str(scalar.value), "scale": scalar.detail},
     "enum": lambda scalar: {"class": scalar.class_name, "v": scalar.value, "ordinal": scalar.detail},
     "object": lambda scalar: {"class": scalar.class_name, "fields": {}},
     "checkpointstate": lambda scalar: {"txid": str(scalar.value), "state": scalar.detail},

@@ -9,14 +9,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.state_backends.contract import (
-    Fence,
-    ReadPosition,
-    Seal,
-    StagedSlice,
-    StateProvider,
-    StateStorage,
-)
+from anchorbolt.state_backends.contract import Fence, ReadPosition, Seal, StagedSlice, StateProvider, StateStorage
 
 CODEC = "conformance/1"
 FIRST = Fence(1, 0)

@@ -67,11 +67,7 @@ class StepConformance(ConformanceBase):
         attempt, first = stage(storage, [(b"b", b"2")], txid=1, base=0)
         second = stage_slice(storage, attempt, 1, {b"b": b"3"}, txid=1, base=0)
         other = Seal(2, second.checksum ^ 1)
-        for elsewhere in (
-            ReadPosition(),
-            ReadPosition(1, winner, first),
-            ReadPosition(0, new_attempt(), first),
-        ):
+        for elsewhere in (ReadPosition(), ReadPosition(1, winner, first), ReadPosition(0, new_attempt(), first)):
             with pytest.raises(StaleAttempt):
                 storage.get_many([b"a", b"b"], attempt, elsewhere)
             with pytest.raises(StaleAttempt):

@@ -34,10 +34,7 @@ def provided(provider: Provider, work: Path) -> AbstractContextManager[Mapping[s
 
 @contextmanager
 def _sqlite(work: Path) -> Iterator[Mapping[str, Any]]:
-    yield {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(work / "state")},
-    }
+    yield {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(work / "state")}}
 
 
 _STARTERS: Mapping[Provider, Callable[[Path], AbstractContextManager[Mapping[str, Any]]]] = {

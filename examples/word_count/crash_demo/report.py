@@ -61,8 +61,7 @@ def table_of_run(run: Run) -> RenderableType:
     table.add_row("  recovery", f"wave {worker.txid}: {run.after_worker}")
     table.add_row("driver killed", _moment(driver))
     table.add_row(
-        "  recovery",
-        f"{run.after_driver}; went on after txid {run.story.recoveries[-1].txid}, in a new driver",
+        "  recovery", f"{run.after_driver}; went on after txid {run.story.recoveries[-1].txid}, in a new driver"
     )
     table.add_row("words", f"{verdict.words:,}")
     table.add_row("distinct words", f"{verdict.distinct:,}")

@@ -48,13 +48,7 @@ def run(tmp_path: Path) -> Run:
     [("-h", "-p", "-d", "-n"), ("--host", "--port", "--dbnum", "--namespace")],
 )
 def test_storms_own_options_do_what_they_do_there(
-    redis_database: RedisServer,
-    run: Run,
-    command: list[str],
-    host: str,
-    port: str,
-    database: str,
-    namespace: str,
+    redis_database: RedisServer, run: Run, command: list[str], host: str, port: str, database: str, namespace: str
 ) -> None:
     with redis_database.client(db=3) as client:
         for name in ("words-1", "words-2"):
@@ -71,13 +65,7 @@ def test_storms_own_options_do_what_they_do_there(
 
 def test_host_and_port_default_to_localhost_and_6379_and_help_is_help_only(run: Run) -> None:
     shown = run(*STORMS, "--help", COLUMNS="200").stdout
-    for option in (
-        "[default: localhost]",
-        "[default: 6379]",
-        "[required]",
-        "-h",
-        "--include-checkpoint-spout",
-    ):
+    for option in ("[default: localhost]", "[default: 6379]", "[required]", "-h", "--include-checkpoint-spout"):
         assert option in shown
     assert "requires an argument" in run(*STORMS, "-n", "words-1", "-h").stderr
 

@@ -128,9 +128,7 @@ def test_the_file_and_what_is_set_over_it_reach_the_bolts(write: WriteFiles) -> 
     assert Path("elsewhere").is_dir()
 
 
-def test_a_password_that_is_set_is_refused_before_the_job_is_loaded(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_password_that_is_set_is_refused_before_the_job_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     override = "topology.state.provider.config.jedisPoolConfig.password=hunter2"
     assert run(LocalEngine(), "ab_nowhere:x", overrides=(override,)) == exit_codes.WRONG_USAGE
     shown = capsys.readouterr()

@@ -166,11 +166,7 @@ def test_a_package_is_run_until_its_source_is_empty_and_says_where_everything_is
 
 @pytest.mark.parametrize(
     "how",
-    [
-        "SIGTERM",
-        pytest.param("SIGINT to the process group", marks=pytest.mark.thorough),
-        "Ctrl-C on the terminal",
-    ],
+    ["SIGTERM", pytest.param("SIGINT to the process group", marks=pytest.mark.thorough), "Ctrl-C on the terminal"],
 )
 def test_a_stopped_run_ends_clean_and_the_next_one_completes_it(start: StartCommand, directory: Path, how: str) -> None:
     first = start("project/jobs/word_count.py:topology", terminal=how.endswith("terminal"))
@@ -261,8 +257,7 @@ def test_a_password_shows_up_nowhere(start: StartCommand, directory: Path, start
         f"  jedisPoolConfig: {{host: {server.host}, port: {server.port}, passwordEnv: STATE_PASSWORD}}\n"
     )
     command = start(
-        *("project/jobs/word_count.py:topology", "--conf", "redis.yaml", "--verbose"),
-        env={"STATE_PASSWORD": password},
+        *("project/jobs/word_count.py:topology", "--conf", "redis.yaml", "--verbose"), env={"STATE_PASSWORD": password}
     )
     command.wait_for("wave ", times=2)
     assert "org.apache.spark.deploy.SparkSubmit" in command.command_lines()

@@ -26,11 +26,7 @@ def scan(settings: dict[str, str], name: str, *options: str) -> Result:
 
 def settings_of(server: RedisServer) -> dict[str, str]:
     config = "topology.state.provider.config.jedisPoolConfig"
-    return {
-        "topology.state.provider": "redis",
-        f"{config}.host": server.host,
-        f"{config}.port": str(server.port),
-    }
+    return {"topology.state.provider": "redis", f"{config}.host": server.host, f"{config}.port": str(server.port)}
 
 
 def load(client: Any, dump: Dump) -> None:

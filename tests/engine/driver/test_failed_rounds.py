@@ -169,9 +169,7 @@ def test_a_driver_whose_generation_a_store_put_back_gave_to_another_one_as_well_
 
 
 @pytest.mark.timeout(120)
-def test_a_driver_that_is_fenced_does_not_let_go_of_a_fence_that_another_one_holds_as_well(
-    watch: Any,
-) -> None:
+def test_a_driver_that_is_fenced_does_not_let_go_of_a_fence_that_another_one_holds_as_well(watch: Any) -> None:
     cluster = LocalCluster()
 
     def run(batch: str) -> None:

@@ -55,9 +55,7 @@ def test_a_store_without_room_is_waited_for_beyond_the_retries(monkeypatch: pyte
     assert handle.state("count") == {"a": 2}
 
 
-def test_the_wait_ends_with_the_stores_own_error_and_the_state_as_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_wait_ends_with_the_stores_own_error_and_the_state_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     FullFor(monkeypatch, 10**9)
     handle = submit(retries=0, timeout_s=1)
     with pytest.raises(StateUnavailable, match="no room"):

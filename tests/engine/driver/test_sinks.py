@@ -17,11 +17,7 @@ from anchorbolt.checkpoint.sink_executor import OUTBOX
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.driver.outbox import SinkOutbox
-from anchorbolt.errors import (
-    BoltError,
-    Fenced,
-    StateCorrupted,
-)
+from anchorbolt.errors import BoltError, Fenced, StateCorrupted
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.util.locations import open_folder

@@ -16,14 +16,7 @@ from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.driver.namespaces import ProviderNamespaces
 from anchorbolt.engine.local.cluster import _LocalRunner
-from anchorbolt.errors import (
-    BoltError,
-    FaultInjected,
-    Fenced,
-    QueryChanged,
-    StateRegressed,
-    WaveFailed,
-)
+from anchorbolt.errors import BoltError, FaultInjected, Fenced, QueryChanged, StateRegressed, WaveFailed
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
@@ -76,9 +69,7 @@ def test_an_older_driver_without_any_state_is_fenced_and_publishes_nothing(tmp_p
     assert pq.read_table(tmp_path / "out").to_pylist() == [{"word": "new"}]
 
 
-def test_a_checkpoint_location_of_another_topology_is_refused_before_anything_is_written(
-    tmp_path: Path,
-) -> None:
+def test_a_checkpoint_location_of_another_topology_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     conf = {"topology.checkpoint.location": str(tmp_path / "one")}
     one = LocalCluster()
     assert one.submit(word_count(feeder(["a"]), name="one"), conf).await_termination(30)
@@ -262,9 +253,7 @@ def test_a_wave_that_fails_for_good_leaves_nothing_staged() -> None:
     assert {name: dict(head.attempts) for name, head in heads.items()} == {name: {} for name in heads}
 
 
-def test_what_an_older_driver_stages_until_it_is_fenced_is_rolled_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_an_older_driver_stages_until_it_is_fenced_is_rolled_back(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = LocalCluster()
     assert cluster.submit(word_count(feeder(["a"])), None).await_termination(30)
     storage = cluster._memory.open("word-count:count-0")

@@ -139,9 +139,7 @@ def test_a_wave_that_fails_is_rolled_back_and_tried_again_with_one_effect(
     assert rows == [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1)]
 
 
-def test_a_poisoned_tuple_stops_the_run_with_the_users_traceback_first_and_the_state_as_before(
-    tmp_path: Path,
-) -> None:
+def test_a_poisoned_tuple_stops_the_run_with_the_users_traceback_first_and_the_state_as_before(tmp_path: Path) -> None:
     cluster = LocalCluster()
     spout = feeder(["a"], ["b"])
     handle = cluster.submit(failing(spout, FailsOn("poison", "b", 99), str(tmp_path)))
@@ -158,10 +156,7 @@ def test_a_poisoned_tuple_stops_the_run_with_the_users_traceback_first_and_the_s
     assert handle.status is RunStatus.FAILED
     assert handle.state("count") == {"a": 1}
     FailsOn.attempts["poison"] = 99
-    assert run(cluster, failing(spout, FailsOn("poison", "b", 99), str(tmp_path))).state("count") == {
-        "a": 1,
-        "b": 1,
-    }
+    assert run(cluster, failing(spout, FailsOn("poison", "b", 99), str(tmp_path))).state("count") == {"a": 1, "b": 1}
 
 
 class Unanchored(BaseRichBolt):
@@ -269,13 +264,7 @@ def test_the_hooks_of_a_stateful_bolt_come_in_the_documented_order() -> None:
     builder.set_spout("words", FeederSpout(["word"], [[("a",)], [("b",)], [("c",)]]))
     builder.set_bolt("recorder", Recorder()).shuffle_grouping("words")
     handle = run(LocalCluster(), builder.create_topology("hooks"))
-    first_wave = [
-        "prepare",
-        ("init_state", None),
-        ("execute", "a", None),
-        ("pre_prepare", 0),
-        ("pre_commit", 0),
-    ]
+    first_wave = ["prepare", ("init_state", None), ("execute", "a", None), ("pre_prepare", 0), ("pre_commit", 0)]
     failed = [("execute", "b", 0), "pre_rollback", "cleanup"]
     again = ["prepare", ("init_state", None), ("execute", "b", 0), ("pre_prepare", 1), ("pre_commit", 1)]
     next_wave = [("execute", "c", 1), ("pre_prepare", 2), ("pre_commit", 2), "cleanup"]
@@ -300,10 +289,7 @@ def test_a_store_that_lost_everything_is_noticed_when_the_copy_is_still_there(tm
 
 
 def test_two_topologies_share_a_sqlite_directory_without_touching_each_other(tmp_path: Path) -> None:
-    conf = {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path)},
-    }
+    conf = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
     for name, text in [("one", "a a b"), ("two", "b"), ("one", "a"), ("two", "c")]:
         run(LocalCluster(), word_count(feeder([text]), name=name), conf | location(tmp_path, name))
     first = run(LocalCluster(), word_count(feeder(), name="one"), conf | location(tmp_path, "one"))

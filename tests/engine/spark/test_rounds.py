@@ -37,8 +37,7 @@ def test_a_bolt_behind_a_stateful_one_that_fails_once_changes_nothing(spark: Spa
     (tmp_path / "in" / "text").write_text("to be or not to be\n")
     builder = TopologyBuilder()
     builder.set_spout(
-        "sentences",
-        StreamSpout(lambda spark: spark.readStream.text(str(tmp_path / "in")), fields=["sentence"]),
+        "sentences", StreamSpout(lambda spark: spark.readStream.text(str(tmp_path / "in")), fields=["sentence"])
     )
     builder.set_bolt("split", SplitSentence()).shuffle_grouping("sentences")
     builder.set_bolt("count", CountWords(), parallelism=2).fields_grouping("split", "word")

@@ -199,9 +199,7 @@ def test_a_poisoned_tuple_ends_the_run_with_the_users_own_traceback_first(spark:
     builder.set_spout("sentences", text_spout(write_lines(tmp_path / "in", [["bad"]])))
     builder.set_bolt("raises", Raises()).shuffle_grouping("sentences")
     handle = SparkCluster(spark).submit(
-        builder.create_topology("raises"),
-        conf_in(tmp_path, topology__max__batch__retries=1),
-        until_empty=True,
+        builder.create_topology("raises"), conf_in(tmp_path, topology__max__batch__retries=1), until_empty=True
     )
     with pytest.raises(BoltError) as caught:
         handle.await_termination(240)
@@ -281,10 +279,7 @@ def test_state_in_memory_is_refused_on_spark(spark: SparkSession, tmp_path: Path
     [
         (StreamSpout(lambda spark: spark.range(3), ["id"]), "not a streaming"),
         (StreamSpout(lambda spark: spark.readStream.format("rate").load(), ["one"]), "timestamp, value"),
-        (
-            StreamSpout(lambda spark: spark.readStream.text("/no/such/place"), ["line"]),
-            "source function raised",
-        ),
+        (StreamSpout(lambda spark: spark.readStream.text("/no/such/place"), ["line"]), "source function raised"),
         (FeederSpout(["a"]), "does not run on Spark"),
     ],
 )

@@ -43,8 +43,7 @@ def test_a_wave_that_could_not_reach_java_is_not_blamed_where_java_is_gone(
 
 
 @pytest.mark.parametrize(
-    ("of_the_wave", "of_the_query"),
-    [(FENCED, NETWORK), (RAISED, REFUSED), (HOOKS, WRAPPED), (FENCED, WRAPPED)],
+    ("of_the_wave", "of_the_query"), [(FENCED, NETWORK), (RAISED, REFUSED), (HOOKS, WRAPPED), (FENCED, WRAPPED)]
 )
 def test_a_wave_that_knows_why_it_failed_is_believed(of_the_wave: Exception, of_the_query: Exception) -> None:
     assert ended_by(of_the_wave, of_the_query) is of_the_wave

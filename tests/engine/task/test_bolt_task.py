@@ -11,13 +11,7 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.submission import prepare_submission
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
-from anchorbolt.engine.task.messages import (
-    BarrierMessage,
-    Envelope,
-    encode_barrier,
-    encode_tuples,
-    reports_in,
-)
+from anchorbolt.engine.task.messages import BarrierMessage, Envelope, encode_barrier, encode_tuples, reports_in
 from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import WaveFailed
 from anchorbolt.spouts.feeder import FeederSpout
@@ -34,12 +28,7 @@ def plan(tmp_path: Path) -> ExecutionPlan:
     topology = word_count(FeederSpout(["sentence"]))
     memory = MemoryStateProvider()
     return prepare_submission(
-        topology,
-        None,
-        shared_by_processes=False,
-        shared_by_machines=False,
-        memory=memory,
-        location=str(tmp_path),
+        topology, None, shared_by_processes=False, shared_by_machines=False, memory=memory, location=str(tmp_path)
     ).plan
 
 

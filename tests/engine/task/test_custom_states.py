@@ -48,10 +48,7 @@ class Job:
         self.custom = folder / "custom"
         self.conf: dict[str, Any] = {
             "topology.state.provider": "tests.engine.custom_states.CustomProvider",
-            "topology.state.provider.config": {
-                "directory": str(folder / "sqlite"),
-                "custom": str(self.custom),
-            },
+            "topology.state.provider.config": {"directory": str(folder / "sqlite"), "custom": str(self.custom)},
             "topology.checkpoint.location": str(folder / "checkpoint"),
             "topology.max.batch.retries": 0,
         }

@@ -87,10 +87,7 @@ def everything(cluster: LocalCluster) -> dict[str, tuple[NamespaceHead, dict[byt
     """All that the cluster's store holds, fences included."""
     provider = cluster._memory
     return {
-        name: (
-            provider.open(name).head(),
-            {key: data for page in provider.open(name).scan() for key, data in page},
-        )
+        name: (provider.open(name).head(), {key: data for page in provider.open(name).scan() for key, data in page})
         for name in provider.namespaces()
     }
 
@@ -171,9 +168,7 @@ DECIDED = [
 
 
 @pytest.mark.parametrize("strikes", [*UNDECIDED, *DECIDED], indirect=True, ids=lambda point: point.value)
-def test_a_crash_in_the_first_wave_of_an_upgrade_leaves_the_old_state_or_the_new_one(
-    strikes: Strikes,
-) -> None:
+def test_a_crash_in_the_first_wave_of_an_upgrade_leaves_the_old_state_or_the_new_one(strikes: Strikes) -> None:
     cluster = LocalCluster()
     run(cluster, topology(Counts(), "a b"))
     handle = cluster.submit(topology(CountsByName(), "b c", "a"), {"topology.max.batch.retries": 0})
@@ -248,9 +243,5 @@ def test_a_value_that_the_users_serializer_refuses_fails_the_wave_naming_namespa
     handle = LocalCluster().submit(topology(Counts(), "a"), conf)
     with pytest.raises(BoltError) as caught:
         handle.await_termination(60)
-    for part in (
-        "state 'schemas:count-",
-        "key 'a'",
-        "tests.support.serializers.MoneySerializer.dumps raised",
-    ):
+    for part in ("state 'schemas:count-", "key 'a'", "tests.support.serializers.MoneySerializer.dumps raised"):
         assert part in caught.value.message

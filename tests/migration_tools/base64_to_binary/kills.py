@@ -69,10 +69,7 @@ class Victim:
     def start(self) -> subprocess.Popen[str]:
         """Start the command, and return when its imports are done."""
         process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, *self.arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-c", _PROGRAM, *self.arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

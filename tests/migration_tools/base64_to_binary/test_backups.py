@@ -196,12 +196,7 @@ def test_a_backup_that_changes_meanwhile_is_left(migrated: Store, command: str) 
     ("command", "step", "key", "said"),
     [
         ("undo", "copying words-1_old", "words-1", "after words-1$prepare was put back"),
-        (
-            "discard",
-            "comparing words-1_old",
-            "words-1_old",
-            "after the backup of words-1$prepare was discarded",
-        ),
+        ("discard", "comparing words-1_old", "words-1_old", "after the backup of words-1$prepare was discarded"),
     ],
 )
 def test_a_cluster_says_what_was_done_before_the_second_hash_was_refused(

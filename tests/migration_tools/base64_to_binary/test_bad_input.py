@@ -167,9 +167,7 @@ def test_without_room_nothing_is_changed_and_the_temporary_hash_is_removed(start
     close(store)
 
 
-def test_a_server_that_would_evict_the_state_is_refused_before_anything_is_copied(
-    start_redis: StartRedis,
-) -> None:
+def test_a_server_that_would_evict_the_state_is_refused_before_anything_is_copied(start_redis: StartRedis) -> None:
     store = server_store(start_redis(maxmemory="100mb", maxmemory_policy="allkeys-random"))
     store.put("words-1", OLD)
     for dry_run in (True, False):

@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 from anchorbolt.migration_tools.base64_to_binary import Content, Wrapper
 from tests.migration_tools.base64_to_binary.conftest import Store, actions, refusal
 from tests.migration_tools.base64_to_binary.listening import Listening
-from tests.migration_tools.storm_data import (
-    Entries,
-    one_line,
-    plain,
-    storm_1_0,
-    storm_1_1,
-    storm_1_2,
-    words,
-)
+from tests.migration_tools.storm_data import Entries, one_line, plain, storm_1_0, storm_1_1, storm_1_2, words
 from tests.support.storm_fixtures import Dump, dump, dumps
 
 BASE64 = [each for each in dumps() if each.storm[:3] in ("1.0", "1.1")]
@@ -176,13 +168,7 @@ def test_one_bad_entry_stops_the_namespace_and_names_the_field(
 
 @pytest.mark.parametrize(
     ("one", "other", "last"),
-    [
-        (b"", b"\n", b""),
-        (b"", b"\n", b"\n"),
-        (b"\n", b"\n", b"\n"),
-        (b"\n", b"\r\n", b""),
-        (b"\n", b"\r\n", b"\r\n"),
-    ],
+    [(b"", b"\n", b""), (b"", b"\n", b"\n"), (b"\n", b"\n", b"\n"), (b"\n", b"\r\n", b""), (b"\n", b"\r\n", b"\r\n")],
 )
 def test_a_field_that_is_there_in_two_forms_is_refused_by_name(
     store: Store, one: bytes, other: bytes, last: bytes
@@ -315,11 +301,7 @@ def test_what_a_killed_run_left_is_removed_and_what_others_named_alike_is_not(st
     suffix = b"$anchorbolt$migrating$0123456789abcdef"
     for key in (b"words-1", b"words-1_old", b"words-1$prepare"):
         store.put(store.hashes.sibling(key, suffix).decode(), {b"half": b"done"})
-    other = {
-        store.hashes.sibling(b"words-2", suffix).decode(),
-        "words-1$anchorbolt$migrating$",
-        "words-1$mine",
-    }
+    other = {store.hashes.sibling(b"words-2", suffix).decode(), "words-1$anchorbolt$migrating$", "words-1$mine"}
     for name in other:
         store.put(name, {b"not": b"ours"})
     assert store.migrate("words-1").error is None

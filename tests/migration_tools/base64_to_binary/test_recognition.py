@@ -80,9 +80,7 @@ def test_a_few_base64_entries_among_binary_ones_are_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("many_and_one", [(storm_1_1, storm_1_0), (storm_1_0, storm_1_1)])
-def test_one_value_that_is_wrapped_unlike_the_others_is_refused_by_name(
-    many_and_one: tuple[Any, Any],
-) -> None:
+def test_one_value_that_is_wrapped_unlike_the_others_is_refused_by_name(many_and_one: tuple[Any, Any]) -> None:
     many, one = many_and_one
     mixed = {**many(words(50)), **one({string("odd"): integer(0)})}
     assert repr(one_line(string("odd")).decode()) in recognise(mixed).reason

@@ -46,12 +46,7 @@ class TestARunThatIsAlive:
         assert contents(target, name) == contents(source, name)
 
     def test_ends_fenced_where_its_fence_is_taken(
-        self,
-        source: SqliteStateProvider,
-        target: SqliteStateProvider,
-        name: str,
-        tmp_path: Path,
-        run_words: RunWords,
+        self, source: SqliteStateProvider, target: SqliteStateProvider, name: str, tmp_path: Path, run_words: RunWords
     ) -> None:
         run_words(source, *FIRST)
         spout = FeederSpout(["sentence"])

@@ -20,11 +20,7 @@ from anchorbolt.errors import AnchorboltError, StateError
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.explanation import TopologyReport, explain, judge
-from anchorbolt.migration_tools.inspect.topology_snapshot import (
-    NullDecisionCopy,
-    TopologySnapshot,
-    read_topology,
-)
+from anchorbolt.migration_tools.inspect.topology_snapshot import NullDecisionCopy, TopologySnapshot, read_topology
 from anchorbolt.serialization import JsonCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt, StateProvider
@@ -247,12 +243,7 @@ def test_strangers_and_custom_states_are_noted_and_not_judged() -> None:
     ("damage", "says"), [(b"\xc1", "cannot be read"), (b"", "cannot be read")], ids=["no msgpack", "nothing"]
 )
 def test_a_damaged_record_is_reported_and_the_rest_still_explained(
-    sqlite_provider: SqliteStateProvider,
-    name: str,
-    run_words: RunWords,
-    tmp_path: Path,
-    damage: bytes,
-    says: str,
+    sqlite_provider: SqliteStateProvider, name: str, run_words: RunWords, tmp_path: Path, damage: bytes, says: str
 ) -> None:
     run_words(sqlite_provider, "a b")
     with closing(sqlite_provider.open(f"{name}:$checkpointspout-0")) as storage:
@@ -266,8 +257,6 @@ def test_a_damaged_record_is_reported_and_the_rest_still_explained(
         run_words(sqlite_provider)
 
 
-def test_an_unknown_prefix_finds_nothing_even_where_names_have_none(
-    sqlite_provider: SqliteStateProvider,
-) -> None:
+def test_an_unknown_prefix_finds_nothing_even_where_names_have_none(sqlite_provider: SqliteStateProvider) -> None:
     with pytest.raises(StateError, match="no state of topology"):
         explain(sqlite_provider, uuid.uuid4().hex, "", MSGPACK)

@@ -9,12 +9,7 @@ import pytest
 
 from anchorbolt.errors import ConfigError, StateError, UnsupportedValue
 from anchorbolt.migration_tools.inspect.decoding import Codecs, key_from_text
-from anchorbolt.migration_tools.inspect.inspection import (
-    get_entries,
-    measured,
-    namespace_summaries,
-    scan_entries,
-)
+from anchorbolt.migration_tools.inspect.inspection import get_entries, measured, namespace_summaries, scan_entries
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec
 from anchorbolt.serialization.schema import Schema
 from anchorbolt.serialization.serializers import PickleCodec, Serializer, SerializerCodec
@@ -74,13 +69,7 @@ def test_a_store_is_looked_into(store: StateProvider) -> None:
     assert scanned(store, name) == VALUES
     assert scanned(store, name, attempt=attempt) == {**VALUES, "pear": 2}
     got = get_entries(store, name, ["apple", "7", '["a", 7]', r"b'\xff'", "absent"], MSGPACK)
-    assert [entry.value and entry.value.value for entry in got.entries] == [
-        1,
-        "seven",
-        {"x": b"\x00"},
-        True,
-        None,
-    ]
+    assert [entry.value and entry.value.value for entry in got.entries] == [1, "seven", {"x": b"\x00"}, True, None]
     assert got.absent == 1
 
 
@@ -152,9 +141,7 @@ class Reversed(Serializer[str]):
         return data.decode()[::-1]
 
 
-def test_a_users_serializer_is_used_where_the_configuration_names_it(
-    memory_provider: MemoryStateProvider,
-) -> None:
+def test_a_users_serializer_is_used_where_the_configuration_names_it(memory_provider: MemoryStateProvider) -> None:
     codecs = Codecs(SerializerCodec(Reversed, "k", for_keys=True), SerializerCodec(Reversed, "v", for_keys=False))
     name = fill(memory_provider, {"key": "value"}, codecs.keys, codecs.values)
     assert scanned(memory_provider, name, codecs) == {"key": "value"}
@@ -175,9 +162,7 @@ class _Bomb:
         return exec, ("raise AssertionError('it was unpickled')",)
 
 
-def test_a_pickle_is_unpickled_only_where_the_configuration_chose_it(
-    memory_provider: MemoryStateProvider,
-) -> None:
+def test_a_pickle_is_unpickled_only_where_the_configuration_chose_it(memory_provider: MemoryStateProvider) -> None:
     name = new_namespace()
     header = EntryEncoding(name, MsgpackCodec(), PickleCodec()).header
     with closing(memory_provider.open(name)) as storage:

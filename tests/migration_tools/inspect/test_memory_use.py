@@ -61,11 +61,7 @@ def peak_mib(program: str, directory: Path, name: str, entries: int) -> float:
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", source, str(directory), name],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", source, str(directory), name], cwd=ROOT, capture_output=True, text=True, check=True
     )
     found, peak = map(int, ran.stdout.split())
     assert found == entries

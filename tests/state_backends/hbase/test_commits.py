@@ -15,16 +15,7 @@ import pytest
 from anchorbolt.errors import Fenced, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
-from anchorbolt.testing.conformance.base import (
-    CODEC,
-    FIRST,
-    Items,
-    committed,
-    entries,
-    stage,
-    stage_slice,
-    staged,
-)
+from anchorbolt.testing.conformance.base import CODEC, FIRST, Items, committed, entries, stage, stage_slice, staged
 from tests.state_backends.hbase.data import DATA, NEW, OLD, UPDATES, rows, sliced
 from tests.state_backends.hbase.providers import FAMILY, provider_of
 from tests.state_backends.same_everywhere import finish_half_applied

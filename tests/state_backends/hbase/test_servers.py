@@ -163,9 +163,7 @@ def test_a_thrift_server_that_was_killed_is_used_again_when_it_is_back(server: H
         assert persist(storage.head).winner == attempt
 
 
-def test_a_connection_that_the_server_closed_because_it_was_idle_is_replaced_unseen(
-    server: HBaseServer,
-) -> None:
+def test_a_connection_that_the_server_closed_because_it_was_idle_is_replaced_unseen(server: HBaseServer) -> None:
     with closing(provider_of(server).open(new_namespace())) as storage:
         committed(storage, [(b"a", b"1")])
         [connection] = vars(storage)["_table"]._client._idle
@@ -345,9 +343,7 @@ def test_another_transport_or_protocol_than_the_servers_is_suspected(
 
 def test_a_connection_is_encrypted_and_verified(server: HBaseServer, certificates: Certificates) -> None:
     tls = TlsSettings(
-        ca=str(certificates.authority),
-        cert=str(certificates.client_certificate),
-        key=str(certificates.client_key),
+        ca=str(certificates.authority), cert=str(certificates.client_certificate), key=str(certificates.client_key)
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates.server_certificate, certificates.server_key)

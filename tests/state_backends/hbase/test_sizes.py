@@ -14,13 +14,7 @@ from anchorbolt.state_backends.hbase.layout import NamespaceRows
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.scope import AttemptScope
-from anchorbolt.testing.conformance.base import (
-    committed,
-    new_attempt,
-    new_namespace,
-    stage_slice,
-    staged,
-)
+from anchorbolt.testing.conformance.base import committed, new_attempt, new_namespace, stage_slice, staged
 from tests.state_backends.hbase.data import NEW, OLD, UPDATES, sliced
 from tests.state_backends.hbase.providers import provider_of
 from tests.support.hbase_server import HBaseServer

@@ -14,15 +14,7 @@ from anchorbolt.errors import ConfigError, StateCorrupted, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.redis import scripts as redis_scripts
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
-from anchorbolt.testing.conformance.base import (
-    FIRST,
-    Items,
-    committed,
-    entries,
-    stage,
-    stage_slice,
-    staged,
-)
+from anchorbolt.testing.conformance.base import FIRST, Items, committed, entries, stage, stage_slice, staged
 from tests.cli.command import wait_until
 from tests.conftest import StartRedis
 from tests.state_backends.same_everywhere import finish_half_applied, work_in_threads
@@ -156,9 +148,7 @@ def test_connections_that_the_server_closed_are_replaced(storage: StateStorage, 
     assert storage.get_many([b"a"]) == [b"1"]
 
 
-def test_storages_of_a_process_share_connections_and_the_last_one_closes_them(
-    start_redis: StartRedis,
-) -> None:
+def test_storages_of_a_process_share_connections_and_the_last_one_closes_them(start_redis: StartRedis) -> None:
     server = start_redis()  # nobody else's, whose connections would be counted
     provider = RedisStateProvider(server.host, server.port)
     with server.client() as client:

@@ -222,18 +222,13 @@ def test_a_password_and_tls_open_the_cluster(
 ) -> None:
     cluster = start_redis_cluster(password=PASSWORD, tls=True, tls_auth_clients="yes")
     tls = TlsSettings(
-        ca=str(certificates.authority),
-        cert=str(certificates.client_certificate),
-        key=str(certificates.client_key),
+        ca=str(certificates.authority), cert=str(certificates.client_certificate), key=str(certificates.client_key)
     )
     provider = RedisClusterStateProvider(cluster.nodes[:1], password=Secret(PASSWORD), tls=tls)
     with closing(pickle.loads(pickle.dumps(provider)).open(NS)) as storage:  # noqa: S301
         work(storage)
     wrong = RedisClusterStateProvider(cluster.nodes, password=Secret(PASSWORD + "!"), tls=tls)
-    with (
-        closing(wrong.open(NS)) as storage,
-        pytest.raises(ConfigError, match="username and password") as error,
-    ):
+    with closing(wrong.open(NS)) as storage, pytest.raises(ConfigError, match="username and password") as error:
         storage.claim()
     assert PASSWORD not in str(error.value) + repr(wrong) + wrong.describe()
     untrusting = RedisClusterStateProvider(cluster.nodes, tls=TlsSettings())

@@ -142,9 +142,7 @@ def test_a_right_that_is_missing_for_a_commit_leaves_the_data_whole(start_redis:
 def test_a_connection_is_encrypted_and_verified(start_redis: StartRedis, certificates: Certificates) -> None:
     server = start_redis(tls=True, tls_auth_clients="yes")
     tls = TlsSettings(
-        ca=str(certificates.authority),
-        cert=str(certificates.client_certificate),
-        key=str(certificates.client_key),
+        ca=str(certificates.authority), cert=str(certificates.client_certificate), key=str(certificates.client_key)
     )
     provider = pickle.loads(pickle.dumps(RedisStateProvider("localhost", server.port, tls=tls)))  # noqa: S301
     with closing(provider.open(NS)) as storage:
@@ -273,9 +271,7 @@ def test_a_server_without_memory_is_named_and_still_takes_what_was_decided(start
         committed(storage, [(b"a", b"3")], txid=2, base=1)
 
 
-def test_values_that_redis_does_not_take_are_refused_in_put_with_what_raises_the_limit(
-    start_redis: StartRedis,
-) -> None:
+def test_values_that_redis_does_not_take_are_refused_in_put_with_what_raises_the_limit(start_redis: StartRedis) -> None:
     server = start_redis(proto_max_bulk_len="2mb")
     provider = RedisStateProvider(server.host, server.port, largest_value=1_000_000)
     state: KeyValueState[str, bytes] = KeyValueState(provider.open(NS))
@@ -308,8 +304,7 @@ def test_a_server_that_would_evict_state_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"maxmemory": "50mb", "maxmemory_policy": "volatile-lru"}, {"maxmemory_policy": "allkeys-lru"}],
+    "options", [{"maxmemory": "50mb", "maxmemory_policy": "volatile-lru"}, {"maxmemory_policy": "allkeys-lru"}]
 )
 def test_a_server_that_does_not_evict_our_keys_is_taken(start_redis: StartRedis, options: dict[str, str]) -> None:
     server = start_redis(**options)

@@ -19,13 +19,7 @@ from anchorbolt.errors import StateCorrupted, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance.base import FIRST, committed, entries, stage, staged
-from tests.state_backends.processes import (
-    claim_as_nobody,
-    exit_code,
-    kill_within_commit,
-    run,
-    stage_with_small_files,
-)
+from tests.state_backends.processes import claim_as_nobody, exit_code, kill_within_commit, run, stage_with_small_files
 
 NAMESPACE = "words:count-0"
 
