@@ -22,7 +22,7 @@ IN_WORDS = {
     "topology.state.namespace.prefix": "the topology's name",
     "topology.checkpoint.location": "`anchorbolt-data/<topology>/checkpoint`",
     "directory": "`anchorbolt-data/state`",
-    "largestValue": "what the server takes",
+    "largestValue": "the server's limit",
     "nodes": "`[localhost:6379]`",
     "username": "the default user",
     "ca": "the system's",

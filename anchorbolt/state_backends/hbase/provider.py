@@ -62,7 +62,7 @@ class HBaseStateProvider(HBaseSettings, StateProvider):
         protocol: "binary", or "compact" for a server started with `-c`.
         create_table: Whether to create the table where it is missing, at the first use, which takes 30 s at most.
         tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
-        largest_value: Bytes of the largest value to take; None means what the server takes by its defaults: some
+        largest_value: Bytes of the largest value to take; None means the server's limit by its defaults: some
             10 MB on a buffered and 2 MB on a framed one.
     """
 
