@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from anchorbolt.config.secret import Secret
+from anchorbolt.config import Secret
 from anchorbolt.errors import ConfigError
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.rules import check_namespace

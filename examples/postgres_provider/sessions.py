@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg import errors, sql
 
-from anchorbolt.config.secret import Secret
+from anchorbolt.config import Secret
 from anchorbolt.errors import (
     AnchorboltError,
     ConfigError,

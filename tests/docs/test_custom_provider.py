@@ -41,7 +41,7 @@ def test_the_tests_pass_as_printed(
     shutil.copytree(EXAMPLE, directory / EXAMPLE.name)
     monkeypatch.setenv("PGPORT", str(postgres_server.port))
     monkeypatch.setenv("PGPASSWORD", postgres_server.password)
-    seen = type_commands(page.commands(without={"A job on it"}))
+    seen = type_commands(page.commands(without={"Run a job with it"}))
     assert [line.pattern for line in page.shown() if not line.search(seen)] == [], seen
     assert "failed" not in seen
 
