@@ -27,8 +27,6 @@ Errors cross process boundaries, so each of them survives pickling with all its 
 wrong and ends with what to do next. It never contains a secret.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 __all__ = [

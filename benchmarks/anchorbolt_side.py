@@ -1,7 +1,5 @@
 """Our side: the word count topology on Spark, with its state in SQLite."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The interface of the two sides of the comparison, and the figures that Spark's progress reports give for both."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

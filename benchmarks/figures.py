@@ -1,7 +1,5 @@
 """Shows results: tables for a person, and one JSON document for a program. Measures nothing."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Sequence

@@ -8,8 +8,6 @@ The two take turns on one Redis, each on a newly made hash. The memory figure is
 command in a process of its own.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The drivers without Anchorbolt: they write the same keys and values once, into one hash or table, and read them."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import tempfile

@@ -1,7 +1,5 @@
 """Runs the two sides in turn over the same new text, round by round, and checks their counts. Prints nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median, quantiles

@@ -5,8 +5,6 @@ checkpoints, as many shuffle partitions as cores, and words that the JVM splits.
 row per distinct word and batch.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -9,8 +9,6 @@ them, in its fastest way. Rounds take turns on one server. The table shows media
 rounds' ratios.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 import sys

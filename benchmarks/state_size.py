@@ -7,8 +7,6 @@ Waves of 100,000 new keys fill a namespace. Each time it is ten times as large, 
 reads 1,000 random keys, stages 1,000 updates and commits them. The table shows their median and the process's memory.
 """
 
-from __future__ import annotations
-
 import random
 import resource
 import statistics

@@ -3,8 +3,6 @@
 The README in this directory says what is measured, and how.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path

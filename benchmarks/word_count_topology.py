@@ -1,7 +1,5 @@
 """Our word count, tuple by tuple, as in the documentation. The workers import this module, so it imports no engine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The workloads: the size of the batches, where the counts go, and the number of rounds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

@@ -3,8 +3,6 @@
 The expected counts come from the generator, not from the written files.
 """
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

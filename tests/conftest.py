@@ -3,8 +3,6 @@
 Helpers of the library's own tests do not belong here, but beside them or in tests/support.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -5,8 +5,6 @@ version and SHA-256. The directory of jars is named after that list; it appears 
 downloads the jars, so that the user's own mirror, proxy and certificates (`~/.m2/settings.xml`) apply.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

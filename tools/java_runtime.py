@@ -3,8 +3,6 @@
 It never changes the machine's own Java.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

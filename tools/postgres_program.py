@@ -1,7 +1,5 @@
 """Find the PostgreSQL server's programs, or install them as root on Debian; never starts one."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Set-up's output on the terminal, and the running of other programs. Uses the standard library only."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Find the `redis-server` program, or install it as root on Debian; never starts one."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -3,8 +3,6 @@
 Installs nothing outside its directory, except Debian's `venv` package (as root) if Python lacks it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import re

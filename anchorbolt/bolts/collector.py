@@ -1,7 +1,5 @@
 """Collectors, to which a bolt emits. An emit is one list append; full buffers are grouped and encoded in bulk."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

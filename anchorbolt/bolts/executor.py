@@ -1,7 +1,5 @@
 """Executes the tuples of one task with a plain bolt. Errors of the user's code become `BoltError`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NoReturn, Protocol
 

@@ -6,8 +6,6 @@ fences and recovery treat a custom state like any other. The driver commits the 
 after it: until the namespace has committed, the user's commit is repeated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any

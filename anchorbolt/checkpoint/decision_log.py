@@ -4,8 +4,6 @@ A driver claims the topology here. The log gives out the fences of the driver's 
 a newer driver has claimed the topology.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Protocol
 

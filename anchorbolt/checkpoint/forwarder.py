@@ -1,7 +1,5 @@
 """`WrappedBolt`, an engine's interface to a bolt, and `CheckpointTupleForwarder`, which wraps every plain bolt."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol

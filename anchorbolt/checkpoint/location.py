@@ -1,7 +1,5 @@
 """The driver's files at the streaming checkpoint location: the query's id, and the copies of the decision record."""
 
-from __future__ import annotations
-
 import json
 
 from anchorbolt.errors import WaveFailed

@@ -1,7 +1,5 @@
 """The interfaces that an engine implements for the protocol, and the plain data that they exchange."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar

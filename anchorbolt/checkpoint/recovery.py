@@ -4,8 +4,6 @@ The store is checked against two witnesses: the decision record in it, and the r
 If they contradict each other, nothing is guessed: `StateRegressed`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """The outbox in a sink's task: writes the task's rows of a wave to one Parquet file, named by round and attempt."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any

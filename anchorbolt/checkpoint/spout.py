@@ -5,8 +5,6 @@ starting driver finds, and a `Transaction` carries the steps out. The driver mov
 in `ports`); COMMIT and ROLLBACK travel to a task only if its bolt has a hook for them.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The reads of a starting driver: before it writes anything, and after it has claimed the topology."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import replace

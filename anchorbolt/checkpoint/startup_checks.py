@@ -1,7 +1,5 @@
 """All reasons to refuse a start, as one list. Pure: a start raises the first, `anchorbolt state explain` shows all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 

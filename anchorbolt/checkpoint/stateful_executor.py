@@ -1,7 +1,5 @@
 """`StatefulBoltExecutor`: a stateful bolt's side of the checkpoint. Knows nothing of Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs a command that starts no topology: its output, its errors and its exit code."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

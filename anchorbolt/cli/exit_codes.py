@@ -1,7 +1,5 @@
 """The exit codes of the command `anchorbolt`."""
 
-from __future__ import annotations
-
 from anchorbolt.errors import (
     ConfigError,
     JobError,

@@ -1,7 +1,5 @@
 """The command `anchorbolt`: its sub-commands and the arguments of `anchorbolt run`."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

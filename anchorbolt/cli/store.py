@@ -1,7 +1,5 @@
 """The store of a command, from the same configuration as for a run."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

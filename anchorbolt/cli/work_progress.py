@@ -3,8 +3,6 @@
 On a terminal Rich draws a bar. Elsewhere a line is printed every ten seconds, so a short command prints none.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Refuses unknown keys of a configuration, with the nearest known one, and unknown providers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from anchorbolt.config.declaration import Setting, by_key, check_value, text, unknown_key

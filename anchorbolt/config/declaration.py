@@ -4,8 +4,6 @@ A settings class is a frozen dataclass that extends `Checked`. Its values are ch
 configuration or by Python code. Executors unpickle these classes, so this imports nothing but the standard library.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields

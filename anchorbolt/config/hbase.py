@@ -4,8 +4,6 @@ Storm's client connects to ZooKeeper and HBase itself, by the settings that `hba
 to a Thrift server, so none of them has an effect here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any

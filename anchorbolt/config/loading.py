@@ -3,8 +3,6 @@
 A password becomes a `Secret` at once. Bolts do not see it, and no message shows it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads passwords from the environment and from files."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads the settings of a state provider below `topology.state.provider.config`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict
 from typing import Any

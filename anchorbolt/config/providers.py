@@ -4,8 +4,6 @@ The fields are grouped in a configuration as Storm groups them: `GROUPS` has the
 `jedisClusterConfig` and `thriftConfig`; those of `UNGROUPED` are beside these.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

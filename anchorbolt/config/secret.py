@@ -1,7 +1,5 @@
 """A string that must not be shown: passwords on their way from the configuration to a driver library."""
 
-from __future__ import annotations
-
 
 class Secret:
     """Holds a secret string; `repr`, `str` and formatting show `***`. Pickles, so that it can reach Spark workers."""

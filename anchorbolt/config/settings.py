@@ -3,8 +3,6 @@
 `docs/configuration.md` says what each setting means.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, field
 

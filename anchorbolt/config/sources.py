@@ -1,7 +1,5 @@
 """Reads and merges the sources of a configuration: a file, a mapping that overrides it, and `key=value` texts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath

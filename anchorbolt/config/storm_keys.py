@@ -4,8 +4,6 @@ So that a `storm.yaml`, or a topology's own configuration, can be used unchanged
 `docs/configuration.md`, which a test compares with this file.
 """
 
-from __future__ import annotations
-
 _BY_REASON: dict[str, str] = {
     "Spark decides which process runs what, and how large its memory is": """
         topology.workers topology.tasks topology.max.task.parallelism topology.priority topology.isolate.machines

@@ -1,7 +1,5 @@
 """Refuses a `Fault` that is wrong or can never strike: otherwise a test would pass without its fault."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from difflib import get_close_matches

@@ -5,8 +5,6 @@ The folder holds `faults.json`, the hits and strike of each fault, the process i
 events of the run, one line each. `anchorbolt.testing.crash` writes and reads it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -4,8 +4,6 @@ The engine calls `reach` at each point. Nothing happens there unless a simulatio
 with `observe`. Without an observer a point costs one comparison; no point is on the path of a single tuple.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextvars import ContextVar
 from enum import Enum

@@ -1,7 +1,5 @@
 """The interface by which a long command reports its progress. The command line displays it."""
 
-from __future__ import annotations
-
 from typing import Protocol
 
 

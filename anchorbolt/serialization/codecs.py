@@ -1,7 +1,5 @@
 """The codecs of keys and values: their names and versions stand in the header of each namespace."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable

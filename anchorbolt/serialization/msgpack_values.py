@@ -3,8 +3,6 @@
 What goes in comes out with the same type: a tuple stays a tuple, an int of any size an int. Decoding never runs code.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 import uuid

@@ -4,8 +4,6 @@ A value of version 1 is stored without a tag. A value of a later version is stor
 begins with; a user's encoding that does gets a tag for version 1. See `docs/decisions/schema-versions.md`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

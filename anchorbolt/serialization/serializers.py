@@ -1,7 +1,5 @@
 """The codecs that a configuration can choose for keys and values: one of ours, or a user's `Serializer`."""
 
-from __future__ import annotations
-
 import pickle
 import re
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """The base class of all spouts."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 from anchorbolt.streams.declaration import OutputFieldsDeclarer

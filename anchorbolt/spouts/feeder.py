@@ -1,7 +1,5 @@
 """A spout that a test feeds with batches. It runs on the local engine only."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence

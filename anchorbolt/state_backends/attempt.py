@@ -1,7 +1,5 @@
 """One attempt of a task on its namespace: reads, stages slices, seals, and checks the state of the store."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar

@@ -14,8 +14,6 @@ further. Only `Fenced`, `StaleAttempt` and `StateRegressed` say that nothing hap
 further backends use them too, and the rules in `rules`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

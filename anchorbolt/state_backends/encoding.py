@@ -4,8 +4,6 @@ Python's dictionaries treat `1`, `True` and `1.0` as one key; keys of the cache 
 changed from outside: a mutable value is kept as bytes and decoded for each reader.
 """
 
-from __future__ import annotations
-
 import sys
 import traceback
 from collections.abc import Iterable

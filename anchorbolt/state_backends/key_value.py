@@ -5,8 +5,6 @@ The state writes nothing that another reader could see: `prepare_commit` stages 
 winning attempt makes them visible.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import islice

@@ -3,8 +3,6 @@
 It has no type "bin" of msgpack, because Redis's Lua reads it too and does not know that type.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import chain
 from zlib import crc32

@@ -1,7 +1,5 @@
 """Builds the state provider that the settings ask for. Opens nothing: a provider connects when it is used."""
 
-from __future__ import annotations
-
 from anchorbolt.config.providers import PROVIDER, PROVIDER_CONFIG, ProviderSettings
 from anchorbolt.config.settings import Settings
 from anchorbolt.errors import AnchorboltError, ConfigError

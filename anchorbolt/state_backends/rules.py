@@ -6,8 +6,6 @@ decide (by a script, by check-and-put) calls them after a refusal, to raise the 
 Public: authors of providers use it as our own backends do, see docs/custom_provider.md.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Fences, and the scope of an attempt: who writes to a namespace, and for which wave. Plain data."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

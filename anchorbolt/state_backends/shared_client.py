@@ -1,7 +1,5 @@
 """Clients that all namespaces of a process share: one for each address, as long as it has users."""
 
-from __future__ import annotations
-
 import os
 import threading
 from abc import ABC, abstractmethod

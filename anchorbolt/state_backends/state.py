@@ -3,8 +3,6 @@
 What a state of your own can guarantee by each of the two classes is said in `docs/custom_state.md`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 from anchorbolt.errors import StateError

@@ -5,8 +5,6 @@ Other encoders put a line break after every last line, and on Windows lines end 
 Refused are the URL-safe alphabet, missing or superfluous padding, nonzero bits after the last byte, and other blanks.
 """
 
-from __future__ import annotations
-
 import re
 from binascii import Error as BinasciiError
 from binascii import a2b_base64, b2a_base64

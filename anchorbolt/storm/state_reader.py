@@ -3,8 +3,6 @@
 A key or value that needs a class of the user's is returned as bytes with a problem that names the class.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -12,8 +12,6 @@ is a byte array, the payload: the serialised value, a Kryo stream of its own.
 Storm 1.0 and 1.1 keep Base64 text. All functions here expect bytes after Base64 decoding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple

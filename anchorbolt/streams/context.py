@@ -1,7 +1,5 @@
 """The context that the engine passes to a component's `prepare`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

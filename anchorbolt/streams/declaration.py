@@ -1,7 +1,5 @@
 """The declaration of the streams that a component emits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Groupings: how a bolt wants the tuples of a stream distributed over its tasks. `routing` carries them out."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

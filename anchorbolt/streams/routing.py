@@ -4,8 +4,6 @@ This is the hot path between two bolts, so it works on whole buffers. A row is t
 grouping, add its class in `groupings`, its method in `topology.declarer`, and its router here. Never does I/O.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter

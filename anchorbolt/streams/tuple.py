@@ -1,7 +1,5 @@
 """Tuples, as bolts see them, and batches of tuples, as engines move them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 

@@ -13,8 +13,6 @@ def test_my_provider_agrees_with_the_reference(provider):
 Needs Hypothesis, which Anchorbolt does not install. The active Hypothesis profile holds: seeds, database, printing.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from typing import Any

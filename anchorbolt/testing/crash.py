@@ -8,8 +8,6 @@ For a job's own tests, with real processes and real signals:
     assert counts_in(tmp_path / "out") == plain_count_of(lines)
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`FakeRedisStateProvider`: the `redis` provider on fakeredis, a Redis within the test's process."""
 
-from __future__ import annotations
-
 import hashlib
 import uuid
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """`TopologyBuilder`: adds components to a topology and connects them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from anchorbolt.bolts.base import Bolt

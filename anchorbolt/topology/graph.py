@@ -1,7 +1,5 @@
 """The immutable graph of a topology: the components as declared, and their levels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The topological order of component ids. Pure."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Collection, Mapping
 from graphlib import CycleError, TopologicalSorter

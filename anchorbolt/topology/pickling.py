@@ -1,7 +1,5 @@
 """Finds the attribute that keeps an object from being pickled, by pickling its parts one by one."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import types

@@ -1,7 +1,5 @@
 """Checks of a topology's graph. Each raises `TopologyError` with the name of the offending component and the fix."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt

@@ -1,7 +1,5 @@
 """Imports a class that the configuration names."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

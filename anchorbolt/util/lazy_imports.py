@@ -1,7 +1,5 @@
 """Names that a package imports on first use, because not every user has their dependencies installed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any

@@ -4,8 +4,6 @@ A location is a path or a URI that `pyarrow.fs` knows (`file:`, `hdfs:`, `s3:`, 
 durable, with its name, once `replace` or `move` has returned; elsewhere it is as durable as the store makes it.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Parts of messages that many errors share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from difflib import get_close_matches
 

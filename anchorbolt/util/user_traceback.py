@@ -1,7 +1,5 @@
 """The traceback of an exception that a user's code raised."""
 
-from __future__ import annotations
-
 import importlib
 import traceback
 from pathlib import Path

@@ -18,8 +18,6 @@ Each step is one script, so none is ever seen half done. The scripts make up nam
 Redis, not for Redis Cluster.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The provider: address, login and time limit of the database. It connects on first use."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ An entry is found by the SHA-256 of its key: a B-tree refuses keys above some 2,
 longer. PostgreSQL computes the digest, from version 12 on.
 """
 
-from __future__ import annotations
-
 __all__ = ["CREATE_TABLES"]
 
 CREATE_TABLES = """

@@ -6,8 +6,6 @@
 The parts are in `crash_demo`; the job itself is `job.py`.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import secrets

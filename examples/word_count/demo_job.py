@@ -3,8 +3,6 @@
 python demo_job.py CONF.json
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

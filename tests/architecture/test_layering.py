@@ -1,7 +1,5 @@
 """Who may import whom: section 8 of the design."""
 
-from __future__ import annotations
-
 import pkgutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a user may import: these modules, which hold these names and no others. All other modules are internal."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

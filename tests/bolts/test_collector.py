@@ -1,7 +1,5 @@
 """Collectors send full buffers, and refuse wrong emits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

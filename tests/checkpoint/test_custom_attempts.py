@@ -1,7 +1,5 @@
 """Attempts of custom states, without a run: prepared, committed once, rolled back, overtaken, late."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

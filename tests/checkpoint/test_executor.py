@@ -1,7 +1,5 @@
 """The stateful bolt's executor: what each checkpoint tuple calls, and what it leaves to the driver."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

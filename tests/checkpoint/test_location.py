@@ -1,7 +1,5 @@
 """What drivers read and write at the streaming checkpoint location, while others do."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a starting driver decides about every combination of record, copy and namespaces."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

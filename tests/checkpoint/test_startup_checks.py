@@ -1,7 +1,5 @@
 """Every reason to refuse a start is found, in a list that a start and `state explain` share."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The checkpoint's state machine has exactly the moves of the design."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

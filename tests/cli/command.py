@@ -1,7 +1,5 @@
 """The command `anchorbolt` as a process in a session of its own, and what a test waits for in its output."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

@@ -1,7 +1,5 @@
 """What the command's tests share: a directory of the person who types it, with Python's imports put back afterwards."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

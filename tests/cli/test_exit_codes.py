@@ -1,7 +1,5 @@
 """Which error gives which exit code: each class of the tree has one."""
 
-from __future__ import annotations
-
 import pytest
 
 from anchorbolt import errors

@@ -1,7 +1,5 @@
 """Configuration: where it comes from, its defaults, and what bolts see of it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`docs/configuration.md` says what the code does: every key, every default, every reason."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import MISSING
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From a configuration to a state provider."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

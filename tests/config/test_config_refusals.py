@@ -1,7 +1,5 @@
 """What a configuration is refused for, and that no message shows a password."""
 
-from __future__ import annotations
-
 import traceback
 from pathlib import Path
 from typing import Any

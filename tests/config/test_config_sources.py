@@ -1,7 +1,5 @@
 """Where a configuration comes from: files, mappings, overrides, and passwords from elsewhere."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

@@ -4,8 +4,6 @@ A round is, for each provider, four runs of the job, one for each set of kills, 
 run whose driver sleeps there while a newer one does the work. The providers' servers are started for it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import statistics

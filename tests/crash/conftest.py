@@ -1,7 +1,5 @@
 """Runs of this folder's job that a test accompanies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

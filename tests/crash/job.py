@@ -4,8 +4,6 @@ A plain bolt, two stateful ones fed by it, one of them with all hooks, and a Par
 wave.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping

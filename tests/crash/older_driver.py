@@ -1,7 +1,5 @@
 """Two drivers of one topology: the older one is asleep at a point while a newer one does the work, and then wakes."""
 
-from __future__ import annotations
-
 import signal
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a crashed and finished run has left, compared with what it must be."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path

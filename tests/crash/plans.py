@@ -1,7 +1,5 @@
 """Which faults strike in one run: each named point once, in a wave of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs of the job of this folder: killed at named points, or hanging there while a test does harm."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What befalls the store of a run: harm that a test does to it, undoes again, and looks for in it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

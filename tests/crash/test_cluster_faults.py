@@ -1,7 +1,5 @@
 """A Redis Cluster whose masters die and whose slots are moved while the job runs on Spark."""
 
-from __future__ import annotations
-
 import pytest
 
 from anchorbolt.cli.exit_codes import STATE_REFUSED

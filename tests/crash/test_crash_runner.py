@@ -1,7 +1,5 @@
 """How `CrashRunner` reports a crash test that it cannot finish. The jobs here never start Spark."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """States of a user's own under SIGKILL: of workers, whose tasks Spark itself runs again, and of the driver."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 `make crash-test` runs every set on every provider.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

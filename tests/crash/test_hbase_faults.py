@@ -1,7 +1,5 @@
 """An HBase whose processes die, one by one and all together, while the job runs on Spark."""
 
-from __future__ import annotations
-
 import pytest
 
 from anchorbolt.faults.points import FaultPoint

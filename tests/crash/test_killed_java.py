@@ -1,7 +1,5 @@
 """Spark's Java process is killed, and the driver's Python process lives: the run ends, and the next one goes on."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

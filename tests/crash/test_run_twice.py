@@ -3,8 +3,6 @@
 A task that Spark retries because its worker died is in `test_fault_points`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """The source's files are gone, or the checkpoint location with the offsets and with rows that wait to be published."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A real store that dies, loses data, or takes no more writes while the job runs on Spark."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

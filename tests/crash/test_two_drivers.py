@@ -3,8 +3,6 @@
 `make crash-test` does so at every point of the driver, on every provider.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

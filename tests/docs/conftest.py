@@ -1,7 +1,5 @@
 """A person who follows a page: an empty directory, and a shell with `anchorbolt` on its path."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

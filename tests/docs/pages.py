@@ -1,7 +1,5 @@
 """Reads a page of the documentation as its reader does: what to save, what to type, what is shown then."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

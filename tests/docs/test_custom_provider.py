@@ -1,7 +1,5 @@
 """The page for authors of providers: its tests pass as printed, and its excerpts are the example's own text."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The migration guide works as printed, on state that Storm 1.1.0 wrote."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

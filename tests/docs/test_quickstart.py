@@ -1,7 +1,5 @@
 """The quickstart works as printed, kill -9 and Redis included, and shows what it says that it shows."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

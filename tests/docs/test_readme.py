@@ -1,7 +1,5 @@
 """The README's job is the example's, runs as printed, and passes its unit test as printed."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

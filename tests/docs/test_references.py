@@ -1,7 +1,5 @@
 """What the pages name exists: files, sections, errors, configuration keys, modules."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import re

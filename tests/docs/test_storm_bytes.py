@@ -1,7 +1,5 @@
 """The examples of docs/storm_bytes.md, run one after another."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

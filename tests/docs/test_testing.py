@@ -1,7 +1,5 @@
 """The page about testing works as printed, its crash test with real kills included."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

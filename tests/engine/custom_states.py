@@ -1,7 +1,5 @@
 """Two counters that are states of a user's own, in files: by Storm's four methods, and keeping attempts apart."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

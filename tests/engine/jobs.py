@@ -1,7 +1,5 @@
 """Small topologies that the engines' tests run, and plain Python computations of their results."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

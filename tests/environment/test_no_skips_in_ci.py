@@ -1,7 +1,5 @@
 """What `tests/support/no_skips_in_ci.py` makes of a skipped test, seen in a pytest of its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

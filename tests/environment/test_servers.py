@@ -1,7 +1,5 @@
 """The servers that other tests rely on: they keep what they must, say why they do not start, and end with the tests."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -1,7 +1,5 @@
 """The parts of set-up (tools/) that decide something; the rest is seen whenever make runs."""
 
-from __future__ import annotations
-
 import hashlib
 import shlex
 import subprocess

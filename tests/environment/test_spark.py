@@ -1,7 +1,5 @@
 """Spark runs on the Java and the Python that set-up found: the first test to look at when everything else fails."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterator
 

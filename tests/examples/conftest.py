@@ -1,7 +1,5 @@
 """What the examples' tests share: the demo's modules, and a run of the demo whose processes can all be found again."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

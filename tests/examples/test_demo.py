@@ -1,7 +1,5 @@
 """The demo proves what it says: it kills, it compares, it fails where counts differ, and it leaves nothing behind."""
 
-from __future__ import annotations
-
 import random
 import socket
 import sys

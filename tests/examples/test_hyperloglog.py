@@ -1,7 +1,5 @@
 """The custom state of `examples/hyperloglog`: on both engines, under kills, against sketches made in one go."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

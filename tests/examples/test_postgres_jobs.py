@@ -1,7 +1,5 @@
 """Whole jobs with their state in the example's PostgreSQL: the README's, and one that is killed again and again."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The example of a provider of one's own keeps the contract, on a real PostgreSQL, from any thread and any process."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import closing
 from typing import Any

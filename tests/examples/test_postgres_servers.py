@@ -1,7 +1,5 @@
 """PostgreSQL servers of all kinds: killed, frozen, locked, out of reach, read-only, or somebody else's."""
 
-from __future__ import annotations
-
 import pickle
 import traceback
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The README's job with its state on each provider that needs a server, by `--set` alone."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping

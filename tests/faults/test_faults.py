@@ -1,7 +1,5 @@
 """A `Fault` that is wrong, or could never strike, is refused when it is created."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The points that the engine reaches, and the faults with which it refuses to start."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

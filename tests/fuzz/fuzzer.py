@@ -3,8 +3,6 @@
 No input may give anything but a value or an error of our tree, take long, or make the process grow.
 """
 
-from __future__ import annotations
-
 import random
 import resource
 import sys

@@ -1,7 +1,5 @@
 """What is decoded of the bytes that a store or a checkpoint location keeps for itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, cast
 from zlib import crc32

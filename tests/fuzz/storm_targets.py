@@ -1,7 +1,5 @@
 """What is decoded of the bytes that Storm wrote."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What the fuzzer feeds: a decoder with valid examples."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Twenty thousand damaged inputs to everything that decodes; a million in `make crash-test`."""
 
-from __future__ import annotations
-
 import pytest
 
 from anchorbolt.errors import AnchorboltError

@@ -1,7 +1,5 @@
 """What is decoded of a job's own values, of decision records, and of messages between tasks."""
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 import uuid

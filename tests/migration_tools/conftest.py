@@ -1,7 +1,5 @@
 """Stores of every kind, and topologies that ran on them."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """State as Storm 1.0 and 1.1 wrote it, made anew from what the fixtures' FORMATS.md says, without the tested code."""
 
-from __future__ import annotations
-
 import base64
 import textwrap
 

@@ -1,7 +1,5 @@
 """The actors of a simulation: coroutines that run one at a time, and give way at every step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ Zero is always the ordinary course of things. So a list of choices can be made s
 or by cutting its end off, and a failure shrinks to the few choices that it needs.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """A driver of a simulation: the real checkpoint spout, over tasks that run as on Spark, faults included."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 from types import SimpleNamespace

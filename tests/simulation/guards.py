@@ -3,8 +3,6 @@
 In a pattern, `_` stands for any expression, `f(...)` for a call with any arguments, and a block `...` for any block.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@
 The process imports the changed module from its syntax tree; no file is written.
 """
 
-from __future__ import annotations
-
 import importlib.abc
 import importlib.machinery
 import json

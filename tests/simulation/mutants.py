@@ -4,8 +4,6 @@ A mutant names a module, a function in it, and the guard as code that is found t
 code moves or a name changes, change the mutant; where a guard goes, say in the commit why it is not needed any more.
 """
 
-from __future__ import annotations
-
 import ast
 
 from tests.simulation.guards import Change, Expression, Statement, Swap, always, changed, never

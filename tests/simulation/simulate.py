@@ -6,8 +6,6 @@
 A seed that fails replays to the same failure, and shrinks to the few faults that it needs.
 """
 
-from __future__ import annotations
-
 import gc
 import logging
 import random

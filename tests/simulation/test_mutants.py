@@ -1,7 +1,5 @@
 """Every guard of the protocol is needed: the simulation, or a test of the model, fails without it."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

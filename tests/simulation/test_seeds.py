@@ -1,7 +1,5 @@
 """Simulations, each decided by its seed: no invariant of the protocol is ever broken."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -6,8 +6,6 @@ sink behind them, and several tasks of each kind. Every execution of a splitter 
 ever higher ones, and the highest is kept: state and rows that stem from different attempts of it can be told apart.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

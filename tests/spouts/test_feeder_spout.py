@@ -1,7 +1,5 @@
 """A `FeederSpout` accepts batches of rows, and refuses similar objects."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

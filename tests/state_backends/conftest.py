@@ -1,7 +1,5 @@
 """The providers under test, one fixture each, and one that goes through all of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A server on loopback that gives one answer to whatever it is sent, or none."""
 
-from __future__ import annotations
-
 import socketserver
 import threading
 from collections.abc import Iterator

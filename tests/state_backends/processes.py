@@ -1,7 +1,5 @@
 """What the tests run in processes of their own; each function is started by `run` and its result comes back."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import resource

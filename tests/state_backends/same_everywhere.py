@@ -1,7 +1,5 @@
 """Steps that the tests of several stores take alike."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Our own backends answer like the memory backend, whatever is called in whatever order, to the word."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The public conformance suite on all of our own backends."""
 
-from __future__ import annotations
-
 import pytest
 
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider

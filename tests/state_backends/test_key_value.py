@@ -1,7 +1,5 @@
 """`KeyValueState` behaves like a dictionary whose changes become visible to later waves only by a commit."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 

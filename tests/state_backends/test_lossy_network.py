@@ -1,7 +1,5 @@
 """A network that loses requests and replies at any step: each call ends in time, and repeated it has one effect."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import ExitStack, closing, contextmanager

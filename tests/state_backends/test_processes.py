@@ -1,7 +1,5 @@
 """Several processes at one store: nothing is lost and nothing happens twice."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest

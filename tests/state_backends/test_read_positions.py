@@ -1,7 +1,5 @@
 """A bolt reads only the state that its wave is based on, whatever happens to the store, the driver and the wave."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Keys and values by pickle, by a user's serializer, and under several schema versions, in every store."""
 
-from __future__ import annotations
-
 import pickle
 import zlib
 from collections.abc import Callable

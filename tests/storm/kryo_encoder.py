@@ -1,7 +1,5 @@
 """A small encoder of Kryo's atoms, after the description of the format and apart from the decoder."""
 
-from __future__ import annotations
-
 import struct
 
 __all__ = ["Encoder"]

@@ -1,7 +1,5 @@
 """Strict decoding of Base64, with and without line breaks."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

@@ -1,7 +1,5 @@
 """What Storm and Kryo really wrote, decoded: it equals what was written down beside it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Strings and numbers, encoded by a small encoder of the tests and decoded."""
 
-from __future__ import annotations
-
 import math
 import struct
 from typing import Any

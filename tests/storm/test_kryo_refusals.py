@@ -1,7 +1,5 @@
 """What cannot be known is refused with a name, and what is endless or too much with a limit."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

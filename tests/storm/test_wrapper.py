@@ -1,7 +1,5 @@
 """The wrapper around Storm's values, against what Storm itself wrote."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Every row goes to the tasks that its grouping chooses; no row is lost, and the order is kept."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The stable hash: pinned by literal values, equal for equal keys, and well spread."""
 
-from __future__ import annotations
-
 import datetime as dt
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Certificates of a throw-away authority for the TLS tests."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

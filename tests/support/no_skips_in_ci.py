@@ -6,8 +6,6 @@ had left those tests out would claim what nobody has seen. On a developer's mach
 for what really depends on the machine (another operating system, a newer Python) and is proven elsewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 
 import pytest

@@ -1,7 +1,5 @@
 """A real PostgreSQL of a test's own. PostgreSQL refuses to run as root: there, the server belongs to `nobody`."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

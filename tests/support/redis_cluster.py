@@ -1,7 +1,5 @@
 """A real Redis Cluster of a test session's own: masters with a replica each, on free loopback ports."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

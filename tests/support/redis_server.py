@@ -1,7 +1,5 @@
 """A real redis-server of a test's own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

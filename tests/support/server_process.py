@@ -3,8 +3,6 @@
 A server ends with the process that started it, also where that one is killed.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import secrets

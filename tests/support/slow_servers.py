@@ -3,8 +3,6 @@
 A test that gives a server little time, because it is to be found away, needs them for all that it is to answer.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

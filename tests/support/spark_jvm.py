@@ -8,8 +8,6 @@ anything in it: so what the JVMs are told goes through `SPARK_SUBMIT_OPTS`, and 
 that does not fit is passed over.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

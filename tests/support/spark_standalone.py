@@ -1,7 +1,5 @@
 """A real Spark standalone cluster on loopback: a master and workers, each a process of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

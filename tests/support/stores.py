@@ -1,7 +1,5 @@
 """A store of each provider, and the provider's configuration for it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

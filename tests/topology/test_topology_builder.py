@@ -1,7 +1,5 @@
 """Topologies that can be built, and the properties of their graph."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import Any

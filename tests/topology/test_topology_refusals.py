@@ -1,7 +1,5 @@
 """Refused topologies: the error names the component, and a similar name if one exists."""
 
-from __future__ import annotations
-
 import functools
 import threading
 from collections.abc import Callable

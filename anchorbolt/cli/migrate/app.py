@@ -1,7 +1,5 @@
 """The group of commands `anchorbolt migrate …`."""
 
-from __future__ import annotations
-
 import typer
 
 from anchorbolt.cli.migrate.base64 import EXIT_CODES, base64_to_binary, discard_backup, undo

@@ -3,8 +3,6 @@
 Rich draws the live line, and prints the job's own output above it.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """Finds the topology of a job's MODULE:NAME by importing the module once. Starts nothing."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import os

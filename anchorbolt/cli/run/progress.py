@@ -1,7 +1,5 @@
 """The figures of a run's progress, summed from its wave reports. Uses neither clock nor terminal."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection
 

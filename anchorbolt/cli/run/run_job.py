@@ -1,7 +1,5 @@
 """`anchorbolt run` as a plain function: it loads, starts, shows and stops a job, and returns an exit code."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """The commands `anchorbolt state …`. None of them writes, raises a fence, or starts Spark."""
 
-from __future__ import annotations
-
 import json
 import sys
 from enum import Enum

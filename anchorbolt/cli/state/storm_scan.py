@@ -1,7 +1,5 @@
 """`anchorbolt state scan --codec storm-kryo`: entries that Storm wrote to Redis, as lines or as JSON."""
 
-from __future__ import annotations
-
 import json
 import sys
 from base64 import b64encode

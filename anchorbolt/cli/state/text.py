@@ -1,7 +1,5 @@
 """The output of the commands on state, as lines and as values for JSON. Pure."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID

@@ -1,7 +1,5 @@
 """Builds the checkpoint spout of a run: the protocol, with the ports that all engines share."""
 
-from __future__ import annotations
-
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID, DecisionLog
 from anchorbolt.checkpoint.location import FolderCopy
 from anchorbolt.checkpoint.ports import Layout, Ports

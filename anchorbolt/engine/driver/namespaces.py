@@ -1,7 +1,5 @@
 """All namespaces of a topology on the driver: each operation runs on many of them at once, and is retried."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The driver's side of the outbox: publishes decided rows, and removes files that are no longer needed."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

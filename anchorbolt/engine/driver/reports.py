@@ -1,7 +1,5 @@
 """Checks a round's task reports against each other, and adds them up into a `WaveReport`. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The rounds of a wave on any engine: runs them, checks their reports, and runs the jobs of COMMIT and ROLLBACK."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from typing import Any, Protocol

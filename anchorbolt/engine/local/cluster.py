@@ -4,8 +4,6 @@ It is meant for unit tests, like Storm's `LocalCluster`. Tasks run the same code
 between tasks, so that a job behaves the same on both engines.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import tempfile

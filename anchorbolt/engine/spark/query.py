@@ -1,7 +1,5 @@
 """The streaming query of a run: runs each micro-batch as a wave, and stops only between two waves."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import threading

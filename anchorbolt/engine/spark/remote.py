@@ -4,8 +4,6 @@
 dependencies, which is used only if the worker's Python has not installed them.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import sys

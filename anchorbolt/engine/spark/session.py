@@ -1,7 +1,5 @@
 """Builds a Spark session with the settings that Anchorbolt needs, or checks a user's session."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """Sends Anchorbolt, its pure Python dependencies and the job's own code to Spark's executors, as one zip file."""
 
-from __future__ import annotations
-
 import atexit
 import hashlib
 import importlib.util

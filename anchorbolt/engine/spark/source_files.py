@@ -5,8 +5,6 @@ files, and `sources/<source>/<n>` lists the files of n. Every tenth list is `<n>
 ones. Spark's `FileStreamSource` writes both, in its version 1.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

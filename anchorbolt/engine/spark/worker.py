@@ -1,7 +1,5 @@
 """Runs the stages of a round on Spark's Python workers; converts between Arrow batches and envelopes."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import pickle

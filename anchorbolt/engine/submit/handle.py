@@ -1,7 +1,5 @@
 """The handle of a running topology, which `submit` returns on every engine."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import deque

@@ -1,7 +1,5 @@
 """The layout of a topology over stages and tasks: fixed for a run, and pickled to every worker. Pure."""
 
-from __future__ import annotations
-
 import copy
 from collections import defaultdict
 from collections.abc import Mapping

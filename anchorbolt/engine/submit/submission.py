@@ -1,7 +1,5 @@
 """Prepares a submission: makes the topology's plan and the settings of its waves."""
 
-from __future__ import annotations
-
 import logging
 import uuid
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ The task executes blob by blob and sends blobs as they fill, so its memory does 
 Envelopes for other levels pass through unopened.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress

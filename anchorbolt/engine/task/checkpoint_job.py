@@ -1,7 +1,5 @@
 """A COMMIT or ROLLBACK tuple in one task: found or built, the task's instance handles it."""
 
-from __future__ import annotations
-
 import uuid
 
 from anchorbolt.checkpoint.ports import Round, TaskKey

@@ -1,7 +1,5 @@
 """Routes the tuples that a task emits by their groupings, encodes them into blobs, and counts the blobs. No I/O."""
 
-from __future__ import annotations
-
 import copy
 from collections import defaultdict
 from collections.abc import Sequence

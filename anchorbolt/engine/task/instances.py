@@ -4,8 +4,6 @@ A stateful bolt's instance is used again only if its attempt won the directly pr
 instance is used again in any later wave, unless it failed. Otherwise the instance is closed, and a new one is built.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A blob travels in an `Envelope`, so that it can pass through the stages in between without being decoded.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

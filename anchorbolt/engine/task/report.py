@@ -1,7 +1,5 @@
 """The report of a task's attempt, which the task sends to the driver at the end of a round."""
 
-from __future__ import annotations
-
 import traceback
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """A stream spout's task in one round: emits its partition of the source's batch, then PREPARE, then a report."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter

@@ -1,7 +1,5 @@
 """Compares a migrated namespace with its backups, restores the backups, or discards them."""
 
-from __future__ import annotations
-
 import contextlib
 from contextlib import ExitStack, closing
 from dataclasses import dataclass

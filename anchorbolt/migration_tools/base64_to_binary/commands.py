@@ -1,7 +1,5 @@
 """The commands of the migration as plain functions. Each works on a list of namespaces and returns a report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Converts each entry of a backup again and compares it with the migrated hash."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 

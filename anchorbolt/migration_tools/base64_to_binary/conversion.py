@@ -5,8 +5,6 @@ raises `Unfit` before anything is swapped; then `Recognition` reads the whole ha
 is converted to its end is Base64 by the rules of `stored_form`.
 """
 
-from __future__ import annotations
-
 from binascii import Error as BinasciiError
 from binascii import a2b_base64, b2a_base64
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The Redis keys of a namespace of Storm's, and the migration's own keys. Pure."""
 
-from __future__ import annotations
-
 import os
 import re
 import secrets

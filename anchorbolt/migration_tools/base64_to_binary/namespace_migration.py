@@ -13,8 +13,6 @@ A transaction fails if a key that it depends on has changed since it was first r
 leaves behind; scripts, which stall the server; DUMP and RESTORE, which fail on large hashes.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing

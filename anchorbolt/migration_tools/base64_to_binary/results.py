@@ -1,7 +1,5 @@
 """The results of the migration's commands: plain data, for Python and for `--json`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any

@@ -1,7 +1,5 @@
 """The connections that watch the hashes of one namespace, from the first read to the transaction at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack
 

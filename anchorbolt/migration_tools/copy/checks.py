@@ -1,7 +1,5 @@
 """The checks of a copy: which sources and targets are refused, and why. Pure."""
 
-from __future__ import annotations
-
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.recovery import plan_recovery
 from anchorbolt.checkpoint.startup_checks import Expected, Found, startup_problems

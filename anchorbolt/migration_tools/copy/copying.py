@@ -11,8 +11,6 @@ of the source: the checkpoint location has one copy of the decision for each gen
 the target must have the highest.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Copies one namespace: stages it in slices, seals, commits and compares. Memory is bounded by a page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ If no known codec can decode a key or value, the result keeps the bytes and the 
 configuration chooses pickle: unpickling runs code, and anyone who can write to the store could have put it there.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

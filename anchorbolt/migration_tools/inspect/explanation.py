@@ -3,8 +3,6 @@
 It reads the store without raising a fence, and decides with the functions of `checkpoint.recovery`, as a start does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Entries are read in pages, so the size of a namespace does not matter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass

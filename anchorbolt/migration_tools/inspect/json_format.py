@@ -5,8 +5,6 @@ A value that JSON lacks becomes an object with one name that starts with `$`: `$
 `$date`, `$time`, `$timedelta` (seconds), `$decimal`, `$uuid`, `$complex`; `$repr` for any other value.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 import math

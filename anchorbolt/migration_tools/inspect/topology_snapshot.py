@@ -1,7 +1,5 @@
 """Reads a topology's decision record, its copy, and the heads of all namespaces, without raising a fence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Translates the errors of HBase's Thrift server, and of the connection to it, to Anchorbolt's errors."""
 
-from __future__ import annotations
-
 import ssl
 from typing import Any
 

@@ -3,8 +3,6 @@
 Checksums cover the metadata and the staged slices. Bytes with the right checksum are not checked any further.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

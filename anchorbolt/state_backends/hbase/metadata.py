@@ -1,7 +1,5 @@
 """The cell in HBase that keeps the metadata of a namespace. It is changed by check-and-put only."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple

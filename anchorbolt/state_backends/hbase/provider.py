@@ -28,8 +28,6 @@ counted one after another, and the last check-and-put sets the committed txid. A
 it again resumes it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

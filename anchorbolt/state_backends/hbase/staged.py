@@ -1,7 +1,5 @@
 """The staged rows of a namespace in HBase: reads them as slices, and removes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from anchorbolt.state_backends.hbase import layout as layout

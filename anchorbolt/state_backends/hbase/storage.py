@@ -1,7 +1,5 @@
 """One namespace in HBase: the steps of a transaction. `provider` explains the layout."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ A framed Thrift server refuses messages of more than 2 MiB, so a message has at 
 larger. Every call may be repeated: the caller gives the timestamps, so a repeated call writes the same cells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial

@@ -1,7 +1,5 @@
 """One connection to one Redis server, on which commands are sent ahead of their replies. It never reconnects."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NoReturn
 

@@ -1,7 +1,5 @@
 """Translates redis-py's errors into Anchorbolt's, whose messages end with the next action."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads a hash of a namespace page by page, with HSCAN or with a script that returns pages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """State in one Redis server. `storage` says which key holds what."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

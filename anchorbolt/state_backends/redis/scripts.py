@@ -7,8 +7,6 @@ Redis does not undo half a script, so everything that can fail (a wrong type, a 
 write.
 """
 
-from __future__ import annotations
-
 from anchorbolt.state_backends.contract import CHECKSUM_FACTOR
 
 FENCE_FIELDS = ("generation", "seq", "winner", "codec", "promoted")

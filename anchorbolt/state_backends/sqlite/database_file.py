@@ -4,8 +4,6 @@ The write-ahead log was chosen by measurement: an almost empty stage, seal and c
 or more with each rollback journal.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import time

@@ -3,8 +3,6 @@
 It reads the table of mounts, and never creates or opens anything in the directory.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 This must never be used over a network file system.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass

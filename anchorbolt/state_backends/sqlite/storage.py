@@ -4,8 +4,6 @@ Every step is one transaction. A staged slice is one row, and the commit applies
 key would cost ten times as much.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -7,8 +7,6 @@ later transaction notes that number in the metadata, and so in the log. If the n
 number in `logs`, the file is older than the log.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

@@ -4,8 +4,6 @@ It refuses bytes that Kryo would read but never writes: a number or a character 
 other than 0 or 1. It never trusts a count or a length: it allocates memory only for bytes that exist.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NoReturn
 

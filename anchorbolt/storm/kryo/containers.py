@@ -1,7 +1,5 @@
 """Readers of collections, maps, arrays and other objects that hold objects."""
 
-from __future__ import annotations
-
 from anchorbolt.storm.kryo.object_reader import Kind, ObjectReader, Reader
 from anchorbolt.storm.kryo.scalars import PRIMITIVES, enum_class_of, enum_kind
 from anchorbolt.storm.kryo.values import NULL, JavaCollection, JavaMap, JavaOptional, JavaScalar, JavaValue

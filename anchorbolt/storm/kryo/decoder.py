@@ -1,7 +1,5 @@
 """Decodes the keys and values of one namespace that Storm's default serializer wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -10,8 +10,6 @@ A class that has an id already gets no second one. So registering String or Long
 nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from anchorbolt.storm.kryo.containers import CONTAINERS, OPEN_TYPES, array_kind

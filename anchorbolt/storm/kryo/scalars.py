@@ -1,7 +1,5 @@
 """Readers of objects that hold no other objects."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -16,8 +16,6 @@ consists of words of the Base64 alphabet. If no such word is padded, 2b asks tha
 serializer writes.
 """
 
-from __future__ import annotations
-
 import string
 from collections.abc import Iterable
 from dataclasses import dataclass

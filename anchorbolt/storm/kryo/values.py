@@ -4,8 +4,6 @@ Each value has a typed form for JSON (docs/storm_bytes.md) and a short text for 
 refers to it later: such an object is one Python object, and appears in the JSON form as often as it occurs.
 """
 
-from __future__ import annotations
-
 import base64
 import datetime as dt
 import math

@@ -15,8 +15,6 @@ names start with `conformance`. To see values in failures, call
 `pytest.register_assert_rewrite("anchorbolt.testing")` in your `conftest.py`. Nothing here measures time.
 """
 
-from __future__ import annotations
-
 from anchorbolt.testing.conformance.data import DataConformance
 from anchorbolt.testing.conformance.fences import FenceConformance
 from anchorbolt.testing.conformance.steps import StepConformance

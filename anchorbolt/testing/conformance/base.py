@@ -1,7 +1,5 @@
 """The common fixtures of the conformance suite, and short forms of the steps. It contains no tests."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Conformance: any bytes, many of them, and large ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from anchorbolt.state_backends.contract import StateStorage

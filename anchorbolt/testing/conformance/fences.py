@@ -1,7 +1,5 @@
 """Conformance: claiming, fences, namespaces, and several processes at one store."""
 
-from __future__ import annotations
-
 import multiprocessing
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Conformance: the steps of a transaction, in and out of order, repeated, and from several handles."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest

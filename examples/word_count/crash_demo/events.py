@@ -1,7 +1,5 @@
 """The events that the job reports to the demo as JSON lines: its recovery, its waves, and its counts at the end."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Mapping

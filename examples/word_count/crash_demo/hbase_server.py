@@ -1,7 +1,5 @@
 """An HBase of the demo's own with its Thrift server, started as the tests do, from the jars that set-up fetched."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Finds the processes of one session in Linux's /proc: a Spark driver, its JVM, Python's daemon and its workers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

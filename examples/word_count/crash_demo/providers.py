@@ -1,7 +1,5 @@
 """The stores of a demo run: one context manager per provider, which yields the job's configuration for it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from enum import Enum

@@ -1,7 +1,5 @@
 """The demo's own Redis servers: one, or a cluster of six. Only their owner can read the files with their password."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

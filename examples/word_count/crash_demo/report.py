@@ -1,7 +1,5 @@
 """Prints the runs of the demo as short tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

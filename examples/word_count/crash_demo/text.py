@@ -1,7 +1,5 @@
 """The text of the demo: writes it as files for Spark, and counts it in plain Python. Never imports Anchorbolt."""
 
-from __future__ import annotations
-
 import gzip
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The job that the demo kills: the word count of `job.py` with a few files a wave, so that it has many waves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

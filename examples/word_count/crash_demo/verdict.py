@@ -1,7 +1,5 @@
 """Compares the job's state and its sink with an independent count of the same text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

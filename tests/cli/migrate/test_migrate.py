@@ -1,7 +1,5 @@
 """`anchorbolt migrate …` as a process: options, what is shown, exit codes, and where the password may be."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`anchorbolt migrate copy`: from one store to another as a user does it, once with Spark on both sides."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """MODULE:NAME: the topology that it names, and the errors of one that cannot be loaded."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

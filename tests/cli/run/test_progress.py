@@ -1,7 +1,5 @@
 """The figures of the progress display, and the two ways to show them."""
 
-from __future__ import annotations
-
 import io
 import sys
 

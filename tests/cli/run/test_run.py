@@ -1,7 +1,5 @@
 """What `anchorbolt run` does around an engine, the local one: what it says, where, and with which exit code."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

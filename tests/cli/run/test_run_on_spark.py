@@ -1,7 +1,5 @@
 """`anchorbolt run` as its user runs it: a process of its own, on a real Spark."""
 
-from __future__ import annotations
-
 import random
 import re
 import signal

@@ -1,7 +1,5 @@
 """SIGINT and SIGTERM ask for a clean end first, and SIGINT again for one at once."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 

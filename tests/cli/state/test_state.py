@@ -1,7 +1,5 @@
 """`anchorbolt state …`: what is printed, the exit codes, and that nothing else is started or written."""
 
-from __future__ import annotations
-
 import json
 import sys
 from contextlib import closing

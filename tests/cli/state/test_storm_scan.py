@@ -1,7 +1,5 @@
 """`anchorbolt state scan --codec storm-kryo`: what Storm wrote to a real Redis, against what it is stated to hold."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a driver looks at before it rolls a failed round back: whose the topology is, and whose the last decision."""
 
-from __future__ import annotations
-
 import copy
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The older one of two drivers, asleep at any named point while a newer one runs: fenced off, without effect."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Iterator

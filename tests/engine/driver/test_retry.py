@@ -1,7 +1,5 @@
 """A store that is away or full costs time, and none of a batch's retries; and only so much time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

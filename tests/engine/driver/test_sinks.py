@@ -1,7 +1,5 @@
 """Sinks on the driver: what they refuse, what a failure says, and what the outbox keeps."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a driver does where two drivers, a crash or a wrong location come between two of its steps."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

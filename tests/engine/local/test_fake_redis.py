@@ -1,7 +1,5 @@
 """`FakeRedisStateProvider`: a job's unit test against the keys and scripts of Redis, without a server."""
 
-from __future__ import annotations
-
 import importlib
 import pickle
 import sys

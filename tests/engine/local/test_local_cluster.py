@@ -1,7 +1,5 @@
 """The local engine computes what plain Python computes, and its waves are transactions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext

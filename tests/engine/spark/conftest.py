@@ -1,7 +1,5 @@
 """One Spark session for all tests of this folder, built as the command builds it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

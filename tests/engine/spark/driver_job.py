@@ -3,8 +3,6 @@
 Prints what recovery did, and the state at the end, as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 Kills at every other point are in `tests/crash`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A failed round leaves nothing behind that a later round of the same batch is built on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A user's serializer, and a later schema, on Spark's workers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

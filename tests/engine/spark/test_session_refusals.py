@@ -1,7 +1,5 @@
 """A wrong master and a missing Java are refused before a JVM is started."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The files of a batch that are checked, as Spark's own log names them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The Spark engine computes what the local engine and plain Python compute, and leaves the user's session alone."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

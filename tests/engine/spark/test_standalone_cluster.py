@@ -1,7 +1,5 @@
 """A real standalone cluster runs a job although its executors lack Anchorbolt, its dependencies and the job."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

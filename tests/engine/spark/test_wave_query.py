@@ -1,7 +1,5 @@
 """The error that ends a run if both its wave and Spark's streaming query fail."""
 
-from __future__ import annotations
-
 from unittest.mock import Mock
 
 import pytest

@@ -1,7 +1,5 @@
 """A run ends, and reports its end, even if cleaning up fails."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One task of a stage: what it makes of rows that no honest run would bring together."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

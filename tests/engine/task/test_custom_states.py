@@ -1,7 +1,5 @@
 """States of a user's own class: committed by the driver's decision, rolled back, rolled forward, and kept apart."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from collections.abc import Iterator

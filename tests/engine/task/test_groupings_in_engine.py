@@ -1,7 +1,5 @@
 """Every grouping takes tuples to the tasks that its definition names, through blobs and levels."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any

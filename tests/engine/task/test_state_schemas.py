@@ -1,7 +1,5 @@
 """A job whose values change their shape from one deployment to the next, with crashes in the midst of it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Fixtures of the migration's tests: a Redis and a Redis Cluster, and the commands on them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -5,8 +5,6 @@
 Every second kill is on a Redis Cluster. A failure prints the seed of its moment.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import shutil

@@ -1,7 +1,5 @@
 """Verify, undo, discard-backup: what they compare, put back, remove, and refuse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """What the migration refuses, or cannot do: an error says what to do, and nothing is changed, or nothing half done."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A migration that is killed with SIGKILL is finished by the next run. `kills.py` is the same at length."""
 
-from __future__ import annotations
-
 import random
 from contextlib import ExitStack
 

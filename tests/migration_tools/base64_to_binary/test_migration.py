@@ -1,7 +1,5 @@
 """The migration on a real Redis and a real Redis Cluster: its results, and the hashes that it leaves alone."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

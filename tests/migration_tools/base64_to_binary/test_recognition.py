@@ -1,7 +1,5 @@
 """Recognition of a hash as Base64 or binary. Conversion, which is faster, must decide the same."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 from typing import Any

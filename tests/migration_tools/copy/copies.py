@@ -1,7 +1,5 @@
 """What is copied in the tests of copying, and what a copy must keep."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from typing import Any
 

@@ -1,7 +1,5 @@
 """State copied from store to store: equal, gone on with, refused where it must be, finished when it was killed."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter
 from contextlib import closing

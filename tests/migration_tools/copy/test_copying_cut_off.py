@@ -1,7 +1,5 @@
 """A copy of state that was killed, cut off half applied, or overtaken by another one."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest

@@ -1,7 +1,5 @@
 """Topologies that may not be copied: one that is alive, in a wave, decided, missing; and a target that is taken."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path

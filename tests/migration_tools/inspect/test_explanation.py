@@ -1,7 +1,5 @@
 """What is said of a topology's state is what the next start does about it."""
 
-from __future__ import annotations
-
 import uuid
 from contextlib import closing
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Namespaces listed, keys looked up, entries scanned: on every backend, and with every codec."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from typing import Any
 

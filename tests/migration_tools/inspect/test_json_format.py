@@ -1,7 +1,5 @@
 """Values as JSON: everything that our codecs decode has a form, and text never holds a control character."""
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 import json

@@ -1,7 +1,5 @@
 """Memory stays flat, however many entries a namespace has: measured in a process of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from contextlib import closing

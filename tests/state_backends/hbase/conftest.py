@@ -1,7 +1,5 @@
 """An open namespace for each test, and its table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 

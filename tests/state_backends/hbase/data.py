@@ -1,7 +1,5 @@
 """The data that the tests of HBase commit and stage, and the table's content after it."""
 
-from __future__ import annotations
-
 import happybase
 
 from anchorbolt.testing.conformance.base import Items

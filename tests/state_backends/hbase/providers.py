@@ -1,7 +1,5 @@
 """Providers for the HBase of a test, with time enough for a machine that has much else to do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider

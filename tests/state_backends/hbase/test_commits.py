@@ -1,7 +1,5 @@
 """The rows of a namespace in HBase, and steps that were cut off, overtaken, repeated, or whose reply was lost."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterator

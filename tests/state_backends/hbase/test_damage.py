@@ -1,7 +1,5 @@
 """Rubbish in the table of a namespace in HBase is reported, and nothing changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import happybase

@@ -1,7 +1,5 @@
 """The metadata cell of HBase: damaged bytes and other formats are refused."""
 
-from __future__ import annotations
-
 import msgpack
 import pytest
 

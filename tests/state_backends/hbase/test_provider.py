@@ -1,7 +1,5 @@
 """The provider for HBase: its connections, its settings, and a driver that is not installed."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

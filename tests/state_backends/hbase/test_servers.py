@@ -1,7 +1,5 @@
 """HBase and its Thrift server killed, stopped, misconfigured, or something else altogether: real ones, and in time."""
 
-from __future__ import annotations
-
 import select
 import ssl
 import time

@@ -1,7 +1,5 @@
 """HBase: large attempts, the largest values, and replies that are too large to come."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from typing import Any
 

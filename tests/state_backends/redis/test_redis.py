@@ -1,7 +1,5 @@
 """Redis: the layout, large commits cut off, and data that somebody else has written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Redis Cluster: where the keys lie, slots that are moved under the steps' feet, and who may connect."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Redis Cluster: masters that are lost, replicas that take over, and what they never got."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

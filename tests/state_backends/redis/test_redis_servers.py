@@ -1,7 +1,5 @@
 """Redis servers of all kinds: locked, encrypted, out of reach, out of room, or no Redis at all."""
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

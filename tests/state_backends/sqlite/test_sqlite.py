@@ -1,7 +1,5 @@
 """SQLite: its files, and what happens when they are cut off, damaged, locked, or out of room."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import shutil

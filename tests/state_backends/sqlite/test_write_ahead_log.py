@@ -1,7 +1,5 @@
 """SQLite's write-ahead log: whole files after a clean end, and an older file put beside a newer log is noticed."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator

@@ -5,8 +5,6 @@ were made and what they mean) without the namespace `counts-1` and the releases 
 fixtures themselves are at hand, tests use those, too.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from dataclasses import dataclass
