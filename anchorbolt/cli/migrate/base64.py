@@ -3,12 +3,11 @@
 `migration_tools.base64_to_binary` does the work.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import Annotated
 
 import typer
 
@@ -19,17 +18,11 @@ from anchorbolt.migration_tools import base64_to_binary as tool
 from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
 from anchorbolt.storm.kryo.stored_form import Content
 
-if TYPE_CHECKING:
-    from anchorbolt.migration_tools.progress import Progress
-    from anchorbolt.state_backends.redis.hashes import RedisHashes
-
 EXIT_CODES = (
     "Exit codes: 0 everything is done, or there was nothing to do; 2 wrong usage, login or permission; 4 a namespace "
     "was refused, or Redis failed: steps that are not reported as done were not done; 130 interrupted by Ctrl-C."
 )
-_DO_NOT_WRITE = "Do everything except writing."
 
-ReadOptions = Callable[[], RedisOptions]
 Namespaces = Annotated[
     list[str],
     typer.Option(
@@ -43,13 +36,13 @@ Namespaces = Annotated[
 CheckpointSpout = Annotated[
     bool, typer.Option("--include-checkpoint-spout", help="Also take the namespaces $checkpointspout-<task>.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help=_DO_NOT_WRITE)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything except writing.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 @with_redis_options
 def base64_to_binary(
-    redis: ReadOptions,
+    redis: RedisOptions,
     namespace: Namespaces,
     wrapper: Annotated[
         Wrapper | None,
@@ -76,27 +69,18 @@ def base64_to_binary(
 
     Stop the topology first. The old data is kept as <namespace>_old. After an interruption, run the command again.
     """
-
-    def run(hashes: RedisHashes, progress: Progress) -> tool.Report:
-        names = [os.fsencode(name) for name in namespace]
-        if verify:
-            return tool.verify(
-                hashes,
-                names,
-                include_checkpoint_spout=include_checkpoint_spout,
-                wrapper=wrapper,
-                content=content,
-                progress=progress,
-            )
+    run: Callable[..., tool.Report]
+    if verify:
+        run = partial(tool.verify, wrapper=wrapper, content=content)
+    else:
         how = tool.MigrationOptions(wrapper=wrapper or Wrapper.STORM_1_2, content=content, dry_run=dry_run)
-        return tool.migrate(hashes, names, how, include_checkpoint_spout=include_checkpoint_spout, progress=progress)
-
-    _run(redis, run, as_json=as_json)
+        run = partial(tool.migrate, options=how)
+    _run(redis, run, namespace, include_checkpoint_spout, as_json)
 
 
 @with_redis_options
 def undo(
-    redis: ReadOptions,
+    redis: RedisOptions,
     namespace: Namespaces,
     keep_changed: Annotated[
         bool,
@@ -110,40 +94,20 @@ def undo(
     as_json: AsJson = False,
 ) -> None:
     """Undo a migration: move <namespace>_old back to <namespace>. Stop the topology first."""
-
-    def run(hashes: RedisHashes, progress: Progress) -> tool.Report:
-        return tool.undo(
-            hashes,
-            [os.fsencode(name) for name in namespace],
-            include_checkpoint_spout=include_checkpoint_spout,
-            keep_changed=keep_changed,
-            dry_run=dry_run,
-            progress=progress,
-        )
-
-    _run(redis, run, as_json=as_json)
+    run = partial(tool.undo, keep_changed=keep_changed, dry_run=dry_run)
+    _run(redis, run, namespace, include_checkpoint_spout, as_json)
 
 
 @with_redis_options
 def discard_backup(
-    redis: ReadOptions,
+    redis: RedisOptions,
     namespace: Namespaces,
     include_checkpoint_spout: CheckpointSpout = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove <namespace>_old, if <namespace> is still exactly the result of the migration."""
-
-    def run(hashes: RedisHashes, progress: Progress) -> tool.Report:
-        return tool.discard_backup(
-            hashes,
-            [os.fsencode(name) for name in namespace],
-            include_checkpoint_spout=include_checkpoint_spout,
-            dry_run=dry_run,
-            progress=progress,
-        )
-
-    _run(redis, run, as_json=as_json)
+    _run(redis, partial(tool.discard_backup, dry_run=dry_run), namespace, include_checkpoint_spout, as_json)
 
 
 def base64_to_binary_alone() -> None:
@@ -153,18 +117,22 @@ def base64_to_binary_alone() -> None:
     alone(prog_name="python -m anchorbolt.migration_tools.base64_to_binary")
 
 
-def _run(redis: ReadOptions, command: Callable[[RedisHashes, Progress], tool.Report], *, as_json: bool) -> None:
+def _run(
+    redis: RedisOptions,
+    command: Callable[..., tool.Report],
+    namespaces: list[str],
+    include_checkpoint_spout: bool,
+    as_json: bool,
+) -> None:
     # --help and --version must not wait for these imports.
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.state_backends.redis.hashes import RedisHashes
 
     def migrate() -> int:
-        options = redis()
-        for warning in options.warnings:
-            print_error(f"warning: {warning}")
+        names = [os.fsencode(name) for name in namespaces]
         try:
-            with RedisHashes(options.address) as hashes, shown_progress() as progress:
-                report = command(hashes, progress)
+            with RedisHashes(redis.address()) as hashes, shown_progress() as progress:
+                report = command(hashes, names, include_checkpoint_spout=include_checkpoint_spout, progress=progress)
         except tool.Interrupted as left:
             _show(left.report, as_json=as_json)
             raise
@@ -185,16 +153,12 @@ def _show(report: tool.Report, *, as_json: bool) -> None:
     for warning in report.warnings:
         print_error(f"warning: {warning}")
     for namespace in report.namespaces:
-        for each in namespace.hashes:
+        for each in namespace.hashes if not as_json else ():
+            entries = "1 entry" if each.entries == 1 else f"{each.entries:,} entries"
             kept = "" if each.kept_as is None or report.dry_run else f"; {each.kept_as} is kept"
             note = f". {each.note}" if each.note else ""
-            if not as_json:
-                print_line(f"{each.key}: {each.action.value}, {_entries(each.entries)}{kept}{note}")
-        if namespace.error is None and not namespace.hashes and not as_json:
-            print_line(f"{namespace.namespace}: has no entries, nothing to do")
+            print_line(f"{each.key}: {each.action.value}, {entries}{kept}{note}")
         if namespace.error is not None:
             print_error(f"{namespace.namespace}: not done. {namespace.error}")
-
-
-def _entries(count: int) -> str:
-    return "1 entry" if count == 1 else f"{count:,} entries"
+        elif not namespace.hashes and not as_json:
+            print_line(f"{namespace.namespace}: has no entries, nothing to do")
