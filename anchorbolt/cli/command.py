@@ -1,5 +1,6 @@
 """Runs a command that starts no topology: its output, its errors and its exit code."""
 
+import functools
 import json
 import os
 import sys
@@ -12,6 +13,16 @@ import typer
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
 from anchorbolt.cli.logs import set_up_logging
 from anchorbolt.errors import AnchorboltError
+
+
+def with_exit_code(command: Callable[..., int]) -> Callable[..., None]:
+    """Make a command for Typer of a function with the parameter `as_json`; `run_command` runs the function."""
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        raise run_command(functools.partial(command, **given), as_json=given["as_json"])
+
+    return run
 
 
 def run_command(

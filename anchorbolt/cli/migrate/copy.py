@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anchorbolt.cli.command import print_line, run_command
+from anchorbolt.cli.command import print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
 from anchorbolt.errors import ConfigError
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _SET = "Set one key of that configuration, as --set does for a run. May be repeated. Not for passwords."
 
 
+@with_exit_code
 def copy(
     from_file: Annotated[
         Path | None,
@@ -53,7 +54,7 @@ def copy(
         bool, typer.Option("--dry-run", help="Check and print what would be copied; write nothing.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> int:
     """Copy state from one provider to another, and compare both by count and checksum.
 
     The source is only read. Refused while a run holds the fence. After an interruption, run the command again.
@@ -62,39 +63,36 @@ def copy(
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
 
-    def copy_it() -> int:
-        if (topology is None) == (namespace is None):
-            raise ConfigError("give either --topology NAME or --namespace NAME")
-        source = open_store(from_file, from_overrides or ())
-        target = open_store(to_file, to_overrides or ())
-        with shown_progress() as progress:
-            if namespace is not None:
-                if take_fence or with_custom_states:
-                    raise ConfigError("--take-fence and --with-custom-states are for --topology only")
-                report = copy_namespace(source.provider, target.provider, namespace, dry_run=dry_run, progress=progress)
-            else:
-                assert topology is not None
-                prefix = source.settings.namespace_prefix_of(topology)
-                if target.settings.namespace_prefix_of(topology) != prefix:
-                    raise ConfigError(
-                        "topology.state.namespace.prefix differs between source and target, but a copy keeps names. "
-                        "Set both to the same value.",
-                        key="topology.state.namespace.prefix",
-                    )
-                report = copy_topology(
-                    source.provider,
-                    target.provider,
-                    topology,
-                    prefix,
-                    take_fence=take_fence,
-                    with_custom_states=with_custom_states,
-                    dry_run=dry_run,
-                    progress=progress,
+    if (topology is None) == (namespace is None):
+        raise ConfigError("give either --topology NAME or --namespace NAME")
+    source = open_store(from_file, from_overrides or ())
+    target = open_store(to_file, to_overrides or ())
+    with shown_progress() as progress:
+        if namespace is not None:
+            if take_fence or with_custom_states:
+                raise ConfigError("--take-fence and --with-custom-states are for --topology only")
+            report = copy_namespace(source.provider, target.provider, namespace, dry_run=dry_run, progress=progress)
+        else:
+            assert topology is not None
+            prefix = source.settings.namespace_prefix_of(topology)
+            if target.settings.namespace_prefix_of(topology) != prefix:
+                raise ConfigError(
+                    "topology.state.namespace.prefix differs between source and target, but a copy keeps names. "
+                    "Set both to the same value.",
+                    key="topology.state.namespace.prefix",
                 )
-        print_line(json.dumps(report.to_content(), indent=2) if as_json else "\n".join(_lines(report)))
-        return DONE
-
-    raise run_command(copy_it, as_json=as_json)
+            report = copy_topology(
+                source.provider,
+                target.provider,
+                topology,
+                prefix,
+                take_fence=take_fence,
+                with_custom_states=with_custom_states,
+                dry_run=dry_run,
+                progress=progress,
+            )
+    print_line(json.dumps(report.to_content(), indent=2) if as_json else "\n".join(_lines(report)))
+    return DONE
 
 
 def _lines(report: CopyReport) -> list[str]:

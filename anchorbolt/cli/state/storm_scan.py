@@ -1,15 +1,10 @@
 """`anchorbolt state scan --codec storm-kryo`: entries that Storm wrote to Redis, as lines or as JSON."""
 
 import json
-import sys
 from base64 import b64encode
-from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
-from anchorbolt.cli.command import print_line
-from anchorbolt.cli.exit_codes import DONE
-from anchorbolt.cli.work_progress import shown_progress
+from anchorbolt.cli.state.text import SHOWN_CHARACTERS, print_notes, print_scan
 from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.errors import ConfigError
 from anchorbolt.migration_tools.inspect.json_format import as_text, printable
@@ -18,41 +13,21 @@ from anchorbolt.state_backends.redis import RedisClusterStateProvider, RedisStat
 from anchorbolt.state_backends.redis.errors import Advice
 from anchorbolt.state_backends.redis.hashes import RedisHashes
 from anchorbolt.storm.state_reader import StormEntry, StormOptions, StormPart, StormState
-from anchorbolt.storm.wrapper import Generation
-
-_SHOWN_CHARACTERS = 500
 
 
-def scan_storm(
-    provider: StateProvider,
-    name: str,
-    *,
-    limit: int | None,
-    as_json: bool,
-    key_classes: Sequence[str],
-    value_classes: Sequence[str],
-    enums: Sequence[str],
-    in_topology: bool | None,
-    storm: str | None,
-) -> int:
-    """Print the entries of a namespace of Storm's; return the exit code."""
-    options = StormOptions(
-        key_classes, value_classes, dict(map(_enum, enums)), in_topology, None if storm is None else Generation(storm)
-    )
-    with _hashes_of(provider) as hashes, shown_progress(wanted=not sys.stdout.isatty()) as progress:
+def scan_storm(provider: StateProvider, name: str, options: StormOptions, *, limit: int | None, as_json: bool) -> None:
+    """Print the entries of a namespace of Storm's."""
+    with _hashes_of(provider) as hashes:
         state = StormState(hashes, name, options)
         if state.form is not None:
             text = ", as Base64 text" if state.form.base64 else ""
-            sys.stderr.write(f"note: written by {state.form.generation.label}{text}\n")
+            print_notes([f"written by {state.form.generation.label}{text}"])
         if state.txids:
             txids = ", ".join(f"{each} {txid!r}" for each, txid in sorted(state.txids.items()))
-            sys.stderr.write(f"note: {name}$txid: {txids}\n")
-        progress.begin(f"scanning {name}", state.count if limit is None else min(limit, state.count))
+            print_notes([f"{name}$txid: {txids}"])
         entries = (entry for page in state.pages() for entry in page)
-        for entry in islice(entries, limit):
-            print_line(json.dumps(_content(entry)) if as_json else _line(entry))
-            progress.advance(1)
-    return DONE
+        lines = (json.dumps(_content(each)) if as_json else _line(each) for each in entries)
+        print_scan(name, lines, limit, state.count if limit is None else min(limit, state.count))
 
 
 def _hashes_of(provider: StateProvider) -> RedisHashes:
@@ -65,7 +40,8 @@ def _hashes_of(provider: StateProvider) -> RedisHashes:
     return RedisHashes(provider.address, Advice(not_ours="Name a namespace of Storm's"))
 
 
-def _enum(text: str) -> tuple[str, list[str]]:
+def enum_constants(text: str) -> tuple[str, list[str]]:
+    """Return the class and the constants of an option `--enum`."""
     name, equals, constants = text.partition("=")
     if not (name and equals and constants):
         raise ConfigError(f"{text!r} is not of the form CLASS=A,B,C: the constants of an enum in their order.")
@@ -81,8 +57,8 @@ def _line(entry: StormEntry) -> str:
 
 def _text(part: StormPart) -> str:
     if part.value is None:
-        return as_text(part.data, _SHOWN_CHARACTERS)
-    return printable(part.value.describe(_SHOWN_CHARACTERS))
+        return as_text(part.data, SHOWN_CHARACTERS)
+    return printable(part.value.describe(SHOWN_CHARACTERS))
 
 
 def _content(entry: StormEntry) -> dict[str, Any]:

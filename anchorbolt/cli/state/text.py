@@ -1,14 +1,35 @@
-"""The output of the commands on state, as lines and as values for JSON. Pure."""
+"""The output of the commands on state, as lines and as values for JSON."""
 
+import sys
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
+from anchorbolt.cli.command import print_line
+from anchorbolt.cli.work_progress import shown_progress
 from anchorbolt.migration_tools.inspect.decoding import Decoded, Entry
 from anchorbolt.migration_tools.inspect.explanation import NamespaceReport, TopologyReport
 from anchorbolt.migration_tools.inspect.inspection import NamespaceSummary
 from anchorbolt.migration_tools.inspect.json_format import as_text, decoded_json
 from anchorbolt.serialization.schema import FIRST_VERSION
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead
+
+SHOWN_CHARACTERS = 500  # of a key or a value in a line of a scan
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    for note in notes:
+        sys.stderr.write(f"note: {note}\n")
+
+
+def print_scan(namespace: str, lines: Iterable[str], limit: int | None, total: int | None) -> None:
+    """Print at most `limit` lines, one of each entry; `total` is their number, if known."""
+    with shown_progress(wanted=not sys.stdout.isatty()) as progress:
+        progress.begin(f"scanning {namespace}", total)
+        for line in islice(lines, limit):
+            print_line(line)
+            progress.advance(1)
 
 
 def entry_line(entry: Entry, limit: int | None = None) -> str:

@@ -3,8 +3,8 @@
 Entries are read in pages, so the size of a namespace does not matter.
 """
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -80,31 +80,22 @@ def get_entries(
     )
 
 
+@contextmanager
 def scan_entries(
     provider: StateProvider, namespace: str, codecs: Codecs, *, attempt: str | None = None
-) -> tuple[tuple[str, ...], Generator[list[Entry], None, None]]:
-    """Return notes on decoding problems, and all entries of a namespace in pages.
+) -> Iterator[tuple[tuple[str, ...], Iterator[list[Entry]]]]:
+    """Yield notes on decoding problems, and all entries of a namespace in pages.
 
     With `attempt`, read as if this staged attempt were committed. Raises `StateError` if the namespace or the attempt
     does not exist.
     """
-    storage = provider.open(namespace)
-    try:
+    with closing(provider.open(namespace)) as storage:
         head = existing_head(provider, storage)
         if attempt is not None and attempt not in head.attempts:
             staged = ", ".join(sorted(head.attempts)) or "none"
             raise StateError(f"{namespace} has no staged attempt {attempt!r}; staged: {staged}.", namespace=namespace)
-    except BaseException:
-        storage.close()
-        raise
-    decoder = EntryDecoder(namespace, head.codec, codecs)
-
-    def pages() -> Generator[list[Entry], None, None]:
-        with closing(storage):
-            for page in storage.scan(attempt):
-                yield [decoder.entry(key, value) for key, value in page]
-
-    return decoder.notes, pages()
+        decoder = EntryDecoder(namespace, head.codec, codecs)
+        yield decoder.notes, ([decoder.entry(*entry) for entry in page] for page in storage.scan(attempt))
 
 
 def existing_head(provider: StateProvider, storage: StateStorage) -> NamespaceHead:

@@ -40,8 +40,8 @@ def fill(
 
 
 def scanned(provider: StateProvider, name: str, codecs: Codecs = MSGPACK, **options: Any) -> dict[Any, Any]:
-    _, pages = scan_entries(provider, name, codecs, **options)
-    entries = [entry for page in pages for entry in page]
+    with scan_entries(provider, name, codecs, **options) as (_, pages):
+        entries = [entry for page in pages for entry in page]
     assert all(not entry.key.problem and entry.value and not entry.value.problem for entry in entries)
     return {entry.key.value: entry.value.value for entry in entries if entry.value}
 
@@ -77,7 +77,7 @@ def test_what_is_not_there_is_said_with_the_nearest_names(store: StateProvider) 
     with pytest.raises(StateError, match=name):
         get_entries(store, f"{name}x", ["a"], MSGPACK)
     with pytest.raises(StateError, match="no staged attempt 'f00'; staged: none"):
-        scan_entries(store, name, MSGPACK, attempt="f00")
+        scanned(store, name, attempt="f00")
     assert list(namespace_summaries(store, f"{name}x")) == []
 
 
@@ -85,7 +85,7 @@ def test_what_is_not_there_is_said_with_the_nearest_names(store: StateProvider) 
 def test_nothing_is_made_by_looking(store: StateProvider) -> None:
     name = new_namespace()
     with pytest.raises(StateError, match="no namespace"):
-        scan_entries(store, name, MSGPACK)
+        scanned(store, name)
     assert name not in list(store.namespaces())
 
 
@@ -143,8 +143,8 @@ def test_a_users_serializer_is_used_where_the_configuration_names_it(memory_prov
     codecs = Codecs(SerializerCodec(Reversed, "k", for_keys=True), SerializerCodec(Reversed, "v", for_keys=False))
     name = fill(memory_provider, {"key": "value"}, codecs.keys, codecs.values)
     assert scanned(memory_provider, name, codecs) == {"key": "value"}
-    notes, pages = scan_entries(memory_provider, name, MSGPACK)
-    [[entry]] = list(pages)
+    with scan_entries(memory_provider, name, MSGPACK) as (notes, pages):
+        [[entry]] = pages
     assert entry.key.data == b"yek"
     assert "reversed/1" in entry.key.problem
     assert len(notes) == 2
@@ -165,8 +165,8 @@ def test_a_pickle_is_unpickled_only_where_the_configuration_chose_it(memory_prov
     header = EntryEncoding(name, MsgpackCodec(), PickleCodec()).header
     with closing(memory_provider.open(name)) as storage:
         committed(storage, [(MsgpackCodec().encode("a"), PickleCodec().encode(_Bomb()))], codec=header)
-    notes, pages = scan_entries(memory_provider, name, MSGPACK)
-    [[entry]] = list(pages)
+    with scan_entries(memory_provider, name, MSGPACK) as (notes, pages):
+        [[entry]] = pages
     assert entry.key.value == "a"
     assert entry.value is not None
     assert entry.value.data.startswith(b"p")
@@ -183,8 +183,8 @@ def test_what_is_damaged_is_shown_as_bytes_and_the_rest_decoded(memory_provider:
     with closing(memory_provider.open(name)) as storage:
         items = [(encode("a"), b"\xc1"), (encode("b"), b"\xc1v\x00"), (b"\xc1", encode(1))]
         committed(storage, items, codec="keys msgpack/1, values msgpack/1")
-    _, pages = scan_entries(memory_provider, name, MSGPACK)
-    [page] = list(pages)
+    with scan_entries(memory_provider, name, MSGPACK) as (_, pages):
+        [page] = pages
     assert [(bool(entry.key.problem), bool(entry.value and entry.value.problem)) for entry in page] == [
         (False, True),
         (False, True),

@@ -24,8 +24,8 @@ print(copied.entries)
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.inspection import scan_entries
 from anchorbolt.serialization import MsgpackCodec
-notes, pages = scan_entries(source, name, Codecs(MsgpackCodec(), MsgpackCodec()))
-print(sum(len(page) for page in pages))
+with scan_entries(source, name, Codecs(MsgpackCodec(), MsgpackCodec())) as (notes, pages):
+    print(sum(len(page) for page in pages))
 """,
     "measure": """
 from anchorbolt.migration_tools.inspect.inspection import measured
