@@ -23,7 +23,7 @@ script runs completely or not at all, and the namespace is unavailable (`StateUn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -44,7 +44,6 @@ from anchorbolt.state_backends.redis import scripts
 from anchorbolt.state_backends.redis.addresses import RedisAddress
 from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.redis.errors import refuse_eviction
-from anchorbolt.state_backends.redis.hash_pages import hash_pages, pages_by
 from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 
 _KEYS_PER_SCRIPT = 4096
@@ -108,11 +107,9 @@ class RedisStateStorage(StateStorage):
         return Fence(self._run(scripts.CLAIM), 0)
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
-        reply = self._run(scripts.RAISE_FENCE, *fence)
-        if reply[0] == b"refused":
-            rules.check_fence(self.namespace, self._metadata(reply), fence)
-            raise self._disagreement()
-        return self._head(reply)
+        return self._head(
+            self._step(lambda data, _: rules.check_fence(self.namespace, data, fence), scripts.RAISE_FENCE, *fence)
+        )
 
     def get_many(
         self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
@@ -149,47 +146,41 @@ class RedisStateStorage(StateStorage):
 
     def stage(self, staged: StagedSlice) -> Seal:
         rules.check_attempt(staged.attempt)
-        reply = self._run(
+        reply = self._step(
+            lambda data, record: rules.next_record(self.namespace, data, record, staged),
             scripts.STAGE,
             *(*staged.fence, staged.txid, staged.attempt, staged.base, staged.number, staged.checksum),
             *(staged.codec, staged.packed),
         )
-        if reply[0] == b"ok":
-            return Seal(int(reply[1]), int(reply[2]))
-        rules.next_record(self.namespace, self._metadata(reply), self._record(reply[3]), staged)
-        raise self._disagreement()
+        return Seal(int(reply[1]), int(reply[2]))
 
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
-        reply = self._run(scripts.SEAL, *fence, attempt, *seal)
-        if reply[0] == b"refused":
-            metadata, record = self._metadata(reply), self._record(reply[3])
-            rules.sealed_record(self.namespace, metadata, record, fence, attempt, seal)
-            raise self._disagreement()
+        self._step(
+            lambda data, record: rules.sealed_record(self.namespace, data, record, fence, attempt, seal),
+            scripts.SEAL,
+            *(*fence, attempt, *seal),
+        )
 
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
         """One round trip for up to 4,000 updates, and one for each further 4,000."""
-        while True:
-            reply = self._run(scripts.COMMIT, *fence, txid, attempt)
-            if reply[0] == b"done":
-                return
-            if reply[0] == b"refused":
-                metadata, record = self._metadata(reply), self._record(reply[3])
-                rules.check_commit(self.namespace, metadata, record, fence, txid, attempt)
-                raise self._disagreement()
+
+        def check(data: Metadata, record: AttemptRecord | None) -> None:
+            rules.check_commit(self.namespace, data, record, fence, txid, attempt)
+
+        while self._step(check, scripts.COMMIT, *fence, txid, attempt)[0] == b"more":
             reach(FaultPoint.SLICE_APPLIED, txid=txid)
 
     def rollback(self, fence: Fence) -> int:
-        reply = self._run(scripts.ROLLBACK, *fence)
-        if reply[0] == b"refused":
-            rules.check_rollback(self.namespace, self._metadata(reply), fence)
-            raise self._disagreement()
+        reply = self._step(lambda data, _: rules.check_rollback(self.namespace, data, fence), scripts.ROLLBACK, *fence)
         return int(reply[1])
 
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
-        reply = self._run(scripts.WRITE, *fence, codec, *(part for item in items.items() for part in item))
-        if reply[0] == b"refused":
-            rules.check_write(self.namespace, self._metadata(reply), fence, codec)
-            raise self._disagreement()
+        entries = (part for item in items.items() for part in item)
+        self._step(
+            lambda data, _: rules.check_write(self.namespace, data, fence, codec),
+            scripts.WRITE,
+            *(*fence, codec, *entries),
+        )
 
     def count(self) -> int:
         return int(self._connected.command(self.namespace, "HLEN", self._root))
@@ -215,6 +206,14 @@ class RedisStateStorage(StateStorage):
 
     def _run(self, script: str, *arguments: Any) -> Any:
         return self._connected.run(self.namespace, script, self._keys, arguments)
+
+    def _step(self, check: Callable[[Metadata, AttemptRecord | None], object], script: str, *arguments: Any) -> Any:
+        """Run a script that may refuse the step; `check` then raises the error of the rules."""
+        reply = self._run(script, *arguments)
+        if reply[0] == b"refused":
+            check(self._metadata(reply), self._record(reply[3]))
+            raise self._corrupted("$fence, $txid or $attempts")
+        return reply
 
     def _values(self, keys: Sequence[bytes], attempt: str | None, at: ReadPosition | None) -> list[bytes | None]:
         """Read keys as `get_many` does, in one atomic step."""
@@ -247,19 +246,32 @@ class RedisStateStorage(StateStorage):
     def _pages(
         self, which: str, page_size: int, attempt: str | None, at: ReadPosition | None
     ) -> Iterator[dict[bytes, bytes]]:
-        """Yield the fields and values of the committed or the staged data in pages."""
-        if attempt is None and at is None:  # as in `get_many`
-            return hash_pages(self._connected, self.namespace, self._root, page_size)
-        keys = (len(self._keys), *self._keys)
+        """Yield the fields and values of the committed or the staged data, in pages of at most `page_size` entries."""
+        plain = attempt is None and at is None  # as in `get_many`
 
         def command(cursor: int) -> tuple[Any, ...]:
-            return ("EVAL", scripts.PAGE, *keys, attempt or "", which, page_size, cursor)
+            if plain:
+                return ("HSCAN", self._root, cursor, "COUNT", page_size)
+            return ("EVAL", scripts.PAGE, len(self._keys), *self._keys, attempt or "", which, page_size, cursor)
 
-        def answer(reply: Sequence[Any]) -> tuple[int, dict[bytes, bytes]]:
+        def answer(reply: Any) -> tuple[int, dict[bytes, bytes]]:
+            if plain:
+                return int(reply[0]), reply[1]
             self._check_reading(reply, attempt, at)
             return int(reply[4]), dict(zip(reply[5][::2], reply[5][1::2], strict=True))
 
-        return pages_by(self._connected, self.namespace, self._root, page_size, command, answer)
+        cursor, found = answer(self._connected.command(self.namespace, *command(0)))
+        if cursor == 0:  # Redis returns a small hash as a whole
+            yield from _paged(found, page_size)
+            return
+        # A cursor is invalid after a restart of the server, and on a replica that took over: entries would be missing.
+        # So all pages are read over one connection, and a scan that loses it fails.
+        with self._connected.connection(self.namespace, self._root) as run:
+            cursor, found = answer(run(*command(0)))
+            yield from _paged(found, page_size)
+            while cursor != 0:
+                cursor, found = answer(run(*command(cursor)))
+                yield from _paged(found, page_size)
 
     def _check_reading(self, reply: Sequence[Any], attempt: str | None, at: ReadPosition | None) -> None:
         if at is not None:
@@ -302,8 +314,11 @@ class RedisStateStorage(StateStorage):
             namespace=self.namespace,
         )
 
-    def _disagreement(self) -> StateCorrupted:
-        return self._corrupted("$fence, $txid or $attempts")
+
+def _paged(found: Mapping[bytes, bytes], page_size: int) -> Iterator[dict[bytes, bytes]]:
+    entries = list(found.items())
+    for start in range(0, len(entries), page_size):
+        yield dict(entries[start : start + page_size])
 
 
 def _update(unfolded: bytes) -> bytes | None:
