@@ -2,7 +2,7 @@
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.recovery import plan_recovery
-from anchorbolt.checkpoint.startup_checks import Expected, Found, startup_problems
+from anchorbolt.checkpoint.startup_checks import Expected, startup_problems
 from anchorbolt.checkpoint.state_machine import Action
 from anchorbolt.errors import MigrationRefused
 from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot
@@ -14,9 +14,7 @@ def source_namespaces(snapshot: TopologySnapshot) -> list[str]:
     return [name for name, head in snapshot.heads.items() if head.committed != NOTHING_COMMITTED]
 
 
-def check_source(
-    snapshot: TopologySnapshot, source: StateProvider, *, with_custom_states: bool, taken: bool
-) -> TopologySnapshot:
+def check_source(snapshot: TopologySnapshot, source: StateProvider, *, with_custom_states: bool, taken: bool) -> None:
     """Raise `MigrationRefused` if a run is alive on the source, or the source is inconsistent.
 
     With `taken`, the copy claims the source's fence, so that a run may hold it now.
@@ -33,14 +31,12 @@ def check_source(
         raise MigrationRefused(f"a run of {topology!r} is writing to {place}: stop it before you copy.")
     if snapshot.holds_fence and not taken:
         raise MigrationRefused(
-            f"generation {snapshot.record_head.fence.generation} of {topology!r} holds the fence in {place}: a run is "
+            f"generation {snapshot.generation} of {topology!r} holds the fence in {place}: a run is "
             "alive, or was killed. Stop it; if it was killed, start and stop it once. Or take its fence with "
             "--take-fence: a run that is alive then ends with Fenced at its next wave."
         )
-    generation = snapshot.record_head.fence.generation
-    found = Found(snapshot.stored, None, None, snapshot.heads, snapshot.record_namespace, generation)
     headers = {name: CUSTOM_HEADER for name, head in snapshot.heads.items() if head.codec == CUSTOM_HEADER}
-    for problem in startup_problems(Expected(topology, headers), found):
+    for problem in startup_problems(Expected(topology, headers), snapshot.found(snapshot.heads)):
         raise MigrationRefused(
             f"{place} does not agree with its decision record, and is not copied: {problem.message}"
         ) from problem
@@ -57,7 +53,6 @@ def check_source(
             f"{', '.join(custom)}: Anchorbolt cannot copy the content of a custom state. Copy it yourself while no run "
             "is alive, and use --with-custom-states."
         )
-    return snapshot
 
 
 def check_target(
@@ -75,7 +70,9 @@ def check_target(
             f"{place} has other data in {', '.join(foreign)}: nothing was written. Copy to an empty store. If the data "
             "is from an earlier copy, and the source has continued since, delete it first."
         )
-    if found.stored is not None and found.stored != snapshot.stored:
+    if found.stored is None:
+        return
+    if found.stored != snapshot.stored:
         raise MigrationRefused(
             f"{place} has another decision record ({snapshot.record_namespace}, at txid {found.stored.txid}; the "
             f"record in {source.describe()} is at txid {snapshot.stored.txid if snapshot.stored else 'none'}): a run "
@@ -84,8 +81,7 @@ def check_target(
     missing = [
         name
         for name in source_namespaces(snapshot)
-        if found.stored is not None
-        and found.heads.get(name, NamespaceHead()).committed != snapshot.heads[name].committed
+        if name not in found.heads or found.heads[name].committed != snapshot.heads[name].committed
     ]
     if missing:
         raise MigrationRefused(

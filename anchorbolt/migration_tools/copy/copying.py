@@ -12,7 +12,7 @@ the target must have the highest.
 """
 
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
@@ -84,33 +84,31 @@ def copy_topology(
         StateError: A store failed; see `StateStorage`.
     """
     _refuse_same(source, target)
-    snapshot = check_source(
-        read_topology(source, topology, prefix), source, with_custom_states=with_custom_states, taken=take_fence
-    )
-    check_target(read_topology(target, topology, prefix), snapshot, target, source)
+
+    def checked() -> tuple[TopologySnapshot, TopologySnapshot]:
+        snapshot = read_topology(source, topology, prefix)
+        check_source(snapshot, source, with_custom_states=with_custom_states, taken=take_fence)
+        found = read_topology(target, topology, prefix)
+        check_target(found, snapshot, target, source)
+        return snapshot, found
+
+    snapshot, found = checked()
     if take_fence and not dry_run:
         with closing(source.open(snapshot.record_namespace)) as storage:
             _release(storage, storage.claim())
-        # A wave may have been decided before the fence was taken.
-        snapshot = check_source(
-            read_topology(source, topology, prefix), source, with_custom_states=with_custom_states, taken=True
-        )
-    names = source_namespaces(snapshot)
+        snapshot, found = checked()  # a wave may have been decided before the fence was taken
     assert snapshot.stored is not None, "check_source refuses a source without a record"
+    names = source_namespaces(snapshot)
+    listed = tuple(CopiedNamespace(name, snapshot.heads[name].committed, snapshot.heads[name].winner) for name in names)
+    report = CopyReport(source.describe(), target.describe(), listed, snapshot.stored.txid, 0, dry_run)
     if dry_run:
-        listed = tuple(
-            CopiedNamespace(name, snapshot.heads[name].committed, snapshot.heads[name].winner) for name in names
-        )
-        return CopyReport(source.describe(), target.describe(), listed, snapshot.stored.txid, 0, True)
-    found = read_topology(target, topology, prefix)
+        return report
     is_complete = found.stored is not None
+    fence, heads = found.record_head.fence, found.heads
     with ExitStack() as opened:
-        if is_complete:
-            fence = found.record_head.fence
-            heads = {name: found.heads.get(name, NamespaceHead()) for name in names}
-        else:
+        if not is_complete:
             record = opened.enter_context(closing(target.open(snapshot.record_namespace)))
-            fence = claimed(record, snapshot.record_head.fence.generation)
+            fence = claimed(record, snapshot.generation)
             heads = {name: raised(target, name, fence) for name in names}
             check_target(read_topology(target, topology, prefix), snapshot, target, source)
         copied = [
@@ -126,14 +124,7 @@ def copy_topology(
                 entries = dict(entry for page in storage.scan() for entry in page)
             record.write(fence, entries, snapshot.record_head.codec)
             _release(record, fence)
-    return CopyReport(
-        source.describe(),
-        target.describe(),
-        tuple(copied),
-        snapshot.stored.txid,
-        0 if is_complete else fence.generation,
-        False,
-    )
+    return replace(report, namespaces=tuple(copied), generation=0 if is_complete else fence.generation)
 
 
 def copy_namespace(
@@ -156,35 +147,25 @@ def copy_namespace(
             f"{namespace} holds the decision record of a topology. Copy the whole topology instead (copy_topology, or "
             "--topology)."
         )
-    snapshot = read_topology(source, prefix, prefix)
-    with closing(source.open(namespace)) as storage:
-        head = storage.head()
-    _check_single(source, target, namespace, head, snapshot)
-    with closing(target.open(namespace)) as storage:
-        found = storage.head()
+    head = _head(source, namespace)
+    _check_single(source, target, namespace, head, read_topology(source, prefix, prefix))
+    found = _head(target, namespace)
     if found != NamespaceHead() and not is_of_copy(found, head):
         raise MigrationRefused(
             f"{target.describe()} has other data in {namespace}: nothing was written. Copy to an empty store."
         )
-    report = CopyReport(
-        source.describe(),
-        target.describe(),
-        (CopiedNamespace(namespace, head.committed, head.winner),),
-        None,
-        0,
-        dry_run,
-    )
+    listed = CopiedNamespace(namespace, head.committed, head.winner)
+    report = CopyReport(source.describe(), target.describe(), (listed,), None, 0, dry_run)
     if dry_run:
         return report
     is_complete = found.committed != NOTHING_COMMITTED
-    with closing(target.open(namespace)) as storage:
-        fence = found.fence if is_complete else claimed(storage, head.fence.generation)
-        found = storage.head()
+    fence = found.fence
+    if not is_complete:
+        with closing(target.open(namespace)) as storage:
+            fence = claimed(storage, head.fence.generation)
+            found = storage.head()
     copied = copied_namespace(source, target, namespace, head, found, fence, progress or Silent())
-    with closing(source.open(namespace)) as storage:
-        if storage.head() != head:
-            raise moved(source, target, namespace)
-    return CopyReport(report.source, report.target, (copied,), None, 0 if is_complete else fence.generation, False)
+    return replace(report, namespaces=(copied,), generation=0 if is_complete else fence.generation)
 
 
 def _check_single(
@@ -205,12 +186,16 @@ def _check_single(
             f"a run is alive on {namespace} in {source.describe()}, or was killed. Stop it; start and stop it once if "
             "it was killed."
         )
-    with closing(target.open(snapshot.record_namespace)) as storage:
-        if storage.head() != NamespaceHead():
-            raise MigrationRefused(
-                f"{target.describe()} has the decision record {snapshot.record_namespace}, and a copied {namespace} "
-                "would prevent a start of its topology. Copy to another store."
-            )
+    if _head(target, snapshot.record_namespace) != NamespaceHead():
+        raise MigrationRefused(
+            f"{target.describe()} has the decision record {snapshot.record_namespace}, and a copied {namespace} "
+            "would prevent a start of its topology. Copy to another store."
+        )
+
+
+def _head(provider: StateProvider, namespace: str) -> NamespaceHead:
+    with closing(provider.open(namespace)) as storage:
+        return storage.head()
 
 
 def _refuse_same(source: StateProvider, target: StateProvider) -> None:

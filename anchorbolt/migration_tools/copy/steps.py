@@ -1,11 +1,14 @@
 """Copies one namespace: stages it in slices, seals, commits and compares. Memory is bounded by a page."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain
 
 from anchorbolt.errors import MigrationRefused
-from anchorbolt.migration_tools.copy.digest import Digest
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import (
     Fence,
@@ -18,6 +21,32 @@ from anchorbolt.state_backends.contract import (
 
 _SLICE_BYTES = 4 << 20
 _SLICE_ENTRIES = 1000
+_HASH_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Digest:
+    """The count and checksum of entries, which do not depend on the order of the entries."""
+
+    entries: int = 0
+    total: int = 0  # sum of the entries' 128-bit hashes modulo 2**128; with XOR, equal entries would cancel out
+    size: int = 0  # bytes of all keys and values
+
+    def plus(self, page: Iterable[tuple[bytes, bytes]]) -> Digest:
+        """Return the digest with these entries added."""
+        entries, total, size = self.entries, self.total, self.size
+        for key, value in page:
+            hashed = blake2b(len(key).to_bytes(8, "big"), digest_size=_HASH_BYTES)
+            hashed.update(key)
+            hashed.update(value)
+            total += int.from_bytes(hashed.digest(), "big")
+            entries += 1
+            size += len(key) + len(value)
+        return Digest(entries, total % (1 << 8 * _HASH_BYTES), size)
+
+    @property
+    def checksum(self) -> str:
+        return f"{self.total:032x}"
 
 
 @dataclass(frozen=True)
@@ -98,15 +127,14 @@ def _staged(
     if staged is not None and staged.seal is not None:
         return _digest(reader, progress)
     writer.rollback(fence)
-    digest, seal = Digest(), None
-    for number, entries in enumerate(_slices(reader, writer.limits)):
+    digest = Digest()
+    nothing: list[tuple[bytes, bytes]] = []  # a namespace without entries is staged too
+    for number, entries in enumerate(chain([nothing], _slices(reader, writer.limits))):
         seal = writer.stage(
             StagedSlice(fence, head.committed, head.winner, found.committed, number, dict(entries), head.codec)
         )
         digest = digest.plus(entries)
         progress.advance(len(entries))
-    if seal is None:
-        seal = writer.stage(StagedSlice(fence, head.committed, head.winner, found.committed, 0, {}, head.codec))
     writer.seal(fence, head.winner, seal)
     return digest
 

@@ -11,7 +11,7 @@ from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
 from anchorbolt.checkpoint.recovery import judge_namespace, plan_recovery
-from anchorbolt.checkpoint.startup_checks import Expected, Found, startup_problems
+from anchorbolt.checkpoint.startup_checks import Expected, startup_problems
 from anchorbolt.checkpoint.state_machine import Action, Phase
 from anchorbolt.errors import StateError
 from anchorbolt.migration_tools.inspect.decoding import Codecs
@@ -104,15 +104,7 @@ def judge(snapshot: TopologySnapshot, codecs: Codecs, sizes: Mapping[str, tuple[
     header = EntryEncoding("", codecs.keys, codecs.values).header
     heads = {name: head for name, head in snapshot.heads.items() if name in known}
     headers = {name: head.codec if head.codec == CUSTOM_HEADER else header for name, head in heads.items()}
-    found = Found(
-        snapshot.stored,
-        snapshot.copied,
-        None if snapshot.has_moved else snapshot.query_id,
-        heads,
-        snapshot.record_namespace,
-        snapshot.record_head.fence.generation,
-    )
-    problems = list(startup_problems(Expected(snapshot.topology, headers), found))
+    problems = list(startup_problems(Expected(snapshot.topology, headers), snapshot.found(heads)))
     refusal_of = {
         problem.namespace: problem.message
         for problem in reversed(problems)
@@ -198,16 +190,15 @@ def _blocking(record: DecisionRecord, namespaces: list[NamespaceReport]) -> list
 
 def _notes(snapshot: TopologySnapshot, namespaces: list[NamespaceReport]) -> list[str]:
     notes = []
-    generation = snapshot.record_head.fence.generation
     if snapshot.has_moved:
         notes.append("a run was writing during the reading: this report may be out of date")
     if snapshot.holds_fence:
         notes.append(
-            f"generation {generation} holds the fence: a run is alive, or was killed. A run that is alive may take the "
-            "steps of the next start itself"
+            f"generation {snapshot.generation} holds the fence: a run is alive, or was killed. A run that is alive "
+            "may take the steps of the next start itself"
         )
-    elif generation:
-        notes.append(f"generation {generation} has ended and released the fence: no run is alive")
+    elif snapshot.generation:
+        notes.append(f"generation {snapshot.generation} has ended and released the fence: no run is alive")
     if snapshot.location and snapshot.query_id is None:
         notes.append(
             f"the checkpoint location {snapshot.location} is empty: this report uses the store alone. A start there is "

@@ -9,6 +9,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID, RELEASED_SEQ, DecisionCopy, DecisionLog
 from anchorbolt.checkpoint.location import FolderCopy, query_id_at
 from anchorbolt.checkpoint.ports import NoRetry
+from anchorbolt.checkpoint.startup_checks import Found
 from anchorbolt.errors import StateCorrupted, WaveFailed
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.rules import task_namespace
@@ -34,9 +35,19 @@ class TopologySnapshot:
     has_moved: bool = False  # whether a run was writing during the reading
 
     @property
+    def generation(self) -> int:
+        """The last generation that a driver has claimed."""
+        return self.record_head.fence.generation
+
+    @property
     def holds_fence(self) -> bool:
         """Whether the driver of the last claim has not released its fence."""
-        return self.record_head.fence.generation > 0 and self.record_head.fence.seq != RELEASED_SEQ
+        return self.generation > 0 and self.record_head.fence.seq != RELEASED_SEQ
+
+    def found(self, heads: Mapping[str, NamespaceHead]) -> Found:
+        """Return what a start finds if it reads these heads."""
+        query_id = None if self.has_moved else self.query_id
+        return Found(self.stored, self.copied, query_id, heads, self.record_namespace, self.generation)
 
 
 class NullDecisionCopy:

@@ -12,8 +12,7 @@ from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.location import FolderCopy
 from anchorbolt.errors import AnchorboltError, MigrationRefused, StateRegressed
 from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
-from anchorbolt.migration_tools.copy.digest import Digest
-from anchorbolt.migration_tools.copy.steps import claimed
+from anchorbolt.migration_tools.copy.steps import Digest, claimed
 from anchorbolt.migration_tools.inspect.topology_snapshot import read_topology
 from anchorbolt.state_backends.contract import Fence, StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
