@@ -6,7 +6,7 @@ configuration or by Python code. Executors unpickle these classes, so this impor
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, field, fields
 from typing import Any, NamedTuple
 
 from anchorbolt.config.secret import Secret
@@ -33,14 +33,16 @@ class Setting(NamedTuple):
     accepted: Accepted
 
 
-def accepts(accepted: Accepted, *, key: str | None = None) -> dict[str, Any]:
-    """Return the metadata of a field that holds a setting. A field accepts None if None is its default.
+def setting(accepted: Accepted, default: Any = MISSING, key: str | None = None, **options: Any) -> Any:
+    """Return a dataclass field that holds a setting. It accepts None if None is its default.
 
     Args:
         accepted: The other values that fit.
+        default: Its default; none by default.
         key: Key in a configuration, if it differs from the field's name.
+        options: More arguments of `dataclasses.field`.
     """
-    return {"key": key, "accepted": accepted}
+    return field(default=default, metadata={"key": key, "accepted": accepted}, **options)
 
 
 class Checked:

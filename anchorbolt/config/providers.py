@@ -15,12 +15,12 @@ from anchorbolt.config.declaration import (
     Accepted,
     Checked,
     Setting,
-    accepts,
     by_key,
     check_value,
     choice,
     declared,
     read_values,
+    setting,
     text,
     whole,
 )
@@ -68,10 +68,10 @@ class TlsSettings(Checked):
         verify: Whether the server's certificate and name are checked.
     """
 
-    ca: str | None = field(default=None, metadata=accepts(_PEM))
-    cert: str | None = field(default=None, metadata=accepts(_PEM))
-    key: str | None = field(default=None, metadata=accepts(_PEM))
-    verify: bool = field(default=True, metadata=accepts(FLAG))
+    ca: str | None = setting(_PEM, None)
+    cert: str | None = setting(_PEM, None)
+    key: str | None = setting(_PEM, None)
+    verify: bool = setting(FLAG, True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -107,9 +107,9 @@ def _key_without_cert(key: str) -> ConfigError:
 class ServerSettings(Checked):
     """The common settings of all providers on a server."""
 
-    timeout_ms: int = field(default=2000, metadata=accepts(_TIMEOUT, key="timeout"))
-    tls: TlsSettings | None = field(default=None, metadata=accepts(_TLS))
-    largest_value: int | None = field(default=None, metadata=accepts(whole(1, unit="bytes"), key="largestValue"))
+    timeout_ms: int = setting(_TIMEOUT, 2000, key="timeout")
+    tls: TlsSettings | None = setting(_TLS, None)
+    largest_value: int | None = setting(whole(1, unit="bytes"), None, key="largestValue")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tls", read_tls(self.tls))
@@ -120,29 +120,25 @@ class ServerSettings(Checked):
 class RedisLogin(ServerSettings):
     """The common settings of a Redis server and a Redis Cluster."""
 
-    username: str | None = field(default=None, metadata=accepts(text("the name of an ACL user")))
-    password: Secret | None = field(default=None, metadata=accepts(PASSWORD))
+    username: str | None = setting(text("the name of an ACL user"), None)
+    password: Secret | None = setting(PASSWORD, None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RedisSettings(RedisLogin):
     """A Redis server."""
 
-    host: str = field(
-        default="localhost",
-        kw_only=False,
-        metadata=accepts(text("the name or address of the server, not a URL", _HOST)),
-    )
-    port: int = field(default=6379, kw_only=False, metadata=accepts(_PORT))
-    database: int = field(default=0, metadata=accepts(whole(0, what="the number of a database")))
+    host: str = setting(text("the name or address of the server, not a URL", _HOST), "localhost", kw_only=False)
+    port: int = setting(_PORT, 6379, kw_only=False)
+    database: int = setting(whole(0, what="the number of a database"), 0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RedisClusterSettings(RedisLogin):
     """A Redis Cluster."""
 
-    nodes: Sequence[str] = field(default=("localhost:6379",), kw_only=False, metadata=accepts(_NODES))
-    max_redirections: int = field(default=5, metadata=accepts(whole(0), key="maxRedirections"))
+    nodes: Sequence[str] = setting(_NODES, ("localhost:6379",), kw_only=False)
+    max_redirections: int = setting(whole(0), 5, key="maxRedirections")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,25 +155,19 @@ class RedisClusterSettings(RedisLogin):
 class HBaseSettings(ServerSettings):
     """A table of HBase, and the Thrift server that leads there."""
 
-    table: str = field(
+    table: str = setting(
+        text(f"the name of a table: made {_HBASE_CHARACTERS}", rf"({_HBASE_NAME}:)?{_HBASE_NAME}"),
+        key="tableName",
         kw_only=False,
-        metadata=accepts(
-            text(f"the name of a table: made {_HBASE_CHARACTERS}", rf"({_HBASE_NAME}:)?{_HBASE_NAME}"), key="tableName"
-        ),
     )
-    column_family: str = field(
-        kw_only=False,
-        metadata=accepts(
-            text(f"the name of a column family: made {_HBASE_CHARACTERS}", _HBASE_NAME), key="columnFamily"
-        ),
+    column_family: str = setting(
+        text(f"the name of a column family: made {_HBASE_CHARACTERS}", _HBASE_NAME), key="columnFamily", kw_only=False
     )
-    host: str = field(
-        default="localhost", metadata=accepts(text("the name or address of the Thrift server, not a URL", _HOST))
-    )
-    port: int = field(default=9090, metadata=accepts(_PORT))
-    transport: str = field(default="buffered", metadata=accepts(choice("buffered", "framed")))
-    protocol: str = field(default="binary", metadata=accepts(choice("binary", "compact")))
-    create_table: bool = field(default=False, metadata=accepts(FLAG, key="createTable"))
+    host: str = setting(text("the name or address of the Thrift server, not a URL", _HOST), "localhost")
+    port: int = setting(_PORT, 9090)
+    transport: str = setting(choice("buffered", "framed"), "buffered")
+    protocol: str = setting(choice("binary", "compact"), "binary")
+    create_table: bool = setting(FLAG, False, key="createTable")
 
 
 _STORM_SERIALIZERS = {
@@ -214,20 +204,16 @@ class ProviderSettings(Checked):
 
     name: str = "sqlite"
     is_set: bool = False
-    key_serializer: str = field(
-        default="msgpack",
-        metadata=accepts(Accepted(_is_serializer, f"msgpack, json, {_OWN_CLASS}"), key="keySerializerClass"),
+    key_serializer: str = setting(
+        Accepted(_is_serializer, f"msgpack, json, {_OWN_CLASS}"), "msgpack", key="keySerializerClass"
     )
-    value_serializer: str = field(
-        default="msgpack",
-        metadata=accepts(Accepted(_is_serializer, f"msgpack, json, pickle, {_OWN_CLASS}"), key="valueSerializerClass"),
+    value_serializer: str = setting(
+        Accepted(_is_serializer, f"msgpack, json, pickle, {_OWN_CLASS}"), "msgpack", key="valueSerializerClass"
     )
-    key_class: str | None = field(default=None, metadata=accepts(_TEXT, key="keyClass"))
-    value_class: str | None = field(default=None, metadata=accepts(_TEXT, key="valueClass"))
-    directory: str | None = field(default=None, metadata=accepts(text("the path of a directory")))
-    hbase_config_key: str | None = field(
-        default=None, metadata=accepts(text("the name of a key of the configuration"), key="hbaseConfigKey")
-    )
+    key_class: str | None = setting(_TEXT, None, key="keyClass")
+    value_class: str | None = setting(_TEXT, None, key="valueClass")
+    directory: str | None = setting(text("the path of a directory"), None)
+    hbase_config_key: str | None = setting(text("the name of a key of the configuration"), None, key="hbaseConfigKey")
     redis: RedisSettings = RedisSettings()
     redis_cluster: RedisClusterSettings = RedisClusterSettings()
     hbase: HBaseSettings | None = None
@@ -249,10 +235,8 @@ class ProviderSettings(Checked):
 class PasswordPlace(Checked):
     """The place of a password outside the configuration."""
 
-    env: str | None = field(
-        default=None, metadata=accepts(text("the name of an environment variable"), key="passwordEnv")
-    )
-    file: str | None = field(default=None, metadata=accepts(text("the path of a file"), key="passwordFile"))
+    env: str | None = setting(text("the name of an environment variable"), None, key="passwordEnv")
+    file: str | None = setting(text("the path of a file"), None, key="passwordFile")
 
 
 _BESIDE_GROUPS = {"largestValue", "tableName", "columnFamily", "createTable"}

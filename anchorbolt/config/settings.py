@@ -6,7 +6,7 @@
 import os
 from dataclasses import dataclass, field
 
-from anchorbolt.config.declaration import FLAG, Checked, accepts, text, whole
+from anchorbolt.config.declaration import FLAG, Checked, setting, text, whole
 from anchorbolt.config.providers import DATA_DIRECTORY, ProviderSettings
 from anchorbolt.errors import ConfigError
 from anchorbolt.util.locations import local_path
@@ -16,12 +16,10 @@ from anchorbolt.util.locations import local_path
 class TaskSettings(Checked):
     """The settings that the tasks of a run need."""
 
-    cache_entries: int = field(default=200_000, metadata=accepts(whole(0), key="topology.state.cache.max.entries"))
-    pending_entries: int = field(default=100_000, metadata=accepts(whole(1), key="topology.state.pending.max.entries"))
-    blob_bytes: int = field(
-        default=1 << 20, metadata=accepts(whole(1024, 1 << 28, unit="bytes"), key="topology.transfer.blob.bytes")
-    )
-    buffer_tuples: int = field(default=16_384, metadata=accepts(whole(1), key="topology.transfer.buffer.tuples"))
+    cache_entries: int = setting(whole(0), 200_000, key="topology.state.cache.max.entries")
+    pending_entries: int = setting(whole(1), 100_000, key="topology.state.pending.max.entries")
+    blob_bytes: int = setting(whole(1024, 1 << 28, unit="bytes"), 1 << 20, key="topology.transfer.blob.bytes")
+    buffer_tuples: int = setting(whole(1), 16_384, key="topology.transfer.buffer.tuples")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,27 +32,21 @@ class Settings(TaskSettings):
     """
 
     provider: ProviderSettings = field(default_factory=ProviderSettings)
-    namespace_prefix: str | None = field(
-        default=None,
-        metadata=accepts(
-            text(
-                "empty, or 1 to 128 of the characters A-Z a-z 0-9 _ . - without a leading dot",
-                r"([A-Za-z0-9_\-][A-Za-z0-9_.\-]{0,127})?",
-            ),
-            key="topology.state.namespace.prefix",
+    namespace_prefix: str | None = setting(
+        text(
+            "empty, or 1 to 128 of the characters A-Z a-z 0-9 _ . - without a leading dot",
+            r"([A-Za-z0-9_\-][A-Za-z0-9_.\-]{0,127})?",
         ),
+        None,
+        key="topology.state.namespace.prefix",
     )
-    checkpoint_interval_ms: int = field(
-        default=1000, metadata=accepts(whole(100, unit="milliseconds"), key="topology.state.checkpoint.interval.ms")
+    checkpoint_interval_ms: int = setting(
+        whole(100, unit="milliseconds"), 1000, key="topology.state.checkpoint.interval.ms"
     )
-    checkpoint_location: str | None = field(
-        default=None, metadata=accepts(text("a path or a URI"), key="topology.checkpoint.location")
-    )
-    accept_new_query: bool = field(default=False, metadata=accepts(FLAG, key="topology.checkpoint.accept.new.query"))
-    message_timeout_secs: int = field(
-        default=30, metadata=accepts(whole(1, unit="seconds"), key="topology.message.timeout.secs")
-    )
-    max_batch_retries: int = field(default=3, metadata=accepts(whole(0), key="topology.max.batch.retries"))
+    checkpoint_location: str | None = setting(text("a path or a URI"), None, key="topology.checkpoint.location")
+    accept_new_query: bool = setting(FLAG, False, key="topology.checkpoint.accept.new.query")
+    message_timeout_secs: int = setting(whole(1, unit="seconds"), 30, key="topology.message.timeout.secs")
+    max_batch_retries: int = setting(whole(0), 3, key="topology.max.batch.retries")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -29,21 +29,19 @@ _BY_REASON: dict[str, str] = {
     "tuples travel in blobs through Spark's shuffle: there are no queues between tasks": """
         topology.executor.receive.buffer.size topology.executor.send.buffer.size topology.executor.overflow.limit
         topology.transfer.buffer.size topology.transfer.batch.size topology.producer.batch.size
-        topology.batch.flush.interval.millis topology.worker.receiver.thread.count
-        topology.receiver.buffer.size topology.bolts.outgoing.overflow.buffer.enable
-        topology.disruptor.batch.size topology.disruptor.batch.timeout.millis
-        topology.disruptor.wait.timeout.millis topology.disruptor.wait.strategy
-        topology.backpressure.enable topology.backpressure.check.millis topology.backpressure.wait.strategy
-        topology.backpressure.wait.park.microsec topology.backpressure.wait.progressive.level1.count
-        topology.backpressure.wait.progressive.level2.count
-        topology.backpressure.wait.progressive.level3.sleep.millis
-        topology.bolt.wait.strategy topology.bolt.wait.park.microsec topology.bolt.wait.progressive.level1.count
+        topology.batch.flush.interval.millis topology.worker.receiver.thread.count topology.receiver.buffer.size
+        topology.bolts.outgoing.overflow.buffer.enable topology.disruptor.batch.size
+        topology.disruptor.batch.timeout.millis topology.disruptor.wait.timeout.millis
+        topology.disruptor.wait.strategy topology.backpressure.enable topology.backpressure.check.millis
+        topology.backpressure.wait.strategy topology.backpressure.wait.park.microsec
+        topology.backpressure.wait.progressive.level1.count topology.backpressure.wait.progressive.level2.count
+        topology.backpressure.wait.progressive.level3.sleep.millis topology.bolt.wait.strategy
+        topology.bolt.wait.park.microsec topology.bolt.wait.progressive.level1.count
         topology.bolt.wait.progressive.level2.count topology.bolt.wait.progressive.level3.sleep.millis
-        topology.spout.wait.strategy topology.spout.wait.park.microsec
-        topology.spout.wait.progressive.level1.count topology.spout.wait.progressive.level2.count
-        topology.spout.wait.progressive.level3.sleep.millis topology.spout.recvq.skips
-        topology.sleep.spout.wait.strategy.time.ms
-        storm.messaging.transport storm.messaging.netty.authentication storm.messaging.netty.buffer_size
+        topology.spout.wait.strategy topology.spout.wait.park.microsec topology.spout.wait.progressive.level1.count
+        topology.spout.wait.progressive.level2.count topology.spout.wait.progressive.level3.sleep.millis
+        topology.spout.recvq.skips topology.sleep.spout.wait.strategy.time.ms storm.messaging.transport
+        storm.messaging.netty.authentication storm.messaging.netty.buffer_size
         storm.messaging.netty.buffer.high.watermark storm.messaging.netty.buffer.low.watermark
         storm.messaging.netty.client_worker_threads storm.messaging.netty.flush.check.interval.ms
         storm.messaging.netty.max_retries storm.messaging.netty.max_wait_ms storm.messaging.netty.min_wait_ms
@@ -52,10 +50,9 @@ _BY_REASON: dict[str, str] = {
     """,
     "values are encoded by msgpack, JSON, pickle or a class of yours; nothing of Java's is read or written": """
         topology.kryo.register topology.kryo.decorators topology.kryo.factory topology.state.kryo.register
-        topology.skip.missing.kryo.registrations topology.fall.back.on.java.serialization
-        topology.tuple.serializer topology.testing.always.try.serialize
-        topology.multilang.log.handler topology.multilang.serializer topology.shellbolt.max.pending
-        topology.subprocess.timeout.secs
+        topology.skip.missing.kryo.registrations topology.fall.back.on.java.serialization topology.tuple.serializer
+        topology.testing.always.try.serialize topology.multilang.log.handler topology.multilang.serializer
+        topology.shellbolt.max.pending topology.subprocess.timeout.secs
     """,
     "tuple trees are not tracked yet: the wave is the unit that fails and is replayed": """
         topology.acker.executors topology.ackers topology.enable.message.timeouts topology.max.spout.pending
@@ -66,9 +63,8 @@ _BY_REASON: dict[str, str] = {
         topology.bolts.window.sliding.interval.count topology.bolts.window.sliding.interval.duration.ms
         topology.bolts.late.tuple.stream topology.bolts.tuple.timestamp.max.lag.ms
         topology.bolts.tuple.timestamp.field.name topology.bolts.watermark.event.interval.ms
-        topology.bolts.message.id.field.name topology.tick.tuple.freq.secs
-        topology.trident.batch.emit.interval.millis topology.trident.windowing.cache.tuple.limit
-        topology.trident.parallelism.hint topology.auto.task.hooks
+        topology.bolts.message.id.field.name topology.tick.tuple.freq.secs topology.trident.batch.emit.interval.millis
+        topology.trident.windowing.cache.tuple.limit topology.trident.parallelism.hint topology.auto.task.hooks
     """,
     "every wave has a report of its own, and logging is Python's": """
         topology.debug topology.stats.sample.rate topology.builtin.metrics.bucket.size.secs
@@ -76,9 +72,8 @@ _BY_REASON: dict[str, str] = {
         topology.metrics.aggregate.metric.evict.secs topology.metrics.expand.map.type
         topology.metrics.metric.name.separator topology.enable.v2.metrics.tick topology.worker.metrics
         topology.serialized.message.size.metrics topology.event.logger.register topology.eventlogger.executors
-        topology.error.throttle.interval.secs topology.max.error.report.per.interval
-        topology.logging.config topology.logging.sensitivity
-        storm.metrics.reporters storm.daemon.metrics.reporter.plugins
+        topology.error.throttle.interval.secs topology.max.error.report.per.interval topology.logging.config
+        topology.logging.sensitivity storm.metrics.reporters storm.daemon.metrics.reporter.plugins
         storm.daemon.metrics.reporter.plugin.locale storm.daemon.metrics.reporter.plugin.rate.unit
         storm.daemon.metrics.reporter.plugin.duration.unit storm.daemon.metrics.reporter.plugin.domain
         storm.daemon.metrics.reporter.csv.log.dir storm.daemon.metrics.reporter.interval.secs
@@ -86,32 +81,29 @@ _BY_REASON: dict[str, str] = {
         storm.log4j2.conf.dir storm.logback.conf.dir storm.workers.artifacts.dir
     """,
     "users and their rights are Spark's and the state provider's": """
-        topology.users topology.groups topology.readonly.users topology.readonly.groups
-        topology.submitter.principal topology.submitter.user topology.auto-credentials
-        storm.auth.simple-acl.admins storm.auth.simple-acl.users storm.auth.simple-acl.users.commands
-        storm.auth.simple-white-list.users storm.doAsUser storm.group.mapping.service
-        storm.group.mapping.service.cache.duration.secs storm.group.mapping.service.params
+        topology.users topology.groups topology.readonly.users topology.readonly.groups topology.submitter.principal
+        topology.submitter.user topology.auto-credentials storm.auth.simple-acl.admins storm.auth.simple-acl.users
+        storm.auth.simple-acl.users.commands storm.auth.simple-white-list.users storm.doAsUser
+        storm.group.mapping.service storm.group.mapping.service.cache.duration.secs storm.group.mapping.service.params
         storm.principal.tolocal storm.hdfs.login.keytab storm.hdfs.login.principal
     """,
     "there is no Storm cluster: no Nimbus, supervisor or ZooKeeper": """
         topology.state.synchronization.timeout.secs storm.id storm.cluster.mode storm.cluster.state.store
-        storm.local.dir storm.local.hostname storm.disable.symlinks storm.scheduler
-        storm.meta.serialization.delegate storm.network.topography.plugin storm.codedistributor.class
-        storm.nimbus.retry.times storm.nimbus.retry.interval.millis storm.nimbus.retry.intervalceiling.millis
-        storm.nimbus.zookeeper.acls.check storm.nimbus.zookeeper.acls.fixup
-        storm.thrift.transport storm.thrift.socket.timeout.ms storm.blobstore.acl.validation.enabled
-        storm.blobstore.dependency.jar.upload.chunk.size.bytes storm.blobstore.inputstream.buffer.size.bytes
-        storm.blobstore.replication.factor storm.health.check.dir storm.health.check.timeout.ms
-        storm.exhibitor.servers storm.exhibitor.port storm.exhibitor.poll.millis storm.exhibitor.poll.uripath
-        storm.exhibitor.retry.times storm.exhibitor.retry.interval
+        storm.local.dir storm.local.hostname storm.disable.symlinks storm.scheduler storm.meta.serialization.delegate
+        storm.network.topography.plugin storm.codedistributor.class storm.nimbus.retry.times
+        storm.nimbus.retry.interval.millis storm.nimbus.retry.intervalceiling.millis storm.nimbus.zookeeper.acls.check
+        storm.nimbus.zookeeper.acls.fixup storm.thrift.transport storm.thrift.socket.timeout.ms
+        storm.blobstore.acl.validation.enabled storm.blobstore.dependency.jar.upload.chunk.size.bytes
+        storm.blobstore.inputstream.buffer.size.bytes storm.blobstore.replication.factor storm.health.check.dir
+        storm.health.check.timeout.ms storm.exhibitor.servers storm.exhibitor.port storm.exhibitor.poll.millis
+        storm.exhibitor.poll.uripath storm.exhibitor.retry.times storm.exhibitor.retry.interval
         storm.exhibitor.retry.intervalceiling.millis storm.resource.isolation.plugin
-        storm.resource.isolation.plugin.enable storm.supervisor.worker.manager.plugin
-        storm.supervisor.cgroup.rootdir storm.cgroup.hierarchy.dir storm.cgroup.hierarchy.name
-        storm.cgroup.resources storm.cgroup.cgexec.cmd storm.cgroup.memory.enforcement.enable
-        storm.cgroup.memory.limit.tolerance.margin.mb storm.cgroup.inherit.cpuset.configs
-        storm.zookeeper.servers storm.zookeeper.port storm.zookeeper.root storm.zookeeper.superACL
-        storm.zookeeper.drpcACL storm.zookeeper.session.timeout storm.zookeeper.connection.timeout
-        storm.zookeeper.retry.times storm.zookeeper.retry.interval
+        storm.resource.isolation.plugin.enable storm.supervisor.worker.manager.plugin storm.supervisor.cgroup.rootdir
+        storm.cgroup.hierarchy.dir storm.cgroup.hierarchy.name storm.cgroup.resources storm.cgroup.cgexec.cmd
+        storm.cgroup.memory.enforcement.enable storm.cgroup.memory.limit.tolerance.margin.mb
+        storm.cgroup.inherit.cpuset.configs storm.zookeeper.servers storm.zookeeper.port storm.zookeeper.root
+        storm.zookeeper.superACL storm.zookeeper.drpcACL storm.zookeeper.session.timeout
+        storm.zookeeper.connection.timeout storm.zookeeper.retry.times storm.zookeeper.retry.interval
         storm.zookeeper.retry.intervalceiling.millis storm.zookeeper.auth.scheme storm.zookeeper.auth.user
         storm.zookeeper.auth.password storm.zookeeper.auth.payload storm.zookeeper.topology.auth.scheme
         storm.zookeeper.topology.auth.payload

@@ -1,4 +1,7 @@
-"""Groupings: how a bolt wants the tuples of a stream distributed over its tasks. `routing` carries them out."""
+"""Groupings: how a bolt wants the tuples of a stream distributed over its tasks. `routing` carries them out.
+
+The methods of `topology.declarer.BoltDeclarer` say what each grouping does.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -57,8 +60,6 @@ class Grouping:
 
 @dataclass(frozen=True)
 class ShuffleGrouping(Grouping):
-    """Send tuples to the tasks in turn, so that all tasks get the same number."""
-
     name = "shuffle"
 
 
@@ -74,60 +75,41 @@ class KeyGrouping(Grouping):
 
 @dataclass(frozen=True)
 class FieldsGrouping(KeyGrouping):
-    """Send tuples with equal values of the fields to the same task, chosen by `stable_hash`."""
-
     name = "fields"
 
 
 @dataclass(frozen=True)
 class PartialKeyGrouping(KeyGrouping):
-    """Send each key to one of two tasks, the one that got fewer tuples from the emitting task. For skewed keys."""
-
     name = "partial_key"
 
 
 @dataclass(frozen=True)
 class AllGrouping(Grouping):
-    """Send every tuple to every task."""
-
     name = "all"
 
 
 @dataclass(frozen=True)
 class GlobalGrouping(Grouping):
-    """Send every tuple to the bolt's first task."""
-
     name = "global"
 
 
 @dataclass(frozen=True)
 class NoneGrouping(ShuffleGrouping):
-    """Any distribution will do: same as shuffle grouping."""
-
     name = "none"
 
 
 @dataclass(frozen=True)
 class LocalOrShuffleGrouping(ShuffleGrouping):
-    """Same as shuffle grouping: Spark's shuffle separates any two bolts, so no task is local to another.
-
-    Accepted so that Storm topologies need no change.
-    """
-
     name = "local_or_shuffle"
 
 
 @dataclass(frozen=True)
 class DirectGrouping(Grouping):
-    """The emitter names the receiving task of each tuple, with `emit_direct` on a stream declared direct."""
-
     name = "direct"
 
 
 @dataclass(frozen=True)
 class CustomGrouping(Grouping):
-    """A grouping that the job's author wrote."""
-
     name = "custom"
     implementation: CustomStreamGrouping
 
