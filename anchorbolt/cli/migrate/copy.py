@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,45 +16,34 @@ from anchorbolt.errors import ConfigError
 if TYPE_CHECKING:
     from anchorbolt.migration_tools.copy.copying import CopyReport
 
+_option = partial(typer.Option, show_default=False)
 _SET = "Set one key of that configuration, as --set does for a run. May be repeated. Not for passwords."
 
 
 @with_exit_code
 def copy(
     from_file: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FILE", show_default=False, help="Configuration that names the source."),
+        Path | None, _option("--from", metavar="FILE", help="Configuration that names the source.")
     ] = None,
     to_file: Annotated[
-        Path | None,
-        typer.Option("--to", metavar="FILE", show_default=False, help="Configuration that names the target."),
+        Path | None, _option("--to", metavar="FILE", help="Configuration that names the target.")
     ] = None,
-    from_overrides: Annotated[
-        list[str] | None, typer.Option("--from-set", metavar="KEY=VALUE", show_default=False, help=_SET)
-    ] = None,
-    to_overrides: Annotated[
-        list[str] | None, typer.Option("--to-set", metavar="KEY=VALUE", show_default=False, help=_SET)
-    ] = None,
-    topology: Annotated[
-        str | None, typer.Option(metavar="NAME", show_default=False, help="Copy this topology and its decision record.")
-    ] = None,
-    namespace: Annotated[
-        str | None, typer.Option(metavar="NAME", show_default=False, help="Copy this one namespace.")
-    ] = None,
+    from_overrides: Annotated[list[str] | None, _option("--from-set", metavar="KEY=VALUE", help=_SET)] = None,
+    to_overrides: Annotated[list[str] | None, _option("--to-set", metavar="KEY=VALUE", help=_SET)] = None,
+    topology: Annotated[str | None, _option(metavar="NAME", help="Copy this topology and its decision record.")] = None,
+    namespace: Annotated[str | None, _option(metavar="NAME", help="Copy this one namespace.")] = None,
     take_fence: Annotated[
         bool,
-        typer.Option(
+        _option(
             "--take-fence",
             help="Take the fence of a killed run. A run that is still alive ends with Fenced at its next wave.",
         ),
     ] = False,
     with_custom_states: Annotated[
-        bool, typer.Option("--with-custom-states", help="The custom states of the topology were copied by hand.")
+        bool, _option("--with-custom-states", help="The custom states of the topology were copied by hand.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check and print what would be copied; write nothing.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    dry_run: Annotated[bool, _option("--dry-run", help="Check and print what would be copied; write nothing.")] = False,
+    as_json: Annotated[bool, _option("--json", help="Print JSON.")] = False,
 ) -> int:
     """Copy state from one provider to another, and compare both by count and checksum.
 

@@ -8,7 +8,6 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -42,7 +41,7 @@ class RedisOptions:
     password_env: Annotated[
         str | None, _login("--password-env", metavar="NAME", help="Environment variable with the password.")
     ] = None
-    password_file: Annotated[Path | None, _login("--password-file", metavar="FILE", help="File with the password.")] = (
+    password_file: Annotated[str | None, _login("--password-file", metavar="FILE", help="File with the password.")] = (
         None
     )
     password: Annotated[
@@ -55,10 +54,10 @@ class RedisOptions:
     ] = None
     tls: Annotated[bool, _login("--tls", help="Encrypt the connection.")] = False
     tls_ca: Annotated[
-        Path | None, _login("--tls-ca", metavar="FILE", show_default="the system's", help="Authorities to trust, PEM.")
+        str | None, _login("--tls-ca", metavar="FILE", show_default="the system's", help="Authorities to trust, PEM.")
     ] = None
-    tls_cert: Annotated[Path | None, _login("--tls-cert", metavar="FILE", help="Certificate to show, PEM.")] = None
-    tls_key: Annotated[Path | None, _login("--tls-key", metavar="FILE", help="Its key, PEM.")] = None
+    tls_cert: Annotated[str | None, _login("--tls-cert", metavar="FILE", help="Certificate to show, PEM.")] = None
+    tls_key: Annotated[str | None, _login("--tls-key", metavar="FILE", help="Its key, PEM.")] = None
     tls_no_verify: Annotated[bool, _login("--tls-no-verify", help="Take any certificate: for tests.")] = False
 
     def address(self) -> RedisAddress:
@@ -83,7 +82,7 @@ class RedisOptions:
         if self.password_env is not None:
             return password_in_variable("--password-env", self.password_env)
         if self.password_file is not None:
-            return password_in_file("--password-file", str(self.password_file))
+            return password_in_file("--password-file", self.password_file)
         if self.password == "-":
             password = _asked_for() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
             return Secret(password) if password else None
@@ -98,10 +97,8 @@ class RedisOptions:
     def _encryption(self) -> TlsSettings | None:
         if self.tls_key is not None and self.tls_cert is None:
             raise ConfigError("--tls-key is given, but not --tls-cert, which the key belongs to", key="--tls-key")
-        files = [None if file is None else str(file) for file in (self.tls_ca, self.tls_cert, self.tls_key)]
-        if not (self.tls or any(files) or self.tls_no_verify):
-            return None
-        return TlsSettings(*files, verify=not self.tls_no_verify)
+        settings = TlsSettings(ca=self.tls_ca, cert=self.tls_cert, key=self.tls_key, verify=not self.tls_no_verify)
+        return settings if self.tls or settings != TlsSettings() else None
 
 
 def with_redis_options(command: Callable[..., None]) -> Callable[..., None]:

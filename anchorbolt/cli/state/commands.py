@@ -101,13 +101,13 @@ def get(
 
     store = open_store(conf, overrides or ())
     try:
-        got = get_entries(store.provider, namespace, keys, store.codecs, hexadecimal=hexadecimal)
+        notes, entries = get_entries(store.provider, namespace, keys, store.codecs, hexadecimal=hexadecimal)
     except UnsupportedValue as error:  # a wrong argument; exit code 1 means that a key is absent
         raise ConfigError(error.message) from error
-    print_notes(got.notes)
-    for entry in got.entries:
+    print_notes(notes)
+    for entry in entries:
         print_line(json.dumps(entry_content(entry)) if as_json else entry_line(entry))
-    return JOB_FAILED if got.absent else DONE
+    return JOB_FAILED if any(entry.value is None for entry in entries) else DONE
 
 
 @app.command()

@@ -8,10 +8,10 @@ from typing import Any
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
 from anchorbolt.cli.command import print_line
 from anchorbolt.cli.work_progress import shown_progress
-from anchorbolt.migration_tools.inspect.decoding import Decoded, Entry
+from anchorbolt.migration_tools.inspect.decoding import Entry
 from anchorbolt.migration_tools.inspect.explanation import NamespaceReport, TopologyReport
 from anchorbolt.migration_tools.inspect.inspection import NamespaceSummary
-from anchorbolt.migration_tools.inspect.json_format import as_text, decoded_json
+from anchorbolt.migration_tools.inspect.json_format import as_json, as_text
 from anchorbolt.serialization.schema import FIRST_VERSION
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead
 
@@ -34,24 +34,24 @@ def print_scan(namespace: str, lines: Iterable[str], limit: int | None, total: i
 
 def entry_line(entry: Entry, limit: int | None = None) -> str:
     """Return `key: value` as literals of Python's, each of `limit` characters at most, and remarks behind a `#`."""
-    key = _shown(entry.key, limit)
+    key = as_text(entry.key.shown, limit)
     if entry.value is None:
         return f"{key}: absent"
     remarks = [each.problem for each in (entry.key, entry.value) if each.problem]
     if entry.value.version > FIRST_VERSION:
         remarks.append(f"schema version {entry.value.version}")
     remark = f"  # {'; '.join(dict.fromkeys(remarks))}" if remarks else ""
-    return f"{key}: {_shown(entry.value, limit)}{remark}"
+    return f"{key}: {as_text(entry.value.shown, limit)}{remark}"
 
 
 def entry_content(entry: Entry) -> dict[str, Any]:
     """Return an entry for JSON."""
-    content: dict[str, Any] = {"key": decoded_json(entry.key), "stored_key": entry.key.data.hex()}
+    content: dict[str, Any] = {"key": as_json(entry.key.shown), "stored_key": entry.key.data.hex()}
     if entry.key.problem:
         content["key_problem"] = entry.key.problem
     if entry.value is None:
         return {**content, "absent": True}
-    content["value"] = decoded_json(entry.value)
+    content["value"] = as_json(entry.value.shown)
     if entry.value.problem:
         content["value_problem"] = entry.value.problem
     if entry.value.version > FIRST_VERSION:
@@ -181,10 +181,6 @@ def _namespace_content(each: NamespaceReport) -> dict[str, Any]:
         "refusal": each.refusal,
         "is_known": each.is_known,
     }
-
-
-def _shown(decoded: Decoded, limit: int | None) -> str:
-    return as_text(decoded.data if decoded.problem else decoded.value, limit)
 
 
 def _position(txid: int) -> str:

@@ -36,6 +36,11 @@ class Decoded:
     problem: str = ""  # why it could not be decoded; empty if it was
     version: int = FIRST_VERSION  # schema version of a value
 
+    @property
+    def shown(self) -> Any:
+        """The value, or the stored bytes if they could not be decoded."""
+        return self.data if self.problem else self.value
+
 
 @dataclass(frozen=True)
 class Entry:

@@ -143,7 +143,13 @@ def _next_start(record: DecisionRecord, name: str, head: NamespaceHead) -> str:
             f"(attempt {verdict.winner.attempt})"
         )
     if verdict.has_leftovers:
-        return f"{_attempts(head)} in {name} without a decision: the next start drops {_them(head)}"
+        txids = ", ".join(str(txid) for txid in sorted({staged.txid for staged in head.attempts.values()}))
+        several = len(head.attempts) > 1
+        found = f"{len(head.attempts)} attempts are" if several else "an attempt is"
+        return (
+            f"{found} staged for txid {txids} in {name} without a decision: the next start drops "
+            f"{'them' if several else 'it'}"
+        )
     return ""
 
 
@@ -218,13 +224,3 @@ def _notes(snapshot: TopologySnapshot, namespaces: list[NamespaceReport]) -> lis
         if not each.is_known
     ]
     return notes
-
-
-def _attempts(head: NamespaceHead) -> str:
-    txids = sorted({staged.txid for staged in head.attempts.values()})
-    count = f"{len(head.attempts)} attempts are" if len(head.attempts) > 1 else "an attempt is"
-    return f"{count} staged for txid {', '.join(map(str, txids))}"
-
-
-def _them(head: NamespaceHead) -> str:
-    return "them" if len(head.attempts) > 1 else "it"

@@ -30,19 +30,6 @@ class NamespaceSummary:
     problem: str = ""  # why the metadata cannot be read; empty if it can
 
 
-@dataclass(frozen=True)
-class LookupResult:
-    """The entries of some keys, in the order of the keys."""
-
-    entries: tuple[Entry, ...]
-    notes: tuple[str, ...]  # why some keys or values cannot be decoded
-
-    @property
-    def absent(self) -> int:
-        """The number of keys without an entry."""
-        return sum(entry.value is None for entry in self.entries)
-
-
 def namespace_summaries(
     provider: StateProvider, prefix: str = "", *, count: bool = False, progress: Progress | None = None
 ) -> Iterator[NamespaceSummary]:
@@ -60,8 +47,8 @@ def namespace_summaries(
 
 def get_entries(
     provider: StateProvider, namespace: str, keys: Sequence[str], codecs: Codecs, *, hexadecimal: bool = False
-) -> LookupResult:
-    """Return the committed values of some keys.
+) -> tuple[tuple[str, ...], list[Entry]]:
+    """Return notes on decoding problems, and the committed values of some keys, in the order of the keys.
 
     `keys` are texts as for `key_from_text`; with `hexadecimal`, the hexadecimal digits of stored keys.
 
@@ -74,10 +61,7 @@ def get_entries(
         head = existing_head(provider, storage)
         decoder = EntryDecoder(namespace, head.codec, codecs)
         data = [_from_hex(key) if hexadecimal else decoder.key_bytes(key_from_text(key)) for key in keys]
-        values = storage.get_many(data)
-    return LookupResult(
-        tuple(decoder.entry(key, value) for key, value in zip(data, values, strict=True)), decoder.notes
-    )
+        return decoder.notes, list(map(decoder.entry, data, storage.get_many(data)))
 
 
 @contextmanager

@@ -12,14 +12,7 @@ import uuid
 from base64 import b64encode
 from typing import Any
 
-from anchorbolt.migration_tools.inspect.decoding import Decoded
-
 _DEEPEST = 64
-
-
-def decoded_json(decoded: Decoded) -> Any:
-    """Return a decoded key or value for JSON; `$bytes` if it could not be decoded."""
-    return as_json(decoded.data if decoded.problem else decoded.value)
 
 
 def as_json(value: Any, depth: int = 0) -> Any:

@@ -56,11 +56,9 @@ class NullDecisionCopy:
     def read(self) -> bytes | None:
         return None
 
-    def write(self, generation: int, data: bytes) -> None:
-        raise NotImplementedError("a reader writes nothing")
+    def write(self, generation: int, data: bytes) -> None: ...
 
-    def forget_older(self, generation: int) -> None:
-        raise NotImplementedError("a reader writes nothing")
+    def forget_older(self, generation: int) -> None: ...
 
 
 def record_namespace(prefix: str) -> str:
