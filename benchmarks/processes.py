@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from contestant import BatchFigures, Contestant, ContestantKind
@@ -44,10 +43,8 @@ class SideProcess:
     def __enter__(self) -> SideProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
             self.call(_stop)
         self._pool.shutdown()
 

@@ -89,8 +89,7 @@ class DecisionRecord:
     def decode(cls, data: bytes, where: str) -> DecisionRecord:
         """Decode what `encode` wrote; `where` names the place of the bytes in messages.
 
-        Raises:
-            StateCorrupted: The bytes are not a decision record, or a record of another version.
+        Raises `StateCorrupted` if the bytes are not a decision record, or a record of another version.
         """
         try:
             content: dict[str, Any] = unpack(data)

@@ -41,8 +41,7 @@ class FolderCopy:
 def query_id_at(folder: Folder) -> str:
     """Return the id of the query that a checkpoint location belongs to; empty for a new location.
 
-    Raises:
-        WaveFailed: The location's metadata cannot be read.
+    Raises `WaveFailed` if the location's metadata cannot be read.
     """
     data = folder.read("metadata")
     if not data:

@@ -93,8 +93,7 @@ def judge_namespace(record: DecisionRecord, namespace: str, head: NamespaceHead)
 def agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) -> DecisionRecord:
     """Return the decision record to continue from.
 
-    Raises:
-        StateRegressed: The store's record is missing, older than the copy, or another decision.
+    Raises `StateRegressed` if the store's record is missing, older than the copy, or another decision.
     """
     if copied is None:
         return stored or DecisionRecord()

@@ -135,8 +135,7 @@ class CheckpointSpout:
     def bind_query(self, query_id: str, *, accept_new: bool = False) -> None:
         """Bind the run to a streaming query; an empty id means a query that Spark has yet to create.
 
-        Raises:
-            QueryChanged: The state was computed from another query, and `accept_new` is not set.
+        Raises `QueryChanged` if the state was computed from another query, and `accept_new` is not set.
         """
         problem = None if accept_new else query_problem(self.record, query_id)
         if problem is not None:

@@ -36,10 +36,7 @@ class Startup:
         """Check everything before anything is written, the fence included.
 
         While an older driver commits, a store can look inconsistent. So a refusal counts only if the records have not
-        changed meanwhile.
-
-        Raises:
-            AnchorboltError: The first reason to refuse the start.
+        changed meanwhile. Raises the first reason to refuse the start.
         """
         for number in range(1, _TRIES + 1):
             records = self._log.load()

@@ -26,8 +26,7 @@ _NO_SECURITY = frozenset({"", "simple", "authentication", "false", "none"})
 def refuse_security(config_key: str | None, source: Mapping[str, Any]) -> None:
     """Refuse settings that ask for security, below the key `config_key` and in the rest of the configuration `source`.
 
-    Raises:
-        ConfigError: There is such a setting, or `config_key` does not name a mapping.
+    Raises `ConfigError` if there is such a setting, or `config_key` does not name a mapping.
     """
     for key, value in source.items():
         if key == _AUTO_CREDENTIALS:

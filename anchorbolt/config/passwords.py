@@ -13,8 +13,7 @@ _LARGEST_PASSWORD_FILE = 65_536
 def password_of(group: str, ways: Mapping[str, Any]) -> Secret | None:
     """Return the password that the keys `password`, `passwordEnv` and `passwordFile` below `group` give.
 
-    Raises:
-        ConfigError: Several of them are set, or the password cannot be read or is empty.
+    Raises `ConfigError` if several of them are set, or the password cannot be read or is empty.
     """
     used = [way for way, value in ways.items() if value is not None]
     if len(used) > 1:

@@ -87,8 +87,7 @@ _TLS = Accepted(
 def read_tls(given: Any, key: str = "tls") -> TlsSettings | None:
     """Return the settings that stand below a key `tls`.
 
-    Raises:
-        ConfigError: A key is unknown, a value does not fit, or there is a private key without a certificate.
+    Raises `ConfigError` if a key is unknown, a value does not fit, or there is a private key without a certificate.
     """
     if given is None or isinstance(given, TlsSettings):
         return given

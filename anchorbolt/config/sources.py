@@ -17,9 +17,8 @@ from anchorbolt.errors import ConfigError
 def merged(file_values: Mapping[Any, Any], conf: Mapping[Any, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Return one flat configuration, the provider's as a mapping, every password in that as a `Secret`.
 
-    Raises:
-        ConfigError: A key is no string, an override is not of the form `key=value`, the provider's configuration is no
-            mapping, or an override holds a password.
+    Raises `ConfigError` if a key is no string, an override is not of the form `key=value`, the provider's configuration
+    is no mapping, or an override holds a password.
     """
     values: dict[str, Any] = {}
     for source in (file_values, conf):
@@ -40,8 +39,7 @@ def merged(file_values: Mapping[Any, Any], conf: Mapping[Any, Any], overrides: S
 def read_file(path: str | PathLike[str]) -> dict[Any, Any]:
     """Read a configuration file: JSON where its name ends in `.json`, else YAML.
 
-    Raises:
-        ConfigError: It cannot be read, or holds something else than a mapping.
+    Raises `ConfigError` if it cannot be read, or holds something else than a mapping.
     """
     name = fspath(path)
     problem, values = "", None

@@ -123,8 +123,7 @@ class NamespaceAttempt:
     def scan(self) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield all entries in pages; updates of this attempt replace committed values. Raises the errors of `read`.
 
-        Raises:
-            StateError: Another wave has begun meanwhile.
+        Raises `StateError` if another wave has begun meanwhile.
         """
         self.check_head()
         scope = self.scope

@@ -86,8 +86,7 @@ class EntryEncoding:
     def cache_key(self, key: Any) -> CacheKey:
         """Return the cache's key for `key`.
 
-        Raises:
-            UnsupportedValue: It is mutable, of a type that cannot be encoded, or larger than the store takes.
+        Raises `UnsupportedValue` if it is mutable, of a type that cannot be encoded, or larger than the store takes.
         """
         kind = type(key)
         ours = self._keys_are_ours
@@ -119,8 +118,7 @@ class EntryEncoding:
     def value_to_cache(self, key: Any, value: Any) -> Any:
         """Return the form of `value` for the cache, which a later change of `value` does not change.
 
-        Raises:
-            UnsupportedValue: It cannot be encoded, or is larger than the store takes.
+        Raises `UnsupportedValue` if it cannot be encoded, or is larger than the store takes.
         """
         kind = type(value)
         is_plain = kind in self._plain

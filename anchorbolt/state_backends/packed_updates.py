@@ -25,10 +25,8 @@ def packed_updates(updates: Mapping[bytes, bytes | None]) -> bytes:
 def unpacked_updates(packed: bytes, checksum: int) -> dict[bytes, bytes | None]:
     """Return the updates that were packed to these bytes.
 
-    The checksum says that the bytes are undamaged, not who wrote them, so the content is checked as well.
-
-    Raises:
-        ValueError: `packed` has another CRC-32 than `checksum`, or is not what `packed_updates` makes.
+    The checksum says that the bytes are undamaged, not who wrote them, so the content is checked as well. Raises
+    `ValueError` if `packed` has another CRC-32 than `checksum`, or is not what `packed_updates` makes.
     """
     if crc32(packed) != checksum:
         raise ValueError("bytes whose checksum is wrong")

@@ -27,8 +27,7 @@ class SharedClient(ABC, Generic[_Address]):
     def acquire(cls: type[_Client], address: Any) -> _Client:
         """Return this process's client for `address`. Connects to nothing yet.
 
-        Raises:
-            ConfigError: A file that TLS needs cannot be used.
+        Raises `ConfigError` if a file that TLS needs cannot be used.
         """
         with _registry.lock:
             client: _Client | None = _registry.clients.get(address)

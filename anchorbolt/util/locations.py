@@ -36,8 +36,7 @@ class Folder(Protocol):
     def move_in(self, source: str, name: str) -> None:
         """Move the file at location `source` to `name`. Repeating a finished move changes nothing.
 
-        Raises:
-            FileNotFoundError: Neither the source nor the target exists.
+        Raises `FileNotFoundError` if neither the source nor the target exists.
         """
 
     def remove_tree(self, name: str) -> None:

@@ -8,7 +8,6 @@ import ssl
 import threading
 from contextlib import suppress
 from enum import Enum
-from types import TracebackType
 
 from tests.support.server_process import HOST
 
@@ -50,9 +49,7 @@ class TcpProxy:
     def __enter__(self) -> TcpProxy:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def arm(self, loss: Loss) -> None:

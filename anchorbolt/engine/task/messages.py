@@ -98,8 +98,7 @@ def decode_message(payload: bytes) -> TuplesMessage | BarrierMessage | ReportMes
 def reports_in(envelopes: Iterable[Envelope], current: Round) -> list[TaskReport]:
     """Decode the reports that reached the driver.
 
-    Raises:
-        WaveFailed: Another message reached it, or a report of another round, whose attempts are rolled back.
+    Raises `WaveFailed` if another message reached it, or a report of another round, whose attempts are rolled back.
     """
     reports = []
     for envelope in envelopes:

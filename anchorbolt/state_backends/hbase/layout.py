@@ -122,8 +122,7 @@ def packed_metadata(metadata: HBaseMetadata) -> bytes:
 def unpacked_metadata(namespace: str, cell: bytes) -> HBaseMetadata:
     """Return the metadata in a cell.
 
-    Raises:
-        StateCorrupted: The cell is damaged, or another version of Anchorbolt wrote it.
+    Raises `StateCorrupted` if the cell is damaged, or another version of Anchorbolt wrote it.
     """
     try:
         form, *rest = msgpack.unpackb(cell, strict_map_key=False)

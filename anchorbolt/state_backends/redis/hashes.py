@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 
 from redis.crc import key_slot
@@ -46,9 +45,7 @@ class RedisHashes:
     def __enter__(self) -> RedisHashes:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.release()
 
     def types(self, keys: Sequence[bytes]) -> Mapping[bytes, str]:

@@ -57,10 +57,8 @@ _PACKING = 64
 def open_storage(address: RedisAddress, namespace: str, root: str, largest_value: int | None) -> RedisStateStorage:
     """Open a namespace; `root` is the name of its data key, and the prefix of all its keys.
 
-    Values may have up to `largest_value` bytes; None means Redis's default limit.
-
-    Raises:
-        ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
+    Values may have up to `largest_value` bytes; None means Redis's default limit. Raises `ConfigError` if a TLS file
+    cannot be read, or `namespace` is not a possible name.
     """
     rules.check_namespace(namespace)
     limits = SizeLimits(

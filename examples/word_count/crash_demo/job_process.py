@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 
 from crash_demo.events import Ended, Recovered, WaveCommitted, from_line
 from crash_demo.processes import python_workers, session_of
@@ -68,9 +67,7 @@ class JobProcess:
     def __enter__(self) -> JobProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._watchdog.cancel()
         while living := session_of(self._process.pid):
             for process in living:
