@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -118,11 +119,8 @@ def test_the_readmes_job_goes_on_from_sqlite_in_redis(tmp_path: Path, redis_data
         job = f"{WORD_COUNT / 'job.py'}:topology"
         given = [part for each in settings for part in ("--set", each)]
         options = ("--until-empty", "--master", "local[2]", "--set", f"word_count.input={folder}", *given)
-        command = Command(run_arguments(job, *options), directory=tmp_path)
-        try:
+        with closing(Command(run_arguments(job, *options), directory=tmp_path)) as command:
             code = command.end()
-        finally:
-            command.close()
         assert code == 0, repr(command)
         return command
 

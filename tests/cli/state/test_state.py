@@ -14,12 +14,13 @@ from anchorbolt.engine import LocalCluster
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
-from anchorbolt.testing.conformance.base import staged
+from anchorbolt.testing.conformance.base import committed, staged
 from tests.cli.command import Command
 from tests.engine.jobs import word_count
 from tests.migration_tools.conftest import TIMEOUT_S
 
 NAME = "words"
+SECOND: dict[str, Any] = {"fence": Fence(1, 50), "txid": 2, "base": 1, "codec": "keys msgpack/1, values msgpack/1"}
 
 
 @pytest.fixture
@@ -35,6 +36,13 @@ def provider(tmp_path: Path) -> SqliteStateProvider:
     spout = FeederSpout(["sentence"], [[("a b a",)], [("c",)]])
     assert LocalCluster().submit(word_count(spout, name=NAME, parallelism=1), conf).await_termination(TIMEOUT_S)
     return SqliteStateProvider(directory)
+
+
+def commit_more(provider: SqliteStateProvider, count: int) -> None:
+    """Commit so many entries more."""
+    with closing(provider.open(f"{NAME}:count-0")) as storage:
+        items = [(b"\xce%s" % number.to_bytes(4, "big"), b"\x01") for number in range(count)]
+        committed(storage, items, **SECOND)
 
 
 def state(tmp_path: Path, *arguments: str, conf: bool = True) -> Result:
@@ -79,10 +87,7 @@ def test_entries_are_scanned_as_many_as_are_asked_for(provider: SqliteStateProvi
     assert state(tmp_path, "scan", f"{NAME}:count-0").stdout == "'a': 2\n'b': 1\n'c': 1\n"
     assert len(lines(state(tmp_path, "scan", f"{NAME}:count-0", "--json", "--limit", "2"))) == 2
     with closing(provider.open(f"{NAME}:count-0")) as storage:
-        head = storage.head()
-        attempt = staged(
-            storage, [(b"\xa1d", b"\x07")], fence=Fence(1, 50), txid=2, base=head.committed, codec=head.codec
-        )
+        attempt = staged(storage, [(b"\xa1d", b"\x07")], **SECOND)
     assert "'d': 7\n" in state(tmp_path, "scan", f"{NAME}:count-0", "--attempt", attempt).stdout
     assert "'d': 7\n" not in state(tmp_path, "scan", f"{NAME}:count-0").stdout
 
@@ -134,18 +139,11 @@ def test_a_topology_is_explained(provider: SqliteStateProvider, tmp_path: Path) 
 
 
 def test_a_reader_that_has_read_enough_is_no_error(provider: SqliteStateProvider, tmp_path: Path) -> None:
-    with closing(provider.open(f"{NAME}:count-0")) as storage:
-        head = storage.head()
-        items = [(b"\xce%s" % number.to_bytes(4, "big"), b"\x01") for number in range(20_000)]
-        attempt = staged(storage, items, fence=Fence(1, 50), txid=2, base=head.committed, codec=head.codec)
-        storage.commit(Fence(1, 50), 2, attempt)
+    commit_more(provider, 20_000)
     anchorbolt = f"{sys.executable} -m anchorbolt state scan {NAME}:count-0 --conf conf.json"
-    command = Command(["bash", "-o", "pipefail", "-c", f"{anchorbolt} | head -n 1"], directory=tmp_path)
-    try:
+    with closing(Command(["bash", "-o", "pipefail", "-c", f"{anchorbolt} | head -n 1"], directory=tmp_path)) as command:
         assert command.end() == 0, repr(command)
         assert (command.out.count("\n"), command.err) == (1, "")
-    finally:
-        command.close()
 
 
 @pytest.mark.parametrize("arguments", [["namespaces", "--count"], ["scan", f"{NAME}:count-0"], ["explain", NAME]])
@@ -159,29 +157,19 @@ def test_neither_spark_nor_the_engine_is_loaded(
         "print([name for name in sys.modules if name.startswith(('pyspark', 'anchorbolt.engine', 'py4j'))], code)"
     )
     arguments = [sys.executable, "-c", program, "state", *arguments, "--conf", "conf.json"]
-    command = Command(arguments, directory=tmp_path)
-    try:
+    with closing(Command(arguments, directory=tmp_path)) as command:
         assert command.end() == 0, repr(command)
         assert command.out.splitlines()[-1] == "[] 0"
-    finally:
-        command.close()
 
 
 def test_progress_is_shown_on_a_terminal_and_gone_at_the_end(provider: SqliteStateProvider, tmp_path: Path) -> None:
-    with closing(provider.open(f"{NAME}:count-0")) as storage:
-        head = storage.head()
-        items = [(b"\xce%s" % number.to_bytes(4, "big"), b"\x01") for number in range(50_000)]
-        attempt = staged(storage, items, fence=Fence(1, 50), txid=2, base=head.committed, codec=head.codec)
-        storage.commit(Fence(1, 50), 2, attempt)
+    commit_more(provider, 50_000)
     arguments = [sys.executable, "-m", "anchorbolt", "state", "namespaces", "--count", "--conf", "conf.json"]
-    command = Command(arguments, directory=tmp_path, terminal=True)
-    try:
+    with closing(Command(arguments, directory=tmp_path, terminal=True)) as command:
         assert command.end() == 0, repr(command)
         assert f"counting {NAME}:count-0" in command.out
         assert "entries/s" in command.out
         assert "50,003 keys" in command.out
-    finally:
-        command.close()
 
 
 def test_a_namespace_that_cannot_be_read_is_listed_with_the_reason_and_gives_exit_code_4(

@@ -13,8 +13,8 @@ from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
 from tests.support.storm_fixtures import Dump, dumps
 
+COLOURS = ("--enum", "anchorfix.Colour=RED,GREEN,BLUE")
 COPIES = [each for each in dumps() if not each.shared]
-COLOURS = "anchorfix.Colour=RED,GREEN,BLUE"
 
 
 def scan(settings: dict[str, str], name: str, *options: str) -> Result:
@@ -32,6 +32,14 @@ def load(client: Any, dump: Dump) -> None:
         client.hset(name, mapping=fields)
 
 
+@pytest.fixture
+def loaded(request: pytest.FixtureRequest, redis_database: RedisServer) -> dict[str, str]:
+    """The settings of a Redis with the dump that the test is parametrized with, indirectly."""
+    with redis_database.client() as client:
+        load(client, request.param)
+    return settings_of(redis_database)
+
+
 def is_supported(form: Any) -> bool:
     """Whether a stated form holds nothing of a class that only the user has."""
     if isinstance(form, dict):
@@ -43,65 +51,40 @@ def as_set(pairs: list[list[Any]]) -> set[str]:
     return {json.dumps(pair, sort_keys=True) for pair in pairs}
 
 
-@pytest.mark.parametrize("dump", COPIES, ids=str)
-def test_every_namespace_of_a_dump_is_shown_as_it_is_stated(dump: Dump, redis_database: RedisServer) -> None:
-    with redis_database.client() as client:
-        load(client, dump)
-    shown = 0
+@pytest.mark.parametrize(("loaded", "dump"), [(each, each) for each in COPIES], ids=str, indirect=["loaded"])
+def test_every_namespace_of_a_dump_is_shown_as_it_is_stated(loaded: dict[str, str], dump: Dump) -> None:
     for name, expected in dump.expected.items():
-        if name.startswith("enum"):  # what holds an enum is in the decoder's own tests
-            continue
         config = expected.get("provider_config", {})
         classes = [("--key-class", "keyClass"), ("--value-class", "valueClass")]
         options = [part for option, key in classes if config.get(key) for part in (option, config[key])]
-        result = scan(settings_of(redis_database), name, "--json", "--storm", dump.generation.value, *options)
-        assert result.exit_code == 0, (name, result.output)
-        rows = [json.loads(line) for line in result.stdout.splitlines()]
-        for prepared, pairs in ((False, expected["entries"]), (True, expected["prepare"] or [])):
-            some = [row for row in rows if row.get("prepared", False) is prepared]
-            assert len(some) == len(pairs), name
-            if not is_supported(pairs):
-                assert any("anchorfix" in row.get("value_problem", row.get("key_problem", "")) for row in some)
-            elif not any("problem" in key for row in some for key in row):
-                assert as_set([[row["key"], row["value"]] for row in some]) == as_set(pairs), name
-                shown += bool(some)
-            else:
-                assert "registered" in name or "enum" in json.dumps(pairs), (name, some)
-    assert shown >= 1
-
-
-def test_it_is_found_out_which_storm_wrote_and_the_txids_are_told(redis_database: RedisServer) -> None:
-    for dump in COPIES:
-        if "counts-0" not in dump.expected and "mixed-1" not in dump.expected:
-            continue
-        with redis_database.client() as client:
-            client.flushall()
-            load(client, dump)
-        result = scan(settings_of(redis_database), "mixed-1")
-        assert result.exit_code == 0, result.output
-        assert f"written by {dump.generation.label}" in result.stderr
-        assert ("Base64" in result.stderr) is dump.base64
-        assert "$txid: commit '" in result.stderr
-
-
-def test_nothing_is_guessed_where_registered_classes_are_not_named(redis_database: RedisServer) -> None:
-    for dump in COPIES:
-        named = [name for name in dump.expected if name.startswith("registered")]
-        with redis_database.client() as client:
-            client.flushall()
-            load(client, dump)
-        for name in named:
-            expected = dump.expected[name]
-            result = scan(settings_of(redis_database), name, "--json", "--storm", dump.generation.value)
-            assert result.exit_code == 0, result.output
-            stated = {json.dumps(pair[0]): pair[1] for pair in expected["entries"]}
+        for given in ([], options) if options else ([],):
+            result = scan(loaded, name, "--json", "--storm", dump.generation.value, *COLOURS, *given)
+            assert result.exit_code == 0, (name, result.output)
             rows = [json.loads(line) for line in result.stdout.splitlines()]
-            assert len(rows) == len(stated)
-            problems = [row["value_problem"] for row in rows if "value_problem" in row]
-            assert all("Name the" in problem for problem in problems), (dump.name, name, problems)
-            for row in rows:
-                if "key_problem" not in row and "value_problem" not in row:
-                    assert row["value"] == stated[json.dumps(row["key"])], (dump.name, name)
+            for prepared, pairs in ((False, expected["entries"]), (True, expected["prepare"] or [])):
+                some = [row for row in rows if row.get("prepared", False) is prepared]
+                assert len(some) == len(pairs), name
+                problems = [text for row in some for key, text in row.items() if key.endswith("_problem")]
+                shown = [[row["key"], row["value"]] for row in some if not {"key_problem", "value_problem"} & {*row}]
+                assert as_set(shown) <= as_set(pairs), name
+                if not is_supported(pairs):
+                    assert any("anchorfix" in problem for problem in problems)
+                elif config:
+                    assert all("Name the" in problem for problem in problems), (name, problems)
+                else:
+                    assert not problems, (name, problems)
+
+
+MIXED = [each for each in COPIES if "mixed-1" in each.expected]
+
+
+@pytest.mark.parametrize(("loaded", "dump"), [(each, each) for each in MIXED], ids=str, indirect=["loaded"])
+def test_it_is_found_out_which_storm_wrote_and_the_txids_are_told(loaded: dict[str, str], dump: Dump) -> None:
+    result = scan(loaded, "mixed-1")
+    assert result.exit_code == 0, result.output
+    assert f"written by {dump.generation.label}" in result.stderr
+    assert ("Base64" in result.stderr) is dump.base64
+    assert "$txid: commit '" in result.stderr
 
 
 def test_a_class_of_the_users_by_its_name_puts_no_other_value_in_doubt(redis_database: RedisServer) -> None:
@@ -121,16 +104,9 @@ def test_a_class_of_the_users_by_its_name_puts_no_other_value_in_doubt(redis_dat
     assert "com.acme.X" in lines["'b'"], lines
 
 
-def test_what_cannot_be_read_is_named_and_shown_as_bytes(redis_database: RedisServer) -> None:
-    dump = next(each for each in COPIES if each.generation.value == "2.0" and "wordcount" not in each.name)
-    [name] = [
-        name
-        for name, expected in dump.expected.items()
-        if not is_supported(expected["entries"]) and name.endswith("-1")
-    ][:1]
-    with redis_database.client() as client:
-        load(client, dump)
-    result = scan(settings_of(redis_database), name)
+@pytest.mark.parametrize("loaded", [each for each in MIXED if each.generation.value == "2.0"], indirect=True)
+def test_what_cannot_be_read_is_named_and_shown_as_bytes(loaded: dict[str, str]) -> None:
+    result = scan(loaded, "pojo-1")
     assert result.exit_code == 0
     assert "anchorfix." in result.stdout
     assert "b'" in result.stdout
