@@ -31,6 +31,7 @@ MSGPACK = Codecs(MsgpackCodec(), MsgpackCodec())
 TIMEOUT_S = 60
 
 RunWords = Callable[..., RunHandle]
+StartWords = Callable[..., RunHandle]
 
 
 @pytest.fixture
@@ -79,13 +80,23 @@ def conf_of(provider: StateProvider) -> dict[str, Any]:
 
 
 @pytest.fixture
-def run_words(tmp_path: Path, name: str) -> RunWords:
-    """Run the word count over a store until its sentences are counted; the checkpoint location stays the same."""
+def start_words(tmp_path: Path, name: str) -> StartWords:
+    """Start the word count over a store; the checkpoint location stays the same."""
+
+    def start(provider: StateProvider, spout: FeederSpout, *, until_empty: bool = False, **conf: Any) -> RunHandle:
+        given = {"topology.checkpoint.location": str(tmp_path / "checkpoint"), **conf_of(provider), **conf}
+        return LocalCluster().submit(word_count(spout, name=name), given, until_empty=until_empty)
+
+    return start
+
+
+@pytest.fixture
+def run_words(start_words: StartWords) -> RunWords:
+    """Run the word count over a store until its sentences are counted."""
 
     def run(provider: StateProvider, *sentences: str, **conf: Any) -> RunHandle:
         spout = FeederSpout(["sentence"], [[(sentence,)] for sentence in sentences])
-        given = {"topology.checkpoint.location": str(tmp_path / "checkpoint"), **conf_of(provider), **conf}
-        handle = LocalCluster().submit(word_count(spout, name=name), given)
+        handle = start_words(provider, spout, until_empty=True, **conf)
         assert handle.await_termination(TIMEOUT_S)
         return handle
 

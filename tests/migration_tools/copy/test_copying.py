@@ -3,6 +3,7 @@
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +12,28 @@ import pytest
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.location import FolderCopy
 from anchorbolt.errors import AnchorboltError, MigrationRefused, StateRegressed
-from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
+from anchorbolt.migration_tools.copy.copying import copy_namespace
 from anchorbolt.migration_tools.copy.steps import Digest, claimed
-from anchorbolt.migration_tools.inspect.topology_snapshot import read_topology
 from anchorbolt.state_backends.contract import Fence, StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance.base import committed, entries, new_namespace, staged
 from anchorbolt.util.locations import open_folder
 from tests.migration_tools.conftest import RunWords
-from tests.migration_tools.copy.copies import FIRST, LATER, SERVERS, contents
+from tests.migration_tools.copy.conftest import FIRST, LATER, SERVERS, Job
 
 
-def _gone_on(first: StateProvider, second: StateProvider, name: str, run_words: RunWords) -> None:
-    counted = run_words(first, *FIRST)
-    report = copy_topology(first, second, name, name)
-    assert contents(second, name) == contents(first, name)
+@pytest.mark.parametrize("store", SERVERS, indirect=True)
+@pytest.mark.parametrize("at_store", [True, False], ids=["to", "from"])
+def test_a_topology_goes_on_at_another_store(
+    at_store: bool, store: StateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
+) -> None:
+    job = Job(target, store, name, run_words) if at_store else Job(store, target, name, run_words)
+    counted = run_words(job.source, *FIRST)
+    report = job.copy()
+    assert job.is_copied()
     assert sum(each.entries or 0 for each in report.namespaces) == len(counted.state("count"))
-    handle = run_words(second, *LATER)
+    handle = run_words(job.target, *LATER)
     assert handle.recovery is not None
     assert counted.recovery is not None
     assert handle.recovery.action == "resumed"
@@ -36,100 +41,67 @@ def _gone_on(first: StateProvider, second: StateProvider, name: str, run_words: 
     assert handle.state("count") == Counter(" ".join(FIRST + LATER).split())
 
 
-@pytest.mark.parametrize("store", SERVERS, indirect=True)
-def test_a_topology_goes_on_at_another_store(
-    source: SqliteStateProvider, store: StateProvider, name: str, run_words: RunWords
-) -> None:
-    _gone_on(source, store, name, run_words)
-
-
-@pytest.mark.parametrize("store", SERVERS, indirect=True)
-def test_a_topology_goes_on_in_sqlite(
-    store: StateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
-) -> None:
-    _gone_on(store, target, name, run_words)
-
-
-def test_memory_can_be_copied_from_and_to(source: SqliteStateProvider, name: str, run_words: RunWords) -> None:
-    run_words(source, *FIRST)
-    memory = MemoryStateProvider()
-    copy_topology(source, memory, name, name)
-    assert contents(memory, name) == contents(source, name)
-
-
-def test_the_generation_never_goes_back(
-    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords, tmp_path: Path
-) -> None:
-    for sentence in FIRST:
-        run_words(source, sentence)
-    before = FolderCopy(open_folder(str(tmp_path / "checkpoint"))).read()
-    copy_topology(source, target, name, name)
-    handle = run_words(target, *LATER)
+def test_the_generation_never_goes_back(job: Job, tmp_path: Path) -> None:
+    job.run(job.source, "a later generation")
+    location = open_folder(str(tmp_path / "checkpoint"))
+    before = FolderCopy(location).read()
+    job.copy()
+    handle = job.run(job.target, *LATER)
     assert handle.recovery is not None
     assert handle.recovery.generation == 3
-    files = sorted(path.name for path in (tmp_path / "checkpoint" / "anchorbolt").iterdir())
-    assert files == ["decision-3"]
-    assert FolderCopy(open_folder(str(tmp_path / "checkpoint"))).read() != before
+    assert list(location.names("anchorbolt")) == ["decision-3"]
+    assert FolderCopy(location).read() != before
 
 
-def test_a_later_start_at_the_source_is_refused_once_the_target_has_gone_on(
-    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
-) -> None:
-    run_words(source, *FIRST)
-    copy_topology(source, target, name, name)
-    run_words(target, *LATER)
-    before = contents(source, name)
+def test_a_later_start_at_the_source_is_refused_once_the_target_has_gone_on(job: Job) -> None:
+    job.copy()
+    job.run(job.target, *LATER)
+    before = job.contents(job.source)
     with pytest.raises(StateRegressed, match="expected a decision record at txid 3"):
-        run_words(source, "never here")
-    assert contents(source, name) == before
+        job.run(job.source, "never here")
+    assert job.contents(job.source) == before
 
 
-def test_the_source_is_left_as_it_is(
-    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
-) -> None:
-    run_words(source, *FIRST)
-    before = read_topology(source, name, name)
-    copy_topology(source, target, name, name)
-    assert read_topology(source, name, name) == before
-    assert not read_topology(target, name, name).holds_fence
-
-
-def test_a_second_copy_compares_and_changes_nothing(
-    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
-) -> None:
-    run_words(source, *FIRST)
-    first = copy_topology(source, target, name, name)
-    before = read_topology(target, name, name)
-    again = copy_topology(source, target, name, name)
+def test_the_source_is_left_as_it_is_and_a_second_copy_only_compares(job: Job) -> None:
+    source = job.read(job.source)
+    first = job.copy()
+    assert job.read(job.source) == source
+    target = job.read(job.target)
+    assert not target.holds_fence
+    again = job.copy()
     assert all(each.was_there for each in again.namespaces)
     assert [each.checksum for each in again.namespaces] == [each.checksum for each in first.namespaces]
-    assert read_topology(target, name, name) == before
+    assert job.read(job.target) == target
 
 
-def test_a_dry_run_writes_nothing_anywhere(
-    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
-) -> None:
-    run_words(source, *FIRST)
-    before = read_topology(source, name, name)
-    report = copy_topology(source, target, name, name, take_fence=True, dry_run=True)
+def test_a_dry_run_writes_nothing_anywhere(job: Job) -> None:
+    before = job.read(job.source)
+    report = job.copy(take_fence=True, dry_run=True)
     assert (report.is_dry_run, len(report.namespaces), report.txid) == (True, 2, 1)
-    assert list(target.namespaces()) == []
-    assert read_topology(source, name, name) == before
+    assert list(job.target.namespaces()) == []
+    assert job.read(job.source) == before
 
 
-def test_a_custom_state_is_copied_only_where_its_content_was(
-    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
-) -> None:
-    run_words(source, *FIRST)
-    with closing(sqlite3.connect(f"{source.directory}/{name}@count-1.sqlite")) as file, file:
+def test_a_custom_state_is_copied_only_where_its_content_was(job: Job, source: SqliteStateProvider) -> None:
+    with closing(sqlite3.connect(f"{source.directory}/{job.name}@count-1.sqlite")) as file, file:
         file.execute("UPDATE metadata SET codec = ?", (CUSTOM_HEADER,))
         file.execute("DELETE FROM entries")
-    with pytest.raises(MigrationRefused, match=f"{name}:count-1: .*custom state"):
-        copy_topology(source, target, name, name)
+    with pytest.raises(MigrationRefused, match=f"{job.name}:count-1: .*custom state"):
+        job.copy()
     with pytest.raises(MigrationRefused, match="custom state"):
-        copy_namespace(source, target, f"{name}:count-1")
-    copy_topology(source, target, name, name, with_custom_states=True)
-    assert contents(target, name) == contents(source, name)
+        copy_namespace(source, job.target, f"{job.name}:count-1")
+    job.copy(with_custom_states=True)
+    assert job.is_copied()
+
+
+def test_memory_can_be_copied_to_and_a_later_difference_is_found(job: Job) -> None:
+    memory = MemoryStateProvider()
+    job = replace(job, target=memory)
+    job.copy()
+    assert job.is_copied()
+    memory._namespaces[f"{job.name}:count-0"].entries[b"more"] = b""
+    with pytest.raises(MigrationRefused, match="is not equal"):
+        job.copy()
 
 
 def test_one_namespace_is_copied_and_a_copy_of_it_compared(
@@ -152,15 +124,6 @@ def test_one_namespace_is_copied_and_a_copy_of_it_compared(
         storage.commit(Fence(9, 0), 1, attempt)
     with pytest.raises(MigrationRefused, match="other data"):
         copy_namespace(memory_provider, target, name)
-
-
-def test_a_difference_between_both_sides_is_found(source: SqliteStateProvider, name: str, run_words: RunWords) -> None:
-    run_words(source, *FIRST)
-    memory = MemoryStateProvider()
-    copy_topology(source, memory, name, name)
-    memory._namespaces[f"{name}:count-0"].entries[b"more"] = b""
-    with pytest.raises(MigrationRefused, match="is not equal"):
-        copy_topology(source, memory, name, name)
 
 
 def test_a_namespace_without_entries_is_copied(
@@ -210,8 +173,6 @@ def test_a_digest_does_not_depend_on_order_and_pages_and_sees_every_difference()
     assert all(Digest().plus(other) != whole for other in others)
 
 
-def test_errors_of_a_store_come_through(source: SqliteStateProvider, name: str, run_words: RunWords) -> None:
-    run_words(source, "a")
-    nowhere = SqliteStateProvider("/proc/nowhere")
+def test_errors_of_a_store_come_through(job: Job) -> None:
     with pytest.raises(AnchorboltError, match="/proc/nowhere"):
-        copy_topology(source, nowhere, name, name)
+        replace(job, target=SqliteStateProvider("/proc/nowhere")).copy()

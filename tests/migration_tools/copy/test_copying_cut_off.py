@@ -1,19 +1,18 @@
 """A copy of state that was killed, cut off half applied, or overtaken by another one."""
 
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
 from anchorbolt.errors import Fenced, StateRegressed
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
-from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
-from anchorbolt.migration_tools.inspect.topology_snapshot import read_topology
+from anchorbolt.migration_tools.copy.copying import copy_namespace
+from anchorbolt.migration_tools.progress import Silent
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance.base import committed, entries, new_namespace
-from tests.migration_tools.conftest import RunWords
-from tests.migration_tools.copy.copies import FIRST, SERVERS, contents
+from tests.migration_tools.copy.conftest import SERVERS, Job
 
 
 class _Killed(BaseException):
@@ -39,19 +38,17 @@ class _KillAfter:
 
 
 @pytest.mark.parametrize("store", SERVERS, indirect=True)
-def test_a_copy_that_is_killed_anywhere_is_finished_by_a_second_one(
-    source: SqliteStateProvider, store: StateProvider, name: str, run_words: RunWords
-) -> None:
-    run_words(source, *FIRST)
+def test_a_copy_that_is_killed_anywhere_is_finished_by_a_second_one(job: Job, store: StateProvider) -> None:
+    job = replace(job, target=store)
     for calls in range(1, 100):
         try:
-            copy_topology(source, store, name, name, progress=_KillAfter(calls))
+            job.copy(progress=_KillAfter(calls))
         except _Killed:
-            assert read_topology(store, name, name).stored is None
+            assert job.read(store).stored is None
         else:
             break
     assert calls > 3
-    assert contents(store, name) == contents(source, name)
+    assert job.is_copied()
 
 
 @pytest.mark.parametrize("store", SERVERS, indirect=True)
@@ -81,32 +78,23 @@ def test_a_commit_that_is_cut_off_half_applied_is_finished_by_a_second_copy(
         assert entries(target) == items
 
 
-def test_a_run_on_half_a_copy_is_refused(
-    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
-) -> None:
-    run_words(source, *FIRST)
+def test_a_run_on_half_a_copy_is_refused(job: Job) -> None:
     with pytest.raises(_Killed):
-        copy_topology(source, target, name, name, progress=_KillAfter(6))
-    assert any(head.committed >= 0 for head in read_topology(target, name, name).heads.values())
+        job.copy(progress=_KillAfter(6))
+    assert any(head.committed >= 0 for head in job.read(job.target).heads.values())
     with pytest.raises(StateRegressed):
-        run_words(target)
+        job.run(job.target)
 
 
-def test_a_copy_that_was_overtaken_by_another_is_fenced_off(
-    source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
-) -> None:
-    run_words(source, *FIRST)
-
-    class Overtaken:
+def test_a_copy_that_was_overtaken_by_another_is_fenced_off(job: Job) -> None:
+    class Overtaken(Silent):
         begun = False
 
         def begin(self, what: str, total: int | None) -> None:
             if not self.begun:
                 self.begun = True
-                copy_topology(source, target, name, name)
-
-        def advance(self, entries: int) -> None: ...
+                job.copy()
 
     with pytest.raises(Fenced):
-        copy_topology(source, target, name, name, progress=Overtaken())
-    assert contents(target, name) == contents(source, name)
+        job.copy(progress=Overtaken())
+    assert job.is_copied()

@@ -3,116 +3,105 @@
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from queue import Queue
+from typing import Any
 
 import pytest
 
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.ports import NoRetry
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
-from anchorbolt.engine import LocalCluster
-from anchorbolt.engine.driver.reports import WaveReport
 from anchorbolt.errors import ConfigError, Fenced, MigrationRefused, StateRegressed
+from anchorbolt.migration_tools.copy import copying
 from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
-from anchorbolt.migration_tools.inspect.topology_snapshot import NullDecisionCopy, read_topology
+from anchorbolt.migration_tools.inspect.topology_snapshot import NullDecisionCopy
+from anchorbolt.migration_tools.progress import Silent
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import NamespaceHead
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance.base import committed, staged
-from tests.engine.jobs import word_count
-from tests.migration_tools.conftest import TIMEOUT_S, RunWords, conf_of
-from tests.migration_tools.copy.copies import FIRST, LATER, contents
+from tests.migration_tools.conftest import TIMEOUT_S, StartWords
+from tests.migration_tools.copy.conftest import LATER, Job
 
 
 class TestARunThatIsAlive:
-    def test_is_noticed_by_its_fence_even_if_it_is_idle(
-        self, source: SqliteStateProvider, target: SqliteStateProvider, name: str, tmp_path: Path
-    ) -> None:
-        spout = FeederSpout(["sentence"], [[("a b",)]])
-        conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint"), **conf_of(source)}
-        waves: Queue[WaveReport] = Queue()
-        topology = word_count(spout, name=name)
-        handle = LocalCluster().submit(topology, conf, until_empty=False, on_wave=waves.put)
-        waves.get(timeout=TIMEOUT_S)  # from here on it waits for input
+    def test_is_noticed_by_its_fence_even_if_it_is_idle(self, job: Job, start_words: StartWords) -> None:
+        handle = start_words(job.source, FeederSpout(["sentence"]))
         with pytest.raises(MigrationRefused, match="holds the fence"):
-            copy_topology(source, target, name, name)
+            job.copy()
         with pytest.raises(MigrationRefused):
-            copy_namespace(source, target, f"{name}:count-0")
-        assert list(target.namespaces()) == []
+            copy_namespace(job.source, job.target, f"{job.name}:count-0")
+        assert list(job.target.namespaces()) == []
         handle.stop()
-        copy_topology(source, target, name, name)
-        assert contents(target, name) == contents(source, name)
+        job.copy()
+        assert job.is_copied()
 
-    def test_ends_fenced_where_its_fence_is_taken(
-        self, source: SqliteStateProvider, target: SqliteStateProvider, name: str, tmp_path: Path, run_words: RunWords
-    ) -> None:
-        run_words(source, *FIRST)
+    def test_ends_fenced_where_its_fence_is_taken(self, job: Job, start_words: StartWords) -> None:
         spout = FeederSpout(["sentence"])
-        conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint"), **conf_of(source)}
-        handle = LocalCluster().submit(word_count(spout, name=name), conf, until_empty=False)
-        copy_topology(source, target, name, name, take_fence=True)
-        before = contents(source, name)
+        handle = start_words(job.source, spout)
+        job.copy(take_fence=True)
+        before = job.contents(job.source)
         spout.feed([("too late",)])
         with pytest.raises(Fenced):
             handle.await_termination(TIMEOUT_S)
-        after = contents(source, name)
-        assert after == before
-        assert contents(target, name) == after
+        assert job.contents(job.source) == before
+        assert job.is_copied()
 
-    def test_that_commits_meanwhile_is_noticed_and_no_record_is_written(
-        self, source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
+    def test_that_decides_before_its_fence_is_taken_is_noticed_at_a_target_with_an_earlier_copy(
+        self, job: Job, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        run_words(source, *FIRST)
+        job.copy()
 
-        class Meanwhile:
+        def release_late(*arguments: Any) -> None:
+            release(*arguments)
+            job.run(job.source, *LATER)
+
+        release = copying._release
+        monkeypatch.setattr(copying, "_release", release_late)
+        before = job.contents(job.target)
+        with pytest.raises(MigrationRefused, match="other data"):
+            job.copy(take_fence=True)
+        assert job.contents(job.target) == before
+
+    def test_that_commits_meanwhile_is_noticed_and_no_record_is_written(self, job: Job) -> None:
+        class Meanwhile(Silent):
             def begin(self, what: str, total: int | None) -> None:
-                if what == f"comparing {name}:count-1":
-                    run_words(source, *LATER)
-
-            def advance(self, entries: int) -> None: ...
+                if what == f"comparing {job.name}:count-1":
+                    job.run(job.source, *LATER)
 
         with pytest.raises(MigrationRefused, match="was written to"):
-            copy_topology(source, target, name, name, progress=Meanwhile())
-        assert read_topology(target, name, name).stored is None
+            job.copy(progress=Meanwhile())
+        assert job.read(job.target).stored is None
         with pytest.raises(MigrationRefused, match="other data"):
-            copy_topology(source, target, name, name)
+            job.copy()
         with pytest.raises(StateRegressed):
-            run_words(target)
+            job.run(job.target)
 
 
 class TestASource:
     def test_that_was_killed_in_a_wave_is_refused_until_it_was_started_again(
-        self,
-        source: SqliteStateProvider,
-        target: SqliteStateProvider,
-        name: str,
-        run_words: RunWords,
-        monkeypatch: pytest.MonkeyPatch,
+        self, job: Job, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(DecisionLog, "release", lambda self: None)  # as after a kill
-            run_words(source, *FIRST)
-        with closing(source.open(f"{name}:count-0")) as storage:
+            job.run(job.source)
+        with closing(job.source.open(f"{job.name}:count-0")) as storage:
             head = storage.head()
             staged(storage, [(b"x", b"y")], fence=head.fence, txid=2, base=head.committed, codec=head.codec)
         with pytest.raises(MigrationRefused, match="holds the fence"):
-            copy_topology(source, target, name, name)
-        run_words(source)
-        copy_topology(source, target, name, name)
-        assert contents(target, name) == contents(source, name)
+            job.copy()
+        job.run(job.source)
+        job.copy()
+        assert job.is_copied()
 
-    def test_with_a_decided_transaction_is_refused_even_if_the_fence_is_taken(
-        self, source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
-    ) -> None:
-        run_words(source, *FIRST)
-        with closing(source.open(f"{name}:$checkpointspout-0")) as storage:
+    def test_with_a_decided_transaction_is_refused_even_if_the_fence_is_taken(self, job: Job) -> None:
+        with closing(job.source.open(f"{job.name}:$checkpointspout-0")) as storage:
             log = DecisionLog(storage, NullDecisionCopy(), NoRetry())
             fence = log.claim()
             record, _ = log.load()
             assert record is not None
             log.mark_committed(fence, replace(record, state=CheckpointState(record.txid, Phase.COMMITTING)))
         with pytest.raises(MigrationRefused, match=r"a transaction of .* is open"):
-            copy_topology(source, target, name, name, take_fence=True)
+            job.copy(take_fence=True)
 
     def test_without_such_a_topology_is_refused(self, source: SqliteStateProvider, target: SqliteStateProvider) -> None:
         with pytest.raises(MigrationRefused, match="no decision record of topology 'none'"):
@@ -124,23 +113,17 @@ class TestASource:
 
 
 class TestATarget:
-    def test_that_has_a_run_of_its_own_is_refused_and_not_fenced(
-        self, source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
-    ) -> None:
-        run_words(source, *FIRST)
-        run_words(target, "other", **{"topology.checkpoint.location": f"{target.directory}/checkpoint"})
-        before = read_topology(target, name, name)
+    def test_that_has_a_run_of_its_own_is_refused_and_not_fenced(self, job: Job, tmp_path: Path) -> None:
+        job.run(job.target, "other", **{"topology.checkpoint.location": str(tmp_path / "other")})
+        before = job.read(job.target)
         with pytest.raises(MigrationRefused):
-            copy_topology(source, target, name, name)
-        assert read_topology(target, name, name) == before
+            job.copy()
+        assert job.read(job.target) == before
 
-    def test_that_holds_something_else_under_a_name_is_refused(
-        self, source: SqliteStateProvider, target: SqliteStateProvider, name: str, run_words: RunWords
-    ) -> None:
-        run_words(source, *FIRST)
-        with closing(target.open(f"{name}:count-1")) as storage:
+    def test_that_holds_something_else_under_a_name_is_refused(self, job: Job) -> None:
+        with closing(job.target.open(f"{job.name}:count-1")) as storage:
             committed(storage, [(b"a", b"b")])
-        with pytest.raises(MigrationRefused, match=f"other data in {name}:count-1"):
-            copy_topology(source, target, name, name)
-        with closing(target.open(f"{name}:$checkpointspout-0")) as storage:
+        with pytest.raises(MigrationRefused, match=f"other data in {job.name}:count-1"):
+            job.copy()
+        with closing(job.target.open(f"{job.name}:$checkpointspout-0")) as storage:
             assert storage.head() == NamespaceHead()
