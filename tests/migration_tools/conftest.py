@@ -1,7 +1,8 @@
 """Stores of every kind, and topologies that ran on them."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.submit.handle import RunHandle
+from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.spouts.feeder import FeederSpout
@@ -32,6 +34,26 @@ TIMEOUT_S = 60
 
 RunWords = Callable[..., RunHandle]
 StartWords = Callable[..., RunHandle]
+
+
+class Killed(BaseException):
+    """Not caught by anything that handles a failure, as a kill is not."""
+
+
+@contextmanager
+def killed_at(point: FaultPoint, txid: int) -> Iterator[None]:
+    """End the work in the block as by a kill when it reaches a point."""
+
+    def strike(place: PointReached) -> None:
+        if (place.point, place.txid) == (point, txid):
+            raise Killed
+
+    before = observe(strike)
+    try:
+        with pytest.raises(Killed):
+            yield
+    finally:
+        observe(before)
 
 
 @pytest.fixture

@@ -6,17 +6,14 @@ from dataclasses import replace
 import pytest
 
 from anchorbolt.errors import Fenced, StateRegressed
-from anchorbolt.faults.points import FaultPoint, PointReached, observe
+from anchorbolt.faults.points import FaultPoint
 from anchorbolt.migration_tools.copy.copying import copy_namespace
 from anchorbolt.migration_tools.progress import Silent
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing.conformance.base import committed, entries, new_namespace
+from tests.migration_tools.conftest import Killed, killed_at
 from tests.migration_tools.copy.conftest import SERVERS, Job
-
-
-class _Killed(BaseException):
-    pass
 
 
 class _KillAfter:
@@ -34,7 +31,7 @@ class _KillAfter:
     def _count(self) -> None:
         self.calls -= 1
         if self.calls == 0:
-            raise _Killed
+            raise Killed
 
 
 @pytest.mark.parametrize("store", SERVERS, indirect=True)
@@ -43,7 +40,7 @@ def test_a_copy_that_is_killed_anywhere_is_finished_by_a_second_one(job: Job, st
     for calls in range(1, 100):
         try:
             job.copy(progress=_KillAfter(calls))
-        except _Killed:
+        except Killed:
             assert job.read(store).stored is None
         else:
             break
@@ -59,17 +56,8 @@ def test_a_commit_that_is_cut_off_half_applied_is_finished_by_a_second_copy(
     items = {b"%d" % number: b"v" for number in range(10_000)}
     with closing(memory_provider.open(name)) as storage:
         committed(storage, list(items.items()))
-
-    def strike(place: PointReached) -> None:
-        if place.point is FaultPoint.SLICE_APPLIED:
-            raise _Killed
-
-    before = observe(strike)
-    try:
-        with pytest.raises(_Killed):
-            copy_namespace(memory_provider, store, name)
-    finally:
-        observe(before)
+    with killed_at(FaultPoint.SLICE_APPLIED, 0):
+        copy_namespace(memory_provider, store, name)
     with closing(store.open(name)) as target:
         assert target.head().committed == -1
     [copied] = copy_namespace(memory_provider, store, name).namespaces
@@ -79,7 +67,7 @@ def test_a_commit_that_is_cut_off_half_applied_is_finished_by_a_second_copy(
 
 
 def test_a_run_on_half_a_copy_is_refused(job: Job) -> None:
-    with pytest.raises(_Killed):
+    with pytest.raises(Killed):
         job.copy(progress=_KillAfter(6))
     assert any(head.committed >= 0 for head in job.read(job.target).heads.values())
     with pytest.raises(StateRegressed):

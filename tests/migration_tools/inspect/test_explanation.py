@@ -1,6 +1,6 @@
 """What is said of a topology's state is what the next start does about it."""
 
-import uuid
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +13,8 @@ from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import RELEASED_SEQ, DecisionLog
 from anchorbolt.checkpoint.ports import NoRetry
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
-from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import AnchorboltError, StateError
-from anchorbolt.faults.points import FaultPoint, PointReached, observe
+from anchorbolt.faults.points import FaultPoint
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.explanation import TopologyReport, explain, judge
 from anchorbolt.migration_tools.inspect.topology_snapshot import NullDecisionCopy, TopologySnapshot, read_topology
@@ -24,8 +23,7 @@ from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt, StateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.util.locations import open_folder
-from tests.engine.jobs import word_count
-from tests.migration_tools.conftest import ALL, MSGPACK, TIMEOUT_S, RunWords, conf_of
+from tests.migration_tools.conftest import ALL, MSGPACK, TIMEOUT_S, RunWords, StartWords, killed_at
 
 SEAL = Seal(1, 42)
 A, B = "a" * 32, "b" * 32
@@ -34,54 +32,34 @@ N, M = "t:count-0", "t:count-1"
 STAGED = StagedAttempt(txid=5, base=4, fence=Fence(1, 9), seal=SEAL)
 
 
-class _Killed(BaseException):
-    """Not caught by anything that handles a failure, as a kill is not."""
+Explained = Callable[[StateProvider], TopologyReport]
+
+POINTS = """
+    ROUND_BEGUN SLICE_STAGED STAGED SEALED TASK_PREPARED ROUND_ENDED
+    DECIDED DECISION_COPIED NAMESPACE_COMMITTED NAMESPACES_COMMITTED COMMITTED WAVE_ENDED
+"""
 
 
-def _end_at(point: FaultPoint, provider: StateProvider, name: str, location: Path) -> None:
-    """Run two waves, and end as by a kill when the second comes to a point."""
-
-    def strike(place: PointReached) -> None:
-        if place.point is point and place.txid == 1:
-            raise _Killed
-
-    spout = FeederSpout(["sentence"], [[("a b c d e",)], [("b c d e f g",)]])
-    conf = {"topology.checkpoint.location": str(location), **conf_of(provider)}
-    before = observe(strike)
-    try:
-        with pytest.raises(_Killed):
-            LocalCluster().submit(word_count(spout, name=name), conf).await_termination(TIMEOUT_S)
-    finally:
-        observe(before)
+@pytest.fixture
+def explained(name: str, tmp_path: Path) -> Explained:
+    """Explain the word count over a store."""
+    return lambda provider: explain(provider, name, name, MSGPACK, open_folder(str(tmp_path / "checkpoint")))
 
 
-def _explained(provider: StateProvider, name: str, location: Path, **options: Any) -> TopologyReport:
-    return explain(provider, name, name, MSGPACK, open_folder(str(location)), **options)
-
-
-@pytest.mark.parametrize(
-    "point",
-    [
-        FaultPoint.ROUND_BEGUN,
-        FaultPoint.SLICE_STAGED,
-        FaultPoint.STAGED,
-        FaultPoint.SEALED,
-        FaultPoint.TASK_PREPARED,
-        FaultPoint.ROUND_ENDED,
-        FaultPoint.DECIDED,
-        FaultPoint.DECISION_COPIED,
-        FaultPoint.NAMESPACE_COMMITTED,
-        FaultPoint.NAMESPACES_COMMITTED,
-        FaultPoint.COMMITTED,
-        FaultPoint.WAVE_ENDED,
-    ],
-)
+@pytest.mark.parametrize("point", [FaultPoint[name] for name in POINTS.split()])
 def test_the_next_start_does_what_was_said(
-    point: FaultPoint, sqlite_provider: SqliteStateProvider, name: str, tmp_path: Path, run_words: RunWords
+    point: FaultPoint,
+    sqlite_provider: SqliteStateProvider,
+    name: str,
+    explained: Explained,
+    start_words: StartWords,
+    run_words: RunWords,
 ) -> None:
-    _end_at(point, sqlite_provider, name, tmp_path / "checkpoint")
+    with killed_at(point, txid=1):
+        spout = FeederSpout(["sentence"], [[("a b c d e",)], [("b c d e f g",)]])
+        start_words(sqlite_provider, spout, until_empty=True).await_termination(TIMEOUT_S)
     before = read_topology(sqlite_provider, name, name)
-    report = _explained(sqlite_provider, name, tmp_path / "checkpoint")
+    report = explained(sqlite_provider)
     assert read_topology(sqlite_provider, name, name) == before, "explain changed something"
     assert not report.refusals
     recovery = run_words(sqlite_provider).recovery
@@ -102,10 +80,10 @@ def test_the_next_start_does_what_was_said(
 
 @pytest.mark.parametrize("store", [each for each in ALL if each != "memory"], indirect=True)
 def test_a_topology_is_explained_on_every_backend(
-    store: StateProvider, name: str, run_words: RunWords, tmp_path: Path
+    store: StateProvider, name: str, run_words: RunWords, explained: Explained
 ) -> None:
     run_words(store, "a b a", "c")
-    report = _explained(store, name, tmp_path / "checkpoint")
+    report = explained(store)
     assert report.action == "resumed"
     assert report.snapshot.stored is not None
     assert report.snapshot.stored.txid == 1
@@ -117,13 +95,11 @@ def test_a_topology_is_explained_on_every_backend(
 
 
 def test_a_run_that_waits_for_input_holds_the_fence_until_it_is_stopped(
-    sqlite_provider: SqliteStateProvider, name: str, tmp_path: Path
+    sqlite_provider: SqliteStateProvider, name: str, explained: Explained, start_words: StartWords
 ) -> None:
-    conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint"), **conf_of(sqlite_provider)}
-    topology = word_count(FeederSpout(["sentence"]), name=name)
-    handle = LocalCluster().submit(topology, conf, until_empty=False)
+    handle = start_words(sqlite_provider, FeederSpout(["sentence"]))
     assert read_topology(sqlite_provider, name, name).holds_fence
-    assert any("holds the fence" in note for note in _explained(sqlite_provider, name, tmp_path).notes)
+    assert any("holds the fence" in note for note in explained(sqlite_provider).notes)
     handle.stop()
     assert not read_topology(sqlite_provider, name, name).holds_fence
 
@@ -140,19 +116,19 @@ def test_a_driver_that_released_its_fence_can_write_no_more(sqlite_provider: Sql
 
 
 def test_a_topology_that_is_not_there_is_said_with_those_that_are(
-    sqlite_provider: SqliteStateProvider, name: str, run_words: RunWords, tmp_path: Path
+    sqlite_provider: SqliteStateProvider, name: str, run_words: RunWords
 ) -> None:
     run_words(sqlite_provider, "a")
-    with pytest.raises(StateError, match=rf"topology 'other'.*{name}"):
-        _explained(sqlite_provider, "other", tmp_path)
+    for prefix in ("other", ""):
+        with pytest.raises(StateError, match=rf"no state of topology 'other'.*{name}"):
+            explain(sqlite_provider, "other", prefix, MSGPACK)
 
 
 def test_a_store_that_lost_everything_is_explained_by_the_copy(
-    sqlite_provider: SqliteStateProvider, name: str, run_words: RunWords, tmp_path: Path
+    sqlite_provider: SqliteStateProvider, run_words: RunWords, explained: Explained, tmp_path: Path
 ) -> None:
     run_words(sqlite_provider, "a b")
-    empty = SqliteStateProvider(str(tmp_path / "empty"))
-    report = _explained(empty, name, tmp_path / "checkpoint")
+    report = explained(SqliteStateProvider(str(tmp_path / "empty")))
     assert report.action == "refused"
     expected = "expected a decision record at txid 0 or later, found no decision record"
     assert any(expected in refusal for refusal in report.refusals)
@@ -237,24 +213,17 @@ def test_strangers_and_custom_states_are_noted_and_not_judged() -> None:
     assert any("t:gone-0 has the prefix, but" in note for note in report.notes)
 
 
-@pytest.mark.parametrize(
-    ("damage", "says"), [(b"\xc1", "cannot be read"), (b"", "cannot be read")], ids=["no msgpack", "nothing"]
-)
+@pytest.mark.parametrize("damage", [b"\xc1", b""], ids=["no msgpack", "nothing"])
 def test_a_damaged_record_is_reported_and_the_rest_still_explained(
-    sqlite_provider: SqliteStateProvider, name: str, run_words: RunWords, tmp_path: Path, damage: bytes, says: str
+    sqlite_provider: SqliteStateProvider, name: str, run_words: RunWords, explained: Explained, damage: bytes
 ) -> None:
     run_words(sqlite_provider, "a b")
     with closing(sqlite_provider.open(f"{name}:$checkpointspout-0")) as storage:
         fence = storage.claim()
         [[(key, _)]] = list(storage.scan())
         storage.write(fence, {key: damage}, HEADER)
-    report = _explained(sqlite_provider, name, tmp_path / "checkpoint")
-    assert says in report.refusals[0]
+    report = explained(sqlite_provider)
+    assert "cannot be read" in report.refusals[0]
     assert len(report.namespaces) == 2
-    with pytest.raises(AnchorboltError, match=says):
+    with pytest.raises(AnchorboltError, match="cannot be read"):
         run_words(sqlite_provider)
-
-
-def test_an_unknown_prefix_finds_nothing_even_where_names_have_none(sqlite_provider: SqliteStateProvider) -> None:
-    with pytest.raises(StateError, match="no state of topology"):
-        explain(sqlite_provider, uuid.uuid4().hex, "", MSGPACK)
