@@ -105,7 +105,7 @@ def report_content(report: TopologyReport, place: str) -> dict[str, Any]:
         "topology": snapshot.topology,
         "store": place,
         "record_namespace": snapshot.record_namespace,
-        "fence": list(snapshot.record_head.fence),
+        "fence": snapshot.record_head.fence,
         "holds_fence": snapshot.holds_fence,
         "record": _record_content(snapshot.stored),
         "copy": _record_content(snapshot.copied),
@@ -113,11 +113,7 @@ def report_content(report: TopologyReport, place: str) -> dict[str, Any]:
         "query_id_at_location": snapshot.query_id,
         "has_moved": snapshot.has_moved,
         "namespaces": [_namespace_content(each) for each in report.namespaces],
-        "blocking": list(report.blocking),
-        "refusals": list(report.refusals),
-        "action": report.action,
-        "next_start": list(report.next_start),
-        "notes": list(report.notes),
+        **{name: getattr(report, name) for name in ("blocking", "refusals", "action", "next_start", "notes")},
     }
 
 
@@ -147,10 +143,8 @@ def _namespace_lines(each: NamespaceReport) -> list[str]:
 def _attempt_lines(head: NamespaceHead) -> list[str]:
     lines = []
     for attempt, staged in head.attempts.items():
-        if staged.seal is None:
-            how = "not sealed"
-        else:
-            how = f"sealed with {staged.seal.slices} slice{'' if staged.seal.slices == 1 else 's'}"
+        seal = staged.seal
+        how = "not sealed" if seal is None else f"sealed with {seal.slices} slice{'' if seal.slices == 1 else 's'}"
         lines.append(
             f"    staged: attempt {attempt} for txid {staged.txid} over {staged.base}, "
             f"fence {tuple(staged.fence)}, {how}"
@@ -162,17 +156,14 @@ def _namespace_content(each: NamespaceReport) -> dict[str, Any]:
     head = each.head
     return {
         "namespace": each.namespace,
-        "fence": list(head.fence),
-        "committed": head.committed,
-        "winner": head.winner,
-        "codec": head.codec,
+        **{name: getattr(head, name) for name in ("fence", "committed", "winner", "codec")},
         "keys": each.keys,
         "bytes": each.size,
         "attempts": {
             attempt: {
                 "txid": staged.txid,
                 "base": staged.base,
-                "fence": list(staged.fence),
+                "fence": staged.fence,
                 "sealed": staged.seal is not None,
             }
             for attempt, staged in head.attempts.items()

@@ -89,13 +89,23 @@ def copied_namespace(
     `MigrationRefused` if the source changed, an entry is too large, or both sides are not equal.
     """
     was_there = found.committed == head.committed
+    attempt = found.attempts.get(head.winner)
     with closing(source.open(namespace)) as reader, closing(target.open(namespace)) as writer:
-        total = reader.count()
-        progress.begin(f"{'reading' if was_there else 'copying'} {namespace}", total)
-        if was_there:
+        progress.begin(f"{'reading' if was_there else 'copying'} {namespace}", reader.count())
+        if was_there or (attempt is not None and attempt.seal is not None):
             digest = _digest(reader, progress)
         else:
-            digest = _staged(reader, writer, head, found, fence, progress)
+            writer.rollback(fence)
+            digest = Digest()
+            nothing: list[tuple[bytes, bytes]] = []  # a namespace without entries is staged too
+            for number, entries in enumerate(chain([nothing], _slices(reader, writer.limits))):
+                staged = StagedSlice(
+                    fence, head.committed, head.winner, found.committed, number, dict(entries), head.codec
+                )
+                seal = writer.stage(staged)
+                digest = digest.plus(entries)
+                progress.advance(len(entries))
+            writer.seal(fence, head.winner, seal)
         if reader.head() != head:
             raise moved(source, target, namespace)
         if not was_there:
@@ -112,31 +122,6 @@ def copied_namespace(
     return CopiedNamespace(
         namespace, head.committed, head.winner, digest.entries, digest.size, digest.checksum, was_there
     )
-
-
-def _staged(
-    reader: StateStorage,
-    writer: StateStorage,
-    head: NamespaceHead,
-    found: NamespaceHead,
-    fence: Fence,
-    progress: Progress,
-) -> Digest:
-    """Stage and seal the source's entries, unless an earlier copy has sealed them; return their digest."""
-    staged = found.attempts.get(head.winner)
-    if staged is not None and staged.seal is not None:
-        return _digest(reader, progress)
-    writer.rollback(fence)
-    digest = Digest()
-    nothing: list[tuple[bytes, bytes]] = []  # a namespace without entries is staged too
-    for number, entries in enumerate(chain([nothing], _slices(reader, writer.limits))):
-        seal = writer.stage(
-            StagedSlice(fence, head.committed, head.winner, found.committed, number, dict(entries), head.codec)
-        )
-        digest = digest.plus(entries)
-        progress.advance(len(entries))
-    writer.seal(fence, head.winner, seal)
-    return digest
 
 
 def _slices(reader: StateStorage, limits: SizeLimits | None) -> Iterator[list[tuple[bytes, bytes]]]:

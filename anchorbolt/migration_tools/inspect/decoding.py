@@ -8,7 +8,7 @@ import ast
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.errors import SerializationError, StateError
@@ -50,27 +50,32 @@ class Entry:
     value: Decoded | None
 
 
+class _Decoder(NamedTuple):
+    codec: Codec | None
+    problem: str  # why no codec is known; empty if one is
+
+
 class EntryDecoder:
     """Decodes the entries of one namespace; `notes` say why keys or values cannot be decoded."""
 
     def __init__(self, namespace: str, header: str, configured: Codecs) -> None:
         self._namespace = namespace
         match = _HEADER.fullmatch(header)
-        named = match.groups() if match else ("", "")
-        self._keys, key_problem = _codec(named[0], configured.keys, "key")
-        self._values, value_problem = _codec(named[1], configured.values, "value")
-        if header == CUSTOM_HEADER:
-            key_problem = value_problem = "the namespace belongs to a custom state, and has no entries"
-        elif not match:
-            key_problem = value_problem = f"the namespace has the unknown format header {header!r}"
-        self._problems = key_problem, value_problem
-        self.notes = tuple(dict.fromkeys(problem for problem in self._problems if problem))
+        if match:
+            self._keys = _codec(match[1], configured.keys, "key")
+            self._values = _codec(match[2], configured.values, "value")
+        else:
+            problem = f"the namespace has the unknown format header {header!r}"
+            if header == CUSTOM_HEADER:
+                problem = "the namespace belongs to a custom state, and has no entries"
+            self._keys = self._values = _Decoder(None, problem)
+        self.notes = tuple(dict.fromkeys(each.problem for each in (self._keys, self._values) if each.problem))
 
     def entry(self, key: bytes, value: bytes | None) -> Entry:
         return Entry(self.key(key), None if value is None else self.value(value))
 
     def key(self, data: bytes) -> Decoded:
-        return _decoded(self._keys, self._problems[0], data, data, FIRST_VERSION)
+        return _decoded(self._keys, data, data)
 
     def value(self, data: bytes) -> Decoded:
         """Decode a value as it was written; no `upcast` is applied."""
@@ -78,16 +83,16 @@ class EntryDecoder:
             version, encoded = untagged(data)
         except SerializationError as error:
             return Decoded(data, problem=str(error))
-        return _decoded(self._values, self._problems[1], data, encoded, version)
+        return _decoded(self._values, data, encoded, version)
 
     def key_bytes(self, key: Any) -> bytes:
         """Encode a key. Raises `StateError` if the codec is unknown, `UnsupportedValue` if it cannot be a key."""
-        if self._keys is None:
+        if self._keys.codec is None:
             raise StateError(
-                f"{self._namespace}: {self._problems[0]}. Give the stored key in hexadecimal digits, with --hex.",
+                f"{self._namespace}: {self._keys.problem}. Give the stored key in hexadecimal digits, with --hex.",
                 namespace=self._namespace,
             )
-        encoding = EntryEncoding(self._namespace, self._keys, MsgpackCodec())
+        encoding = EntryEncoding(self._namespace, self._keys.codec, MsgpackCodec())
         return encoding.key_bytes([encoding.cache_key(key)])[0]
 
 
@@ -115,28 +120,26 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
-def _codec(named: str, configured: Codec, what: str) -> tuple[Codec | None, str]:
-    if named == configured.header:
-        return configured, ""
-    for ours in (MsgpackCodec(), JsonCodec()):
-        if named == ours.header:
-            return ours, ""
-    name = named.rpartition("/")[0]
-    if name == "pickle":
-        return None, (
-            "its values are pickles, which can run code: they are shown as bytes, unless the given configuration sets "
-            "valueSerializerClass to pickle"
-        )
-    return None, (
+def _codec(named: str, configured: Codec, what: str) -> _Decoder:
+    for codec in (configured, MsgpackCodec(), JsonCodec()):
+        if named == codec.header:
+            return _Decoder(codec, "")
+    problem = (
         f"its {what}s were written by {named!r}, but {what}SerializerClass in the given configuration is "
         f"{configured.header!r}"
     )
+    if named.startswith("pickle/"):
+        problem = (
+            "its values are pickles, which can run code: they are shown as bytes, unless the given configuration sets "
+            "valueSerializerClass to pickle"
+        )
+    return _Decoder(None, problem)
 
 
-def _decoded(codec: Codec | None, problem: str, data: bytes, encoded: bytes, version: int) -> Decoded:
-    if codec is None:
-        return Decoded(data, problem=problem, version=version)
+def _decoded(decoder: _Decoder, data: bytes, encoded: bytes, version: int = FIRST_VERSION) -> Decoded:
+    if decoder.codec is None:
+        return Decoded(data, problem=decoder.problem, version=version)
     try:
-        return Decoded(data, codec.decode(encoded), version=version)
+        return Decoded(data, decoder.codec.decode(encoded), version=version)
     except SerializationError as error:
         return Decoded(data, problem=str(error), version=version)

@@ -54,25 +54,14 @@ def explain(
     topology: str,
     prefix: str,
     codecs: Codecs,
-    folder: Folder | None = None,
+    folder: Folder,
     *,
     measure: bool = True,
     progress: Progress | None = None,
 ) -> TopologyReport:
-    """Explain the state of a topology. Reads only.
+    """Explain the state of a topology. Reads only. `measure` counts entries and bytes: this reads all entries.
 
-    Args:
-        provider: The store.
-        topology: Name of the topology.
-        prefix: Prefix of its namespaces, without the colon; may be empty.
-        codecs: The configured codecs.
-        folder: The streaming checkpoint location; None to read the store alone.
-        measure: Whether to count the entries of each namespace and their bytes; this reads all entries.
-        progress: Receives the progress of the counting.
-
-    Raises:
-        StateError: The store has no namespace of the topology.
-        StateUnavailable: The store cannot be reached.
+    Raises `StateError` if the store has no namespace of the topology.
     """
     snapshot = read_topology(provider, topology, prefix, folder)
     is_empty = all(head == NamespaceHead() for head in (snapshot.record_head, *snapshot.heads.values()))
@@ -205,13 +194,11 @@ def _notes(snapshot: TopologySnapshot, namespaces: list[NamespaceReport]) -> lis
         )
     elif snapshot.generation:
         notes.append(f"generation {snapshot.generation} has ended and released the fence: no run is alive")
-    if snapshot.location and snapshot.query_id is None:
+    if snapshot.query_id is None:
         notes.append(
             f"the checkpoint location {snapshot.location} is empty: this report uses the store alone. A start there is "
             "refused if the decision record names a streaming query (QueryChanged)"
         )
-    elif not snapshot.location:
-        notes.append("no checkpoint location is given: this report uses the store alone")
     notes += [
         f"{each.namespace} belongs to a custom state, whose content Anchorbolt cannot read"
         for each in namespaces

@@ -50,12 +50,8 @@ def get_entries(
 ) -> tuple[tuple[str, ...], list[Entry]]:
     """Return notes on decoding problems, and the committed values of some keys, in the order of the keys.
 
-    `keys` are texts as for `key_from_text`; with `hexadecimal`, the hexadecimal digits of stored keys.
-
-    Raises:
-        StateError: The namespace does not exist, or no known codec can encode its keys.
-        UnsupportedValue: A text cannot be a key.
-        ConfigError: A text is not hexadecimal, or `namespace` is not a valid name.
+    `keys` are texts as for `key_from_text`; with `hexadecimal`, the hexadecimal digits of stored keys. Raises
+    `StateError` if the namespace does not exist, or no known codec can encode its keys.
     """
     with closing(provider.open(namespace)) as storage:
         head = existing_head(provider, storage)

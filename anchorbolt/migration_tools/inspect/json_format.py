@@ -10,19 +10,29 @@ import decimal
 import math
 import uuid
 from base64 import b64encode
+from collections.abc import Callable
 from typing import Any
 
 _DEEPEST = 64
+_SCALARS: dict[type, Callable[[Any], Any]] = {
+    float: str,
+    bytes: lambda data: b64encode(data).decode(),
+    dt.datetime: dt.datetime.isoformat,
+    dt.date: dt.date.isoformat,
+    dt.time: dt.time.isoformat,
+    dt.timedelta: dt.timedelta.total_seconds,
+    decimal.Decimal: str,
+    uuid.UUID: str,
+    complex: str,
+}
 
 
 def as_json(value: Any, depth: int = 0) -> Any:
     kind = type(value)
-    if value is None or kind in (bool, int, str):
+    if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
         return value
-    if kind is float:
-        return value if math.isfinite(value) else {"$float": str(value)}
-    if kind is bytes:
-        return {"$bytes": b64encode(value).decode()}
+    if kind in _SCALARS:
+        return {f"${kind.__name__.lower()}": _SCALARS[kind](value)}
     if depth >= _DEEPEST:
         return {"$repr": as_text(value)}
     if kind is list:
@@ -35,16 +45,6 @@ def as_json(value: Any, depth: int = 0) -> Any:
         if all(type(name) is str and not name.startswith("$") for name in value):
             return {name: as_json(member, depth + 1) for name, member in value.items()}
         return {"$map": [[as_json(name, depth + 1), as_json(each, depth + 1)] for name, each in value.items()]}
-    return _scalar(kind, value)
-
-
-def _scalar(kind: type, value: Any) -> dict[str, Any]:
-    if kind in (dt.datetime, dt.date, dt.time):
-        return {f"${kind.__name__}": value.isoformat()}
-    if kind is dt.timedelta:
-        return {"$timedelta": value.total_seconds()}
-    if kind in (decimal.Decimal, uuid.UUID, complex):
-        return {f"${kind.__name__.lower()}": str(value)}
     return {"$repr": as_text(value)}
 
 

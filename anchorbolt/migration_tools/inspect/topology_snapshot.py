@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from anchorbolt.checkpoint.decision import DecisionRecord
@@ -76,7 +76,7 @@ def read_topology(
         if again == snapshot:
             return snapshot
         snapshot = again
-    return TopologySnapshot(**{**vars(snapshot), "has_moved": True})
+    return replace(snapshot, has_moved=True)
 
 
 def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | None) -> TopologySnapshot:

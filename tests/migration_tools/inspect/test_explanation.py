@@ -116,12 +116,12 @@ def test_a_driver_that_released_its_fence_can_write_no_more(sqlite_provider: Sql
 
 
 def test_a_topology_that_is_not_there_is_said_with_those_that_are(
-    sqlite_provider: SqliteStateProvider, name: str, run_words: RunWords
+    sqlite_provider: SqliteStateProvider, name: str, run_words: RunWords, tmp_path: Path
 ) -> None:
     run_words(sqlite_provider, "a")
     for prefix in ("other", ""):
         with pytest.raises(StateError, match=rf"no state of topology 'other'.*{name}"):
-            explain(sqlite_provider, "other", prefix, MSGPACK)
+            explain(sqlite_provider, "other", prefix, MSGPACK, open_folder(str(tmp_path)))
 
 
 def test_a_store_that_lost_everything_is_explained_by_the_copy(
