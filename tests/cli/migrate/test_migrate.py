@@ -1,16 +1,17 @@
-"""`anchorbolt migrate …` as a process: options, what is shown, exit codes, and where the password may be."""
+"""`anchorbolt migrate …`: options, what is shown, exit codes, and where the password may be."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from anchorbolt.cli.main import app
 from anchorbolt.cli.work_progress import Lines
 from tests.cli.command import ROOT, Command
 from tests.conftest import StartRedis
@@ -18,67 +19,65 @@ from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
-ANCHORBOLT = ["-m", "anchorbolt", "migrate", "base64-to-binary"]
-STORMS = ["-m", "anchorbolt.migration_tools.base64_to_binary"]
+CONVERT = "base64-to-binary"
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Run Python with these arguments, and wait for its end."""
-
-    def run(*arguments: str, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **env},
-            timeout=120,
-        )
-
-    return run
+def run(*arguments: str, stdin: str = "", **env: str) -> Result:
+    return CliRunner().invoke(app, ["migrate", *arguments], input=stdin, env=env)
 
 
-@pytest.mark.parametrize("command", [ANCHORBOLT, STORMS])
-@pytest.mark.parametrize(
-    ("host", "port", "database", "namespace"),
-    [("-h", "-p", "-d", "-n"), ("--host", "--port", "--dbnum", "--namespace")],
-)
-def test_storms_own_options_do_what_they_do_there(
-    redis_database: RedisServer, run: Run, command: list[str], host: str, port: str, database: str, namespace: str
-) -> None:
+def run_storms(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the module that is called as Storm's own tool."""
+    return subprocess.run(
+        [sys.executable, "-m", "anchorbolt.migration_tools.base64_to_binary", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+        timeout=120,
+    )
+
+
+def options_of(server: RedisServer) -> list[str]:
+    return ["-h", server.host, "-p", str(server.port)]
+
+
+def put_words(server: RedisServer, counts: dict[str, int]) -> None:
+    """Write hashes of Storm 1.1, each of so many words."""
+    with server.client() as client:
+        for name, count in counts.items():
+            client.hset(name, mapping=dict(storm_1_1(words(count))))
+
+
+@pytest.mark.parametrize("options", ["-h -p -d -n", "--host --port --dbnum --namespace"])
+def test_storms_own_options_do_what_they_do_there(redis_database: RedisServer, options: str) -> None:
+    host, port, database, namespace = options.split()
     with redis_database.client(db=3) as client:
         for name in ("words-1", "words-2"):
             client.hset(name, mapping=dict(storm_1_1(words(9))))
         place = [host, redis_database.host, port, str(redis_database.port), database, "3"]
-        done = run(*command, *place, namespace, "words-1", namespace, "words-2")
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
+        done = run_storms(*place, namespace, "words-1", namespace, "words-2")
+        assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout == (
             "words-1: converted, 9 entries; words-1_old is kept\nwords-2: converted, 9 entries; words-2_old is kept\n"
         )
         assert client.hgetall("words-1") == client.hgetall("words-2") == storm_1_2(words(9))
 
 
-def test_host_and_port_default_to_localhost_and_6379_and_a_namespace_is_required(run: Run) -> None:
-    shown = run(*STORMS, "--help", COLUMNS="200").stdout
+def test_host_and_port_default_to_localhost_and_6379_and_a_namespace_is_required() -> None:
+    shown = run_storms("--help").stdout
     for option in ("[default: localhost]", "[default: 6379]", "[required]", "-h", "--include-checkpoint-spout"):
         assert option in shown
-    assert "requires an argument" in run(*STORMS, "-n", "words-1", "-h").stderr  # -h is not help
-    done = run(*STORMS)
-    assert (done.returncode, "--namespace" in done.stderr) == (2, True)
+    assert "requires an argument" in run_storms("-n", "words-1", "-h").stderr  # -h is not help
+    done = run(CONVERT)
+    assert (done.exit_code, "--namespace" in done.stderr) == (2, True)
 
 
-def test_json_holds_what_was_done_and_what_was_not(redis_database: RedisServer, run: Run) -> None:
+def test_json_holds_what_was_done_and_what_was_not(redis_database: RedisServer) -> None:
+    put_words(redis_database, {"words-1": 9, "$checkpointspout-5": 1})
     with redis_database.client() as client:
-        client.hset("words-1", mapping=dict(storm_1_1(words(9))))
         client.hset("words-2", mapping={"-": "-"})
-        client.hset("$checkpointspout-5", mapping=dict(storm_1_1(words(1))))
-    place = ["-h", redis_database.host, "-p", str(redis_database.port), "-n", "words-1", "-n", "words-2"]
-    done = run(*ANCHORBOLT, *place, "--json", "--dry-run")
-    assert done.returncode == 4
+    done = run(CONVERT, *options_of(redis_database), "-n", "words-1", "-n", "words-2", "--json", "--dry-run")
+    assert done.exit_code == 4
     said = json.loads(done.stdout)
     assert (said["done"], said["dry_run"]) == (False, True)
     assert "$checkpointspout-5" in said["warnings"][0]
@@ -99,67 +98,59 @@ def test_json_holds_what_was_done_and_what_was_not(redis_database: RedisServer, 
     assert "words-2: not done." in done.stderr
 
 
-def test_what_fails_as_a_whole_is_json_too(run: Run, tmp_path: Path) -> None:
-    for command in (["migrate", "base64-to-binary", "-n", "a-1"], ["migrate", "undo", "-n", "a-1"]):
-        ended = run("-m", "anchorbolt", *command, "-p", "1", "--json")
-        assert ended.returncode == 4
+def test_what_fails_as_a_whole_is_json_too() -> None:
+    for command in (CONVERT, "undo"):
+        ended = run(command, "-n", "a-1", "-p", "1", "--json")
+        assert ended.exit_code == 4
         content = json.loads(ended.stdout)
         assert content["done"] is False
         assert "cannot be reached" in content["error"]
-    ended = run("-m", "anchorbolt", "state", "explain", "a", "--set", "topology.state.provider=memory", "--json")
-    assert ended.returncode == 2
-    assert "topology.state.provider is memory" in json.loads(ended.stdout)["error"]
 
 
-def test_a_name_does_not_control_the_terminal(redis_database: RedisServer, run: Run) -> None:
-    place = ["-p", str(redis_database.port)]
-    ended = run(*ANCHORBOLT, *place, "-n", "a\x1b[31m-1")
-    assert ended.returncode == 4
+def test_a_name_does_not_control_the_terminal(redis_database: RedisServer) -> None:
+    ended = run(CONVERT, *options_of(redis_database), "-n", "a\x1b[31m-1")
+    assert ended.exit_code == 4
     assert "\x1b" not in ended.stderr
     assert r"a\x1b[31m-1" in ended.stderr
 
 
-@pytest.mark.slow
-def test_the_way_there_and_back(redis_database: RedisServer, run: Run) -> None:
-    place = ["-h", redis_database.host, "-p", str(redis_database.port), "-n", "words-1"]
+def test_the_way_there_and_back(redis_database: RedisServer) -> None:
+    place = [*options_of(redis_database), "-n", "words-1"]
+    put_words(redis_database, {"words-1": 9})
     with redis_database.client() as client:
-        client.hset("words-1", mapping=dict(storm_1_1(words(9))))
-        assert run(*ANCHORBOLT, *place, "--verify").returncode == 4
-        assert run(*ANCHORBOLT, *place, "--wrapper", "keep").returncode == 0
-        verified = run(*ANCHORBOLT, *place, "--verify")
-        assert verified.returncode == 0
+        assert run(CONVERT, *place, "--verify").exit_code == 4
+        assert run(CONVERT, *place, "--wrapper", "keep").exit_code == 0
+        verified = run(CONVERT, *place, "--verify")
+        assert verified.exit_code == 0
         assert "equal to the conversion of its backup, 9 entries" in verified.stdout
         client.hset("words-1", "new", "1")
-        refused = run("-m", "anchorbolt", "migrate", "undo", *place)
-        assert refused.returncode == 4
+        refused = run("undo", *place)
+        assert refused.exit_code == 4
         assert "--keep-changed" in refused.stderr
-        assert run("-m", "anchorbolt", "migrate", "undo", *place, "--keep-changed").returncode == 0
+        assert run("undo", *place, "--keep-changed").exit_code == 0
         assert client.hgetall("words-1") == storm_1_1(words(9))
-        assert run(*ANCHORBOLT, *place).returncode == 0
-        assert run("-m", "anchorbolt", "migrate", "discard-backup", *place).returncode == 0
+        assert run(CONVERT, *place).exit_code == 0
+        assert run("discard-backup", *place).exit_code == 0
         assert {key for key in client.scan_iter() if b"_old" in key} == set()
 
 
-@pytest.mark.slow
-def test_a_password_comes_from_everywhere_and_is_shown_nowhere(
-    start_redis: StartRedis, run: Run, tmp_path: Path
-) -> None:
+def test_a_password_comes_from_everywhere_and_is_shown_nowhere(start_redis: StartRedis, tmp_path: Path) -> None:
     server = start_redis(password="a-secret-word")
-    (tmp_path / "password").write_text("a-secret-word\n")
-    with server.client() as client:
-        client.hset("words-1", mapping=dict(storm_1_1(words(9))))
-    place = ["-h", server.host, "-p", str(server.port), "-n", "words-1"]
-    for how, env, stdin in (
-        (["--password-env", "REDIS_WORD"], {"REDIS_WORD": "a-secret-word"}, ""),
-        (["--password-file", "password"], {}, ""),
-        (["--password", "-"], {}, "a-secret-word\n"),
+    password_file = tmp_path / "password"
+    password_file.write_text("a-secret-word\n")
+    put_words(server, {"words-1": 9})
+    place = [*options_of(server), "-n", "words-1"]
+    for how, stdin in (
+        (["--password-env", "REDIS_WORD"], ""),
+        (["--password-file", str(password_file)], ""),
+        (["--password", "-"], "a-secret-word\n"),
     ):
-        done = run(*ANCHORBOLT, *place, *how, stdin=stdin, **env)
-        assert (done.returncode, done.stderr) == (0, ""), how
-    done = run(*ANCHORBOLT, *place, "--password", "a-secret-word")
-    assert done.returncode == 0
+        done = run(CONVERT, *place, *how, stdin=stdin, REDIS_WORD="a-secret-word")
+        assert (done.exit_code, done.stderr) == (0, ""), how
+    done = run(CONVERT, *place, "--password", "a-secret-word")
+    assert done.exit_code == 0
     assert "use --password-env NAME" in done.stderr
-    assert "a-secret-word" not in done.stdout + done.stderr
+    assert "a-secret-word" not in done.output
     for how, said in (
         ([], "refused the login"),
         (["--password-env", "NOT_SET"], "NOT_SET, which is not set"),
@@ -169,31 +160,35 @@ def test_a_password_comes_from_everywhere_and_is_shown_nowhere(
         (["--tls-ca", "nowhere.pem"], "nowhere.pem cannot be read"),
         (["--cluster", "-d", "1"], "leave out --dbnum"),
     ):
-        done = run(*ANCHORBOLT, *place, *how)
-        assert (done.returncode, said in done.stderr) == (2, True), (how, done.stderr)
+        done = run(CONVERT, *place, *how)
+        assert (done.exit_code, said in done.stderr) == (2, True), (how, done.stderr)
 
 
-def test_a_redis_cluster_over_its_option(empty_redis_cluster: RedisCluster, run: Run) -> None:
+def test_a_redis_cluster_over_its_option(empty_redis_cluster: RedisCluster) -> None:
     node = empty_redis_cluster.replicas[0]
     with empty_redis_cluster.master_of("words-1").client() as client:
         client.hset("words-1", mapping=dict(storm_1_1(words(9))))
-        done = run(*ANCHORBOLT, "-h", node.host, "-p", str(node.port), "--cluster", "-n", "words-1")
-        assert done.returncode == 0, done.stderr
+        done = run(CONVERT, "-h", node.host, "-p", str(node.port), "--cluster", "-n", "words-1")
+        assert done.exit_code == 0, done.stderr
         assert client.hgetall("words-1") == storm_1_2(words(9))
 
 
+def process(server: RedisServer, directory: Path, *names: str, terminal: bool = False) -> Command:
+    given = [part for name in names for part in ("-n", name)]
+    arguments = [sys.executable, "-m", "anchorbolt", "migrate", CONVERT, *options_of(server), *given]
+    return Command(arguments, directory=directory, terminal=terminal)
+
+
 def test_ctrl_c_reports_what_was_done_before_it(redis_database: RedisServer, tmp_path: Path) -> None:
-    with redis_database.client() as client:
-        client.hset("words-1", mapping=dict(storm_1_1(words(9))))
-        client.hset("words-2", mapping=dict(storm_1_1(words(60_000))))
-        client.hset("words-3", mapping=dict(storm_1_1(words(9))))
-        place = ["-h", redis_database.host, "-p", str(redis_database.port)]
-        names = ["-n", "words-1", "-n", "words-2", "-n", "words-3"]
-        with closing(Command([sys.executable, *ANCHORBOLT, *place, *names], directory=tmp_path)) as command:
-            while not any(b"words-2$anchorbolt$" in key for key in client.scan_iter()):
-                assert not command.has_ended, repr(command)
-            command.send(signal.SIGINT)
-            code = command.end()
+    put_words(redis_database, {"words-1": 9, "words-2": 60_000, "words-3": 9})
+    with (
+        redis_database.client() as client,
+        closing(process(redis_database, tmp_path, "words-1", "words-2", "words-3")) as command,
+    ):
+        while not any(b"words-2$anchorbolt$" in key for key in client.scan_iter()):
+            assert not command.has_ended, repr(command)
+        command.send(signal.SIGINT)
+        code = command.end()
         assert "words-1: converted, 9 entries; words-1_old is kept" in command.out
         if code == 130:  # or it has ended at that very moment
             assert "words-2: not done. words-2 was interrupted" in command.err
@@ -202,10 +197,8 @@ def test_ctrl_c_reports_what_was_done_before_it(redis_database: RedisServer, tmp
 
 
 def test_a_terminal_shows_a_bar_and_the_result(redis_database: RedisServer, tmp_path: Path) -> None:
-    with redis_database.client() as client:
-        client.hset("words-1", mapping=dict(storm_1_1(words(60_000))))
-    place = ["-h", redis_database.host, "-p", str(redis_database.port), "-n", "words-1"]
-    with closing(Command([sys.executable, *ANCHORBOLT, *place], directory=tmp_path, terminal=True)) as command:
+    put_words(redis_database, {"words-1": 60_000})
+    with closing(process(redis_database, tmp_path, "words-1", terminal=True)) as command:
         assert command.end() == 0
         assert "converting words-1" in command.out
         assert "/60000" in command.out

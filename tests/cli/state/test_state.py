@@ -102,8 +102,9 @@ def test_what_is_not_there_gives_exit_code_4_and_the_nearest_name(
 
 
 def test_a_store_that_cannot_be_meant_gives_exit_code_2(tmp_path: Path) -> None:
-    memory = state(tmp_path, "namespaces", "--set", "topology.state.provider=memory", conf=False)
+    memory = state(tmp_path, "explain", "a", "--json", "--set", "topology.state.provider=memory", conf=False)
     assert (memory.exit_code, "ends with the process" in memory.stderr) == (2, True)
+    assert "topology.state.provider is memory" in json.loads(memory.stdout)["error"]
     secret = state(
         tmp_path,
         *("namespaces", "--set", "topology.state.provider=redis"),

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.serialization import MsgpackCodec
-from anchorbolt.state_backends.contract import Fence, StagedSlice
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.testing.conformance.base import committed
 from tests.cli.command import ROOT
 
 HEADER = "keys msgpack/1, values msgpack/1"
@@ -42,12 +42,11 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     encode = MsgpackCodec().encode
     for entries in (FEW, MANY):
         with closing(provider.open(f"n:{entries}")) as storage:
-            fence, attempt = storage.claim(), "a" * 32
-            for number, start in enumerate(range(0, entries, 10_000)):
-                items = [(encode(key), encode("v" * 100)) for key in range(start, start + 10_000)]
-                seal = storage.stage(StagedSlice(fence, 0, attempt, -1, number, dict(items), HEADER))
-            storage.seal(Fence(*fence), attempt, seal)
-            storage.commit(fence, 0, attempt)
+            slices = (
+                [(encode(key), encode("v" * 100)) for key in range(start, start + 10_000)]
+                for start in range(0, entries, 10_000)
+            )
+            committed(storage, *slices, codec=HEADER)
     return directory
 
 
