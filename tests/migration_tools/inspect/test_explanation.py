@@ -94,16 +94,6 @@ def test_a_topology_is_explained_on_every_backend(
     assert any("has ended and released the fence" in note for note in report.notes)
 
 
-def test_a_run_that_waits_for_input_holds_the_fence_until_it_is_stopped(
-    sqlite_provider: SqliteStateProvider, name: str, explained: Explained, start_words: StartWords
-) -> None:
-    handle = start_words(sqlite_provider, FeederSpout(["sentence"]))
-    assert read_topology(sqlite_provider, name, name).holds_fence
-    assert any("holds the fence" in note for note in explained(sqlite_provider).notes)
-    handle.stop()
-    assert not read_topology(sqlite_provider, name, name).holds_fence
-
-
 def test_a_driver_that_released_its_fence_can_write_no_more(sqlite_provider: SqliteStateProvider) -> None:
     with closing(sqlite_provider.open("t:$checkpointspout-0")) as storage:
         log = DecisionLog(storage, NullDecisionCopy(), NoRetry())
@@ -211,6 +201,11 @@ def test_strangers_and_custom_states_are_noted_and_not_judged() -> None:
     assert report.action == "resumed"
     assert any(f"{N} belongs to a custom state" in note for note in report.notes)
     assert any("t:gone-0 has the prefix, but" in note for note in report.notes)
+
+
+def test_a_fence_that_is_not_released_is_noted() -> None:
+    report = judge(snapshot(Phase.COMMITTED, {}, record_head=NamespaceHead(Fence(3, 9))), MSGPACK, {})
+    assert any("generation 3 holds the fence" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("damage", [b"\xc1", b""], ids=["no msgpack", "nothing"])

@@ -8,34 +8,29 @@ import pytest
 from anchorbolt.errors import ConfigError, StateError, UnsupportedValue
 from anchorbolt.migration_tools.inspect.decoding import Codecs, key_from_text
 from anchorbolt.migration_tools.inspect.inspection import get_entries, measured, namespace_summaries, scan_entries
-from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec
-from anchorbolt.serialization.schema import Schema
+from anchorbolt.serialization import JsonCodec, MsgpackCodec
+from anchorbolt.serialization.schema import tagged
 from anchorbolt.serialization.serializers import PickleCodec, Serializer, SerializerCodec
 from anchorbolt.state_backends.contract import StateProvider
-from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing.conformance.base import committed, new_namespace, staged
 from tests.migration_tools.conftest import ALL, MSGPACK
 
+HEADER = "keys msgpack/1, values msgpack/1"
+encode = MsgpackCodec().encode
 VALUES = {"apple": 1, "Ünï": [1.5, None], ("a", 7): {"x": b"\x00"}, b"\xff": True, 7: "seven"}
 
 
-def fill(
-    provider: StateProvider,
-    values: dict[Any, Any],
-    keys: Codec | None = None,
-    of_values: Codec | None = None,
-    schema: Schema | None = None,
-) -> str:
+def fill(provider: StateProvider, values: dict[Any, Any], codecs: Codecs = MSGPACK) -> str:
     """Commit these values as txid 0 of a new namespace; return its name."""
+    items = [(codecs.keys.encode(key), codecs.values.encode(value)) for key, value in values.items()]
+    return put(provider, items, f"keys {codecs.keys.header}, values {codecs.values.header}")
+
+
+def put(provider: StateProvider, items: list[tuple[bytes, bytes]], header: str = HEADER) -> str:
     name = new_namespace()
-    encoding = EntryEncoding(name, keys or MsgpackCodec(), of_values or MsgpackCodec(), schema or Schema())
-    items = [
-        (encoding.key_bytes([encoding.cache_key(key)])[0], encoding.value_bytes([value])[0])
-        for key, value in values.items()
-    ]
     with closing(provider.open(name)) as storage:
-        committed(storage, items, codec=encoding.header)
+        committed(storage, items, codec=header)
     return name
 
 
@@ -50,20 +45,14 @@ def scanned(provider: StateProvider, name: str, codecs: Codecs = MSGPACK, **opti
 def test_a_store_is_looked_into(store: StateProvider) -> None:
     name = fill(store, VALUES)
     with closing(store.open(name)) as storage:
-        attempt = staged(
-            storage,
-            [(MsgpackCodec().encode("pear"), MsgpackCodec().encode(2))],
-            txid=1,
-            base=0,
-            codec=storage.head().codec,
-        )
+        attempt = staged(storage, [(encode("pear"), encode(2))], txid=1, base=0, codec=HEADER)
         assert storage.count() in (None, len(VALUES))
         keys, size = measured(storage)
         assert keys == len(VALUES)
         assert size == sum(len(key) + len(value) for page in storage.scan() for key, value in page)
     [summary] = namespace_summaries(store, name, count=True)
     assert (summary.committed, summary.keys, summary.attempts) == (0, len(VALUES), 1)
-    assert summary.codec == "keys msgpack/1, values msgpack/1"
+    assert summary.codec == HEADER
     assert scanned(store, name) == VALUES
     assert scanned(store, name, attempt=attempt) == {**VALUES, "pear": 2}
     _, got = get_entries(store, name, ["apple", "7", '["a", 7]', r"b'\xff'", "absent"], MSGPACK)
@@ -109,15 +98,9 @@ def test_a_text_means_a_key(text: str, key: Any) -> None:
 
 
 def test_json_and_later_schemas_are_decoded_as_written(memory_provider: MemoryStateProvider) -> None:
-    codec = JsonCodec()
-    name = fill(memory_provider, {"a": 1})
-    assert scanned(memory_provider, fill(memory_provider, {"a": {"b": 1}}, codec, codec)) == {"a": {"b": 1}}
-    schema = Schema(3, lambda key, value, version: value)
-    encoding = EntryEncoding(name, MsgpackCodec(), MsgpackCodec(), schema)
-    held = encoding.value_to_cache("a", [2])
-    later = new_namespace()
-    with closing(memory_provider.open(later)) as storage:
-        committed(storage, [(encoding.key_bytes(["a"])[0], encoding.value_bytes([held])[0])], codec=encoding.header)
+    json_codecs = Codecs(JsonCodec(), JsonCodec())
+    assert scanned(memory_provider, fill(memory_provider, {"a": {"b": 1}}, json_codecs)) == {"a": {"b": 1}}
+    later = put(memory_provider, [(encode("a"), tagged(encode([2]), 3))])
     _, [entry] = get_entries(memory_provider, later, ["a"], MSGPACK)
     assert entry.value is not None
     assert (entry.value.value, entry.value.version) == ([2], 3)
@@ -135,7 +118,7 @@ class Reversed(Serializer[str]):
 
 def test_a_users_serializer_is_used_where_the_configuration_names_it(memory_provider: MemoryStateProvider) -> None:
     codecs = Codecs(SerializerCodec(Reversed, "k", for_keys=True), SerializerCodec(Reversed, "v", for_keys=False))
-    name = fill(memory_provider, {"key": "value"}, codecs.keys, codecs.values)
+    name = fill(memory_provider, {"key": "value"}, codecs)
     assert scanned(memory_provider, name, codecs) == {"key": "value"}
     with scan_entries(memory_provider, name, MSGPACK) as (notes, pages):
         [[entry]] = pages
@@ -155,10 +138,8 @@ class _Bomb:
 
 
 def test_a_pickle_is_unpickled_only_where_the_configuration_chose_it(memory_provider: MemoryStateProvider) -> None:
-    name = new_namespace()
-    header = EntryEncoding(name, MsgpackCodec(), PickleCodec()).header
-    with closing(memory_provider.open(name)) as storage:
-        committed(storage, [(MsgpackCodec().encode("a"), PickleCodec().encode(_Bomb()))], codec=header)
+    chosen = Codecs(MsgpackCodec(), PickleCodec())
+    name = fill(memory_provider, {"a": _Bomb()}, chosen)
     with scan_entries(memory_provider, name, MSGPACK) as (notes, pages):
         [[entry]] = pages
     assert entry.key.value == "a"
@@ -166,17 +147,11 @@ def test_a_pickle_is_unpickled_only_where_the_configuration_chose_it(memory_prov
     assert entry.value.data.startswith(b"p")
     assert entry.value.problem
     assert "pickle" in notes[0]
-    chosen = Codecs(MsgpackCodec(), PickleCodec())
-    good = fill(memory_provider, {"a": {1, 2}}, of_values=PickleCodec())
-    assert scanned(memory_provider, good, chosen) == {"a": {1, 2}}
+    assert scanned(memory_provider, fill(memory_provider, {"a": {1, 2}}, chosen), chosen) == {"a": {1, 2}}
 
 
 def test_what_is_damaged_is_shown_as_bytes_and_the_rest_decoded(memory_provider: MemoryStateProvider) -> None:
-    name = new_namespace()
-    encode = MsgpackCodec().encode
-    with closing(memory_provider.open(name)) as storage:
-        items = [(encode("a"), b"\xc1"), (encode("b"), b"\xc1v\x00"), (b"\xc1", encode(1))]
-        committed(storage, items, codec="keys msgpack/1, values msgpack/1")
+    name = put(memory_provider, [(encode("a"), b"\xc1"), (encode("b"), b"\xc1v\x00"), (b"\xc1", encode(1))])
     with scan_entries(memory_provider, name, MSGPACK) as (_, pages):
         [page] = pages
     assert [(bool(entry.key.problem), bool(entry.value and entry.value.problem)) for entry in page] == [
