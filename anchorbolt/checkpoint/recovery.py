@@ -30,6 +30,11 @@ class RecoveryPlan:
         """COMMIT rolls forward, ROLLBACK rolls back, INITSTATE leaves everything as it is."""
         return self.state.action(recovering=True)
 
+    def outcome(self, *, is_new: bool) -> str:
+        """Return the recovery's name for users; `is_new` means that the store has no decision record."""
+        otherwise = "started" if is_new else "resumed"
+        return {Action.COMMIT: "rolled forward", Action.ROLLBACK: "rolled back"}.get(self.action, otherwise)
+
 
 def plan_recovery(
     stored: DecisionRecord | None, copied: DecisionRecord | None, heads: Mapping[str, NamespaceHead]

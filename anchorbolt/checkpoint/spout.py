@@ -125,9 +125,7 @@ class CheckpointSpout:
             self._ports.namespaces.roll_back(self._log.next_fence(), dropped)
         self._ports.outbox.clean(self.record, fence.generation)
         self.bind_query(query_id, accept_new=accept_new)
-        action = {Action.COMMIT: "rolled forward", Action.ROLLBACK: "rolled back"}.get(
-            plan.action, "started" if found.stored is None else "resumed"
-        )
+        action = plan.outcome(is_new=found.stored is None)
         elapsed_ms = (perf_counter() - started) * 1000
         reach(FaultPoint.RECOVERED, txid=self.record.txid)
         return RecoveryReport(fence.generation, self.record.txid, action, elapsed_ms)

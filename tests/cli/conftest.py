@@ -1,11 +1,17 @@
 """What the command's tests share: a directory of the person who types it, with Python's imports put back afterwards."""
 
+import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+
+from anchorbolt.engine import LocalCluster
+from anchorbolt.spouts.feeder import FeederSpout
+from tests.engine.jobs import word_count
+from tests.support.redis_server import RedisServer
 
 WriteFiles = Callable[[dict[str, str]], Path]
 
@@ -24,6 +30,35 @@ BUILD = """
         builder.set_bolt("drop", Drop()).shuffle_grouping("numbers")
         return builder.create_topology(name)
 """
+
+
+def write_conf(path: Path, directory: Path, **more: str) -> Path:
+    """Write the configuration of a run on an SQLite store."""
+    conf = {
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(directory)},
+        "topology.checkpoint.location": str(path.parent / "checkpoint"),
+        **more,
+    }
+    path.write_text(json.dumps(conf))
+    return path
+
+
+def count_words(conf: Path, *sentences: str) -> None:
+    """Run the word count `words` with this configuration until it ends."""
+    spout = FeederSpout(["sentence"], [[(sentence,)] for sentence in sentences])
+    topology = word_count(spout, name="words", parallelism=1)
+    assert LocalCluster().submit(topology, json.loads(conf.read_text())).await_termination(60)
+
+
+def redis_settings(server: RedisServer) -> dict[str, str]:
+    config = "topology.state.provider.config.jedisPoolConfig"
+    return {"topology.state.provider": "redis", f"{config}.host": server.host, f"{config}.port": str(server.port)}
+
+
+def options(settings: dict[str, str], option: str = "--set") -> list[str]:
+    """Return the arguments of a command that give it these settings."""
+    return [part for key, value in settings.items() for part in (option, f"{key}={value}")]
 
 
 @pytest.fixture

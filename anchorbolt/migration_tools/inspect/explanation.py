@@ -12,7 +12,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
 from anchorbolt.checkpoint.recovery import judge_namespace, plan_recovery
 from anchorbolt.checkpoint.startup_checks import Expected, startup_problems
-from anchorbolt.checkpoint.state_machine import Action, Phase
+from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import StateError
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.inspection import measured
@@ -99,29 +99,25 @@ def judge(snapshot: TopologySnapshot, codecs: Codecs, sizes: Mapping[str, tuple[
         for problem in reversed(problems)
         if isinstance(problem, StateError) and problem.namespace
     }
-    refusals = [*snapshot.problems, *(problem.message for problem in problems)]
+    refusals = list(dict.fromkeys([*snapshot.problems, *(problem.message for problem in problems)]))
     namespaces = []
     for name, head in snapshot.heads.items():
         refusal = refusal_of.get(name, "")
         next_start = "" if refusal or name not in known else _next_start(record, name, head)
         keys, size = sizes.get(name, (None, None))
         namespaces.append(NamespaceReport(name, head, next_start, refusal, name in named, keys, size))
-    refusals = list(dict.fromkeys(refusals))
+    action = "refused"
+    if not refusals:
+        action = plan_recovery(snapshot.stored, snapshot.copied, heads).outcome(is_new=snapshot.stored is None)
     return TopologyReport(
         snapshot,
-        "refused" if refusals else _action(snapshot, heads),
+        action,
         tuple(namespaces),
         tuple(_blocking(record, namespaces)),
         tuple(_next_starts(record, snapshot, namespaces, refused=bool(refusals))),
         tuple(refusals),
         tuple(_notes(snapshot, namespaces)),
     )
-
-
-def _action(snapshot: TopologySnapshot, heads: Mapping[str, NamespaceHead]) -> str:
-    action = plan_recovery(snapshot.stored, snapshot.copied, heads).action
-    otherwise = "started" if snapshot.stored is None else "resumed"
-    return {Action.COMMIT: "rolled forward", Action.ROLLBACK: "rolled back"}.get(action, otherwise)
 
 
 def _next_start(record: DecisionRecord, name: str, head: NamespaceHead) -> str:
@@ -133,12 +129,8 @@ def _next_start(record: DecisionRecord, name: str, head: NamespaceHead) -> str:
         )
     if verdict.has_leftovers:
         txids = ", ".join(str(txid) for txid in sorted({staged.txid for staged in head.attempts.values()}))
-        several = len(head.attempts) > 1
-        found = f"{len(head.attempts)} attempts are" if several else "an attempt is"
-        return (
-            f"{found} staged for txid {txids} in {name} without a decision: the next start drops "
-            f"{'them' if several else 'it'}"
-        )
+        count = len(head.attempts)
+        return f"txid {txids} is staged in {name} without a decision: the next start drops its attempts ({count})"
     return ""
 
 

@@ -9,12 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from anchorbolt.cli.main import app
-from anchorbolt.engine import LocalCluster
-from anchorbolt.spouts.feeder import FeederSpout
 from tests.cli.command import Command, run_arguments
-from tests.engine.jobs import word_count
+from tests.cli.conftest import count_words, options, redis_settings, write_conf
 from tests.examples.conftest import WORD_COUNT
-from tests.migration_tools.conftest import TIMEOUT_S
 from tests.migration_tools.storm_data import storm_1_2, words
 from tests.support.redis_server import RedisServer
 
@@ -23,29 +20,16 @@ def copy(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["migrate", "copy", *arguments])
 
 
-def conf_file(path: Path, directory: str, **more: str) -> Path:
-    conf = {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": directory},
-        "topology.checkpoint.location": str(path.parent / "checkpoint"),
-        **more,
-    }
-    path.write_text(json.dumps(conf))
-    return path
-
-
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """The configuration of a word count that has ended."""
-    path = conf_file(tmp_path / "from.json", str(tmp_path / "from"))
-    spout = FeederSpout(["sentence"], [[("a b a",)]])
-    conf = json.loads(path.read_text())
-    assert LocalCluster().submit(word_count(spout, name="words"), conf).await_termination(TIMEOUT_S)
+    path = write_conf(tmp_path / "from.json", tmp_path / "from")
+    count_words(path, "a b a")
     return path
 
 
 def test_a_topology_is_copied_and_reported(source: Path, tmp_path: Path) -> None:
-    target = conf_file(tmp_path / "to.json", str(tmp_path / "to"))
+    target = write_conf(tmp_path / "to.json", tmp_path / "to")
     ends = ("--from", str(source), "--to", str(target))
     dry = copy(*ends, "--topology", "words", "--dry-run")
     assert (dry.exit_code, "nothing was written" in dry.stdout) == (0, True)
@@ -70,9 +54,9 @@ def test_one_namespace_is_copied_by_settings_alone(source: Path, tmp_path: Path)
 
 
 def test_what_is_refused_has_an_exit_code_and_a_reason(source: Path, tmp_path: Path) -> None:
-    target = conf_file(tmp_path / "to.json", str(tmp_path / "to"))
+    target = write_conf(tmp_path / "to.json", tmp_path / "to")
     ends = ("--from", str(source), "--to", str(target))
-    other = conf_file(tmp_path / "o.json", str(tmp_path / "o"), **{"topology.state.namespace.prefix": "x"})
+    other = write_conf(tmp_path / "o.json", tmp_path / "o", **{"topology.state.namespace.prefix": "x"})
     for arguments, code, reason in (
         (ends, 2, "either --topology"),
         ((*ends, "--topology", "a", "--namespace", "b"), 2, "either --topology"),
@@ -90,12 +74,8 @@ def test_a_namespace_of_storms_is_not_taken_for_one_of_ours(tmp_path: Path, redi
     with redis_database.client() as client:
         client.hset("words-1", mapping=dict(storm_1_2(words(9))))
         client.hset("words-1$txid", mapping={"commit": "5", "prepare": "5"})
-    target = conf_file(tmp_path / "to.json", str(tmp_path / "to"))
-    redis = [
-        "topology.state.provider=redis",
-        f"topology.state.provider.config.jedisPoolConfig.port={redis_database.port}",
-    ]
-    source = [part for each in redis for part in ("--from-set", each)]
+    target = write_conf(tmp_path / "to.json", tmp_path / "to")
+    source = options(redis_settings(redis_database), "--from-set")
     for more in ((), ("--dry-run",)):
         result = copy(*source, "--to", str(target), "--namespace", "words-1", *more)
         assert (result.exit_code, "Storm" in result.stderr) == (4, True), result.output
@@ -107,19 +87,14 @@ def test_a_namespace_of_storms_is_not_taken_for_one_of_ours(tmp_path: Path, redi
 @pytest.mark.timeout(600)
 def test_the_readmes_job_goes_on_from_sqlite_in_redis(tmp_path: Path, redis_database: RedisServer) -> None:
     texts = ["to be or not to be\n", "to do or not to do\n"]
-    redis = [
-        "topology.state.provider=redis",
-        f"topology.state.provider.config.jedisPoolConfig.host={redis_database.host}",
-        f"topology.state.provider.config.jedisPoolConfig.port={redis_database.port}",
-    ]
+    redis = redis_settings(redis_database)
     folder = tmp_path / "in"
     folder.mkdir()
 
     def run(*settings: str) -> Command:
         job = f"{WORD_COUNT / 'job.py'}:topology"
-        given = [part for each in settings for part in ("--set", each)]
-        options = ("--until-empty", "--master", "local[2]", "--set", f"word_count.input={folder}", *given)
-        with closing(Command(run_arguments(job, *options), directory=tmp_path)) as command:
+        given = ("--until-empty", "--master", "local[2]", "--set", f"word_count.input={folder}", *settings)
+        with closing(Command(run_arguments(job, *given), directory=tmp_path)) as command:
             code = command.end()
         assert code == 0, repr(command)
         return command
@@ -127,16 +102,14 @@ def test_the_readmes_job_goes_on_from_sqlite_in_redis(tmp_path: Path, redis_data
     (folder / "0.txt").write_text(texts[0])
     assert "recovery: started" in run().out
     directory = f"topology.state.provider.config.directory={tmp_path / 'anchorbolt-data' / 'state'}"
-    to_redis = [part for each in redis for part in ("--to-set", each)]
-    copied = copy("--from-set", directory, *to_redis, "--topology", "word-count", "--json")
+    copied = copy("--from-set", directory, *options(redis, "--to-set"), "--topology", "word-count", "--json")
     assert copied.exit_code == 0, copied.output
     (folder / "1.txt").write_text(texts[1])
-    second = run(*redis)
+    second = run(*options(redis))
     assert "recovery: resumed; the state is at txid 0 (generation 2" in second.out
     counts: Counter[str] = Counter()
-    by_set = [part for each in redis for part in ("--set", each)]
     for namespace in json.loads(copied.stdout)["namespaces"]:
-        arguments = ["state", "scan", namespace["namespace"], "--json", *by_set]
+        arguments = ["state", "scan", namespace["namespace"], "--json", *options(redis)]
         for line in CliRunner().invoke(app, arguments).stdout.splitlines():
             counts[json.loads(line)["key"]] += json.loads(line)["value"]
     assert counts == Counter(" ".join(texts).split())

@@ -10,14 +10,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from anchorbolt.cli.main import app
-from anchorbolt.engine import LocalCluster
-from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance.base import committed, staged
 from tests.cli.command import Command
-from tests.engine.jobs import word_count
-from tests.migration_tools.conftest import TIMEOUT_S
+from tests.cli.conftest import count_words, write_conf
 
 NAME = "words"
 SECOND: dict[str, Any] = {"fence": Fence(1, 50), "txid": 2, "base": 1, "codec": "keys msgpack/1, values msgpack/1"}
@@ -26,16 +23,8 @@ SECOND: dict[str, Any] = {"fence": Fence(1, 50), "txid": 2, "base": 1, "codec": 
 @pytest.fixture
 def provider(tmp_path: Path) -> SqliteStateProvider:
     """The state of a word count that has ended."""
-    directory = str(tmp_path / "state")
-    conf = {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": directory},
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-    }
-    (tmp_path / "conf.json").write_text(json.dumps(conf))
-    spout = FeederSpout(["sentence"], [[("a b a",)], [("c",)]])
-    assert LocalCluster().submit(word_count(spout, name=NAME, parallelism=1), conf).await_termination(TIMEOUT_S)
-    return SqliteStateProvider(directory)
+    count_words(write_conf(tmp_path / "conf.json", tmp_path / "state"), "a b a", "c")
+    return SqliteStateProvider(str(tmp_path / "state"))
 
 
 def commit_more(provider: SqliteStateProvider, count: int) -> None:

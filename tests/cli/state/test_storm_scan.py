@@ -8,6 +8,7 @@ import redis
 from typer.testing import CliRunner, Result
 
 from anchorbolt.cli.main import app
+from tests.cli.conftest import options, redis_settings
 from tests.migration_tools.storm_data import Entries, storm_1_0, storm_1_1, words
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
@@ -17,14 +18,8 @@ COLOURS = ("--enum", "anchorfix.Colour=RED,GREEN,BLUE")
 COPIES = [each for each in dumps() if not each.shared]
 
 
-def scan(settings: dict[str, str], name: str, *options: str) -> Result:
-    given = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-    return CliRunner().invoke(app, ["state", "scan", name, "--codec", "storm-kryo", *given, *options])
-
-
-def settings_of(server: RedisServer) -> dict[str, str]:
-    config = "topology.state.provider.config.jedisPoolConfig"
-    return {"topology.state.provider": "redis", f"{config}.host": server.host, f"{config}.port": str(server.port)}
+def scan(settings: dict[str, str], name: str, *more: str) -> Result:
+    return CliRunner().invoke(app, ["state", "scan", name, "--codec", "storm-kryo", *options(settings), *more])
 
 
 def load(client: Any, dump: Dump) -> None:
@@ -37,7 +32,7 @@ def loaded(request: pytest.FixtureRequest, redis_database: RedisServer) -> dict[
     """The settings of a Redis with the dump that the test is parametrized with, indirectly."""
     with redis_database.client() as client:
         load(client, request.param)
-    return settings_of(redis_database)
+    return redis_settings(redis_database)
 
 
 def is_supported(form: Any) -> bool:
@@ -56,8 +51,8 @@ def test_every_namespace_of_a_dump_is_shown_as_it_is_stated(loaded: dict[str, st
     for name, expected in dump.expected.items():
         config = expected.get("provider_config", {})
         classes = [("--key-class", "keyClass"), ("--value-class", "valueClass")]
-        options = [part for option, key in classes if config.get(key) for part in (option, config[key])]
-        for given in ([], options) if options else ([],):
+        named = [part for option, key in classes if config.get(key) for part in (option, config[key])]
+        for given in ([], named) if named else ([],):
             result = scan(loaded, name, "--json", "--storm", dump.generation.value, *COLOURS, *given)
             assert result.exit_code == 0, (name, result.output)
             rows = [json.loads(line) for line in result.stdout.splitlines()]
@@ -97,7 +92,7 @@ def test_a_class_of_the_users_by_its_name_puts_no_other_value_in_doubt(redis_dat
     }
     with redis_database.client() as client:
         client.hset("o-1", mapping=entries)
-    result = scan(settings_of(redis_database), "o-1", "--storm", "2.0")
+    result = scan(redis_settings(redis_database), "o-1", "--storm", "2.0")
     assert result.exit_code == 0, result.output
     lines = dict(line.split(": ", 1) for line in result.stdout.splitlines())
     assert "Optional" in lines["'a'"], lines
@@ -118,8 +113,8 @@ def test_one_damaged_entry_leaves_the_others_readable_where_the_storm_is_named(
 ) -> None:
     with redis_database.client() as client:
         client.hset("words-1", mapping={**entries, b"AwFkYW1hZ2Vk!!": b"Ag=="})
-    assert scan(settings_of(redis_database), "words-1").exit_code == 4
-    result = scan(settings_of(redis_database), "words-1", "--storm", storm, "--json")
+    assert scan(redis_settings(redis_database), "words-1").exit_code == 4
+    result = scan(redis_settings(redis_database), "words-1", "--storm", storm, "--json")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     problems = [row["key_problem"] for row in rows if "key_problem" in row]
     assert problems == ["not the Base64 text that the other entries are"]
@@ -145,7 +140,7 @@ def test_storms_hashes_in_a_cluster_are_read(empty_redis_cluster: RedisCluster) 
 
 
 def test_what_is_no_hash_of_storms_is_refused(redis_database: RedisServer, tmp_path: Any) -> None:
-    settings = settings_of(redis_database)
+    settings = redis_settings(redis_database)
     with redis_database.client() as client:
         client.set("text", "x")
         client.hset("mine", "a", "b")
