@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.testing.conformance.base import Items, committed, new_namespace
 from tests.engine.jobs import word_count
 from tests.state_backends.conftest import (  # noqa: F401 - fixtures
     hbase_provider,
@@ -30,6 +31,7 @@ from tests.state_backends.conftest import (  # noqa: F401 - fixtures
 
 ALL = ["memory", "sqlite", "redis", "redis_cluster", pytest.param("hbase", marks=pytest.mark.slow)]
 MSGPACK = Codecs(MsgpackCodec(), MsgpackCodec())
+HEADER = "keys msgpack/1, values msgpack/1"
 TIMEOUT_S = 60
 
 RunWords = Callable[..., RunHandle]
@@ -99,6 +101,14 @@ def conf_of(provider: StateProvider) -> dict[str, Any]:
             "thriftConfig": thrift,
         }
     return {"topology.state.provider": kind, "topology.state.provider.config": config}
+
+
+def put(provider: StateProvider, items: Items, codec: str = HEADER) -> str:
+    """Commit these entries as txid 0 of a new namespace; return its name."""
+    namespace = new_namespace()
+    with closing(provider.open(namespace)) as storage:
+        committed(storage, items, codec=codec)
+    return namespace
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def check_source(snapshot: TopologySnapshot, source: StateProvider, *, with_cust
             "alive, or was killed. Stop it; if it was killed, start and stop it once. Or take its fence with "
             "--take-fence: a run that is alive then ends with Fenced at its next wave."
         )
-    headers = {name: CUSTOM_HEADER for name, head in snapshot.heads.items() if head.codec == CUSTOM_HEADER}
+    headers = {name: head.codec for name, head in snapshot.heads.items()}
     for problem in startup_problems(Expected(topology, headers), snapshot.found(snapshot.heads)):
         raise MigrationRefused(
             f"{place} does not agree with its decision record, and is not copied: {problem.message}"

@@ -150,7 +150,7 @@ def copy_namespace(
     head = _head(source, namespace)
     _check_single(source, target, namespace, head, read_topology(source, prefix, prefix))
     found = _head(target, namespace)
-    if found != NamespaceHead() and not is_of_copy(found, head):
+    if not is_of_copy(found, head):
         raise MigrationRefused(
             f"{target.describe()} has other data in {namespace}: nothing was written. Copy to an empty store."
         )

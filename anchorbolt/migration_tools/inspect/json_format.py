@@ -35,12 +35,10 @@ def as_json(value: Any, depth: int = 0) -> Any:
         return {f"${kind.__name__.lower()}": _SCALARS[kind](value)}
     if depth >= _DEEPEST:
         return {"$repr": as_text(value)}
-    if kind is list:
-        return [as_json(member, depth + 1) for member in value]
-    if kind is tuple:
-        return {"$tuple": [as_json(member, depth + 1) for member in value]}
-    if kind is set or kind is frozenset:
-        return {f"${kind.__name__}": [as_json(member, depth + 1) for member in sorted(value, key=repr)]}
+    if kind in (list, tuple, set, frozenset):
+        ordered = sorted(value, key=repr) if kind in (set, frozenset) else value
+        members = [as_json(member, depth + 1) for member in ordered]
+        return members if kind is list else {f"${kind.__name__}": members}
     if kind is dict:
         if all(type(name) is str and not name.startswith("$") for name in value):
             return {name: as_json(member, depth + 1) for name, member in value.items()}

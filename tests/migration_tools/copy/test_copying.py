@@ -17,9 +17,9 @@ from anchorbolt.migration_tools.copy.steps import Digest, claimed
 from anchorbolt.state_backends.contract import Fence, StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
-from anchorbolt.testing.conformance.base import committed, entries, new_namespace, staged
+from anchorbolt.testing.conformance.base import entries, staged
 from anchorbolt.util.locations import open_folder
-from tests.migration_tools.conftest import RunWords
+from tests.migration_tools.conftest import HEADER, RunWords, put
 from tests.migration_tools.copy.conftest import FIRST, LATER, SERVERS, Job
 
 
@@ -107,10 +107,9 @@ def test_memory_can_be_copied_to_and_a_later_difference_is_found(job: Job) -> No
 def test_one_namespace_is_copied_and_a_copy_of_it_compared(
     memory_provider: MemoryStateProvider, target: SqliteStateProvider
 ) -> None:
-    name = new_namespace()
     items = {b"%d" % number: b"v" * (number % 7) for number in range(5000)}
+    name = put(memory_provider, list(items.items()))
     with closing(memory_provider.open(name)) as storage:
-        committed(storage, list(items.items()))
         head = storage.head()
     [copied] = copy_namespace(memory_provider, target, name).namespaces
     with closing(target.open(name)) as storage:
@@ -120,7 +119,7 @@ def test_one_namespace_is_copied_and_a_copy_of_it_compared(
     [again] = copy_namespace(memory_provider, target, name).namespaces
     assert again.was_there
     with closing(target.open(name)) as storage:
-        attempt = staged(storage, [(b"0", b"damaged")], fence=Fence(9, 0), txid=1, base=0)
+        attempt = staged(storage, [(b"0", b"damaged")], fence=Fence(9, 0), txid=1, base=0, codec=HEADER)
         storage.commit(Fence(9, 0), 1, attempt)
     with pytest.raises(MigrationRefused, match="other data"):
         copy_namespace(memory_provider, target, name)
@@ -129,9 +128,7 @@ def test_one_namespace_is_copied_and_a_copy_of_it_compared(
 def test_a_namespace_without_entries_is_copied(
     memory_provider: MemoryStateProvider, target: SqliteStateProvider
 ) -> None:
-    name = new_namespace()
-    with closing(memory_provider.open(name)) as storage:
-        committed(storage, [])
+    name = put(memory_provider, [])
     copy_namespace(memory_provider, target, name)
     with closing(target.open(name)) as storage:
         assert storage.head().committed == 0
@@ -141,9 +138,7 @@ def test_a_namespace_without_entries_is_copied(
 def test_what_is_too_large_for_the_target_is_said_before_anything_is_committed(
     memory_provider: MemoryStateProvider, redis_provider: Any
 ) -> None:
-    name = new_namespace()
-    with closing(memory_provider.open(name)) as storage:
-        committed(storage, [(b"a", b"x" * 2000)])
+    name = put(memory_provider, [(b"a", b"x" * 2000)])
     small = type(redis_provider)(redis_provider.host, redis_provider.port, largest_value=1000)
     with pytest.raises(MigrationRefused, match=r"2,000 bytes; the target takes .* 1,000"):
         copy_namespace(memory_provider, small, name)

@@ -11,8 +11,8 @@ from anchorbolt.migration_tools.copy.copying import copy_namespace
 from anchorbolt.migration_tools.progress import Silent
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.testing.conformance.base import committed, entries, new_namespace
-from tests.migration_tools.conftest import Killed, killed_at
+from anchorbolt.testing.conformance.base import entries
+from tests.migration_tools.conftest import Killed, killed_at, put
 from tests.migration_tools.copy.conftest import SERVERS, Job
 
 
@@ -49,10 +49,8 @@ def test_a_copy_that_is_killed_anywhere_is_finished_by_a_second_one(job: Job, st
 def test_a_commit_that_is_cut_off_half_applied_is_finished_by_a_second_copy(
     memory_provider: MemoryStateProvider, store: StateProvider
 ) -> None:
-    name = new_namespace()
     items = {b"%d" % number: b"v" for number in range(10_000)}
-    with closing(memory_provider.open(name)) as storage:
-        committed(storage, list(items.items()))
+    name = put(memory_provider, list(items.items()))
     with killed_at(FaultPoint.SLICE_APPLIED, 0):
         copy_namespace(memory_provider, store, name)
     with closing(store.open(name)) as target:

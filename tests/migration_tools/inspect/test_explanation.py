@@ -23,11 +23,10 @@ from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt, StateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.util.locations import open_folder
-from tests.migration_tools.conftest import ALL, MSGPACK, TIMEOUT_S, RunWords, StartWords, killed_at
+from tests.migration_tools.conftest import ALL, HEADER, MSGPACK, TIMEOUT_S, RunWords, StartWords, killed_at
 
 SEAL = Seal(1, 42)
 A, B = "a" * 32, "b" * 32
-HEADER = "keys msgpack/1, values msgpack/1"
 N, M = "t:count-0", "t:count-1"
 STAGED = StagedAttempt(txid=5, base=4, fence=Fence(1, 9), seal=SEAL)
 
@@ -124,23 +123,24 @@ def test_a_store_that_lost_everything_is_explained_by_the_copy(
     assert any(expected in refusal for refusal in report.refusals)
 
 
-def snapshot(phase: Phase, heads: dict[str, NamespaceHead], **changes: Any) -> TopologySnapshot:
-    """A decision of txid 5 in which N goes from 4 to 5, and M stays at 2."""
-    record = DecisionRecord(
-        topology="t",
-        state=CheckpointState(5, phase),
-        batch_id=5,
-        winners={N: Winner(A, 4, SEAL)},
-        namespaces={N: Committed(5, A), M: Committed(2, B)},
-        parallelism={"count": 2},
-    )
-    head = NamespaceHead(Fence(1, RELEASED_SEQ))
-    return replace(TopologySnapshot("t", "t:$checkpointspout-0", head, record, heads=heads), **changes)
-
-
+RECORD = DecisionRecord(
+    topology="t",
+    state=CheckpointState(5, Phase.COMMITTED),
+    batch_id=5,
+    winners={N: Winner(A, 4, SEAL)},
+    namespaces={N: Committed(5, A), M: Committed(2, B)},
+    parallelism={"count": 2},
+)
 BEFORE = NamespaceHead(Fence(1, 9), 4, B, HEADER, {A: STAGED})
 AFTER = NamespaceHead(Fence(1, 9), 5, A, HEADER)
 HEAD_M = NamespaceHead(Fence(1, 9), 2, B, HEADER)
+
+
+def snapshot(**changes: Any) -> TopologySnapshot:
+    """A decision of txid 5 in which N went from 4 to 5, and M stayed at 2."""
+    head = NamespaceHead(Fence(1, RELEASED_SEQ))
+    whole = TopologySnapshot("t", "t:$checkpointspout-0", head, RECORD, heads={N: AFTER, M: HEAD_M})
+    return replace(whole, **changes)
 
 
 def refused(found: TopologySnapshot, codecs: Codecs = MSGPACK) -> str:
@@ -151,42 +151,36 @@ def refused(found: TopologySnapshot, codecs: Codecs = MSGPACK) -> str:
 
 
 def test_a_store_that_lost_data_is_said_to_be_refused_and_what_is_missing() -> None:
-    text = refused(snapshot(Phase.COMMITTED, {N: BEFORE, M: HEAD_M}))
+    found = snapshot(heads={N: BEFORE, M: HEAD_M})
+    text = refused(found)
     assert N in text
     assert f"expected txid 5 from attempt {A}, found txid 4 from attempt {B}" in text
     assert "Restore the store" in text
-    report = judge(snapshot(Phase.COMMITTED, {N: BEFORE, M: HEAD_M}), MSGPACK, {})
-    assert [bool(each.refusal) for each in report.namespaces] == [True, False]
+    assert [bool(each.refusal) for each in judge(found, MSGPACK, {}).namespaces] == [True, False]
 
 
 def test_a_copy_ahead_of_the_store_is_said_to_be_refused() -> None:
-    found = snapshot(Phase.COMMITTED, {N: AFTER, M: HEAD_M})
-    assert found.stored is not None
-    ahead = replace(found.stored, state=CheckpointState(6, Phase.COMMITTING))
-    assert "expected a decision record at txid 6" in refused(replace(found, copied=ahead))
-    assert "no decision record" in refused(replace(found, stored=None, copied=ahead))
-    lost = judge(replace(found, stored=None, copied=found.stored), MSGPACK, {})
+    ahead = replace(RECORD, state=CheckpointState(6, Phase.COMMITTING))
+    assert "expected a decision record at txid 6" in refused(snapshot(copied=ahead))
+    assert "no decision record" in refused(snapshot(stored=None, copied=ahead))
+    lost = judge(snapshot(stored=None, copied=RECORD), MSGPACK, {})
     assert not any("has the prefix, but" in note for note in lost.notes)
 
 
 def test_other_reasons_to_refuse_are_those_of_a_start() -> None:
-    whole = {N: AFTER, M: HEAD_M}
-    assert "was written as" in refused(snapshot(Phase.COMMITTED, whole), Codecs(JsonCodec(), JsonCodec()))
-    assert "belongs to topology 't'" in refused(snapshot(Phase.COMMITTED, whole, topology="u"))
-    older = NamespaceHead(Fence(0, 9))
-    assert "knows only 0" in refused(snapshot(Phase.COMMITTED, whole, record_head=older))
-    found = snapshot(Phase.COMMITTED, whole)
-    assert found.stored is not None
-    of_query = replace(found.stored, query_id="q")
-    assert "is a new one" in refused(replace(found, stored=of_query, query_id="", location="/x"))
-    resumed = judge(replace(found, stored=of_query, query_id=None, location="/x"), MSGPACK, {})
+    assert "was written as" in refused(snapshot(), Codecs(JsonCodec(), JsonCodec()))
+    assert "belongs to topology 't'" in refused(snapshot(topology="u"))
+    assert "knows only 0" in refused(snapshot(record_head=NamespaceHead(Fence(0, 9))))
+    of_query = replace(RECORD, query_id="q")
+    assert "is a new one" in refused(snapshot(stored=of_query, query_id="", location="/x"))
+    resumed = judge(snapshot(stored=of_query, query_id=None, location="/x"), MSGPACK, {})
     assert resumed.action == "resumed"
     assert any("QueryChanged" in note for note in resumed.notes)
 
 
 def test_who_has_not_prepared_yet_is_said() -> None:
-    found = snapshot(Phase.COMMITTED, {N: replace(AFTER, attempts={B: replace(STAGED, txid=6, base=5)}), M: HEAD_M})
-    report = judge(found, MSGPACK, {})
+    preparing = replace(AFTER, attempts={B: replace(STAGED, txid=6, base=5)})
+    report = judge(snapshot(heads={N: preparing, M: HEAD_M}), MSGPACK, {})
     assert report.blocking == (
         f"txid 6 waits for its decision: attempt {B} is sealed in {N}",
         f"nothing is staged in {M}: the task is still working, or has no updates",
@@ -197,14 +191,14 @@ def test_who_has_not_prepared_yet_is_said() -> None:
 def test_strangers_and_custom_states_are_noted_and_not_judged() -> None:
     stranger = NamespaceHead(Fence(1, 1), 3, A, "else")
     custom = replace(AFTER, codec=CUSTOM_HEADER)
-    report = judge(snapshot(Phase.COMMITTED, {N: custom, M: HEAD_M, "t:gone-0": stranger}), MSGPACK, {})
+    report = judge(snapshot(heads={N: custom, M: HEAD_M, "t:gone-0": stranger}), MSGPACK, {})
     assert report.action == "resumed"
     assert any(f"{N} belongs to a custom state" in note for note in report.notes)
     assert any("t:gone-0 has the prefix, but" in note for note in report.notes)
 
 
 def test_a_fence_that_is_not_released_is_noted() -> None:
-    report = judge(snapshot(Phase.COMMITTED, {}, record_head=NamespaceHead(Fence(3, 9))), MSGPACK, {})
+    report = judge(snapshot(record_head=NamespaceHead(Fence(3, 9))), MSGPACK, {})
     assert any("generation 3 holds the fence" in note for note in report.notes)
 
 

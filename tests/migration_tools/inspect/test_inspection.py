@@ -13,10 +13,9 @@ from anchorbolt.serialization.schema import tagged
 from anchorbolt.serialization.serializers import PickleCodec, Serializer, SerializerCodec
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.testing.conformance.base import committed, new_namespace, staged
-from tests.migration_tools.conftest import ALL, MSGPACK
+from anchorbolt.testing.conformance.base import staged
+from tests.migration_tools.conftest import ALL, HEADER, MSGPACK, put
 
-HEADER = "keys msgpack/1, values msgpack/1"
 encode = MsgpackCodec().encode
 VALUES = {"apple": 1, "Ünï": [1.5, None], ("a", 7): {"x": b"\x00"}, b"\xff": True, 7: "seven"}
 
@@ -25,13 +24,6 @@ def fill(provider: StateProvider, values: dict[Any, Any], codecs: Codecs = MSGPA
     """Commit these values as txid 0 of a new namespace; return its name."""
     items = [(codecs.keys.encode(key), codecs.values.encode(value)) for key, value in values.items()]
     return put(provider, items, f"keys {codecs.keys.header}, values {codecs.values.header}")
-
-
-def put(provider: StateProvider, items: list[tuple[bytes, bytes]], header: str = HEADER) -> str:
-    name = new_namespace()
-    with closing(provider.open(name)) as storage:
-        committed(storage, items, codec=header)
-    return name
 
 
 def scanned(provider: StateProvider, name: str, codecs: Codecs = MSGPACK, **options: Any) -> dict[Any, Any]:
