@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 
-from anchorbolt.errors import ConfigError, StateCorrupted, StateError
+from anchorbolt.errors import ConfigError, StateCorrupted, StateError, StateRegressed
 from anchorbolt.migration_tools.inspect.decoding import Codecs, Entry, EntryDecoder, key_from_text
 from anchorbolt.migration_tools.progress import Progress, Silent
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider, StateStorage
@@ -39,7 +39,7 @@ def namespace_summaries(
             try:
                 head = storage.head()
                 keys = measured(storage, progress)[0] if count else None
-            except StateCorrupted as error:
+            except (StateCorrupted, StateRegressed) as error:
                 yield NamespaceSummary(namespace, problem=error.message)
                 continue
             yield NamespaceSummary(namespace, head.committed, head.winner, head.codec, len(head.attempts), keys)

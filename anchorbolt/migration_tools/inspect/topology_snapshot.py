@@ -10,7 +10,7 @@ from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID, RELEASED_SEQ
 from anchorbolt.checkpoint.location import FolderCopy, query_id_at
 from anchorbolt.checkpoint.ports import NoRetry
 from anchorbolt.checkpoint.startup_checks import Found
-from anchorbolt.errors import StateCorrupted, WaveFailed
+from anchorbolt.errors import StateCorrupted, StateRegressed, WaveFailed
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.util.locations import Folder
@@ -86,7 +86,7 @@ def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | 
     def tried(read: Callable[[], _T], otherwise: _T) -> _T:
         try:
             return read()
-        except (StateCorrupted, WaveFailed) as error:
+        except (StateCorrupted, StateRegressed, WaveFailed) as error:
             problems.append(error.message)
             return otherwise
 

@@ -9,13 +9,14 @@ write.
 
 from anchorbolt.state_backends.contract import CHECKSUM_FACTOR
 
-FENCE_FIELDS = ("generation", "seq", "winner", "codec", "promoted")
+FENCE_FIELDS = ("generation", "seq", "winner", "codec", "promoted", "entries")
 """The fields that a script reads from the key `$fence`, in this order."""
 
 _KEYS = f"""
 local data, prepare, txids, fence, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local meta = redis.call('HMGET', fence, {str(FENCE_FIELDS)[1:-1]})
 local committed = redis.call('HGET', txids, 'commit') or '-1'
+meta[7] = redis.call('HLEN', data)
 """
 
 _PUT = """
@@ -66,6 +67,17 @@ local function fenced()
   return g < generation or (g == generation and s < seq)
 end
 
+-- Another program has removed or added entries or fields since the last step, or an older version wrote the namespace.
+local function altered()
+  local is_used = committed ~= '-1' or meta[7] > 0
+  local is_whole = meta[1] and meta[2] and meta[4] and meta[6] and (meta[3] or committed == '-1')
+  return (is_used and not is_whole) or tonumber(meta[6] or '0') ~= meta[7]
+end
+
+local function keep_count()
+  redis.call('HSET', fence, 'entries', redis.call('HLEN', data))
+end
+
 local function raise_fence()
   redis.call('HSET', fence, 'generation', ARGV[1], 'seq', ARGV[2])
 end
@@ -103,8 +115,24 @@ local function unpacked(source, first, limit)
 end
 """
 
+# The field `unfolded` of an attempt's hash holds how many slices are unfolded, and the size of the hash then.
+_UNFOLDED = """
+local function size_of(source)
+  return redis.call('HLEN', source) - (redis.call('HGET', source, 'applied') and 1 or 0)
+end
+
+-- Return the number of unfolded slices. Each slice that was staged since then has added one field.
+local function unfolded_in(source, slices)
+  local unfolded, size = string.match(redis.call('HGET', source, 'unfolded') or '0 0', '^(%d+) (%d+)$')
+  if not unfolded or size_of(source) ~= size + slices - unfolded then
+    error({err = 'ERR Bad data: fields are missing in ' .. source})
+  end
+  return tonumber(unfolded)
+end
+"""
+
 HEAD = _KEYS + "return {'ok', meta, committed, redis.call('HGETALL', attempts)}"
-"""Read the metadata: {'ok', the five fields of `$fence`, committed, attempts and records alternating}."""
+"""Read the metadata: {'ok', fields of `$fence` and number of entries, committed, attempts and records alternating}."""
 
 CLAIM = """
 local generation = redis.call('HINCRBY', KEYS[4], 'generation', 1)
@@ -116,7 +144,7 @@ return generation
 RAISE_FENCE = (
     _STEP
     + """
-if fenced() then return refused() end
+if fenced() or altered() then return refused() end
 local staged = redis.call('HGETALL', attempts)
 raise_fence()
 meta[1], meta[2] = ARGV[1], ARGV[2]
@@ -131,6 +159,7 @@ READ = (
     + _PARSE
     + _PUT
     + _SLICES
+    + _UNFOLDED
     + """
 local known = redis.call('HGET', attempts, ARGV[1])
 local source = meta[5] == ARGV[1] and prepare or prepare .. '$' .. ARGV[1]
@@ -138,8 +167,9 @@ if known then
   local record = parse(known)
   if not record then return {'ok', meta, committed, known, {}, {}} end
   local slices = tonumber(record.slices)
-  local unfolded = tonumber(redis.call('HGET', source, 'unfolded') or '0')
-  for _, staged in ipairs(unpacked(source, unfolded, slices)) do
+  local unfolded = unfolded_in(source, slices)
+  local batch = unpacked(source, unfolded, slices)
+  for _, staged in ipairs(batch) do
     local fields = {}
     for i = 1, #staged.puts, 2 do
       fields[i], fields[i + 1] = 'k' .. staged.puts[i], '+' .. staged.puts[i + 1]
@@ -149,8 +179,11 @@ if known then
       fields[#fields + 1] = '-'
     end
     put(source, fields, 1)
-    unfolded = unfolded + 1
-    redis.call('HSET', source, 'unfolded', unfolded)
+  end
+  if #batch > 0 then
+    unfolded = unfolded + #batch
+    redis.call('HSET', source, 'unfolded', '')
+    redis.call('HSET', source, 'unfolded', string.format('%d %d', unfolded, size_of(source) - slices + unfolded))
   end
   if unfolded < slices then return {'more'} end
 end
@@ -169,7 +202,7 @@ return {'ok', meta, committed, known, found, updates}
 )
 """Read keys, with the updates of an attempt if one is named.
 
-Returns {'ok', the five fields of `$fence`, committed, record of the attempt, lists of values, lists of updates}. The
+Returns {'ok', the same metadata, committed, record of the attempt, lists of values, lists of updates}. The
 lists of updates are empty without an attempt. An update is `-` for a delete or `+` and the value. The script returns
 {'more'} if it must be run again, because slices of the attempt are not unfolded yet.
 """
@@ -177,11 +210,15 @@ lists of updates are empty without an attempt. An update is `-` for a delete or 
 # ARGV: 1 attempt, 2 `committed` or `staged`, 3 size of the page, 4 cursor
 PAGE = (
     _KEYS
+    + _PARSE
+    + _UNFOLDED
     + """
 local known = redis.call('HGET', attempts, ARGV[1])
 local page
 if ARGV[2] == 'staged' then
   local source = meta[5] == ARGV[1] and prepare or prepare .. '$' .. ARGV[1]
+  local record = known and parse(known)
+  if record then unfolded_in(source, record.slices) end
   page = redis.call('HSCAN', source, ARGV[4], 'MATCH', 'k*', 'COUNT', ARGV[3])
 else
   page = redis.call('HSCAN', data, ARGV[4], 'COUNT', ARGV[3])
@@ -204,7 +241,7 @@ end
 """
     + """
 local known = redis.call('HGET', attempts, ARGV[4])
-if fenced() or other_codec(ARGV[8]) or promoted or committed ~= ARGV[5] then return refused(known) end
+if fenced() or altered() or other_codec(ARGV[8]) or promoted or committed ~= ARGV[5] then return refused(known) end
 local stage = prepare .. '$' .. ARGV[4]
 redis.call('HLEN', stage)
 local origin, before = ARGV[1] .. ' ' .. ARGV[2], '0'
@@ -245,7 +282,8 @@ SEAL = (
     + """
 local known = redis.call('HGET', attempts, ARGV[3])
 local record = known and parse(known)
-if fenced() or not record or record.slices ~= ARGV[4] or record.checksum ~= ARGV[5] then return refused(known) end
+if fenced() or altered() or not record then return refused(known) end
+if record.slices ~= ARGV[4] or record.checksum ~= ARGV[5] then return refused(known) end
 raise_fence()
 redis.call('HSET', attempts, ARGV[3], record_of(
   record.txid, record.base, record.fence, record.slices, record.checksum, record.before, '1'))
@@ -261,7 +299,7 @@ COMMIT = (
     + """
 local txid, attempt = ARGV[3], ARGV[4]
 local known = redis.call('HGET', attempts, attempt)
-if fenced() then return refused(known) end
+if fenced() or altered() then return refused(known) end
 if committed == txid and not promoted then
   if meta[3] ~= attempt then return refused(known) end
   raise_fence()
@@ -272,7 +310,6 @@ if (promoted and promoted ~= attempt) or not record then return refused(known) e
 if record.txid ~= txid or not record.sealed or record.base ~= committed then return refused(known) end
 local source = promoted and prepare or prepare .. '$' .. attempt
 local applied = promoted and tonumber(redis.call('HGET', prepare, 'applied')) or 0
-redis.call('HLEN', data)
 local slices = tonumber(record.slices)
 local batch = unpacked(source, applied, slices)
 
@@ -297,6 +334,7 @@ for _, staged in ipairs(batch) do
     redis.call('HDEL', data, unpack(staged.deletes, i, math.min(i + 1999, #staged.deletes)))
   end
 end
+keep_count()
 if complete then
   redis.call('HSET', txids, 'prepare', txid, 'commit', txid)
   redis.call('HSET', fence, 'winner', attempt)
@@ -314,7 +352,7 @@ return {'more'}
 ROLLBACK = (
     _STEP
     + """
-if fenced() or promoted then return refused() end
+if fenced() or altered() or promoted then return refused() end
 local staged = redis.call('HKEYS', attempts)
 -- As above: dropping the attempts may free the memory that they have filled.
 redis.call('HDEL', fence, 'nothing')
@@ -331,11 +369,11 @@ return {'ok', #staged}
 WRITE = (
     _STEP
     + """
-if fenced() or other_codec(ARGV[3]) then return refused() end
-redis.call('HLEN', data)
+if fenced() or altered() or other_codec(ARGV[3]) then return refused() end
 raise_fence()
 keep_codec(ARGV[3])
 put(data, ARGV, 4)
+keep_count()
 return {'ok'}
 """
 )

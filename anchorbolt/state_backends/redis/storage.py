@@ -4,16 +4,20 @@
 |---|---|---|
 | `<ns>` | hash | the committed data |
 | `<ns>$txid` | hash | `commit` and `prepare`: the last committed and the last promoted txid, decimal, as in Storm |
-| `<ns>$fence` | hash | `generation`, `seq`, `winner`, `codec`, and `promoted`: the attempt of a half-applied commit |
+| `<ns>$fence` | hash | `generation`, `seq`, `winner`, `codec`, `entries` and `promoted`, see below |
 | `<ns>$attempts` | hash | attempt id to `v2 txid base generation seq slices checksum checksum_before sealed` |
 | `<ns>$prepare$<attempt>` | hash | the staged slices of an attempt |
 | `<ns>$prepare` | hash | the staged slices of a promoted winner, until all of them are applied |
 
+`entries` is the number of entries in `<ns>`. Every script that writes entries sets it, and every script compares it
+with the size of the hash, so that a deletion by another program is noticed. `promoted` is the attempt of a half-applied
+commit.
+
 A slice is stored packed (see `packed_updates`), under its number; a field for each update would take three times as
 long. Before updates are read under their attempt, a script also unfolds them: `k<key>` holds `+<value>` or `-`, and
-`unfolded` counts the unfolded slices. A small commit is one script. A large commit promotes the attempt first, and then
-applies it in steps; each step's script also sets `applied`, the number of applied slices. So a commit can stop after
-any step and be resumed.
+`unfolded` holds the number of unfolded slices and the size of the hash, so that a deleted field is noticed. A small
+commit is one script. A large commit promotes the attempt first, and then applies it in steps; each step's script also
+sets `applied`, the number of applied slices. So a commit can stop after any step and be resumed.
 
 In a cluster `<ns>` is `{<namespace>}`: the braces put all keys of a namespace into one slot. While the cluster moves a
 slot, the slot's keys may be on two servers. Every script names the same five keys, and the cluster runs a script only
@@ -27,10 +31,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from anchorbolt.errors import ConfigError, StateCorrupted
+from anchorbolt.errors import ConfigError, StateCorrupted, StateRegressed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import (
+    NOTHING_COMMITTED,
     START_OVER,
     Fence,
     NamespaceHead,
@@ -221,10 +226,11 @@ class RedisStateStorage(StateStorage):
             with server.pipeline(transaction=True) as pipeline:
                 pipeline.execute_command("HMGET", self._keys[3], *scripts.FENCE_FIELDS)
                 pipeline.execute_command("HGET", self._keys[2], "commit")
+                pipeline.execute_command("HLEN", self._root)
                 for start in range(0, len(keys), _KEYS_PER_COMMAND):
                     pipeline.execute_command("HMGET", self._root, *keys[start : start + _KEYS_PER_COMMAND])
-                fields, committed, *found = pipeline.execute()
-            return [b"ok", fields, committed or b"-1", None, found, ()]
+                fields, committed, length, *found = pipeline.execute()
+            return [b"ok", [*fields, length], committed or b"-1", None, found, ()]
 
         arguments = (attempt or "", *keys)
         while True:
@@ -279,12 +285,27 @@ class RedisStateStorage(StateStorage):
         return rules.head_of(self._metadata(reply), self._records(reply[3]))
 
     def _metadata(self, reply: Sequence[Any]) -> Metadata:
+        """Return the metadata of a reply. Refuse a namespace that another program has removed something from."""
+        *fields, found = reply[1]
         try:
-            generation, seq, winner, codec, promoted = ((part or b"").decode() for part in reply[1])
-            fence = Fence(int(generation or 0), int(seq or 0))
-            return Metadata(fence, int(reply[2]), winner, codec, promoted)
+            generation, seq, winner, codec, promoted, counted = ((part or b"").decode() for part in fields)
+            fence, entries = Fence(int(generation or 0), int(seq or 0)), int(counted or 0)
+            metadata = Metadata(fence, int(reply[2]), winner, codec, promoted)
         except ValueError as error:
             raise self._corrupted("$fence or $txid") from error
+        is_committed = metadata.committed != NOTHING_COMMITTED
+        if (is_committed or found) and not all((generation, seq, codec, counted, winner or not is_committed)):
+            raise self._corrupted("$fence")
+        if found != entries:
+            raise StateRegressed(
+                f"{self.namespace} lost data or was changed by another program: expected {entries:,} entries in the "
+                f"hash {self._root!r} in Redis, found {found:,}. Nothing was written. Find out which program removes "
+                "keys, restore the store and the checkpoint location from backups of one moment, and start again.",
+                namespace=self.namespace,
+                expected=f"{entries} entries",
+                found=f"{found} entries",
+            )
+        return metadata
 
     def _records(self, pairs: Sequence[bytes]) -> dict[str, AttemptRecord]:
         records = {}

@@ -90,13 +90,6 @@ def test_starting_an_attempt_removes_the_keys_of_those_it_drops(storage: StateSt
     assert names(client) == {f"{NS}$fence", f"{NS}$attempts", f"{NS}$prepare${attempt}"}
 
 
-def test_a_namespace_that_storm_has_written_is_read(storage: StateStorage, client: redis.Redis) -> None:
-    client.hset(NS, mapping={b"k": b"v"})
-    client.hset(f"{NS}$txid", mapping={"prepare": "7", "commit": "7"})
-    assert storage.head().committed == 7
-    assert entries(storage) == {b"k": b"v"}
-
-
 @pytest.mark.parametrize("runs", [1, 2, 4])
 def test_a_large_commit_that_was_cut_off_is_finished_by_another_driver(
     redis_provider: RedisStateProvider, client: redis.Redis, runs: int
