@@ -321,5 +321,5 @@ def test_a_standby_is_read_and_not_written_to(
         committed(storage, [(b"a", b"1")])
         server.become_standby()
         assert entries(storage) == {b"a": b"1"}
-        with pytest.raises(StateUnavailable, match="takes no writes"):
+        with pytest.raises(StateUnavailable):
             storage.claim()
