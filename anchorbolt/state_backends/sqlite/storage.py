@@ -40,9 +40,12 @@ class SqliteStateStorage(StateStorage):
         self._overlaid: tuple[sqlite3.Connection, str, list[int]] | None = None
 
     def head(self) -> NamespaceHead:
+        """Also counts the entries, to notice a deletion by another program: a second for some ten million."""
         with self._file.reading() as connection:
             if connection is None:
                 return NamespaceHead()
+            counted = connection.execute("SELECT entries, (SELECT count(*) FROM entries) FROM metadata").fetchone()
+            self._file.check_count(*counted)
             return rules.head_of(self._metadata(connection), self._records(connection))
 
     def claim(self) -> Fence:
@@ -128,13 +131,16 @@ class SqliteStateStorage(StateStorage):
             self._raise_fence(connection, metadata, fence)
             if not apply or record is None:
                 return
+            added = 0
             for updates in self._slices(connection, attempt, record, 0):
-                _put(connection, "entries", [item for item in updates.items() if item[1] is not None])
+                added += _put_new(connection, [item for item in updates.items() if item[1] is not None])
                 deleted = [(bytearray(key),) for key, value in updates.items() if value is None]
-                connection.executemany("DELETE FROM entries WHERE key = ?", deleted)
+                added -= connection.executemany("DELETE FROM entries WHERE key = ?", deleted).rowcount if deleted else 0
                 reach(FaultPoint.SLICE_APPLIED, txid=txid)
             self._drop(connection, "TRUE")
-            connection.execute("UPDATE metadata SET committed = ?, winner = ?", (txid, attempt))
+            connection.execute(
+                "UPDATE metadata SET committed = ?, winner = ?, entries = entries + ?", (txid, attempt, added)
+            )
 
     def rollback(self, fence: Fence) -> int:
         with self._file.writing() as connection:
@@ -148,7 +154,8 @@ class SqliteStateStorage(StateStorage):
             metadata = self._metadata(connection)
             rules.check_write(self.namespace, metadata, fence, codec)
             self._raise_fence(connection, metadata, fence, codec)
-            _put(connection, "entries", list(items.items()))
+            added = _put_new(connection, list(items.items()))
+            connection.execute("UPDATE metadata SET entries = entries + ?", (added,))
 
     def count(self) -> int:
         """Return the number of entries. SQLite reads all keys for it: some seconds for tens of millions."""
@@ -276,6 +283,21 @@ def _look_up(connection: sqlite3.Connection, table: str, keys: Sequence[bytes], 
         )
         for place, value in found:
             values[start + place] = value
+
+
+def _put_new(connection: sqlite3.Connection, rows: Sequence[tuple[bytes, bytes | None]]) -> int:
+    """Put entries, and return how many of their keys are new."""
+    known = 0
+    keys = sorted(key for key, _ in rows)
+    for start in range(0, len(keys), _KEYS_PER_SELECT):
+        some = [bytearray(key) for key in keys[start : start + _KEYS_PER_SELECT]]
+        places = ",".join(["(?)"] * len(some))
+        found = connection.execute(
+            f"WITH wanted (key) AS (VALUES {places}) SELECT count(*) FROM wanted CROSS JOIN entries USING (key)", some
+        )
+        known += found.fetchone()[0]
+    _put(connection, "entries", rows)
+    return len(rows) - known
 
 
 def _put(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[bytes, bytes | None]]) -> None:

@@ -84,7 +84,7 @@ def test_a_dry_run_writes_nothing_anywhere(job: Job) -> None:
 
 def test_a_custom_state_is_copied_only_where_its_content_was(job: Job, source: SqliteStateProvider) -> None:
     with closing(sqlite3.connect(f"{source.directory}/{job.name}@count-1.sqlite")) as file, file:
-        file.execute("UPDATE metadata SET codec = ?", (CUSTOM_HEADER,))
+        file.execute("UPDATE metadata SET codec = ?, entries = 0", (CUSTOM_HEADER,))
         file.execute("DELETE FROM entries")
     with pytest.raises(MigrationRefused, match=f"{job.name}:count-1: .*custom state"):
         job.copy()

@@ -16,6 +16,7 @@ from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.topology.graph import Topology
+from anchorbolt.util.locations import open_folder
 from tests.engine.jobs import word_count
 from tests.state_backends.redis.test_deletions import harms
 from tests.support.redis_server import RedisServer
@@ -110,6 +111,7 @@ def test_a_deletion_between_two_runs_refuses_the_start_and_is_explained(
         assert {key: client.hgetall(key) for key in client.keys("*")} == before
     provider = RedisStateProvider(redis_database.host, redis_database.port)
     codecs = Codecs(MsgpackCodec(), MsgpackCodec())
-    report = explain(provider, "word-count", "word-count", codecs, measure=False)
+    folder = open_folder(conf["topology.checkpoint.location"])
+    report = explain(provider, "word-count", "word-count", codecs, folder, measure=False)
     assert report.action == "refused"
     assert report.refusals[0] == refused.value.message
