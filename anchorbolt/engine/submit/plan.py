@@ -1,9 +1,13 @@
 """The layout of a topology over stages and tasks: fixed for a run, and pickled to every worker. Pure."""
 
 import copy
+import io
+import pickle
+import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import cloudpickle
@@ -245,5 +249,17 @@ class ExecutionPlan:
         return plan.pickled()
 
     def unpickle_bolt(self, component: str) -> Bolt:
-        bolt: Bolt = cloudpickle.loads(self._pickled[component])
+        bolt: Bolt = _Unpickler(io.BytesIO(self._pickled[component])).load()
         return bolt
+
+
+class _Unpickler(pickle.Unpickler):
+    """Takes classes from loaded modules without importing these again.
+
+    If a module submits a topology to `LocalCluster` while it is being imported, another thread unpickles its bolts. An
+    import on that thread would wait for the end of the first import, and the module waits for the run.
+    """
+
+    def find_class(self, module: str, name: str) -> Any:
+        loaded = sys.modules.get(module)
+        return super().find_class(module, name) if loaded is None else attrgetter(name)(loaded)
