@@ -26,8 +26,6 @@ _login = functools.partial(typer.Option, show_default=False, rich_help_panel="Lo
 
 @dataclass(frozen=True, repr=False)  # a `repr` would show the password
 class RedisOptions:
-    """The options; each field is one."""
-
     host: Annotated[str, typer.Option("--host", "-h", help="Redis host; with --cluster, any node's.")] = "localhost"
     port: Annotated[int, typer.Option("--port", "-p", min=1, max=65535, help="Redis port.")] = 6379
     dbnum: Annotated[int, typer.Option("--dbnum", "-d", min=0, help="Number of the Redis database.")] = 0

@@ -35,8 +35,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 class ScanCodec(str, Enum):
-    """The encoding of the entries."""
-
     NAMESPACE = "namespace"
     STORM_KRYO = "storm-kryo"
 

@@ -16,7 +16,6 @@ from anchorbolt.storm.state_reader import StormEntry, StormOptions, StormPart, S
 
 
 def scan_storm(provider: StateProvider, name: str, options: StormOptions, *, limit: int | None, as_json: bool) -> None:
-    """Print the entries of a namespace of Storm's."""
     with _hashes_of(provider) as hashes:
         state = StormState(hashes, name, options)
         if state.form is not None:

@@ -45,7 +45,6 @@ def entry_line(entry: Entry, limit: int | None = None) -> str:
 
 
 def entry_content(entry: Entry) -> dict[str, Any]:
-    """Return an entry for JSON."""
     content: dict[str, Any] = {"key": as_json(entry.key.shown), "stored_key": entry.key.data.hex()}
     if entry.key.problem:
         content["key_problem"] = entry.key.problem
@@ -74,7 +73,6 @@ def summary_line(summary: NamespaceSummary, width: int) -> str:
 
 
 def report_lines(report: TopologyReport, place: str) -> list[str]:
-    """Return what an operator reads about a topology in the store `place`."""
     snapshot, record = report.snapshot, report.snapshot.stored
     lines = [f"topology {snapshot.topology} in {place}"]
     if record is None:
@@ -99,7 +97,6 @@ def report_lines(report: TopologyReport, place: str) -> list[str]:
 
 
 def report_content(report: TopologyReport, place: str) -> dict[str, Any]:
-    """Return the same for JSON."""
     snapshot = report.snapshot
     return {
         "topology": snapshot.topology,

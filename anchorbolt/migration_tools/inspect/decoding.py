@@ -21,16 +21,12 @@ _HEADER = re.compile(r"keys (\S+), values (\S+)")
 
 @dataclass(frozen=True)
 class Codecs:
-    """The configured codecs."""
-
     keys: Codec
     values: Codec
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """A decoded key or value."""
-
     data: bytes  # as stored
     value: Any = None
     problem: str = ""  # why it could not be decoded; empty if it was

@@ -25,8 +25,6 @@ from anchorbolt.util.locations import Folder
 
 @dataclass(frozen=True)
 class NamespaceReport:
-    """The state of one namespace."""
-
     namespace: str
     head: NamespaceHead
     next_start: str = ""  # the action of the next start in this namespace; empty if it does nothing

@@ -19,8 +19,6 @@ _NAMES_COMPARED = 10_000
 
 @dataclass(frozen=True)
 class NamespaceSummary:
-    """A summary of one namespace."""
-
     namespace: str
     committed: int = NOTHING_COMMITTED
     winner: str = ""

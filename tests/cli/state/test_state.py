@@ -17,26 +17,27 @@ from tests.cli.command import Command
 from tests.cli.conftest import count_words, write_conf
 
 NAME = "words"
+COUNT = f"{NAME}:count-0"
+CONF = ("--conf", "conf.json")
 SECOND: dict[str, Any] = {"fence": Fence(1, 50), "txid": 2, "base": 1, "codec": "keys msgpack/1, values msgpack/1"}
 
 
 @pytest.fixture
-def provider(tmp_path: Path) -> SqliteStateProvider:
-    """The state of a word count that has ended."""
-    count_words(write_conf(tmp_path / "conf.json", tmp_path / "state"), "a b a", "c")
-    return SqliteStateProvider(str(tmp_path / "state"))
+def provider(here: Path) -> SqliteStateProvider:
+    """The state of a word count that has ended; its configuration is in the current directory."""
+    count_words(write_conf(here / "conf.json", here / "state"), "a b a", "c")
+    return SqliteStateProvider(str(here / "state"))
 
 
 def commit_more(provider: SqliteStateProvider, count: int) -> None:
     """Commit so many entries more."""
-    with closing(provider.open(f"{NAME}:count-0")) as storage:
+    with closing(provider.open(COUNT)) as storage:
         items = [(b"\xce%s" % number.to_bytes(4, "big"), b"\x01") for number in range(count)]
         committed(storage, items, **SECOND)
 
 
-def state(tmp_path: Path, *arguments: str, conf: bool = True) -> Result:
-    chosen = ["--conf", str(tmp_path / "conf.json")] if conf else []
-    return CliRunner().invoke(app, ["state", *arguments, *chosen])
+def state(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["state", *arguments])
 
 
 def lines(result: Result) -> list[Any]:
@@ -44,129 +45,115 @@ def lines(result: Result) -> list[Any]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_namespaces_are_listed(provider: SqliteStateProvider, tmp_path: Path) -> None:
-    found = lines(state(tmp_path, "namespaces", "--json", "--count"))
+def test_namespaces_are_listed(provider: SqliteStateProvider) -> None:
+    found = lines(state("namespaces", *CONF, "--json", "--count"))
     assert [(each["namespace"], each["committed"], each["keys"]) for each in found] == [
         (f"{NAME}:$checkpointspout-0", -1, 1),
-        (f"{NAME}:count-0", 1, 3),
+        (COUNT, 1, 3),
     ]
-    text = state(tmp_path, "namespaces", "--topology", NAME)
+    text = state("namespaces", *CONF, "--topology", NAME)
     assert f"{NAME}:count-0             committed txid 1, keys msgpack/1, values msgpack/1" in text.stdout
     assert f"{NAME}:$checkpointspout-0  decision record" in text.stdout
-    assert state(tmp_path, "namespaces", "--prefix", "other").stdout == ""
-    assert lines(state(tmp_path, "namespaces", "--topology", "other", "--json")) == []
-    assert state(tmp_path, "namespaces", "--topology", NAME, "--prefix", "w").exit_code == 2
+    assert state("namespaces", *CONF, "--prefix", "other").stdout == ""
+    assert lines(state("namespaces", *CONF, "--topology", "other", "--json")) == []
+    assert state("namespaces", *CONF, "--topology", NAME, "--prefix", "w").exit_code == 2
 
 
-def test_keys_are_got_and_an_absent_one_gives_exit_code_1(provider: SqliteStateProvider, tmp_path: Path) -> None:
-    assert lines(state(tmp_path, "get", f"{NAME}:count-0", "a", "c", "--json")) == [
+def test_keys_are_got_and_an_absent_one_gives_exit_code_1(provider: SqliteStateProvider) -> None:
+    assert lines(state("get", *CONF, COUNT, "a", "c", "--json")) == [
         {"key": "a", "stored_key": "a161", "value": 2},
         {"key": "c", "stored_key": "a163", "value": 1},
     ]
-    result = state(tmp_path, "get", f"{NAME}:count-0", "a", "z")
+    result = state("get", *CONF, COUNT, "a", "z")
     assert (result.exit_code, result.stdout) == (1, "'a': 2\n'z': absent\n")
-    result = state(tmp_path, "get", f"{NAME}:count-0", "7", "--json")
+    result = state("get", *CONF, COUNT, "7", "--json")
     assert (result.exit_code, json.loads(result.stdout)["absent"]) == (1, True)
-    assert state(tmp_path, "get", f"{NAME}:count-0", "--hex", "a161").stdout == "'a': 2\n"
-    result = state(tmp_path, "get", f"{NAME}:count-0", "{'a': 7}")
+    assert state("get", *CONF, COUNT, "--hex", "a161").stdout == "'a': 2\n"
+    result = state("get", *CONF, COUNT, "{'a': 7}")
     assert (result.exit_code, "must not be mutable" in result.stderr) == (2, True)
 
 
-def test_entries_are_scanned_as_many_as_are_asked_for(provider: SqliteStateProvider, tmp_path: Path) -> None:
-    assert state(tmp_path, "scan", f"{NAME}:count-0").stdout == "'a': 2\n'b': 1\n'c': 1\n"
-    assert len(lines(state(tmp_path, "scan", f"{NAME}:count-0", "--json", "--limit", "2"))) == 2
-    with closing(provider.open(f"{NAME}:count-0")) as storage:
+def test_entries_are_scanned_as_many_as_are_asked_for(provider: SqliteStateProvider) -> None:
+    assert state("scan", *CONF, COUNT).stdout == "'a': 2\n'b': 1\n'c': 1\n"
+    assert len(lines(state("scan", *CONF, COUNT, "--json", "--limit", "2"))) == 2
+    with closing(provider.open(COUNT)) as storage:
         attempt = staged(storage, [(b"\xa1d", b"\x07")], **SECOND)
-    assert "'d': 7\n" in state(tmp_path, "scan", f"{NAME}:count-0", "--attempt", attempt).stdout
-    assert "'d': 7\n" not in state(tmp_path, "scan", f"{NAME}:count-0").stdout
+    assert "'d': 7\n" in state("scan", *CONF, COUNT, "--attempt", attempt).stdout
+    assert "'d': 7\n" not in state("scan", *CONF, COUNT).stdout
+    result = state("scan", *CONF, COUNT, "--storm", "1.2")
+    assert (result.exit_code, "--codec storm-kryo" in result.stderr) == (2, True)
 
 
-def test_what_is_not_there_gives_exit_code_4_and_the_nearest_name(
-    provider: SqliteStateProvider, tmp_path: Path
-) -> None:
-    result = state(tmp_path, "scan", f"{NAME}:cuont-0")
+def test_what_is_not_there_gives_exit_code_4_and_the_nearest_name(provider: SqliteStateProvider) -> None:
+    result = state("scan", *CONF, f"{NAME}:cuont-0")
     assert (result.exit_code, result.stdout) == (4, "")
-    assert f"{NAME}:count-0" in result.stderr
-    assert state(tmp_path, "explain", "other").exit_code == 4
+    assert COUNT in result.stderr
+    assert state("explain", *CONF, "other").exit_code == 4
 
 
-def test_a_store_that_cannot_be_meant_gives_exit_code_2(tmp_path: Path) -> None:
-    memory = state(tmp_path, "explain", "a", "--json", "--set", "topology.state.provider=memory", conf=False)
+def test_a_store_that_cannot_be_meant_gives_exit_code_2() -> None:
+    memory = state("explain", "a", "--json", "--set", "topology.state.provider=memory")
     assert (memory.exit_code, "ends with the process" in memory.stderr) == (2, True)
     assert "topology.state.provider is memory" in json.loads(memory.stdout)["error"]
-    secret = state(
-        tmp_path,
-        *("namespaces", "--set", "topology.state.provider=redis"),
-        *("--set", "topology.state.provider.config.jedisPoolConfig.password=s3cret"),
-        conf=False,
-    )
+    password = "topology.state.provider.config.jedisPoolConfig.password=s3cret"
+    secret = state("namespaces", "--set", "topology.state.provider=redis", "--set", password)
     assert (secret.exit_code, "s3cret" in secret.output) == (2, False)
 
 
-def test_a_server_that_is_away_gives_exit_code_4(tmp_path: Path) -> None:
+def test_a_server_that_is_away_gives_exit_code_4() -> None:
     away = "topology.state.provider.config.jedisPoolConfig={port: 1, timeout: 200}"
-    result = state(tmp_path, "namespaces", "--set", "topology.state.provider=redis", "--set", away, conf=False)
+    result = state("namespaces", "--set", "topology.state.provider=redis", "--set", away)
     assert (result.exit_code, "localhost:1" in result.stderr) == (4, True)
 
 
-def test_options_for_storms_bytes_are_not_passed_over(provider: SqliteStateProvider, tmp_path: Path) -> None:
-    result = state(tmp_path, "scan", f"{NAME}:count-0", "--storm", "1.2")
-    assert result.exit_code == 2
-    assert "--codec storm-kryo" in result.stderr
-
-
-def test_a_topology_is_explained(provider: SqliteStateProvider, tmp_path: Path) -> None:
-    result = state(tmp_path, "explain", NAME)
+def test_a_topology_is_explained(provider: SqliteStateProvider) -> None:
+    result = state("explain", *CONF, NAME)
     assert result.exit_code == 0
     assert "decision record: txid 1, COMMITTED" in result.stdout
     assert f"{NAME}:count-0: committed txid 1 from attempt" in result.stdout
     assert "3 keys, 9 bytes; keys msgpack/1, values msgpack/1" in result.stdout
     assert "next start: it continues with txid 2" in result.stdout
     assert "has ended and released the fence" in result.stdout
-    content = json.loads(state(tmp_path, "explain", NAME, "--json", "--quick").stdout)
+    content = json.loads(state("explain", *CONF, NAME, "--json", "--quick").stdout)
     assert (content["action"], content["refusals"], content["blocking"]) == ("resumed", [], [])
     assert [(each["keys"], each["committed"]) for each in content["namespaces"]] == [(None, 1)]
 
 
-def test_a_reader_that_has_read_enough_is_no_error(provider: SqliteStateProvider, tmp_path: Path) -> None:
+def test_a_reader_that_has_read_enough_is_no_error(provider: SqliteStateProvider) -> None:
     commit_more(provider, 20_000)
-    anchorbolt = f"{sys.executable} -m anchorbolt state scan {NAME}:count-0 --conf conf.json"
-    with closing(Command(["bash", "-o", "pipefail", "-c", f"{anchorbolt} | head -n 1"], directory=tmp_path)) as command:
+    pipe = f"{sys.executable} -m anchorbolt state scan {COUNT} --conf conf.json | head -n 1"
+    with closing(Command(["bash", "-o", "pipefail", "-c", pipe], directory=Path.cwd())) as command:
         assert command.end() == 0, repr(command)
         assert (command.out.count("\n"), command.err) == (1, "")
 
 
-@pytest.mark.parametrize("arguments", [["namespaces", "--count"], ["scan", f"{NAME}:count-0"], ["explain", NAME]])
-def test_neither_spark_nor_the_engine_is_loaded(
-    provider: SqliteStateProvider, tmp_path: Path, arguments: list[str]
-) -> None:
+@pytest.mark.parametrize("arguments", [["namespaces", "--count"], ["scan", COUNT], ["explain", NAME]])
+def test_neither_spark_nor_the_engine_is_loaded(provider: SqliteStateProvider, arguments: list[str]) -> None:
     program = (
         "import sys\nfrom anchorbolt.cli.main import main\n"
         "try:\n    main()\n"
         "except SystemExit as end:\n    code = end.code\n"
         "print([name for name in sys.modules if name.startswith(('pyspark', 'anchorbolt.engine', 'py4j'))], code)"
     )
-    arguments = [sys.executable, "-c", program, "state", *arguments, "--conf", "conf.json"]
-    with closing(Command(arguments, directory=tmp_path)) as command:
+    arguments = [sys.executable, "-c", program, "state", *arguments, *CONF]
+    with closing(Command(arguments, directory=Path.cwd())) as command:
         assert command.end() == 0, repr(command)
         assert command.out.splitlines()[-1] == "[] 0"
 
 
-def test_progress_is_shown_on_a_terminal_and_gone_at_the_end(provider: SqliteStateProvider, tmp_path: Path) -> None:
+def test_progress_is_shown_on_a_terminal_and_gone_at_the_end(provider: SqliteStateProvider) -> None:
     commit_more(provider, 50_000)
-    arguments = [sys.executable, "-m", "anchorbolt", "state", "namespaces", "--count", "--conf", "conf.json"]
-    with closing(Command(arguments, directory=tmp_path, terminal=True)) as command:
+    arguments = [sys.executable, "-m", "anchorbolt", "state", "namespaces", "--count", *CONF]
+    with closing(Command(arguments, directory=Path.cwd(), terminal=True)) as command:
         assert command.end() == 0, repr(command)
         assert f"counting {NAME}:count-0" in command.out
         assert "entries/s" in command.out
         assert "50,003 keys" in command.out
 
 
-def test_a_namespace_that_cannot_be_read_is_listed_with_the_reason_and_gives_exit_code_4(
-    provider: SqliteStateProvider, tmp_path: Path
-) -> None:
-    (tmp_path / "state" / f"{NAME}@count-0.sqlite").write_bytes(b"no database" * 1000)
-    result = state(tmp_path, "namespaces", "--json")
+def test_a_namespace_that_cannot_be_read_is_listed_and_gives_exit_code_4(provider: SqliteStateProvider) -> None:
+    Path("state", f"{NAME}@count-0.sqlite").write_bytes(b"no database" * 1000)
+    result = state("namespaces", *CONF, "--json")
     problems = {row["namespace"]: row["problem"] for row in map(json.loads, result.stdout.splitlines())}
     assert (result.exit_code, problems[f"{NAME}:$checkpointspout-0"]) == (4, "")
-    assert problems[f"{NAME}:count-0"]
+    assert problems[COUNT]
