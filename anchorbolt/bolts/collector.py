@@ -56,11 +56,11 @@ class OutputCollector:
             stream: The stream to emit to.
 
         Raises:
-            TopologyError: The stream is not declared, or a required anchor is missing. A wrong number of values raises
-                only when the buffer is sent, and fails the wave then.
+            TopologyError: The stream is not declared, a required anchor is missing, or an anchor is not a tuple. A
+                wrong number of values raises only when the buffer is sent, and fails the wave then.
         """
-        if anchors is None and self._must_anchor:
-            raise self._unanchored(stream)
+        if type(anchors) is not Tuple and (anchors is not None or self._must_anchor):
+            self._check_anchors(anchors, stream)
         try:
             buffer = self._buffers[stream]
         except KeyError:
@@ -78,8 +78,8 @@ class OutputCollector:
         stream: str = DEFAULT_STREAM,
     ) -> None:
         """Emit a tuple to the task with this id, on a stream declared `direct=True`. Otherwise like `emit`."""
-        if anchors is None and self._must_anchor:
-            raise self._unanchored(stream)
+        if type(anchors) is not Tuple and (anchors is not None or self._must_anchor):
+            self._check_anchors(anchors, stream)
         try:
             buffer = self._direct[stream]
         except KeyError:
@@ -89,10 +89,17 @@ class OutputCollector:
             self._send(stream, buffer)
 
     def ack(self, tup: Tuple) -> None:
-        """Acknowledge that `tup` has been processed."""
+        """Acknowledge that `tup` has been processed. Raises `TopologyError` if it is not a tuple."""
+        if type(tup) is not Tuple:
+            raise self._not_a_tuple("ack", tup)
 
     def fail(self, tup: Tuple) -> None:
-        """Report that `tup` could not be processed: the engine rolls the wave back and tries again."""
+        """Report that `tup` could not be processed: the engine rolls the wave back and tries again.
+
+        Raises `TopologyError` if it is not a tuple.
+        """
+        if type(tup) is not Tuple:
+            raise self._not_a_tuple("fail", tup)
         if self._failed is None:
             self._failed = tup
 
@@ -145,10 +152,23 @@ class OutputCollector:
             "with one value per field; a single value is written (value,)."
         )
 
-    def _unanchored(self, stream: str) -> TopologyError:
+    def _check_anchors(self, anchors: object, stream: str) -> None:
+        if anchors is None:
+            raise self._refusal(
+                f"emitted to stream {stream!r} without an anchor. In a topology with a stateful bolt every tuple is "
+                "anchored: pass anchors=tup."
+            )
+        for anchor in anchors if isinstance(anchors, list | tuple) else (anchors,):
+            if not isinstance(anchor, Tuple):
+                raise self._refusal(
+                    f"emitted to stream {stream!r} with the anchor {shortened(anchor, 120)}, a "
+                    f"{type(anchor).__name__}. Pass the input tuple that `execute` got, or a list of such tuples."
+                )
+
+    def _not_a_tuple(self, method: str, given: object) -> TopologyError:
         return self._refusal(
-            f"emitted to stream {stream!r} without an anchor. In a topology with a stateful bolt every tuple is "
-            "anchored: pass anchors=tup."
+            f"called {method}({shortened(given, 120)}), with a {type(given).__name__}. Pass the tuple that `execute` "
+            "got."
         )
 
     def _undeclared(self, stream: str, *, direct: bool) -> TopologyError:

@@ -13,6 +13,7 @@ from anchorbolt.state_backends.scope import AttemptScope, Fence
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
 from anchorbolt.util.locations import join, open_folder
+from anchorbolt.util.messages import shortened
 
 OUTBOX = "anchorbolt/outbox"
 """Folder of the outbox, below the checkpoint location."""
@@ -95,10 +96,9 @@ class SinkExecutor:
         except OSError as error:
             raise self._unwritable(error) from error
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            types = ", ".join(f"{field.name} {field.type}" for field in self._schema or ())
             raise BoltError(
-                f"sink {self._context.this_component_id!r}: rows of {header.component!r} do not fit the columns "
-                f"({types or 'types unknown'}): {error}. Give the sink a schema that fits all values.",
+                f"sink {self._context.this_component_id!r}: {_misfit(batch, self._schema)} of {header.component!r}: "
+                f"{error}. Give the sink a schema that fits all values.",
                 component=self._context.this_component_id,
                 task_index=self._context.this_task_index,
                 tuple_text=None,
@@ -142,6 +142,31 @@ class SinkExecutor:
                 with suppress(OSError):
                     unfinished.close()
         self._writer = self._stream = None
+
+
+def _misfit(batch: TupleBatch, schema: Any) -> str:
+    """Name the first value that does not fit its column; without a schema, the earlier values make the column."""
+    import pyarrow as pa
+
+    def is_fit(values: Any, kind: Any) -> bool:
+        try:
+            pa.array(values, type=kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            return False
+        return True
+
+    for position, (field, column) in enumerate(zip(batch.header.fields, batch.columns, strict=True)):
+        kind = schema.field(position).type if schema is not None else None
+        if is_fit(column, kind):
+            continue
+        for value in column:
+            if not is_fit([value], kind):
+                column_type = "" if kind is None else f" ({kind})"
+                shown = f"{shortened(value, 100)}, a {type(value).__name__},"
+                return f"the value {shown} does not fit the field {field!r}{column_type}"
+            if kind is None and value is not None:
+                kind = pa.array([value]).type
+    return "rows do not fit the columns"
 
 
 def _inferred(fields: tuple[str, ...], columns: Any) -> Any:

@@ -45,7 +45,7 @@ def read_file(path: str | PathLike[str]) -> dict[Any, Any]:
     problem, values = "", None
     try:
         text = Path(path).read_text(encoding="utf-8")
-        values = json.loads(text) if name.endswith(".json") else yaml.safe_load(text)
+        values = _read_json(text) if name.endswith(".json") else _read_yaml(text)
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError:
@@ -86,7 +86,7 @@ def _parse_override(override: str) -> tuple[str, Any]:
     problem = ""
     if text:  # YAML reads nothing as null, but an empty value is meant to be one
         try:
-            value = yaml.safe_load(text)
+            value = _read_yaml(text)
         except yaml.YAMLError as error:
             problem = _where(error)
     if problem:
@@ -120,7 +120,7 @@ def _provider_config(value: Any) -> Any:
     problem = ""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = _read_json(value)
         except json.JSONDecodeError as error:
             problem = f"a string that is not valid JSON: {_where(error)}"
     if not problem and value is not None and not isinstance(value, Mapping):
@@ -145,6 +145,37 @@ def _with_inner(config: Mapping[str, Any], key: str, value: Any) -> dict[str, An
         level = level[parent]
     level[last] = value
     return changed
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Refuses a mapping with a key twice, of which PyYAML would silently take the last one."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        problem=f"the key {key.value!r} is there twice", problem_mark=key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _read_yaml(text: str) -> Any:
+    return yaml.load(text, _StrictLoader)  # noqa: S506 (a subclass of SafeLoader)
+
+
+def _read_json(text: str) -> Any:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in values:
+                raise json.JSONDecodeError(f"the key {key!r} is there twice", text, max(0, text.rfind(f'"{key}"')))
+            values[key] = value
+        return values
+
+    return json.loads(text, object_pairs_hook=once)
 
 
 def _where(error: json.JSONDecodeError | yaml.YAMLError) -> str:

@@ -54,6 +54,10 @@ REFUSED: dict[str, tuple[Callable[[Any], object], str]] = {
     "emit to a direct stream": (lambda emits: emits.emit(("a",), stream="to-task"), "Use emit_direct"),
     "emit_direct to another stream": (lambda emits: emits.emit_direct(1, ("a", 1)), "Use emit,"),
     "a value that is not in a tuple": (lambda emits: emits.emit("ab"), "(value,)"),
+    "an anchor that is no tuple": (lambda emits: emits.emit(("a", 1), anchors="x"), "'x', a str"),
+    "a list of such anchors": (lambda emits: emits.emit_direct(1, ("a",), anchors=[3], stream="to-task"), "3, a int"),
+    "an ack of something else": (lambda emits: emits.ack("t"), "ack('t'), with a str"),
+    "a failure of something else": (lambda emits: emits.fail(None), "fail(None)"),
     "too few values": (lambda emits: (emits.emit(("a",)), emits.flush()), "word, count"),
 }
 

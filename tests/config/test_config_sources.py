@@ -10,6 +10,7 @@ import pytest
 from anchorbolt.config.loading import Configuration, load_conf
 from anchorbolt.config.providers import RedisSettings, TlsSettings
 from anchorbolt.config.secret import Secret
+from anchorbolt.errors import ConfigError
 from tests.config.test_config import CONFIG, DEFAULTS, redis
 
 
@@ -29,6 +30,28 @@ def test_empty_file_configures_nothing(tmp_path: Path) -> None:
     file = tmp_path / "conf.yaml"
     file.write_text("# nothing yet\n")
     assert dict(load_conf(file=str(file))) == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("conf.yaml", "own: 1\nother: 2\nown: 3\n"),
+        ("conf.yaml", f"{CONFIG}:\n  own: a\n  own: b\n"),
+        ("conf.json", '{"own": 1, "own": 2}'),
+    ],
+)
+def test_a_key_that_is_there_twice_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match="'own' is there twice"):
+        load_conf(file=tmp_path / name)
+    if name == "conf.yaml":
+        with pytest.raises(ConfigError, match="twice"):
+            load_conf(overrides=["k={own: 1, own: 2}"])
+
+
+def test_keys_of_a_merged_yaml_mapping_may_be_overridden(tmp_path: Path) -> None:
+    (tmp_path / "conf.yaml").write_text("base: &base {x: 1, y: 2}\nown: {<<: *base, y: 3}\n")
+    assert load_conf(file=tmp_path / "conf.yaml")["own"] == {"x": 1, "y": 3}
 
 
 def test_mapping_ranks_above_file_and_overrides_above_both(tmp_path: Path) -> None:

@@ -295,7 +295,12 @@ class RedisStateStorage(StateStorage):
             raise self._corrupted("$fence or $txid") from error
         is_committed = metadata.committed != NOTHING_COMMITTED
         if (is_committed or found) and not all((generation, seq, codec, counted, winner or not is_committed)):
-            raise self._corrupted("$fence")
+            raise StateCorrupted(
+                f"{self.namespace}: the key {self._root}$fence in Redis is missing or incomplete. Another program has "
+                "removed it, or an older version of Anchorbolt wrote the namespace, or Storm did (anchorbolt state "
+                f"scan --codec storm-kryo shows Storm's entries). {START_OVER}",
+                namespace=self.namespace,
+            )
         if found != entries:
             raise StateRegressed(
                 f"{self.namespace} lost data or was changed by another program: expected {entries:,} entries in the "
