@@ -9,16 +9,11 @@ import typer
 
 import anchorbolt
 from anchorbolt.cli import exit_codes
+from anchorbolt.cli.app import App
 from anchorbolt.cli.migrate.app import app as migrate_app
 from anchorbolt.cli.state.commands import app as state_app
 
-app = typer.Typer(
-    help="Storm-style topologies on Apache Spark, with durable, exactly-once state.",
-    no_args_is_help=True,
-    add_completion=False,
-    # Typer's own tracebacks can show the values of variables, and so a password.
-    pretty_exceptions_enable=False,
-)
+app = App("Storm-style topologies on Apache Spark, with durable, exactly-once state.")
 app.add_typer(state_app, name="state")
 app.add_typer(migrate_app, name="migrate")
 

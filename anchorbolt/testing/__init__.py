@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anchorbolt.util.lazy_imports import lazy_names
+from anchorbolt.util.lazy_imports import is_installed, lazy_names
 
 if TYPE_CHECKING:
     from anchorbolt.engine.local.cluster import LocalCluster
@@ -36,6 +36,15 @@ __all__ = [
     "Victim",
     "check_agreement",
 ]
+
+# `from anchorbolt.testing import *` gives what can be imported here.
+for _name, _package in (
+    ("StateStorageConformance", "pytest"),
+    ("check_agreement", "hypothesis"),
+    ("FakeRedisStateProvider", "fakeredis"),
+):
+    if not is_installed(_package):
+        __all__.remove(_name)
 
 __getattr__ = lazy_names(
     __name__,

@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import pkgutil
+import subprocess
+import sys
 
 import pytest
 
@@ -83,3 +85,14 @@ def test_every_error_is_public() -> None:
 def test_a_module_that_is_not_public_lists_no_names() -> None:
     internal = [name for name in modules() if name not in {*PUBLIC, "anchorbolt.errors"}]
     assert [name for name in internal if hasattr(importlib.import_module(name), "__all__")] == []
+
+
+def test_the_tools_for_tests_can_all_be_imported_without_the_packages_that_some_need() -> None:
+    program = (
+        "import sys\n"
+        "for package in ('hypothesis', 'pytest', 'fakeredis'): sys.modules[package] = None\n"
+        "from anchorbolt.testing import *\n"
+        "print(LocalCluster, 'check_agreement' in globals())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "<class 'anchorbolt.engine.local.cluster.LocalCluster'> False\n", done.stderr

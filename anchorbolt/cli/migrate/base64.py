@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from anchorbolt.cli import exit_codes
+from anchorbolt.cli.app import App
 from anchorbolt.cli.command import print_error, print_line, run_command
 from anchorbolt.cli.migrate.redis_options import RedisOptions, with_redis_options
 from anchorbolt.migration_tools import base64_to_binary as tool
@@ -112,7 +113,7 @@ def discard_backup(
 
 def base64_to_binary_alone() -> None:
     """Run `base64-to-binary` with the arguments of this process, as Storm's own tool is run, and exit."""
-    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone = App(add_completion=False)
     alone.command(epilog=EXIT_CODES)(base64_to_binary)
     alone(prog_name="python -m anchorbolt.migration_tools.base64_to_binary")
 

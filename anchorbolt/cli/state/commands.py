@@ -9,16 +9,13 @@ from typing import Annotated
 
 import typer
 
+from anchorbolt.cli.app import App
 from anchorbolt.cli.command import print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE, JOB_FAILED, STATE_REFUSED
 from anchorbolt.errors import ConfigError, UnsupportedValue
 from anchorbolt.storm.wrapper import Generation
 
-app = typer.Typer(
-    help="Inspect the state in any store: namespaces, entries, and the progress of a topology. Reads only.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+app = App("Inspect the state in any store: namespaces, entries, and the progress of a topology. Reads only.")
 
 _option = partial(typer.Option, show_default=False)
 
