@@ -44,10 +44,10 @@ def write_conf(path: Path, directory: Path, **more: str) -> Path:
     return path
 
 
-def count_words(conf: Path, *sentences: str) -> None:
+def count_words(conf: Path, *sentences: str, parallelism: int = 1) -> None:
     """Run the word count `words` with this configuration until it ends."""
     spout = FeederSpout(["sentence"], [[(sentence,)] for sentence in sentences])
-    topology = word_count(spout, name="words", parallelism=1)
+    topology = word_count(spout, name="words", parallelism=parallelism)
     assert LocalCluster().submit(topology, json.loads(conf.read_text())).await_termination(60)
 
 

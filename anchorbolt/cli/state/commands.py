@@ -75,7 +75,12 @@ def namespaces(
 @app.command()
 @with_exit_code
 def get(
-    namespace: Annotated[str, typer.Argument(metavar="NAMESPACE")],
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAMESPACE|TOPOLOGY COMPONENT", help="A namespace, or a topology and one of its stateful bolts."
+        ),
+    ],
     keys: Annotated[
         list[str],
         typer.Argument(
@@ -89,20 +94,38 @@ def get(
     hexadecimal: Annotated[bool, typer.Option("--hex", help="KEYs are stored keys as hexadecimal digits.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Show the committed values of some keys; exit code 1 if one is absent."""
+    """Show the committed values of some keys; exit code 1 if one is absent.
+
+    With a topology and a stateful bolt, the task that has a key is found by the key's hash.
+    """
     from anchorbolt.cli.state.text import entry_content, entry_line, print_notes
     from anchorbolt.cli.store import open_store
+    from anchorbolt.migration_tools.inspect.component_entries import get_component_entries, is_stored_namespace
     from anchorbolt.migration_tools.inspect.inspection import get_entries
 
     store = open_store(conf, overrides or ())
+    provider, codecs = store.provider, store.codecs
     try:
-        notes, entries = get_entries(store.provider, namespace, keys, store.codecs, hexadecimal=hexadecimal)
+        if len(keys) == 1 or is_stored_namespace(provider, place):
+            notes, entries = get_entries(provider, place, keys, codecs, hexadecimal=hexadecimal)
+            found = [("", entry) for entry in entries]
+        else:
+            component, *keys = keys
+            prefix = store.settings.namespace_prefix_of(place)
+            notes, found = get_component_entries(
+                provider, place, prefix, component, keys, codecs, hexadecimal=hexadecimal
+            )
+            if not as_json:
+                notes += tuple(
+                    f"{key} is in {name}" for key, (name, entry) in zip(keys, found, strict=True) if entry.value
+                )
     except UnsupportedValue as error:  # a wrong argument; exit code 1 means that a key is absent
         raise ConfigError(error.message) from error
     print_notes(notes)
-    for entry in entries:
-        print_line(json.dumps(entry_content(entry)) if as_json else entry_line(entry))
-    return JOB_FAILED if any(entry.value is None for entry in entries) else DONE
+    for name, entry in found:
+        content = {"namespace": name} if name else {}
+        print_line(json.dumps({**content, **entry_content(entry)}) if as_json else entry_line(entry))
+    return JOB_FAILED if any(entry.value is None for _, entry in found) else DONE
 
 
 @app.command()

@@ -73,6 +73,20 @@ def test_keys_are_got_and_an_absent_one_gives_exit_code_1(provider: SqliteStateP
     assert (result.exit_code, "must not be mutable" in result.stderr) == (2, True)
 
 
+def test_a_key_of_a_topologys_bolt_is_found_in_its_task(here: Path) -> None:
+    count_words(write_conf(here / "conf.json", here / "state"), "a b c d e f g a", parallelism=3)
+    found = lines(state("get", NAME, "count", *"abcdefg", *CONF, "--json"))
+    assert [(each["key"], each["value"]) for each in found] == [(key, 1 + (key == "a")) for key in "abcdefg"]
+    assert {each["namespace"] for each in found} == {f"{NAME}:count-{index}" for index in range(3)}
+    text = state("get", NAME, "count", "a", "z", *CONF)
+    assert text.stdout == "'a': 2\n'z': absent\n"
+    assert (text.exit_code, "a is in words:count-" in text.stderr) == (1, True)
+    stored = found[3]["stored_key"]
+    assert lines(state("get", NAME, "count", "--hex", stored, *CONF, "--json"))[0]["key"] == "d"
+    for wrong in ((NAME, "other", "a"), ("other", "count", "a")):
+        assert state("get", *wrong, *CONF).exit_code == 4
+
+
 def test_entries_are_scanned_as_many_as_are_asked_for(provider: SqliteStateProvider) -> None:
     assert state("scan", *CONF, COUNT).stdout == "'a': 2\n'b': 1\n'c': 1\n"
     assert len(lines(state("scan", *CONF, COUNT, "--json", "--limit", "2"))) == 2
