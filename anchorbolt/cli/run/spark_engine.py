@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from anchorbolt.cli.run.jvm_output import JvmOutput
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.topology.graph import Topology
 
@@ -31,11 +32,15 @@ class SparkEngine:
         self._master = master
         self._verbose = verbose
         self._spark: SparkSession | None = None
+        self._output: JvmOutput | None = None
 
     def connect(self, app_name: str) -> str:
         from anchorbolt.engine.spark.session import build_session
 
-        self._spark = build_session(app_name, self._master)
+        if not self._verbose:
+            self._output = JvmOutput()
+        stderr = self._output.descriptor if self._output else None
+        self._spark = build_session(app_name, self._master, jvm_stderr=stderr)
         if not self._verbose:
             _quieten(self._spark)
         return f"Spark {self._spark.version}, {self._spark.sparkContext.master}"
@@ -52,6 +57,8 @@ class SparkEngine:
 
         if self._spark is None:
             return
+        if self._output:
+            self._output.mute()
         try:
             self._spark.stop()
         except Exception as error:  # py4j raises various errors after the JVM has died

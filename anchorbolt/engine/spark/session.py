@@ -5,10 +5,13 @@ import os
 import re
 import shutil
 import sys
+from typing import Any
 
 import pyspark
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from anchorbolt.errors import ConfigError, PlatformError
@@ -53,11 +56,12 @@ def check_platform() -> None:
         )
 
 
-def build_session(app_name: str, master: str | None = None) -> SparkSession:
+def build_session(app_name: str, master: str | None = None, *, jvm_stderr: int | None = None) -> SparkSession:
     """Build a session with Anchorbolt's settings, or return the active session.
 
-    The default master is that of spark-submit, or `local[*]`. Raises `PlatformError` if PySpark is too old, Java is
-    missing or does not start, or the master does not answer.
+    The default master is that of spark-submit, or `local[*]`. `jvm_stderr` is the file descriptor to which Java writes
+    its standard error, this process's own by default. Raises `PlatformError` if PySpark is too old, Java is missing or
+    does not start, or the master does not answer.
     """
     check_platform()
     if master is not None and not _MASTER.fullmatch(master):
@@ -69,25 +73,26 @@ def build_session(app_name: str, master: str | None = None) -> SparkSession:
     if active is not None:
         return active
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # set by spark-submit, which has started the JVM
-    builder = SparkSession.builder.appName(app_name)
+    options: dict[str, Any] = {"spark.app.name": app_name, **_STATIC, **_LOCAL_CHECKPOINT}
     if master is not None or not submitted:
         master = master or "local[*]"
-        builder = builder.master(master)
+        options["spark.master"] = master
         if master.startswith("local"):
             # Local workers must use the driver's Python; on a cluster, PYSPARK_PYTHON names it.
-            builder = builder.config("spark.pyspark.python", sys.executable)
-            os.environ["PYSPARK_PYTHON"] = sys.executable
+            options["spark.pyspark.python"] = os.environ["PYSPARK_PYTHON"] = sys.executable
     if FAULTS_VARIABLE in os.environ:  # workers of a local master inherit the driver's environment anyway
-        builder = builder.config(f"spark.executorEnv.{FAULTS_VARIABLE}", os.environ[FAULTS_VARIABLE])
-    for key, value in {**_STATIC, **_LOCAL_CHECKPOINT}.items():
-        builder = builder.config(key, value)
+        options[f"spark.executorEnv.{FAULTS_VARIABLE}"] = os.environ[FAULTS_VARIABLE]
     java_home = os.environ.get("JAVA_HOME")
     if not submitted and java_home and shutil.which("java", path=os.path.join(java_home, "bin")) is None:
         raise PlatformError(_NO_JAVA.format(f"JAVA_HOME is {java_home}, which has no bin/java"))
     if not submitted and shutil.which("java") is None and not java_home:
         raise PlatformError(_NO_JAVA.format("JAVA_HOME is not set, and the PATH has no java"))
     try:
-        session: SparkSession = builder.getOrCreate()
+        if jvm_stderr is not None and not submitted and SparkContext._gateway is None:
+            java = SparkConf(loadDefaults=False).setAll(list(options.items()))
+            gateway = launch_gateway(java, {"stderr": jvm_stderr})  # type: ignore[no-untyped-call]
+            SparkContext._ensure_initialized(gateway=gateway)
+        session: SparkSession = SparkSession.builder.config(map=options).getOrCreate()
     except PySparkException as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
             raise PlatformError(_NO_JAVA.format("it ended before Spark could use it; see its output above")) from error
