@@ -67,8 +67,8 @@ _REDIS = _redis()
 
 
 def _metadata_of_redis(data: bytes) -> Any:
-    *parts, committed = (data.split(b"|") + [b""] * 6)[:6]
-    return _REDIS._metadata([b"ok", parts, committed])
+    *parts, committed = (data.split(b"|") + [b""] * 7)[:7]
+    return _REDIS._metadata([b"ok", [*parts, 5 if parts[5] else 0], committed])
 
 
 class _Metadata:
@@ -96,7 +96,7 @@ STORE_TARGETS = (
     Target("HBase's cells", lambda data: hbase_layout.value_of(_NAMESPACE, data), [b"+value", b"-"]),
     Target("slices staged in HBase", _slice_of_hbase, [packed_updates(_UPDATES), packed_updates({})]),
     Target("slices staged in SQLite", _slice_of_sqlite, [packed_updates(_UPDATES), packed_updates({})]),
-    Target("Redis's metadata", _metadata_of_redis, [b"3|2|" + b"a" * 32 + b"|msgpack/1||7", b"|||||-1"]),
+    Target("Redis's metadata", _metadata_of_redis, [b"3|2|" + b"a" * 32 + b"|msgpack/1||5|7", b"||||||-1"]),
     Target("metadata of Spark's query", _query_id, [b'{"id":"9f2c6f0e-7a9c-4f43-a5f0-0f4bb0b4c3a1"}']),
     Target(
         "offsets of Spark's batch", source_files._log_offsets, [b'v1\n{"batchWatermarkMs":0}\n{"logOffset":4}\n-\n']

@@ -6,11 +6,13 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import anchorbolt
+from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
 from anchorbolt.checkpoint.spout import RecoveryReport
 from anchorbolt.cli.command import print_error
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
@@ -20,10 +22,16 @@ from anchorbolt.cli.run.job_loading import load_job
 from anchorbolt.cli.run.progress import Progress
 from anchorbolt.cli.run.signals import StopSignals
 from anchorbolt.config.loading import Configuration, load_conf
+from anchorbolt.config.providers import PROVIDER_CONFIG
+from anchorbolt.config.settings import Settings
 from anchorbolt.engine.driver.reports import WaveReport
+from anchorbolt.engine.driver.retry import RetryPolicy
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
 from anchorbolt.errors import AnchorboltError
+from anchorbolt.serialization.serializers import codec_named
+from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.provider_factory import provider_from
+from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.topology.graph import Topology
 
 _log = logging.getLogger("anchorbolt.cli")
@@ -108,8 +116,9 @@ class _Run:
     ) -> RunHandle | None:
         """Start the topology; return None if a signal came first."""
         say = self._display.say
-        # Make the provider first: Spark takes seconds to start, and a provider it cannot use is refused at once.
+        # Spark takes seconds to start: what it could not use is refused before.
         provider = provider_from(conf.settings, shared_by_processes=True, shared_by_machines=False)
+        _check_store(conf.settings, topology.name, provider)
         place = self._engine.connect(topology.name)
         signals.take()
         say(f"anchorbolt {anchorbolt.__version__}: {topology.name} on {place}")
@@ -142,6 +151,16 @@ class _Run:
             display.end()
             if handle.status is not RunStatus.RUNNING:
                 display.say(_summary(handle.status, progress, time.monotonic() - began))
+
+
+def _check_store(settings: Settings, topology: str, provider: StateProvider) -> None:
+    """Make the serializers, and read the head of the decision record's namespace."""
+    chosen = settings.provider
+    codec_named(chosen.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True)
+    codec_named(chosen.value_serializer, f"{PROVIDER_CONFIG}.valueSerializerClass", for_keys=False)
+    namespace = task_namespace(settings.namespace_prefix_of(topology), CHECKPOINT_SPOUT_ID, 0)
+    with closing(provider.open(namespace)) as storage:
+        RetryPolicy(settings.message_timeout_secs * 1000).until_available(storage.head)
 
 
 def _stop(handle: RunHandle) -> None:

@@ -20,6 +20,8 @@ from anchorbolt.errors import AnchorboltError, PlatformError, StateUnavailable
 from anchorbolt.topology import Topology
 from tests.cli.command import wait_until
 from tests.cli.conftest import WriteFiles
+from tests.conftest import StartRedis
+from tests.support.server_process import free_port
 
 JOB = """
     from pathlib import Path
@@ -58,10 +60,12 @@ class LocalEngine:
     def __init__(self, *, connect: BaseException | None = None, submit: AnchorboltError | None = None) -> None:
         self.handle: RunHandle | None = None
         self.closed = 0
+        self.connected = False
         self._connect = connect
         self._submit = submit
 
     def connect(self, app_name: str) -> str:
+        self.connected = True
         if self._connect is not None:
             raise self._connect
         return "this process"
@@ -261,3 +265,33 @@ def test_python_m_anchorbolt_is_the_command() -> None:
         assert command.out.startswith("anchorbolt ")
     finally:
         command.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        (("topology.state.provider=redis", "topology.state.provider.config.jedisPoolConfig.port={port}"), 4),
+        (("topology.state.provider.config.keySerializerClass=no_such.Serializer",), 2),
+        (("topology.state.provider.config.valueSerializerClass=json.JSONEncoder",), 2),
+    ],
+    ids=["closed port", "missing serializer", "no serializer"],
+)
+def test_a_store_that_cannot_be_used_is_refused_before_the_engine_is_started(
+    here: Path, settings: tuple[str, ...], code: int
+) -> None:
+    engine = LocalEngine()
+    overrides = [each.format(port=free_port()) for each in (*settings, "topology.message.timeout.secs=2")]
+    assert run(engine, overrides=tuple(overrides)) == code
+    assert not engine.connected
+
+
+def test_a_wrong_password_is_refused_before_the_engine_is_started(
+    here: Path, start_redis: StartRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = start_redis(password="correct-horse")
+    monkeypatch.setenv("STATE_PASSWORD", "wrong-horse")
+    login = f"{{host: {server.host}, port: {server.port}, passwordEnv: STATE_PASSWORD}}"
+    settings = ("topology.state.provider=redis", f"topology.state.provider.config.jedisPoolConfig={login}")
+    engine = LocalEngine()
+    assert run(engine, overrides=settings) == 2
+    assert not engine.connected
