@@ -21,7 +21,7 @@ _TABLES = (
     "CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
     "CREATE TABLE metadata (namespace TEXT NOT NULL, generation INTEGER NOT NULL, seq INTEGER NOT NULL, "
     "committed INTEGER NOT NULL, winner TEXT NOT NULL, codec TEXT NOT NULL, log INTEGER NOT NULL, "
-    "entries INTEGER NOT NULL)",
+    "entries INTEGER)",
     LOG_TABLE,
     "CREATE TABLE attempts (attempt TEXT PRIMARY KEY, txid INTEGER NOT NULL, base INTEGER NOT NULL, "
     "generation INTEGER NOT NULL, seq INTEGER NOT NULL, slices INTEGER NOT NULL, checksum INTEGER NOT NULL, "
@@ -109,9 +109,9 @@ class SqliteFile:
         """Return the error for content that Anchorbolt cannot have written."""
         return StateCorrupted(f"{self._path}: {reason}. {START_OVER}", namespace=self._namespace)
 
-    def check_count(self, expected: int, found: int) -> None:
-        """Raise `StateRegressed` if another program has removed or added entries."""
-        if found != expected:
+    def check_count(self, expected: int | None, found: int) -> None:
+        """Raise `StateRegressed` if another program has removed or added entries since `expected` were counted."""
+        if expected not in (None, found):
             raise StateRegressed(
                 f"{self._path} lost data or was changed by another program: expected {expected:,} entries, found "
                 f"{found:,}. Nothing was written. Restore the state directory and the checkpoint location from backups "
@@ -222,7 +222,7 @@ class SqliteFile:
     def _make_tables(self, connection: sqlite3.Connection) -> None:
         for table in _TABLES:
             connection.execute(table)
-        connection.execute("INSERT INTO metadata VALUES (?, 0, 0, -1, '', '', 0, 0)", (self._namespace,))
+        connection.execute("INSERT INTO metadata VALUES (?, 0, 0, -1, '', '', 0, NULL)", (self._namespace,))
         connection.execute("INSERT INTO logs VALUES (0)")
         connection.execute(f"PRAGMA user_version={_LAYOUT}")
 

@@ -6,8 +6,10 @@ key would cost ten times as much.
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from anchorbolt.errors import AnchorboltError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import (
@@ -38,14 +40,16 @@ class SqliteStateStorage(StateStorage):
         self._file = SqliteFile(path, namespace, timeout_ms)
         # The connection, the attempt and the checksums of the slices that the temporary table `overlay` holds.
         self._overlaid: tuple[sqlite3.Connection, str, list[int]] | None = None
+        self._has_changed = False  # whether this handle has written entries
 
     def head(self) -> NamespaceHead:
-        """Also counts the entries, to notice a deletion by another program: a second for some ten million."""
+        """Also counts the entries, if `close` has counted them: a second for some ten million."""
         with self._file.reading() as connection:
             if connection is None:
                 return NamespaceHead()
-            counted = connection.execute("SELECT entries, (SELECT count(*) FROM entries) FROM metadata").fetchone()
-            self._file.check_count(*counted)
+            (expected,) = connection.execute("SELECT entries FROM metadata").fetchone()
+            if expected is not None:
+                self._file.check_count(expected, _count(connection))
             return rules.head_of(self._metadata(connection), self._records(connection))
 
     def claim(self) -> Fence:
@@ -131,16 +135,14 @@ class SqliteStateStorage(StateStorage):
             self._raise_fence(connection, metadata, fence)
             if not apply or record is None:
                 return
-            added = 0
             for updates in self._slices(connection, attempt, record, 0):
-                added += _put_new(connection, [item for item in updates.items() if item[1] is not None])
+                _put(connection, "entries", [item for item in updates.items() if item[1] is not None])
                 deleted = [(bytearray(key),) for key, value in updates.items() if value is None]
-                added -= connection.executemany("DELETE FROM entries WHERE key = ?", deleted).rowcount if deleted else 0
+                connection.executemany("DELETE FROM entries WHERE key = ?", deleted)
                 reach(FaultPoint.SLICE_APPLIED, txid=txid)
             self._drop(connection, "TRUE")
-            connection.execute(
-                "UPDATE metadata SET committed = ?, winner = ?, entries = entries + ?", (txid, attempt, added)
-            )
+            connection.execute("UPDATE metadata SET committed = ?, winner = ?, entries = NULL", (txid, attempt))
+            self._has_changed = True
 
     def rollback(self, fence: Fence) -> int:
         with self._file.writing() as connection:
@@ -154,17 +156,21 @@ class SqliteStateStorage(StateStorage):
             metadata = self._metadata(connection)
             rules.check_write(self.namespace, metadata, fence, codec)
             self._raise_fence(connection, metadata, fence, codec)
-            added = _put_new(connection, list(items.items()))
-            connection.execute("UPDATE metadata SET entries = entries + ?", (added,))
+            _put(connection, "entries", list(items.items()))
+            connection.execute("UPDATE metadata SET entries = NULL")
+            self._has_changed = True
 
     def count(self) -> int:
         """Return the number of entries. SQLite reads all keys for it: some seconds for tens of millions."""
         with self._file.reading() as connection:
-            if connection is None:
-                return 0
-            return int(connection.execute("SELECT count(*) FROM entries").fetchone()[0])
+            return 0 if connection is None else _count(connection)
 
     def close(self) -> None:
+        """After a change also count the entries, so that the next start notices a deletion by another program."""
+        if self._has_changed:
+            self._has_changed = False
+            with suppress(AnchorboltError), self._file.writing() as connection:
+                connection.execute("UPDATE metadata SET entries = ?", (_count(connection),))
         self._overlaid = None
         self._file.close()
 
@@ -285,19 +291,8 @@ def _look_up(connection: sqlite3.Connection, table: str, keys: Sequence[bytes], 
             values[start + place] = value
 
 
-def _put_new(connection: sqlite3.Connection, rows: Sequence[tuple[bytes, bytes | None]]) -> int:
-    """Put entries, and return how many of their keys are new."""
-    known = 0
-    keys = sorted(key for key, _ in rows)
-    for start in range(0, len(keys), _KEYS_PER_SELECT):
-        some = [bytearray(key) for key in keys[start : start + _KEYS_PER_SELECT]]
-        places = ",".join(["(?)"] * len(some))
-        found = connection.execute(
-            f"WITH wanted (key) AS (VALUES {places}) SELECT count(*) FROM wanted CROSS JOIN entries USING (key)", some
-        )
-        known += found.fetchone()[0]
-    _put(connection, "entries", rows)
-    return len(rows) - known
+def _count(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM entries").fetchone()[0])
 
 
 def _put(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[bytes, bytes | None]]) -> None:
