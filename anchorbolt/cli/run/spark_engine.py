@@ -20,6 +20,8 @@ _QUIETENED = {
     "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor": "OFF",
     # A warning that a query that is stopped between two waves has no job to cancel.
     "org.apache.spark.scheduler.DAGScheduler": "ERROR",
+    # A warning that a query that is stopped between two waves was setting the mode of a file.
+    "org.apache.hadoop.util.Shell": "ERROR",
 }
 
 _log = logging.getLogger("anchorbolt.cli")

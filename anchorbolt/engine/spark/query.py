@@ -83,6 +83,8 @@ class WaveQuery:
         except Exception as error:  # StreamingQueryException, or an error of py4j if the JVM is lost
             failure = WaveFailed(f"the streaming query ended: {_reason(error)}", txid=-1)
             failure.__cause__ = error
+        with self._between_waves:  # a wave goes on for a moment after its JVM is lost, and uses the spout's storage
+            pass
         if self._wave_failure is not None and not self._failed_with_the_jvm(failure):
             return self._wave_failure
         if self._stop_requested.is_set():

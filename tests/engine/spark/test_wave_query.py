@@ -1,5 +1,6 @@
 """The error that ends a run if both its wave and Spark's streaming query fail."""
 
+import threading
 from unittest.mock import Mock
 
 import pytest
@@ -45,3 +46,34 @@ def test_a_wave_that_could_not_reach_java_is_not_blamed_where_java_is_gone(
 )
 def test_a_wave_that_knows_why_it_failed_is_believed(of_the_wave: Exception, of_the_query: Exception) -> None:
     assert ended_by(of_the_wave, of_the_query) is of_the_wave
+
+
+def test_the_spout_is_asked_who_took_over_only_after_the_wave_that_lost_java_has_ended() -> None:
+    spout, begun, asked, order = Mock(), threading.Event(), threading.Event(), list[str]()
+
+    def wave(query_id: str) -> None:
+        begun.set()
+        asked.wait(0.3)
+        order.append("wave ended")
+        raise NETWORK
+
+    def ask() -> None:
+        order.append("asked")
+        asked.set()
+
+    spout.bind_query.side_effect = wave
+    spout.check_not_overtaken.side_effect = ask
+    query = WaveQuery(Mock(), Mock(), Mock(), spout, Mock(), Mock())
+    query.query = Mock()
+    query.query.awaitTermination.side_effect = NETWORK
+
+    def run_batch() -> None:
+        with pytest.raises(Py4JNetworkError):
+            query._on_batch(Mock(), 0)
+
+    running = threading.Thread(target=run_batch)
+    running.start()
+    assert begun.wait(10)
+    assert isinstance(query.wait(), WaveFailed)
+    running.join(10)
+    assert order == ["wave ended", "asked"]

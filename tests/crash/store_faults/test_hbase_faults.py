@@ -6,7 +6,7 @@ from anchorbolt.faults.points import FaultPoint
 from tests.conftest import StartHBase
 from tests.crash.conftest import AccompanyRun
 from tests.crash.plans import STEPS, hangs
-from tests.crash.stores import let_go_and_wait
+from tests.crash.store_faults.harm import let_go_and_wait
 from tests.support.hbase_server import MASTER, REGION_SERVER, THRIFT, ZOOKEEPER
 from tests.support.stores import config_of
 

@@ -19,7 +19,15 @@ from tests.conftest import StartRedis
 from tests.crash.conftest import AccompanyRun
 from tests.crash.plans import STEPS, hangs
 from tests.crash.runs import AccompaniedRun
-from tests.crash.stores import FullDisk, FullMemory, Harm, ReadOnlyReplica, contents_of, data_put_back, let_go_and_wait
+from tests.crash.store_faults.harm import (
+    FullDisk,
+    FullMemory,
+    Harm,
+    ReadOnlyReplica,
+    contents_of,
+    data_put_back,
+    let_go_and_wait,
+)
 from tests.support.redis_server import DURABLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

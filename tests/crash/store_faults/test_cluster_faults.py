@@ -7,7 +7,7 @@ from anchorbolt.faults.points import FaultPoint
 from tests.conftest import StartRedisCluster
 from tests.crash.conftest import AccompanyRun
 from tests.crash.plans import STEPS, hangs
-from tests.crash.stores import contents_of, let_go_and_wait
+from tests.crash.store_faults.harm import contents_of, let_go_and_wait
 from tests.support.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster
 from tests.support.redis_server import DURABLE
 
