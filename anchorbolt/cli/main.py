@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,6 +27,17 @@ def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"anchorbolt {anchorbolt.__version__}")
         raise typer.Exit
+
+
+def _spark_option(metavar: str, help: str) -> Any:
+    return typer.Option(metavar=metavar, show_default=False, help=help, rich_help_panel="Spark's options")
+
+
+def _pairs(texts: list[str]) -> dict[str, str]:
+    for each in texts:
+        if "=" not in each:
+            raise typer.BadParameter(f"{each!r} is not of the form KEY=VALUE", param_hint="--spark-conf")
+    return {key.strip(): value for key, _, value in (each.partition("=") for each in texts)}
 
 
 @app.callback()
@@ -68,6 +79,17 @@ def run(
     master: Annotated[
         str | None, typer.Option(metavar="URL", show_default=False, help="Spark master. [default: local[*]]")
     ] = None,
+    packages: Annotated[
+        str | None, _spark_option("GROUP:ARTIFACT:VERSION,…", "Maven packages for the driver and the executors.")
+    ] = None,
+    jars: Annotated[str | None, _spark_option("FILE,…", "Java archives for the driver and the executors.")] = None,
+    driver_memory: Annotated[str | None, _spark_option("SIZE", "Memory of the driver's JVM, as 4g.")] = None,
+    executor_memory: Annotated[str | None, _spark_option("SIZE", "Memory of each executor's JVM, as 4g.")] = None,
+    num_executors: Annotated[int | None, _spark_option("N", "Number of executors.")] = None,
+    executor_cores: Annotated[int | None, _spark_option("N", "Cores of each executor.")] = None,
+    spark_conf: Annotated[
+        list[str] | None, _spark_option("KEY=VALUE", "Another setting of Spark. May be repeated.")
+    ] = None,
     until_empty: Annotated[
         bool, typer.Option("--until-empty", help="Process the input that the source has now, and end.")
     ] = False,
@@ -84,7 +106,17 @@ def run(
     from anchorbolt.cli.run.run_job import RunOptions, run_job
     from anchorbolt.cli.run.spark_engine import SparkEngine
 
-    options = RunOptions(job, conf, tuple(overrides or ()), until_empty, verbose)
+    spark = {
+        "packages": packages,
+        "jars": jars,
+        "driver-memory": driver_memory,
+        "executor-memory": executor_memory,
+        "num-executors": num_executors,
+        "executor-cores": executor_cores,
+        "conf": _pairs(spark_conf or []) or None,
+    }
+    given = {name: value for name, value in spark.items() if value is not None}
+    options = RunOptions(job, conf, tuple(overrides or ()), given, until_empty, verbose)
     code = run_job(options, SparkEngine(master, verbose=verbose), choose_display())
     if code == exit_codes.LEFT_AT_ONCE:
         # A normal exit would wait for the threads of the wave. Spark ends with this process.

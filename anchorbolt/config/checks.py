@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from anchorbolt.config.declaration import Setting, by_key, check_value, text, unknown_key
 from anchorbolt.config.providers import PROVIDER, PROVIDER_CONFIG, PROVIDERS
 from anchorbolt.config.settings import Settings
+from anchorbolt.config.spark_options import SPARK, refuse_spark_setting
 from anchorbolt.config.storm_keys import STORM_KEYS
 from anchorbolt.errors import ConfigError
 from anchorbolt.util.messages import did_you_mean
 
-_KNOWN = [PROVIDER, PROVIDER_CONFIG, *by_key(Settings), *STORM_KEYS]
+_KNOWN = [PROVIDER, PROVIDER_CONFIG, SPARK, *by_key(Settings), *STORM_KEYS]
 _PREFIXES = ("topology", "storm", "anchorbolt")
 _MISSPELT = 0.9  # a key of the author's own that is so similar to a known one, by `difflib`, is a misspelt one
 _NAME = Setting("name", PROVIDER, "sqlite", text("the name of a state provider"))
@@ -21,11 +22,15 @@ _STORM_PROVIDERS = {
 
 
 def check_keys(keys: Iterable[str]) -> None:
-    """Raise `ConfigError` for an unknown key with one of our prefixes. All other keys are the job author's own."""
+    """Raise `ConfigError` for an unknown key with one of our prefixes, and for Spark's own settings.
+
+    All other keys are the job author's own.
+    """
     for key in keys:
         prefix, dot, _ = key.partition(".")
         if key in _KNOWN:
             continue
+        refuse_spark_setting(key)
         if prefix not in _PREFIXES:
             if dot and (nearest := did_you_mean(key.lower(), _KNOWN, _MISSPELT)):
                 raise ConfigError(

@@ -33,16 +33,23 @@ class Setting(NamedTuple):
     accepted: Accepted
 
 
-def setting(accepted: Accepted, default: Any = MISSING, key: str | None = None, **options: Any) -> Any:
+def setting(accepted: Accepted, default: Any = MISSING, key: str | None = None) -> Any:
     """Return a dataclass field that holds a setting. It accepts None if None is its default.
 
     Args:
         accepted: The other values that fit.
         default: Its default; none by default.
         key: Key in a configuration, if it differs from the field's name.
-        options: More arguments of `dataclasses.field`.
     """
-    return field(default=default, metadata={"key": key, "accepted": accepted}, **options)
+    return field(default=default, metadata=holds(accepted, key))
+
+
+def holds(accepted: Accepted, key: str | None = None) -> dict[str, Any]:
+    """Return the metadata of a field that holds a setting, for fields that `setting` cannot make.
+
+    Type checkers see the other arguments of `dataclasses.field`, as `kw_only`, only where that is called itself.
+    """
+    return {"key": key, "accepted": accepted}
 
 
 class Checked:

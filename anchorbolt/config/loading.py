@@ -14,6 +14,7 @@ from anchorbolt.config.providers import PROVIDER, PROVIDER_CONFIG
 from anchorbolt.config.secret import Secret
 from anchorbolt.config.settings import Settings
 from anchorbolt.config.sources import merged, read_file
+from anchorbolt.config.spark_options import SPARK, read_spark_options
 from anchorbolt.config.storm_keys import STORM_SECRETS
 
 
@@ -71,7 +72,8 @@ def load_conf(
     chosen = source.get(PROVIDER)
     name = canonical_provider("sqlite" if chosen is None else chosen)
     provider, inner = read_provider(name, source, is_set=chosen is not None)
-    settings = Settings(provider=provider, **values)
+    spark = read_spark_options(source.get(SPARK) or {})
+    settings = Settings(provider=provider, spark=spark, **values)
     seen = {key: value for key, value in source.items() if key not in STORM_SECRETS}
     seen |= {key: getattr(settings, each.field) for key, each in known.items()}
     seen |= {PROVIDER: provider.name, PROVIDER_CONFIG: _without_secrets(inner)}

@@ -19,6 +19,7 @@ from anchorbolt.config.declaration import (
     check_value,
     choice,
     declared,
+    holds,
     read_values,
     setting,
     text,
@@ -40,8 +41,11 @@ _PORT = whole(1, 65535, what="a TCP port")
 _TIMEOUT = whole(1, unit="milliseconds")
 # Not a URL: the password that a URL can hold would be shown wherever the host is.
 _HOST = r"[^@/\s]+"
+_SERVER = text("the name or address of the server, not a URL", _HOST)
 _HBASE_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 _HBASE_CHARACTERS = "of letters, digits, '_', '.' and '-', and start with a letter, a digit or '_'"
+_TABLE = text(f"the name of a table: made {_HBASE_CHARACTERS}", rf"({_HBASE_NAME}:)?{_HBASE_NAME}")
+_FAMILY = text(f"the name of a column family: made {_HBASE_CHARACTERS}", _HBASE_NAME)
 
 
 def _is_node(node: object) -> bool:
@@ -127,8 +131,8 @@ class RedisLogin(ServerSettings):
 class RedisSettings(RedisLogin):
     """A Redis server."""
 
-    host: str = setting(text("the name or address of the server, not a URL", _HOST), "localhost", kw_only=False)
-    port: int = setting(_PORT, 6379, kw_only=False)
+    host: str = field(default="localhost", kw_only=False, metadata=holds(_SERVER))
+    port: int = field(default=6379, kw_only=False, metadata=holds(_PORT))
     database: int = setting(whole(0, what="the number of a database"), 0)
 
 
@@ -136,7 +140,7 @@ class RedisSettings(RedisLogin):
 class RedisClusterSettings(RedisLogin):
     """A Redis Cluster."""
 
-    nodes: Sequence[str] = setting(_NODES, ("localhost:6379",), kw_only=False)
+    nodes: Sequence[str] = field(default=("localhost:6379",), kw_only=False, metadata=holds(_NODES))
     max_redirections: int = setting(whole(0), 5, key="maxRedirections")
 
     def __post_init__(self) -> None:
@@ -154,14 +158,8 @@ class RedisClusterSettings(RedisLogin):
 class HBaseSettings(ServerSettings):
     """A table of HBase, and the Thrift server that leads there."""
 
-    table: str = setting(
-        text(f"the name of a table: made {_HBASE_CHARACTERS}", rf"({_HBASE_NAME}:)?{_HBASE_NAME}"),
-        key="tableName",
-        kw_only=False,
-    )
-    column_family: str = setting(
-        text(f"the name of a column family: made {_HBASE_CHARACTERS}", _HBASE_NAME), key="columnFamily", kw_only=False
-    )
+    table: str = field(kw_only=False, metadata=holds(_TABLE, "tableName"))
+    column_family: str = field(kw_only=False, metadata=holds(_FAMILY, "columnFamily"))
     host: str = setting(text("the name or address of the Thrift server, not a URL", _HOST), "localhost")
     port: int = setting(_PORT, 9090)
     transport: str = setting(choice("buffered", "framed"), "buffered")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from anchorbolt.config.declaration import FLAG, Checked, setting, text, whole
 from anchorbolt.config.providers import DATA_DIRECTORY, ProviderSettings
+from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.errors import ConfigError
 from anchorbolt.util.locations import local_path
 
@@ -32,6 +33,7 @@ class Settings(TaskSettings):
     """
 
     provider: ProviderSettings = field(default_factory=ProviderSettings)
+    spark: SparkOptions = field(default_factory=SparkOptions)
     namespace_prefix: str | None = setting(
         text(
             "empty, or 1 to 128 of the characters A-Z a-z 0-9 _ . - without a leading dot",

@@ -11,6 +11,7 @@ import yaml
 from anchorbolt.config.declaration import is_password
 from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.config.secret import Secret
+from anchorbolt.config.spark_options import SPARK, merged_spark_options
 from anchorbolt.errors import ConfigError
 
 
@@ -25,7 +26,9 @@ def merged(file_values: Mapping[Any, Any], conf: Mapping[Any, Any], overrides: S
         for key, value in source.items():
             if not isinstance(key, str):
                 raise ConfigError(f"the configuration key {key!r} is of type {type(key).__name__}. Use dotted strings.")
-            values[key] = _provider_config(value) if key == PROVIDER_CONFIG else value
+            if key == PROVIDER_CONFIG:
+                value = _provider_config(value)
+            values[key] = merged_spark_options(values.get(key), value) if key == SPARK else value
     for override in overrides:
         key, value = _parse_override(override)
         if key.startswith(f"{PROVIDER_CONFIG}."):

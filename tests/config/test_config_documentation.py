@@ -10,6 +10,7 @@ import pytest
 from anchorbolt.config.declaration import by_key
 from anchorbolt.config.providers import GROUPS, PROVIDER_CONFIG, UNGROUPED, TlsSettings
 from anchorbolt.config.settings import Settings
+from anchorbolt.config.spark_options import SPARK, SparkOptions
 from anchorbolt.config.storm_keys import STORM_KEYS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
@@ -40,9 +41,12 @@ def documented(default: Any) -> str:
 
 
 def test_every_key_is_documented_with_its_default(page: str) -> None:
-    tables = [by_key(Settings), UNGROUPED, *GROUPS.values(), by_key(TlsSettings)]
+    tables = [by_key(Settings), UNGROUPED, *GROUPS.values(), by_key(TlsSettings), by_key(SparkOptions)]
     expected = [(key, IN_WORDS.get(key, documented(each.default))) for table in tables for key, each in table.items()]
-    expected += [("topology.state.provider", "`sqlite`"), *((key, "empty") for key in (PROVIDER_CONFIG, *GROUPS))]
+    expected += [
+        ("topology.state.provider", "`sqlite`"),
+        *((key, "empty") for key in (PROVIDER_CONFIG, SPARK, *GROUPS)),
+    ]
     assert sorted(ROW.findall(page)) == sorted(expected)
 
 

@@ -13,6 +13,7 @@ _USUAL = re.compile(
     r"|To adjust logging level use sc\.setLogLevel"
     r"|.* WARN NativeCodeLoader: Unable to load native-hadoop library"
     r"|.* WARN Utils: (Your hostname, .* resolves to a loopback address|Set SPARK_LOCAL_IP if you need to bind)"
+    r"|.* WARN Utils: Service 'SparkUI' could not bind on port"
     r"|WARNING: package sun\.security\.action not in java\.base"
 )
 

@@ -21,7 +21,6 @@ class Progress:
     """
 
     def __init__(self, spouts: Collection[str], interval_ms: float) -> None:
-
         self.waves = 0
         self.tuples = 0
         self.txid: int | None = None

@@ -7,9 +7,9 @@ import traceback
 from collections import deque
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import anchorbolt
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
@@ -24,6 +24,7 @@ from anchorbolt.cli.run.signals import StopSignals
 from anchorbolt.config.loading import Configuration, load_conf
 from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.config.settings import Settings
+from anchorbolt.config.spark_options import SPARK, SparkOptions
 from anchorbolt.engine.driver.reports import WaveReport
 from anchorbolt.engine.driver.retry import RetryPolicy
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
@@ -46,15 +47,23 @@ class RunOptions:
     job: str  # MODULE:NAME
     conf_file: Path | None = None
     overrides: tuple[str, ...] = ()  # `key=value`, overriding the file
+    spark: Mapping[str, Any] = field(default_factory=dict)  # Spark's options, overriding those of the file
     until_empty: bool = False
     verbose: bool = False
+
+
+class Connection(NamedTuple):
+    """An engine that was started: its name and master, and the address of its UI, if it has one."""
+
+    place: str
+    ui: str | None = None
 
 
 class Engine(Protocol):
     """Runs the topology."""
 
-    def connect(self, app_name: str) -> str:
-        """Start the engine and return its name and address. Raises `PlatformError` if it cannot be started."""
+    def connect(self, app_name: str, options: SparkOptions) -> Connection:
+        """Start the engine. Raises `PlatformError` if it cannot be started."""
 
     def submit(
         self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
@@ -97,8 +106,9 @@ class _Run:
         self._display = display
 
     def to_its_end(self, signals: StopSignals) -> int:
-        conf = load_conf(file=self._options.conf_file, overrides=self._options.overrides)
-        topology = load_job(self._options.job).topology(dict(conf))
+        options = self._options
+        conf = load_conf({SPARK: options.spark}, file=options.conf_file, overrides=options.overrides)
+        topology = load_job(options.job).topology(dict(conf))
         waves: deque[WaveReport] = deque()
         try:
             handle = self._start(topology, conf, signals, waves)
@@ -119,11 +129,13 @@ class _Run:
         # Spark takes seconds to start: what it could not use is refused before.
         provider = provider_from(conf.settings, shared_by_processes=True, shared_by_machines=False)
         _check_store(conf.settings, topology.name, provider)
-        place = self._engine.connect(topology.name)
+        place, ui = self._engine.connect(topology.name, conf.settings.spark)
         signals.take()
         say(f"anchorbolt {anchorbolt.__version__}: {topology.name} on {place}")
         say(f"state: {provider.describe()}")
         say(f"checkpoint: {conf.settings.checkpoint_location_of(topology.name)}")
+        if ui is not None:
+            say(f"Spark's UI: {ui}")
         if signals.stop_requested:
             say("stopped before the first wave")
             return None

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.cli.run.jvm_output import JvmOutput
+from anchorbolt.cli.run.run_job import Connection
+from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.topology.graph import Topology
 
@@ -36,27 +38,26 @@ class SparkEngine:
         self._spark: SparkSession | None = None
         self._output: JvmOutput | None = None
 
-    def connect(self, app_name: str) -> str:
+    def connect(self, app_name: str, options: SparkOptions) -> Connection:
         from anchorbolt.engine.spark.session import build_session
 
         if not self._verbose:
             self._output = JvmOutput()
         stderr = self._output.descriptor if self._output else None
-        self._spark = build_session(app_name, self._master, jvm_stderr=stderr)
+        self._spark = build_session(app_name, self._master, options, jvm_stderr=stderr)
         if not self._verbose:
             _quieten(self._spark)
-        return f"Spark {self._spark.version}, {self._spark.sparkContext.master}"
+        context = self._spark.sparkContext
+        return Connection(f"Spark {self._spark.version}, {context.master}", context.uiWebUrl)
 
     def submit(
         self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
     ) -> RunHandle:
-
         from anchorbolt.engine.spark.cluster import SparkCluster
 
         return SparkCluster(self._spark).submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
 
     def close(self) -> None:
-
         if self._spark is None:
             return
         if self._output:

@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.checkpoint.location import query_id_at
+from anchorbolt.config.loading import load_conf
 from anchorbolt.engine.driver.assembly import checkpoint_spout
 from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.runner import SparkRunner
-from anchorbolt.engine.spark.session import build_session, engine_session
+from anchorbolt.engine.spark.session import build_session, check_options, engine_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.engine.submit.submission import Submission, prepare_submission
@@ -56,7 +57,10 @@ class SparkCluster:
         Raises:
             AnchorboltError: The topology or configuration is wrong, or recovery was refused.
         """
-        spark = self._spark or build_session(topology.name, self._master)
+        conf = load_conf(conf)
+        options = conf.settings.spark
+        spark = self._spark or build_session(topology.name, self._master, options)
+        check_options(spark, options)
         local = (spark.sparkContext.master or "").startswith("local")
         submission = prepare_submission(topology, conf, shared_by_processes=True, shared_by_machines=not local)
         ship(spark.sparkContext)

@@ -5,6 +5,9 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyspark
@@ -14,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from anchorbolt.config.spark_options import NO_OPTIONS, SPARK, SparkOptions
 from anchorbolt.errors import ConfigError, PlatformError
 from anchorbolt.faults.injection import FAULTS_VARIABLE
 
@@ -42,6 +46,9 @@ _ENGINE = {
 }
 
 
+_built: tuple[str, SparkOptions] = ("", NO_OPTIONS)
+"""The application of the last session that was built here, and its options."""
+
 _MASTER = re.compile(r"local(\[.+\]|-cluster\[.+\])?|yarn|(spark|k8s|mesos)://.+")
 
 
@@ -56,12 +63,22 @@ def check_platform() -> None:
         )
 
 
-def build_session(app_name: str, master: str | None = None, *, jvm_stderr: int | None = None) -> SparkSession:
+def build_session(
+    app_name: str, master: str | None = None, options: SparkOptions = NO_OPTIONS, *, jvm_stderr: int | None = None
+) -> SparkSession:
     """Build a session with Anchorbolt's settings, or return the active session.
 
-    The default master is that of spark-submit, or `local[*]`. `jvm_stderr` is the file descriptor to which Java writes
-    its standard error, this process's own by default. Raises `PlatformError` if PySpark is too old, Java is missing or
-    does not start, or the master does not answer.
+    Args:
+        app_name: Its name.
+        master: Spark master; the default is that of spark-submit, or `local[*]`. With a local one, Spark's UI and
+            ports listen on 127.0.0.1 only, unless SPARK_LOCAL_IP is set.
+        options: Spark's options, which override Anchorbolt's settings.
+        jvm_stderr: File descriptor to which Java writes its standard error, this process's own by default.
+
+    Raises:
+        ConfigError: The master or an option cannot be used, or there are options although the session, or its JVM, was
+            not built here.
+        PlatformError: PySpark is too old, Java is missing or does not start, or the master does not answer.
     """
     check_platform()
     if master is not None and not _MASTER.fullmatch(master):
@@ -71,31 +88,43 @@ def build_session(app_name: str, master: str | None = None, *, jvm_stderr: int |
         )
     active = SparkSession.getActiveSession()
     if active is not None:
+        check_options(active, options)
         return active
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # set by spark-submit, which has started the JVM
-    options: dict[str, Any] = {"spark.app.name": app_name, **_STATIC, **_LOCAL_CHECKPOINT}
+    _check_usable(options, submitted)
+    settings: dict[str, Any] = {"spark.app.name": app_name, **_STATIC, **_LOCAL_CHECKPOINT, **options.settings()}
+    environment: dict[str, str] = {}
     if master is not None or not submitted:
         master = master or "local[*]"
-        options["spark.master"] = master
+        settings["spark.master"] = master
         if master.startswith("local"):
             # Local workers must use the driver's Python; on a cluster, PYSPARK_PYTHON names it.
-            options["spark.pyspark.python"] = os.environ["PYSPARK_PYTHON"] = sys.executable
+            settings["spark.pyspark.python"] = os.environ["PYSPARK_PYTHON"] = sys.executable
+            environment = {"SPARK_LOCAL_IP": "127.0.0.1"}
     if FAULTS_VARIABLE in os.environ:  # workers of a local master inherit the driver's environment anyway
-        options[f"spark.executorEnv.{FAULTS_VARIABLE}"] = os.environ[FAULTS_VARIABLE]
+        settings[f"spark.executorEnv.{FAULTS_VARIABLE}"] = os.environ[FAULTS_VARIABLE]
     java_home = os.environ.get("JAVA_HOME")
     if not submitted and java_home and shutil.which("java", path=os.path.join(java_home, "bin")) is None:
         raise PlatformError(_NO_JAVA.format(f"JAVA_HOME is {java_home}, which has no bin/java"))
     if not submitted and shutil.which("java") is None and not java_home:
         raise PlatformError(_NO_JAVA.format("JAVA_HOME is not set, and the PATH has no java"))
     try:
-        if jvm_stderr is not None and not submitted and SparkContext._gateway is None:
-            java = SparkConf(loadDefaults=False).setAll(list(options.items()))
-            gateway = launch_gateway(java, {"stderr": jvm_stderr})  # type: ignore[no-untyped-call]
-            SparkContext._ensure_initialized(gateway=gateway)
-        session: SparkSession = SparkSession.builder.config(map=options).getOrCreate()
+        with _environment(environment):
+            if jvm_stderr is not None and not submitted and SparkContext._gateway is None:
+                java = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+                gateway = launch_gateway(java, {"stderr": jvm_stderr})  # type: ignore[no-untyped-call]
+                SparkContext._ensure_initialized(gateway=gateway)
+            session: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
     except PySparkException as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
-            raise PlatformError(_NO_JAVA.format("it ended before Spark could use it; see its output above")) from error
+            reason = "it ended before Spark could use it; see its output above"
+            if options.packages or options.driver_memory:
+                raise PlatformError(
+                    f"Spark could not be started with the options given: {reason}. Check that the packages "
+                    f"({options.packages}) can be found and downloaded, and that this machine has the driver's memory "
+                    f"({options.driver_memory})."
+                ) from error
+            raise PlatformError(_NO_JAVA.format(reason)) from error
         raise PlatformError(f"Spark could not be started: {error}") from error
     except Py4JError as error:  # the first line is py4j's, the second names the JVM's exception
         lines = [line.lstrip(": ") for line in str(error).splitlines() if line.strip()]
@@ -107,7 +136,46 @@ def build_session(app_name: str, master: str | None = None, *, jvm_stderr: int |
     except (FileNotFoundError, PermissionError) as error:
         raise PlatformError(_NO_JAVA.format(f"{error}")) from error
     session.sparkContext.setLogLevel("WARN")
+    global _built
+    _built = (session.sparkContext.applicationId, options)
     return session
+
+
+def check_options(session: SparkSession, options: SparkOptions) -> None:
+    """Raise `ConfigError` if there are options for a session that was not built with them."""
+    if options not in (NO_OPTIONS, _built[1] if _built[0] == session.sparkContext.applicationId else None):
+        raise ConfigError(
+            f"'spark:' in the configuration sets {', '.join(options.settings())}, but the Spark session exists "
+            "already, and its options cannot be changed. Remove 'spark:' and give them to the session's builder. Or "
+            "make no session, and let Anchorbolt build it.",
+            key=SPARK,
+        )
+
+
+def _check_usable(options: SparkOptions, submitted: bool) -> None:
+    if options == NO_OPTIONS:
+        return
+    if submitted or SparkContext._gateway is not None:
+        raise ConfigError(
+            f"'spark:' in the configuration sets {', '.join(options.settings())}, but Spark's Java process runs "
+            "already. Give these options to spark-submit, or to the builder of the first session.",
+            key=SPARK,
+        )
+    for jar in (options.jars or "").split(","):
+        if jar and not set(jar) & set(":*?[{") and not Path(jar).is_file():
+            raise ConfigError(f"the file {jar!r} of {SPARK}.jars does not exist. Correct its path.", key=SPARK)
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for a Java process that is started, except those that are set already."""
+    added = {name: value for name, value in variables.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
 
 
 _NO_JAVA = (

@@ -13,7 +13,8 @@ import pytest
 
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.run.display import PlainDisplay
-from anchorbolt.cli.run.run_job import RunOptions, run_job
+from anchorbolt.cli.run.run_job import Connection, RunOptions, run_job
+from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine.local.cluster import LocalCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
 from anchorbolt.errors import AnchorboltError, PlatformError, StateUnavailable
@@ -64,11 +65,11 @@ class LocalEngine:
         self._connect = connect
         self._submit = submit
 
-    def connect(self, app_name: str) -> str:
+    def connect(self, app_name: str, options: SparkOptions) -> Connection:
         self.connected = True
         if self._connect is not None:
             raise self._connect
-        return "this process"
+        return Connection("this process")
 
     def submit(
         self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
@@ -217,9 +218,9 @@ def test_a_signal_stops_a_running_job_clean(number: signal.Signals, capsys: pyte
 
 def test_a_signal_before_the_start_keeps_the_job_from_starting(capsys: pytest.CaptureFixture[str]) -> None:
     class Interrupted(LocalEngine):
-        def connect(self, app_name: str) -> str:
+        def connect(self, app_name: str, options: SparkOptions) -> Connection:
             signal.raise_signal(signal.SIGTERM)
-            return super().connect(app_name)
+            return super().connect(app_name, options)
 
     engine = Interrupted()
     assert run(engine) == exit_codes.DONE
@@ -230,7 +231,7 @@ def test_a_signal_before_the_start_keeps_the_job_from_starting(capsys: pytest.Ca
 
 def test_a_second_sigint_leaves_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     class TwiceInterrupted(LocalEngine):
-        def connect(self, app_name: str) -> str:
+        def connect(self, app_name: str, options: SparkOptions) -> Connection:
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
             raise AssertionError("not left")

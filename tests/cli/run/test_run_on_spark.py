@@ -1,11 +1,15 @@
 """`anchorbolt run` as its user runs it: a process of its own, on a real Spark."""
 
+import json
 import random
 import re
 import signal
+import socket
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pyspark
@@ -96,7 +100,7 @@ StartCommand = Callable[..., Command]
 def directory(tmp_path: Path) -> Path:
     """Where the person types: some texts, a project with a package of jobs, and a job file with a sibling.
 
-    Neither lies where a local Spark's workers look by themselves, which is here.
+    A local Spark's workers look for modules in this directory, but not in these two.
     """
     generator = random.Random(20)
     vocabulary = [f"word{number}" for number in range(60)]
@@ -160,6 +164,32 @@ def test_a_package_is_run_until_its_source_is_empty_and_says_where_everything_is
     assert all(line.startswith("wave ") for line in printed[4:-1])
     assert printed[-1].startswith(f"finished: {FILES} waves, {FILES * LINES:,} tuples")
     assert command.err == "", "nothing of Java's, Spark's or Python's"
+
+
+def test_sparks_options_reach_spark_and_its_ui_listens_on_this_machine_only(
+    start: StartCommand, directory: Path
+) -> None:
+    (directory / "conf.yaml").write_text(
+        "spark: {driver-memory: 600m, executor-memory: 2g, conf: {spark.sql.shuffle.partitions: 3}}\n"
+    )
+    options = ["--conf", "conf.yaml", "--driver-memory", "700m", "--spark-conf", "spark.ui.enabled=true"]
+    command = start("alone/one_file.py:hanging", *options)
+    command.wait_for("recovery: ")
+    [ui] = re.findall(r"^Spark's UI: http://localhost:(\d+)$", command.out, re.MULTILINE)
+
+    def read(path: str) -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{ui}/api/v1/applications{path}", timeout=60) as answer:
+            return json.load(answer)
+
+    [application] = read("")
+    shown = dict(read(f"/{application['id']}/environment")["sparkProperties"])
+    assert shown["spark.driver.memory"] == "700m"
+    assert shown["spark.executor.memory"] == "2g"
+    assert shown["spark.sql.shuffle.partitions"] == "3"
+    elsewhere = socket.gethostbyname(socket.gethostname())
+    if not elsewhere.startswith("127."):
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((elsewhere, int(ui)), timeout=5)
 
 
 @pytest.mark.parametrize(

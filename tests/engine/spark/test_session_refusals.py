@@ -1,12 +1,24 @@
-"""A wrong master and a missing Java are refused before a JVM is started."""
+"""A wrong master, a missing Java and options that cannot be used are refused before a JVM is started."""
 
 from pathlib import Path
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
+from anchorbolt.config.spark_options import SparkOptions
+from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.errors import ConfigError, PlatformError
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.streams import Tuple
+from anchorbolt.topology import TopologyBuilder
+
+
+class Nothing(BaseBasicBolt):
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        pass
 
 
 @pytest.mark.parametrize("master", ["foo", "", "spark:/host:7077", "local[", "http://host"])
@@ -21,3 +33,33 @@ def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(PlatformError, match=f"JAVA_HOME is {tmp_path}, which has no bin/java"):
         build_session("refused", "local[1]")
+
+
+def test_a_jar_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    missing = str(tmp_path / "missing.jar")
+    with pytest.raises(ConfigError) as caught:
+        build_session("refused", "local[1]", SparkOptions(jars=missing))
+    assert missing in caught.value.message
+
+
+def test_options_are_refused_with_spark_submit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    with pytest.raises(ConfigError) as caught:
+        build_session("refused", "local[1]", SparkOptions(driver_memory="1g"))
+    assert caught.value.key == "spark"
+
+
+@pytest.mark.slow
+def test_options_are_refused_beside_a_session_of_the_users_own(spark: SparkSession) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", FeederSpout(["number"], []))
+    builder.set_bolt("nothing", Nothing()).shuffle_grouping("numbers")
+    topology = builder.create_topology("refused")
+    for cluster in (SparkCluster(spark), SparkCluster()):
+        with pytest.raises(ConfigError) as caught:
+            cluster.submit(topology, {"spark": {"driver-memory": "1g"}})
+        assert caught.value.key == "spark"
+        assert "spark.driver.memory" in caught.value.message

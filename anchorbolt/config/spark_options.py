@@ -1,0 +1,119 @@
+"""Spark's own options: under the key `spark` of a configuration, named as spark-submit names them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anchorbolt.config.declaration import Accepted, Checked, by_key, declared, read_values, setting, text, whole
+from anchorbolt.errors import ConfigError
+
+SPARK = "spark"
+
+_MEMORY = text("an amount of memory with its unit, for instance 512m or 4g", r"(?i)[1-9]\d*[kmgt]b?")
+_PACKAGE = r"[^\s,:]+:[^\s,:]+:[^\s,:]+"
+_PACKAGES = text("Maven coordinates, each group:artifact:version, separated by commas", rf"{_PACKAGE}(,{_PACKAGE})*")
+_JARS = text("paths or URIs of .jar files, separated by commas", r"[^,]+(,[^,]+)*")
+_SPARK_NAMES = {
+    "packages": "spark.jars.packages",
+    "jars": "spark.jars",
+    "driver-memory": "spark.driver.memory",
+    "executor-memory": "spark.executor.memory",
+    "num-executors": "spark.executor.instances",
+    "executor-cores": "spark.executor.cores",
+}
+_NOT_OPTIONS = {
+    "spark.master": "Give it as --master URL.",
+    "spark.app.name": "It is always the topology's name. Remove it.",
+}
+# Like Spark's default of spark.redaction.regex, except names of files and switches.
+_SECRET = re.compile(r"(?i)(?!.*(file|path|enabled|provider)$).*(secret|password|token|access[.]?key)")
+_CONF = Accepted(
+    lambda value: isinstance(value, Mapping) and all(isinstance(each, (str, int, float)) for each in value.values()),
+    "a mapping from names of Spark's settings to strings, numbers, true or false",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkOptions(Checked):
+    """Options of the Spark session that Anchorbolt builds; None leaves Spark's default.
+
+    Attributes:
+        conf: More settings of Spark, by their full names. The other options override them.
+    """
+
+    packages: str | None = setting(_PACKAGES, None)
+    jars: str | None = setting(_JARS, None)
+    driver_memory: str | None = setting(_MEMORY, None, key="driver-memory")
+    executor_memory: str | None = setting(_MEMORY, None, key="executor-memory")
+    num_executors: int | None = setting(whole(1), None, key="num-executors")
+    executor_cores: int | None = setting(whole(1), None, key="executor-cores")
+    conf: Mapping[str, Any] | None = setting(_CONF, None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in self.conf or {}:
+            _check_name(name)
+
+    def settings(self) -> dict[str, str]:
+        """Return these options as settings of Spark."""
+        chosen = dict(self.conf or {})
+        for each in declared(SparkOptions):
+            value = getattr(self, each.field)
+            if value is not None and each.key in _SPARK_NAMES:
+                chosen[_SPARK_NAMES[each.key]] = value
+        return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in chosen.items()}
+
+
+NO_OPTIONS = SparkOptions()
+
+
+def read_spark_options(given: Any) -> SparkOptions:
+    """Check what a configuration has under `spark`. Raises `ConfigError` if it does not fit."""
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            f"{SPARK} is of type {type(given).__name__}, but must be a mapping of {', '.join(by_key(SparkOptions))}.",
+            key=SPARK,
+        )
+    return SparkOptions(**read_values(by_key(SparkOptions), given, f"{SPARK}."))
+
+
+def merged_spark_options(first: Any, second: Any) -> Any:
+    """Return the options under `spark` of two sources, of which the second overrides the first, setting by setting."""
+    if not isinstance(first, Mapping) or not isinstance(second, Mapping):
+        return second
+    both = {**first, **second}
+    if isinstance(first.get("conf"), Mapping) and isinstance(second.get("conf"), Mapping):
+        both["conf"] = {**first["conf"], **second["conf"]}
+    return both
+
+
+def refuse_spark_setting(key: str) -> None:
+    """Raise `ConfigError` for a setting of Spark among the keys of a configuration; say where it belongs."""
+    if not key.startswith(f"{SPARK}."):
+        return
+    option = next((option for option, name in _SPARK_NAMES.items() if name == key), None)
+    where = (
+        f"Give it as --{option}, or as {option!r} under 'spark:' in the configuration file."
+        if option
+        else f"Give it as --spark-conf {key}=…, or under 'spark:', 'conf:' in the configuration file."
+    )
+    raise ConfigError(f"{key} is a setting of Spark. {_NOT_OPTIONS.get(key, where)}", key=key)
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name.startswith("spark."):
+        raise ConfigError(
+            f"{name!r} is not a setting of Spark: their names start with 'spark.'. Correct it, or remove it from "
+            f"{SPARK}.conf.",
+            key=str(name),
+        )
+    if name in _NOT_OPTIONS:
+        raise ConfigError(f"{name} cannot be set here. {_NOT_OPTIONS[name]}", key=name)
+    if _SECRET.match(name):
+        # PySpark gives all settings of a session to Java as arguments.
+        raise ConfigError(
+            f"{name} holds a secret, and every user of the machine can read Java's arguments. Put it into "
+            "spark-defaults.conf in the directory that SPARK_CONF_DIR names.",
+            key=name,
+        )
