@@ -41,6 +41,7 @@ __all__ = [
     "PlatformError",
     "QueryChanged",
     "SerializationError",
+    "SinkUnavailable",
     "StaleAttempt",
     "StateCorrupted",
     "StateError",
@@ -186,7 +187,19 @@ class StateError(AnchorboltError):
 
 
 class StateUnavailable(StateError):
-    """The store could not be reached, or did not answer in time. The call may or may not have had its effect."""
+    """The store could not be reached, or did not answer in time. The call may or may not have had its effect.
+
+    Attributes:
+        waits_for: What a run waits for until the call succeeds.
+    """
+
+    waits_for = "the state store"
+
+
+class SinkUnavailable(StateUnavailable):
+    """A task of a sink could not write its rows: its disk is full, or it may not write there."""
+
+    waits_for = "the sink"
 
 
 class Fenced(StateError):

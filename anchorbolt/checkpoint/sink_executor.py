@@ -7,7 +7,7 @@ from typing import Any
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
 from anchorbolt.checkpoint.forwarder import TaskOutcome
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.errors import BoltError, StateUnavailable, TopologyError
+from anchorbolt.errors import BoltError, SinkUnavailable, TopologyError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.scope import AttemptScope, Fence
 from anchorbolt.streams.context import TopologyContext
@@ -106,8 +106,8 @@ class SinkExecutor:
             ) from error
         self._rows += batch.size
 
-    def _unwritable(self, error: OSError) -> StateUnavailable:
-        return StateUnavailable(
+    def _unwritable(self, error: OSError) -> SinkUnavailable:
+        return SinkUnavailable(
             f"sink {self._context.this_component_id!r}, task {self._context.this_task_index}, cannot write "
             f"{join(self._location, self._name)}: {error}. Make room, or make it writable on every machine that "
             "runs tasks."

@@ -13,6 +13,11 @@ def shortened(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return "1 tuple" or "2,000 tuples"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return " Did you mean 'NEAREST'?", or an empty string if no known name is similar enough.
 

@@ -18,7 +18,7 @@ BEFORE_THE_START = {
     exit_codes.WRONG_USAGE: {"ConfigError", "TopologyError", "JobError"},
     exit_codes.PLATFORM_UNUSABLE: {"PlatformError"},
     exit_codes.STATE_REFUSED: {
-        *("StateError", "StateUnavailable", "Fenced", "StaleAttempt", "StateRegressed"),
+        *("StateError", "StateUnavailable", "SinkUnavailable", "Fenced", "StaleAttempt", "StateRegressed"),
         *("CodecMismatch", "StateCorrupted", "QueryChanged", "MigrationRefused"),
     },
 }

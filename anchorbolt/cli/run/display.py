@@ -15,6 +15,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from anchorbolt.cli.run.progress import Progress
+from anchorbolt.util.messages import counted
 
 _BETWEEN_LINES_S = 1.0
 
@@ -107,7 +108,8 @@ class LiveDisplay:
 def wave_line(progress: Progress, now: float) -> str:
     """Return the line of a run's progress; `now` is from the clock that its waves were added with."""
     retried = f", rounds run again: {progress.retried}" if progress.retried else ""
+    read, executed = progress.rates(now)
     return (
-        f"wave {progress.txid}: {progress.tuples:,} tuples, {progress.rate(now):,.0f} tuples/s, "
+        f"wave {progress.txid}: {counted(progress.tuples, 'tuple')}, {read:,.0f} read/s, {executed:,.0f} executed/s, "
         f"checkpoint {progress.checkpoint_ms:,.0f} ms, lag {progress.lag_ms:,.0f} ms{retried}"
     )

@@ -2,10 +2,18 @@
 
 from collections import deque
 from collections.abc import Collection
+from typing import NamedTuple
 
 from anchorbolt.engine.driver.reports import WaveReport
 
 _WINDOW_S = 10.0
+
+
+class _Wave(NamedTuple):
+    began: float
+    ended: float
+    emitted: int
+    executed: int
 
 
 class Progress:
@@ -29,7 +37,7 @@ class Progress:
         self.retried = 0
         self._spouts = spouts
         self._interval_ms = interval_ms
-        self._latest: deque[tuple[float, float, int]] = deque()
+        self._latest: deque[_Wave] = deque()
 
     def add(self, report: WaveReport, now: float) -> None:
         """Add a wave that was committed at `now`, in seconds of a monotonic clock."""
@@ -40,17 +48,23 @@ class Progress:
         self.checkpoint_ms = report.checkpoint_ms
         self.lag_ms = max(0.0, report.total_ms - self._interval_ms)
         self.retried += report.rounds - 1
-        self._latest.append((now - report.total_ms / 1000, now, tuples))
+        executed = sum(number for component, number in report.tuples_in.items() if component not in self._spouts)
+        self._latest.append(_Wave(now - report.total_ms / 1000, now, tuples, executed))
         self._forget_before(now - _WINDOW_S)
 
-    def rate(self, now: float) -> float:
-        """Return tuples per second over the waves that ended in the last ten seconds."""
+    def rates(self, now: float) -> tuple[float, float]:
+        """Return what the spouts emitted and what the bolts executed, in tuples per second.
+
+        Both are over the waves that ended in the last ten seconds.
+        """
         self._forget_before(now - _WINDOW_S)
         if not self._latest:
-            return 0.0
-        began = self._latest[0][0]
-        return sum(tuples for _, _, tuples in self._latest) / max(now - began, 0.001)
+            return 0.0, 0.0
+        seconds = max(now - self._latest[0].began, 0.001)
+        return sum(wave.emitted for wave in self._latest) / seconds, sum(
+            wave.executed for wave in self._latest
+        ) / seconds
 
     def _forget_before(self, moment: float) -> None:
-        while self._latest and self._latest[0][1] < moment:
+        while self._latest and self._latest[0].ended < moment:
             self._latest.popleft()

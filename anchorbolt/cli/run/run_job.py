@@ -34,6 +34,7 @@ from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.provider_factory import provider_from
 from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.topology.graph import Topology
+from anchorbolt.util.messages import counted
 
 _log = logging.getLogger("anchorbolt.cli")
 
@@ -198,5 +199,5 @@ def _recovery_line(report: RecoveryReport) -> str:
 
 def _summary(status: RunStatus, progress: Progress, seconds: float) -> str:
     where = "" if progress.txid is None else f"; the state is at txid {progress.txid}"
-    waves = "1 wave" if progress.waves == 1 else f"{progress.waves:,} waves"
-    return f"{status.value.lower()}: {waves}, {progress.tuples:,} tuples in {seconds:,.1f} s{where}"
+    done = f"{counted(progress.waves, 'wave')}, {counted(progress.tuples, 'tuple')}"
+    return f"{status.value.lower()}: {done} in {seconds:,.1f} s{where}"

@@ -37,20 +37,25 @@ class RetryPolicy:
 
 
 class Backoff:
-    """The port `checkpoint.ports.Backoff`. The time runs from the first failure."""
+    """The port `checkpoint.ports.Backoff`. The time runs from the first failure; the log says it ever more rarely."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
-        self._deadline: float | None = None
+        self._began: float | None = None
         self._pause_s = _FIRST_PAUSE_S
+        self._said_after_s = 0.0
 
     def sleep_or_give_up(self, error: StateUnavailable) -> bool:
         now = time.monotonic()
-        if self._deadline is None:
-            self._deadline = now + self._timeout_s
-        if now + self._pause_s > self._deadline:
+        if self._began is None:
+            self._began = now
+        waited = now - self._began
+        if waited + self._pause_s > self._timeout_s:
             return False
-        _log.warning("waiting for the state store: %s", error)
+        if waited >= 2 * self._said_after_s:
+            so_far = f", for {waited:,.0f} of {self._timeout_s:,.0f} s" if self._said_after_s else ""
+            _log.warning("waiting for %s%s: %s", error.waits_for, so_far, error)
+            self._said_after_s = max(waited, _LONGEST_PAUSE_S)
         time.sleep(self._pause_s)
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
         return True

@@ -45,12 +45,12 @@ def test_only_the_spouts_tuples_are_counted() -> None:
 def test_the_rate_is_that_of_the_last_ten_seconds_and_falls_when_nothing_comes() -> None:
     progress = Progress(["lines"], interval_ms=1000)
     progress.add(wave(0), now=10.5)  # took half a second
-    assert progress.rate(10.5) == pytest.approx(2000)
+    assert progress.rates(10.5) == pytest.approx((2000, 9 * 2000))
     progress.add(wave(1), now=11.5)
-    assert progress.rate(12.0) == pytest.approx(1000)
-    assert progress.rate(20.0) == pytest.approx(200)
-    assert progress.rate(21.0) == pytest.approx(100)
-    assert progress.rate(22.0) == 0.0
+    assert progress.rates(12.0) == pytest.approx((1000, 9 * 1000))
+    assert progress.rates(20.0) == pytest.approx((200, 9 * 200))
+    assert progress.rates(21.0) == pytest.approx((100, 9 * 100))
+    assert progress.rates(22.0) == (0.0, 0.0)
 
 
 def test_lag_is_what_a_wave_took_longer_than_the_checkpoint_interval() -> None:
@@ -70,7 +70,10 @@ def test_plain_lines_come_one_per_wave_and_at_most_one_a_second(capsys: pytest.C
     assert capsys.readouterr().out == ""
     progress.add(wave(0), clock.now)
     display.refresh()
-    assert capsys.readouterr().out == "wave 0: 1,000 tuples, 2,000 tuples/s, checkpoint 100 ms, lag 0 ms\n"
+    assert (
+        capsys.readouterr().out
+        == "wave 0: 1,000 tuples, 2,000 read/s, 18,000 executed/s, checkpoint 100 ms, lag 0 ms\n"
+    )
     progress.add(wave(1), clock.now)
     clock.now += 0.5
     display.refresh()
@@ -81,6 +84,15 @@ def test_plain_lines_come_one_per_wave_and_at_most_one_a_second(capsys: pytest.C
     clock.now += 5
     display.refresh()
     assert capsys.readouterr().out == "", "no wave, no line"
+
+
+def test_one_tuple_is_one_tuple(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(["lines"], interval_ms=1000)
+    progress.add(wave(0, tuples=1), now=1.0)
+    display = PlainDisplay(lambda: 1.0)
+    display.begin(progress)
+    display.refresh()
+    assert capsys.readouterr().out.startswith("wave 0: 1 tuple, ")
 
 
 def test_rounds_that_were_run_again_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

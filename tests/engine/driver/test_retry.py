@@ -1,5 +1,6 @@
 """A store that is away or full costs time, and none of a batch's retries; and only so much time."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.driver import retry
 from anchorbolt.engine.driver.retry import RetryPolicy
-from anchorbolt.errors import StateUnavailable
+from anchorbolt.errors import SinkUnavailable, StateUnavailable
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.memory import MemoryStateStorage
 from tests.engine.jobs import word_count
@@ -75,3 +76,40 @@ def test_a_call_is_repeated_until_the_time_is_used_up() -> None:
     with pytest.raises(StateUnavailable):
         RetryPolicy(0).until_available(fails)
     assert len(calls) == 1
+
+
+class FakeTime:
+    """A clock that only `sleep` moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_a_long_wait_is_said_at_once_and_then_ever_more_rarely_with_the_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(retry, "_LONGEST_PAUSE_S", 2.0)
+    monkeypatch.setattr(retry, "time", clock := FakeTime())
+    backoff = RetryPolicy(300_000).backoff()
+    said = []
+    while backoff.sleep_or_give_up(StateUnavailable("gone")):
+        if len(caplog.messages) > len(said):
+            said.append(clock.now - 1000)
+    assert clock.now - 1000 > 290
+    assert len(said) == 7
+    assert all(later >= 1.9 * earlier for earlier, later in pairwise(said[1:]))
+    assert caplog.messages[0] == "waiting for the state store: gone"
+    assert " of 300 s: gone" in caplog.messages[-1]
+
+
+def test_a_sinks_full_disk_is_not_called_the_state_store(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert RetryPolicy(30_000).backoff().sleep_or_give_up(SinkUnavailable("sink 'out' cannot write: no space left"))
+    assert caplog.messages == ["waiting for the sink: sink 'out' cannot write: no space left"]
