@@ -20,6 +20,8 @@ class TaskSettings(Checked):
     cache_entries: int = setting(whole(0), 200_000, key="topology.state.cache.max.entries")
     pending_entries: int = setting(whole(1), 100_000, key="topology.state.pending.max.entries")
     blob_bytes: int = setting(whole(1024, 1 << 28, unit="bytes"), 1 << 20, key="topology.transfer.blob.bytes")
+    message_timeout_secs: int = setting(whole(1, unit="seconds"), 30, key="topology.message.timeout.secs")
+    task_timeout_secs: int | None = setting(whole(1, unit="seconds"), None, key="topology.task.timeout.secs")
     buffer_tuples: int = setting(whole(1), 16_384, key="topology.transfer.buffer.tuples")
 
 
@@ -47,7 +49,6 @@ class Settings(TaskSettings):
     )
     checkpoint_location: str | None = setting(text("a path or a URI"), None, key="topology.checkpoint.location")
     accept_new_query: bool = setting(FLAG, False, key="topology.checkpoint.accept.new.query")
-    message_timeout_secs: int = setting(whole(1, unit="seconds"), 30, key="topology.message.timeout.secs")
     max_batch_retries: int = setting(whole(0), 3, key="topology.max.batch.retries")
 
     def __post_init__(self) -> None:

@@ -63,6 +63,7 @@ DEFAULTS: dict[str, Any] = {
     "topology.state.pending.max.entries": 100_000,
     "topology.transfer.blob.bytes": 1 << 20,
     "topology.transfer.buffer.tuples": 16_384,
+    "topology.task.timeout.secs": None,
 }
 
 
@@ -174,6 +175,7 @@ def test_every_key_reaches_the_settings_and_the_bolts() -> None:
         "topology.state.pending.max.entries": 1,
         "topology.transfer.blob.bytes": 4096,
         "topology.transfer.buffer.tuples": 7,
+        "topology.task.timeout.secs": 60,
     }
     conf = load_conf(given)
     settings = conf.settings
@@ -193,6 +195,7 @@ def test_every_key_reaches_the_settings_and_the_bolts() -> None:
     assert (settings.accept_new_query, settings.max_batch_retries) == (True, 0)
     assert (settings.cache_entries, settings.pending_entries) == (0, 1)
     assert (settings.blob_bytes, settings.buffer_tuples) == (4096, 7)
+    assert settings.task_timeout_secs == 60
     seen = dict(conf)
     assert seen.keys() == DEFAULTS.keys()
     assert {key: seen[key] for key in given if key != CONFIG} == {key: given[key] for key in given if key != CONFIG}

@@ -95,7 +95,9 @@ class LiveDisplay:
         if self._live is None or self._progress is None:
             return
         waiting = self._progress.txid is None
-        text = "waiting for the first wave" if waiting else wave_line(self._progress, self._clock())
+        now = self._clock()
+        text = "waiting for the first wave" if waiting else wave_line(self._progress, now)
+        text += current_wave(self._progress, now)
         self._spinner.update(text=Text(text, no_wrap=True, overflow="ellipsis"))
         self._live.update(self._spinner, refresh=True)
 
@@ -103,6 +105,15 @@ class LiveDisplay:
         if self._live is not None:
             self._live.stop()
         self._live = None
+
+
+def current_wave(progress: Progress, now: float) -> str:
+    """Return what the current wave does, to be added to the line; empty in its first second."""
+    seconds = now - progress.wave_began
+    if not progress.tasks or seconds < 1.0:
+        return ""
+    waits = f", waits for {progress.waits_for}" if progress.waits_for else ""
+    return f" | next: {progress.tasks_done} of {counted(progress.tasks, 'task')}, {seconds:,.0f} s{waits}"
 
 
 def wave_line(progress: Progress, now: float) -> str:

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import threading
+import time
 
 # Lines of a run in which nothing is wrong, from Java itself, Spark's launcher and Spark's start.
 _USUAL = re.compile(
@@ -17,6 +18,9 @@ _USUAL = re.compile(
     r"|WARNING: package sun\.security\.action not in java\.base"
 )
 
+# The beginning of a warning of `anchorbolt.engine.task.watchdog`.
+_NOT_RETURNED = re.compile(r"(?:.*: )?(bolt '[^']*', task \d+), has been in ")
+
 _QUIET_S = 0.1
 _MOST_WAITS = 10
 
@@ -26,6 +30,8 @@ class JvmOutput:
 
     def __init__(self) -> None:
         self._reader, self.descriptor = os.pipe()
+        self.not_returned: tuple[float, str] | None = None
+        """The last bolt that a worker has warned of, and when, by `time.monotonic`."""
         self._muted = False
         self._passed = threading.Event()
         threading.Thread(target=self._pass_on, name="anchorbolt-jvm-output", daemon=True).start()
@@ -45,6 +51,8 @@ class JvmOutput:
         with open(self._reader, encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 self._passed.set()
+                if warned := _NOT_RETURNED.match(line):
+                    self.not_returned = (time.monotonic(), warned[1])
                 if not self._muted and not _USUAL.match(line):
                     sys.stderr.write(line)
                     sys.stderr.flush()

@@ -60,6 +60,14 @@ class Connection(NamedTuple):
     ui: str | None = None
 
 
+class Activity(NamedTuple):
+    """What the engine is doing in the current wave."""
+
+    tasks_done: int = 0
+    tasks: int = 0  # of the stages that have begun or wait
+    waits_for: str | None = None  # a bolt's task that does not return
+
+
 class Engine(Protocol):
     """Runs the topology."""
 
@@ -70,6 +78,9 @@ class Engine(Protocol):
         self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
     ) -> RunHandle:
         """Start the topology, as `SparkCluster.submit` does."""
+
+    def activity(self, since: float) -> Activity:
+        """Return what the engine is doing; a bolt is named if it was warned of after `since`, by `time.monotonic`."""
 
     def close(self) -> None:
         """Stop the engine, if it was started. Never raises."""
@@ -114,7 +125,7 @@ class _Run:
         try:
             handle = self._start(topology, conf, signals, waves)
             if handle is not None:
-                progress = Progress(topology.spouts, conf.settings.checkpoint_interval_ms)
+                progress = Progress(topology.spouts, conf.settings.checkpoint_interval_ms, time.monotonic())
                 self._watch(handle, waves, progress, signals)
         except Exception:  # not KeyboardInterrupt: stopping the engine would wait for the wave
             self._engine.close()
@@ -153,10 +164,12 @@ class _Run:
         display.begin(progress)
         try:
             while not _ended(handle, waves, progress):
+                progress.show_activity(*self._engine.activity(progress.wave_began))
                 display.refresh()
                 if signals.stop_requested and not stopping:
                     stopping = True
-                    display.say("stopping after the current wave; another Ctrl-C leaves at once")
+                    waits = f", which waits for {progress.waits_for}" if progress.waits_for else ""
+                    display.say(f"stopping after the current wave{waits}; another Ctrl-C leaves at once")
                     # `stop` waits for the wave; meanwhile this thread refreshes the display and handles signals.
                     threading.Thread(target=_stop, args=(handle,), daemon=True).start()
         finally:

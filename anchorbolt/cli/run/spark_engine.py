@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
 from anchorbolt.cli.run.jvm_output import JvmOutput
-from anchorbolt.cli.run.run_job import Connection
+from anchorbolt.cli.run.run_job import Activity, Connection
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.topology.graph import Topology
@@ -26,6 +29,8 @@ _QUIETENED = {
     "org.apache.hadoop.util.Shell": "ERROR",
 }
 
+_BETWEEN_LOOKS_S = 0.5
+
 _log = logging.getLogger("anchorbolt.cli")
 
 
@@ -37,6 +42,8 @@ class SparkEngine:
         self._verbose = verbose
         self._spark: SparkSession | None = None
         self._output: JvmOutput | None = None
+        self._activity = Activity()
+        self._activity_due = 0.0
 
     def connect(self, app_name: str, options: SparkOptions) -> Connection:
         from anchorbolt.engine.spark.session import build_session
@@ -56,6 +63,24 @@ class SparkEngine:
         from anchorbolt.engine.spark.cluster import SparkCluster
 
         return SparkCluster(self._spark).submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
+
+    def activity(self, since: float) -> Activity:
+        if self._spark is None or self._activity_due > time.monotonic():
+            return self._activity
+        done = tasks = 0
+        tracker = self._spark.sparkContext.statusTracker()
+        try:
+            for job in tracker.getActiveJobsIds():
+                for stage in getattr(tracker.getJobInfo(job), "stageIds", ()):
+                    info = tracker.getStageInfo(stage)
+                    if info is not None:
+                        done, tasks = done + info.numCompletedTasks, tasks + info.numTasks
+        except (Py4JError, OSError):  # the JVM has died: the run ends by another error
+            pass
+        warned = self._output.not_returned if self._output else None
+        self._activity = Activity(done, tasks, warned[1] if warned and warned[0] > since else None)
+        self._activity_due = time.monotonic() + _BETWEEN_LOOKS_S
+        return self._activity
 
     def close(self) -> None:
         if self._spark is None:

@@ -21,6 +21,7 @@ from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, encode_report
 from anchorbolt.engine.task.report import TaskReport, as_failure
 from anchorbolt.engine.task.spout_task import run_spout_task
+from anchorbolt.engine.task.watchdog import allow_to_end_this_process
 from anchorbolt.errors import PlatformError
 from anchorbolt.faults.injection import install_faults
 
@@ -112,6 +113,7 @@ def _freeze() -> None:
         for kind in (pa.string(), pa.binary()):
             pa.array([None], type=kind).to_pylist()
         install_faults()
+        allow_to_end_this_process()
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)

@@ -16,6 +16,7 @@ from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.instances import Instance, InstanceRegistry
 from anchorbolt.engine.task.messages import BarrierMessage, Envelope, TuplesMessage, decode_message
 from anchorbolt.engine.task.report import TaskReport, as_failure
+from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.streams.tuple import StreamHeader, TupleBatch
@@ -31,6 +32,13 @@ def run_bolt_task(
 
     A failure is reported to the driver, never raised: the envelopes still have to be read to their end.
     """
+    with watched(task, plan.settings):
+        yield from _run(plan, task, current, registry, envelopes)
+
+
+def _run(
+    plan: ExecutionPlan, task: TaskKey, current: Round, registry: InstanceRegistry, envelopes: Iterable[Envelope]
+) -> Iterator[Envelope]:
     level, partition = plan.place(*task)
     run = _BoltTask(plan, task, current, registry)
     for envelope in envelopes:

@@ -6,7 +6,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from anchorbolt.cli.run.display import LiveDisplay, PlainDisplay, choose_display
+from anchorbolt.cli.run.display import LiveDisplay, PlainDisplay, choose_display, current_wave
 from anchorbolt.cli.run.progress import Progress
 from anchorbolt.engine.driver.reports import WaveReport
 
@@ -151,3 +151,15 @@ def test_a_terminal_gets_one_line_that_is_drawn_anew() -> None:
 
 def test_standard_output_that_is_no_terminal_gets_plain_lines() -> None:
     assert isinstance(choose_display(), PlainDisplay)
+
+
+def test_within_a_wave_the_line_shows_tasks_time_and_the_bolt_that_is_waited_for() -> None:
+    progress = Progress(["lines"], interval_ms=1000, now=10.0)
+    progress.show_activity(0, 1, None)
+    assert current_wave(progress, 10.5) == ""
+    assert current_wave(progress, 12.0) == " | next: 0 of 1 task, 2 s"
+    progress.show_activity(3, 8, "bolt 'count', task 1")
+    assert current_wave(progress, 42.0) == " | next: 3 of 8 tasks, 32 s, waits for bolt 'count', task 1"
+    progress.add(wave(0), now=43.0)
+    assert progress.waits_for is None
+    assert current_wave(progress, 43.5) == ""

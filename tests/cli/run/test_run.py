@@ -13,7 +13,7 @@ import pytest
 
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.run.display import PlainDisplay
-from anchorbolt.cli.run.run_job import Connection, RunOptions, run_job
+from anchorbolt.cli.run.run_job import Activity, Connection, RunOptions, run_job
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine.local.cluster import LocalCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
@@ -78,6 +78,9 @@ class LocalEngine:
             raise self._submit
         self.handle = LocalCluster().submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
         return self.handle
+
+    def activity(self, since: float) -> Activity:
+        return Activity()
 
     def close(self) -> None:
         self.closed += 1

@@ -220,6 +220,28 @@ def test_a_stopped_run_ends_clean_and_the_next_one_completes_it(start: StartComm
     assert counted(directory) == expected(directory)
 
 
+def test_a_bolt_that_does_not_return_is_named_by_the_warning_the_line_and_ctrl_c(
+    start: StartCommand, directory: Path
+) -> None:
+    command = start("alone/one_file.py:hanging", "--set", "topology.message.timeout.secs=2", terminal=True)
+    command.wait_for("waits for bolt 'bolt', task 0")
+    assert re.search(r"bolt 'bolt', task 0, has been in execute\(Tuple\(sentence='word", command.out)
+    assert 'one_file.py", line ' in command.out
+    assert "time.sleep(0.1)" in command.out
+    command.type(b"\x03")
+    command.wait_for("stopping after the current wave, which waits for bolt 'bolt', task 0")
+    command.type(b"\x03")
+    assert command.end() == 130, repr(command)
+
+
+def test_a_worker_whose_bolt_takes_too_long_is_ended_and_the_round_fails(start: StartCommand, directory: Path) -> None:
+    limits = ["--set", "topology.task.timeout.secs=1", "--set", "topology.max.batch.retries=1"]
+    command = start("alone/one_file.py:hanging", *limits)
+    assert command.end() == 1, repr(command)
+    assert command.err.count("Its worker is ended now") == 2
+    assert "bolt 'bolt', task 0, has been in execute(" in command.err
+
+
 def test_a_second_sigint_leaves_at_once_and_nothing_stays_behind(start: StartCommand, directory: Path) -> None:
     command = start("alone/one_file.py:hanging")
     wait_until(lambda: (directory / "hanging").exists(), "the wave hangs")

@@ -1,0 +1,75 @@
+"""A bolt that does not return is warned of, with its task, its tuple and the line where it is."""
+
+import logging
+import threading
+
+import pytest
+
+from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
+from anchorbolt.engine import LocalCluster
+from anchorbolt.engine.task import watchdog
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.streams.tuple import Tuple
+from anchorbolt.topology import Topology, TopologyBuilder
+from tests.cli.command import wait_until
+
+CONF = {"topology.message.timeout.secs": 1, "topology.state.checkpoint.interval.ms": 100}
+released = threading.Event()
+
+
+class Stuck(BaseBasicBolt):
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        if tup["number"] == 2:
+            self.wait_for_somebody()
+
+    def wait_for_somebody(self) -> None:
+        released.wait(60)
+
+
+class Busy(BaseBasicBolt):
+    """Takes long altogether, but not for any tuple."""
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        threading.Event().wait(0.1)
+
+
+def topology(bolt: BaseBasicBolt, tuples: int) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("numbers", FeederSpout(["number"], [[(number,) for number in range(tuples)]]))
+    builder.set_bolt("bolt", bolt).global_grouping("numbers")
+    return builder.create_topology("watched")
+
+
+def test_the_warning_names_task_tuple_and_line_and_comes_again_ever_more_rarely(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    released.clear()
+    handle = LocalCluster().submit(topology(Stuck(), 3), CONF)
+
+    def warnings() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "has been in" in record.getMessage()]
+
+    wait_until(lambda: len(warnings()) == 2, "two warnings", 30)
+    released.set()
+    handle.await_termination(60)
+    first, second = warnings()
+    assert first.startswith("bolt 'bolt', task 0, has been in execute(Tuple(number=2; from 'numbers'")
+    assert "in wait_for_somebody" in first
+    assert "released.wait(60)" in first
+    assert "anchorbolt/engine" not in first
+    assert second != first
+    assert caplog.records[0].levelno == logging.WARNING
+
+
+def test_a_task_that_is_only_slow_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    handle = LocalCluster().submit(topology(Busy(), 25), CONF)
+    handle.await_termination(60)
+    assert caplog.records == []
+
+
+def test_only_a_worker_process_of_spark_may_be_ended() -> None:
+    released.clear()
+    handle = LocalCluster().submit(topology(Stuck(), 3), CONF | {"topology.task.timeout.secs": 1})
+    wait_until(lambda: any(each.warned_after_s for each in watchdog._watched.values()), "a warning", 30)
+    released.set()
+    handle.await_termination(60)
