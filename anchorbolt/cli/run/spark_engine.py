@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _QUIETENED = {
     # The stack trace of the query's error: two hundred lines around a message that the command prints.
     "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution": "OFF",
+    # The stack trace of a task's error, twice: the command prints the error of the round.
+    "org.apache.spark.executor.Executor": "OFF",
+    "org.apache.spark.scheduler.TaskSetManager": "OFF",
     # A warning that a wave took longer than the interval: the command shows the lag.
     "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor": "OFF",
     # A warning that a query that is stopped between two waves has no job to cancel.

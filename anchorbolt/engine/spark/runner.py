@@ -22,6 +22,9 @@ from anchorbolt.topology.graph import SpoutSpec, Topology
 
 _STACK_LINE = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
 
+_WORKER_DIED = re.compile(r"Python worker exited unexpectedly|java\.io\.EOFException")
+_LOST_TASK = re.compile(r"Task (?P<partition>\d+) in stage (?P<stage>\d+)\.\d+ failed")
+
 
 def source_rows(session: SparkSession, topology: Topology, plan: ExecutionPlan, pickled: bytes) -> DataFrame:
     """Return the blobs of all stream spouts of a topology, as one streaming DataFrame.
@@ -117,11 +120,38 @@ class SparkRunner:
         try:
             rows = collect_rows(self._session, self._batch, current)
         except (PySparkException, Py4JError) as error:
+            text = str(error)
+            reason = self._dead_worker(text) if _WORKER_DIED.search(text) else _without_frames(text)
             raise WaveFailed(
-                f"Spark could not finish a round of txid {current.txid}: {_without_frames(str(error))}",
-                txid=current.txid,
+                f"Spark could not finish a round of txid {current.txid}: {reason}", txid=current.txid
             ) from error
         return reports_in(rows, current)
+
+    def _dead_worker(self, text: str) -> str:
+        return (
+            f"the worker process of {self._lost_task(text)} ended before it reported. It was killed (by the kernel if "
+            "memory ran out, or by topology.task.timeout.secs), it crashed in native code, or a bolt ended it with "
+            "os._exit. Look at its last output and at the kernel's log (dmesg). Start again: the run resumes after the "
+            "last committed wave."
+        )
+
+    def _lost_task(self, text: str) -> str:
+        """Name the task that Spark's message is about: the job's stages are the spouts and then the levels."""
+        lost = _LOST_TASK.search(text)
+        context = self._session.sparkContext
+        tracker = context.statusTracker()
+        try:
+            jobs = tracker.getJobIdsForGroup(context.getLocalProperty("spark.jobGroup.id"))
+            info = tracker.getJobInfo(max(jobs)) if jobs and lost else None
+        except Py4JError:  # the JVM is gone as well
+            info = None
+        if lost is None or info is None or int(lost["stage"]) not in info.stageIds:
+            return "a task"
+        partition, level = int(lost["partition"]), sorted(info.stageIds).index(int(lost["stage"]))
+        if level == 0:
+            return f"a spout ({', '.join(self._plan.spouts)}), partition {partition},"
+        tasks = self._plan.levels[level - 1] if level <= len(self._plan.levels) else []
+        return f"bolt {tasks[partition][0]!r}, task {tasks[partition][1]}," if partition < len(tasks) else "a task"
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         """Have these tasks handle the tuple, in one single-stage job."""

@@ -4,6 +4,8 @@ The task executes blob by blob and sends blobs as they fill, so its memory does 
 Envelopes for other levels pass through unopened.
 """
 
+import logging
+import os
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -20,6 +22,8 @@ from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.streams.tuple import StreamHeader, TupleBatch
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _TUPLES_PER_SEND = 2048
 """After so many executed tuples, at the latest, the task sends what they emitted."""
@@ -61,6 +65,7 @@ class _BoltTask:
         self._task = task
         self._round = current
         self._attempt = uuid.uuid4().hex
+        self._pid = os.getpid()
         self._report = TaskReport(*task, self._attempt, current.fence.seq)
         self._received: dict[TaskKey, int] = {}
         self._early: dict[TaskKey, dict[int, TuplesMessage]] = {}
@@ -94,6 +99,7 @@ class _BoltTask:
                 self._check_attempt(message.source, message.attempt)
                 for ready in self._in_order(message):
                     for _ in self._execute(ready):
+                        self._end_if_forked()
                         reach(FaultPoint.TASK_EXECUTED)
                         yield
         except Exception as error:
@@ -123,6 +129,16 @@ class _BoltTask:
             level, _ = self._plan.place(*self._task)
             self._emitter = Emitter(self._plan, level, self._plan.context(*self._task))
         self._emitter.report(report)
+
+    def _end_if_forked(self) -> None:
+        """End a process that a bolt has forked and that returned from `execute`: it would send everything twice."""
+        if os.getpid() != self._pid:
+            _log.error(
+                "bolt %r, task %d: a process that it forked returned from execute, and is ended. End it in execute "
+                "with os._exit, or use subprocess.",
+                *self._task,
+            )
+            os._exit(1)
 
     def _check_attempt(self, source: TaskKey, attempt: str) -> None:
         if self._report.seen.setdefault(source, attempt) != attempt:

@@ -8,6 +8,7 @@ import socket
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from tests.cli.command import ROOT, Command, run_arguments, wait_until
 from tests.conftest import StartRedis
 
@@ -66,9 +68,10 @@ def topology(conf):
 """
 
 ONE_FILE = """
+import os
 import time
 from pathlib import Path
-from anchorbolt.bolts import BaseBasicBolt
+from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.topology import TopologyBuilder
 from sibling import first_word
@@ -89,6 +92,22 @@ def build(bolt):
     builder.set_bolt("bolt", bolt).shuffle_grouping("sentences")
     return builder.create_topology("one-bolt")
 
+class Exit(BaseBasicBolt):
+    def execute(self, tup, collector):
+        os._exit(3)
+
+class Fork(BaseStatefulBolt):
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+    def init_state(self, state):
+        self.state = state
+    def execute(self, tup):
+        os.fork()
+        self.state["tuples"] = self.state.get("tuples", 0) + 1
+        self.collector.ack(tup)
+
+def exiting(): return build(Exit())
+def forking(): return build(Fork())
 def hanging(): return build(Hang())
 def raising(): return build(Raise())
 """
@@ -240,6 +259,25 @@ def test_a_worker_whose_bolt_takes_too_long_is_ended_and_the_round_fails(start: 
     assert command.end() == 1, repr(command)
     assert command.err.count("Its worker is ended now") == 2
     assert "bolt 'bolt', task 0, has been in execute(" in command.err
+    assert "the worker process of bolt 'bolt', task 0, ended" in command.err
+
+
+def test_a_worker_that_ended_is_named_by_its_task(start: StartCommand, directory: Path) -> None:
+    command = start("alone/one_file.py:exiting", "--set", "topology.max.batch.retries=0")
+    assert command.end() == 1, repr(command)
+    assert "the worker process of bolt 'bolt', task 0, ended" in command.err
+    assert "java.io.EOFException" not in command.err
+
+
+def test_a_process_that_a_bolt_forked_is_ended_and_its_copy_has_no_effect(start: StartCommand, directory: Path) -> None:
+    for file in range(1, FILES):
+        (directory / "in" / f"{file}.txt").unlink()
+    (directory / "in" / "0.txt").write_text("one line\n")
+    command = start("alone/one_file.py:forking", "--until-empty")
+    assert command.end() == 0, repr(command)
+    assert "a process that it forked returned from execute" in command.err
+    with closing(SqliteStateProvider(f"{directory}/anchorbolt-data/state").open("one-bolt:bolt-0")) as storage:
+        assert storage.count() == 1
 
 
 def test_a_second_sigint_leaves_at_once_and_nothing_stays_behind(start: StartCommand, directory: Path) -> None:
