@@ -71,8 +71,8 @@ class SparkEngine:
         if self._spark is None or self._activity_due > time.monotonic():
             return self._activity
         done = tasks = 0
-        tracker = self._spark.sparkContext.statusTracker()
         try:
+            tracker = self._spark.sparkContext.statusTracker()
             for job in tracker.getActiveJobsIds():
                 for stage in getattr(tracker.getJobInfo(job), "stageIds", ()):
                     info = tracker.getStageInfo(stage)

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import re
 import threading
 from collections.abc import Callable
 
@@ -17,9 +18,14 @@ from anchorbolt.engine.spark.source_files import SourceFiles
 from anchorbolt.engine.submit.handle import WaveListener
 from anchorbolt.engine.submit.submission import Submission
 from anchorbolt.errors import AnchorboltError, WaveFailed
-from anchorbolt.util.locations import Folder
+from anchorbolt.util.locations import Folder, local_path
+from anchorbolt.util.messages import counted
 
 _log = logging.getLogger("anchorbolt.engine")
+
+_METADATA = "metadata"  # the file that Spark writes first
+_OTHER_SOURCES = re.compile(r"There are \[(\d+)\] sources in the checkpoint offsets and now there are \[(\d+)\]")
+_INCOMPLETE = re.compile(r"Failed to read log file (\S+)\. Incomplete log file")
 
 _STOP_POLL_S = 0.1
 _JVM_LOST = (Py4JNetworkError, OSError)  # raised by py4j when the JVM does not exist any more
@@ -81,7 +87,7 @@ class WaveQuery:
         try:
             self.query.awaitTermination()
         except Exception as error:  # StreamingQueryException, or an error of py4j if the JVM is lost
-            failure = WaveFailed(f"the streaming query ended: {_reason(error)}", txid=-1)
+            failure = WaveFailed(f"the streaming query ended: {self._reason(error)}", txid=-1)
             failure.__cause__ = error
         with self._between_waves:  # a wave goes on for a moment after its JVM is lost, and uses the spout's storage
             pass
@@ -128,6 +134,8 @@ class WaveQuery:
         query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
         self._spout.bind_query(query_id)
         offsets = self._folder.read(f"offsets/{batch_id}") or b""
+        if local_path(self._folder.location) is not None and not self._folder.exists(_METADATA):
+            raise WaveFailed(self._location_gone(), txid=self._spout.record.txid + 1)
         batch = Batch(query_id, batch_id, hashlib.sha256(offsets).hexdigest() if offsets else "")
         if self._spout.is_committed(batch):
             _log.info("batch %d is committed already and is skipped", batch_id)
@@ -142,16 +150,37 @@ class WaveQuery:
             raise
         self._add(report)
 
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, _JVM_LOST):
+            return (
+                f"Spark's Java process is gone ({error}): it crashed, or was killed (by the kernel, if memory ran out)."
+                " See its last output. Start again: the run resumes after the last committed wave."
+            )
+        text, location = str(error), self._folder.location
+        if changed := _OTHER_SOURCES.search(text):
+            return (
+                f"the checkpoint location {location} was written with {counted(int(changed[1]), 'source')}, "
+                f"and the topology has {changed[2]} now: a spout was added or removed. Set it back. Or continue with a "
+                "new checkpoint location, as docs/failures/checkpoint-location.md says."
+            )
+        if damaged := _INCOMPLETE.search(text):
+            return (
+                f"the file {damaged[1]} of the checkpoint location is empty or incomplete, as after a loss of power or "
+                "on a full disk. Restore the store and the checkpoint location from backups of one moment, as "
+                "docs/failures/checkpoint-location.md says."
+            )
+        if not self._folder.exists(_METADATA):
+            return self._location_gone()
+        # The text continues with the query's whole plan.
+        return text.partition("=== Streaming Query ===")[0].rstrip()
+
+    def _location_gone(self) -> str:
+        return (
+            f"the checkpoint location {self._folder.location} was deleted or moved during the run. The state is "
+            f"at txid {self._spout.record.txid}. Put the location back. If it is lost, start again with another "
+            "one, as docs/failures/checkpoint-location.md says."
+        )
+
 
 class _StopRequested(Exception):
     """Raised in Spark's callback so that no further wave begins. Never leaves this module."""
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, _JVM_LOST):
-        return (
-            f"Spark's Java process is gone ({error}): it crashed, or was killed (by the kernel, if memory ran out). "
-            "See its last output. Start again: the run resumes after the last committed wave."
-        )
-    # The text continues with the query's whole plan.
-    return str(error).partition("=== Streaming Query ===")[0].rstrip()

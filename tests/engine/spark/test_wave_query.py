@@ -48,6 +48,36 @@ def test_a_wave_that_knows_why_it_failed_is_believed(of_the_wave: Exception, of_
     assert ended_by(of_the_wave, of_the_query) is of_the_wave
 
 
+@pytest.mark.parametrize(
+    ("said", "exists", "means"),
+    [
+        (
+            "assertion failed: There are [1] sources in the checkpoint offsets and now there are [2] sources",
+            True,
+            "1 source,",
+        ),
+        (
+            "Failed to read log file file:/x/offsets/2. Incomplete log file SQLSTATE: XXKST",
+            True,
+            "file:/x/offsets/2 of the",
+        ),
+        ("java.io.FileNotFoundException: x", False, "deleted or moved"),
+        ("something else === Streaming Query === its plan", True, "something else"),
+    ],
+)
+def test_what_changed_at_the_checkpoint_location_is_said(said: str, exists: bool, means: str) -> None:
+    folder = Mock(location="/x")
+    folder.exists.return_value = exists
+    query = WaveQuery(Mock(), folder, Mock(), Mock(), Mock(), Mock())
+    query.query = Mock()
+    query.query.awaitTermination.side_effect = StreamingQueryException(said)
+    failure = query.wait()
+    assert isinstance(failure, WaveFailed)
+    assert means in failure.message
+    assert "assertion" not in failure.message
+    assert "plan" not in failure.message
+
+
 def test_the_spout_is_asked_who_took_over_only_after_the_wave_that_lost_java_has_ended() -> None:
     spout, begun, asked, order = Mock(), threading.Event(), threading.Event(), list[str]()
 
