@@ -90,7 +90,7 @@ def test_a_stage_recomputed_for_output_that_cannot_be_fetched_has_one_effect(
         path.unlink()
     run.faults.release()
     run.assert_done(driver)
-    assert "FetchFailed" in driver.err, repr(driver)
+    assert "ShuffleBlockFetcherIterator" in driver.err, repr(driver)
 
 
 def test_attempts_that_were_stopped_and_wake_after_the_commit_of_their_duplicate_have_no_effect(

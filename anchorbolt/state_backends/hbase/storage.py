@@ -60,7 +60,7 @@ class HBaseStateStorage(StateStorage):
             rules.check_fence(self.namespace, metadata.rules, fence)
             return with_metadata(metadata, fence=fence)
 
-        head = _head(self._cell.change(raised).metadata)
+        head = _head(self._cell.change(raised, create=True).metadata)
         self._staged.sweep(self._cell)
         return head
 

@@ -79,6 +79,12 @@ class FenceConformance(ConformanceBase):
         assert list(provider.namespaces(namespace)) == []
         assert storage.head() == NamespaceHead()
 
+    def test_any_fence_creates_the_namespace(
+        self, provider: StateProvider, storage: StateStorage, namespace: str
+    ) -> None:
+        storage.raise_fence(NamespaceHead().fence)
+        assert list(provider.namespaces(namespace)) == [namespace]
+
     def test_a_claim_takes_the_next_generation_and_starts_at_seq_0(self, storage: StateStorage) -> None:
         assert storage.claim() == Fence(1, 0)
         storage.raise_fence(Fence(1, 7))
