@@ -75,6 +75,8 @@ def summary_line(summary: NamespaceSummary, width: int) -> str:
 def report_lines(report: TopologyReport, place: str) -> list[str]:
     snapshot, record = report.snapshot, report.snapshot.stored
     lines = [f"topology {snapshot.topology} in {place}"]
+    if report.wrong_location:
+        lines = [f"another location? {report.wrong_location}", "", *lines]
     if record is None:
         lines.append(f"decision record: none ({snapshot.record_namespace})")
     else:
@@ -108,6 +110,7 @@ def report_content(report: TopologyReport, place: str) -> dict[str, Any]:
         "copy": _record_content(snapshot.copied),
         "checkpoint_location": snapshot.location or None,
         "query_id_at_location": snapshot.query_id,
+        "wrong_location": report.wrong_location or None,
         "has_moved": snapshot.has_moved,
         "namespaces": [_namespace_content(each) for each in report.namespaces],
         **{name: getattr(report, name) for name in ("blocking", "refusals", "action", "next_start", "notes")},

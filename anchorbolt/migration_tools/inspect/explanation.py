@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
-from anchorbolt.checkpoint.recovery import judge_namespace, plan_recovery
+from anchorbolt.checkpoint.recovery import is_of_query, judge_namespace, plan_recovery
 from anchorbolt.checkpoint.startup_checks import Expected, startup_problems
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import StateError
@@ -36,9 +36,10 @@ class NamespaceReport:
 
 @dataclass(frozen=True)
 class TopologyReport:
-    """The state of a topology. The last four attributes hold sentences for an operator."""
+    """The state of a topology. `wrong_location` and the last four attributes hold sentences for an operator."""
 
     snapshot: TopologySnapshot
+    wrong_location: str  # why the runs' checkpoint location is probably another one; empty if it need not be
     action: str  # as the next start will report it: started, resumed, rolled back, rolled forward; or refused
     namespaces: tuple[NamespaceReport, ...]
     blocking: tuple[str, ...]  # what the open transaction waits for; empty if no transaction is open
@@ -71,7 +72,8 @@ def explain(
         )
         raise StateError(
             f"{provider.describe()} has no state of topology {topology!r} (prefix of its namespaces: {prefix!r}). It "
-            f"has the topologies: {', '.join(there) or '(none)'}.",
+            f"has the topologies: {', '.join(there) or '(none)'}. Give --conf with the file of the runs, and start the "
+            "command where they are started.",
             namespace=snapshot.record_namespace,
         )
     sizes = {}
@@ -109,12 +111,27 @@ def judge(snapshot: TopologySnapshot, codecs: Codecs, sizes: Mapping[str, tuple[
         action = plan_recovery(snapshot.stored, snapshot.copied, heads).outcome(is_new=snapshot.stored is None)
     return TopologyReport(
         snapshot,
+        _wrong_location(record, snapshot),
         action,
         tuple(namespaces),
         tuple(_blocking(record, namespaces)),
         tuple(_next_starts(record, snapshot, namespaces, refused=bool(refusals))),
         tuple(refusals),
         tuple(_notes(snapshot, namespaces)),
+    )
+
+
+def _wrong_location(record: DecisionRecord, snapshot: TopologySnapshot) -> str:
+    if snapshot.query_id is None and record.query_id and snapshot.location:
+        found = "is empty"
+    elif snapshot.query_id and not is_of_query(record, snapshot.query_id):
+        found = f"belongs to another streaming query, {snapshot.query_id}"
+    else:
+        return ""
+    return (
+        f"{snapshot.location} {found}, but the state was computed from streaming query {record.query_id}: this is "
+        "probably not the checkpoint location of the runs. Give --conf with their file, and start the command where "
+        "they are started. A start with this location is refused"
     )
 
 
@@ -185,10 +202,7 @@ def _notes(snapshot: TopologySnapshot, namespaces: list[NamespaceReport]) -> lis
     elif snapshot.generation:
         notes.append(f"generation {snapshot.generation} has ended and released the fence: no run is alive")
     if snapshot.query_id is None:
-        notes.append(
-            f"the checkpoint location {snapshot.location} is empty: this report uses the store alone. A start there is "
-            "refused if the decision record names a streaming query (QueryChanged)"
-        )
+        notes.append(f"the checkpoint location {snapshot.location} is empty: this report uses the store alone")
     notes += [
         f"{each.namespace} belongs to a custom state, whose content Anchorbolt cannot read"
         for each in namespaces

@@ -13,6 +13,7 @@ from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import RELEASED_SEQ, DecisionLog
 from anchorbolt.checkpoint.ports import NoRetry
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
+from anchorbolt.cli.state.text import report_lines
 from anchorbolt.errors import AnchorboltError, StateError
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.migration_tools.inspect.decoding import Codecs
@@ -173,9 +174,18 @@ def test_other_reasons_to_refuse_are_those_of_a_start() -> None:
     assert "knows only 0" in refused(snapshot(record_head=NamespaceHead(Fence(0, 9))))
     of_query = replace(RECORD, query_id="q")
     assert "is a new one" in refused(snapshot(stored=of_query, query_id="", location="/x"))
-    resumed = judge(snapshot(stored=of_query, query_id=None, location="/x"), MSGPACK, {})
-    assert resumed.action == "resumed"
-    assert any("QueryChanged" in note for note in resumed.notes)
+
+
+@pytest.mark.parametrize(("query_id", "action"), [(None, "resumed"), ("other", "refused")])
+def test_a_location_that_is_not_that_of_the_runs_is_the_likely_cause(query_id: str | None, action: str) -> None:
+    of_query = replace(RECORD, query_id="q")
+    report = judge(snapshot(stored=of_query, query_id=query_id, location="/x"), MSGPACK, {})
+    assert report.action == action
+    assert "/x" in report.wrong_location
+    assert report_lines(report, "a store")[0].endswith(report.wrong_location)
+    for record in (of_query, RECORD):
+        assert not judge(snapshot(stored=record, query_id="q", location="/x"), MSGPACK, {}).wrong_location
+    assert not judge(snapshot(query_id=None, location="/x"), MSGPACK, {}).wrong_location
 
 
 def test_who_has_not_prepared_yet_is_said() -> None:
