@@ -89,7 +89,7 @@ _TLS = Accepted(
 
 
 def read_tls(given: Any, key: str = "tls") -> TlsSettings | None:
-    """Return the settings that stand below a key `tls`.
+    """Return the settings below a key `tls`.
 
     Raises `ConfigError` if a key is unknown, a value does not fit, or there is a private key without a certificate.
     """

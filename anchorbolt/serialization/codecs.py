@@ -1,4 +1,4 @@
-"""The codecs of keys and values: their names and versions stand in the header of each namespace."""
+"""The codecs of keys and values. Their names and versions are in the header of each namespace."""
 
 import json
 from abc import ABC, abstractmethod

@@ -63,7 +63,7 @@ class SerializerCodec(Codec):
             for_keys: Whether it is for keys, which have to be canonical.
 
         Raises:
-            ConfigError: It cannot be made, or its name or version cannot stand in a header.
+            ConfigError: It cannot be made, or its name or version cannot be written in a header.
         """
         self._made_of = (kind, key, for_keys)
         self._for_keys = for_keys

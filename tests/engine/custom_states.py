@@ -148,7 +148,7 @@ class CustomProvider(SqliteStateProvider):
 
 
 class CountInCustom(BaseStatefulBolt[Any]):
-    """Counts words in one of these states; fails on a word, so many times, if it is told to."""
+    """Counts words in one of these states; raises on a word of `failures`, as often as that says."""
 
     seen: list[tuple[str, int]] = []  # noqa: RUF012 - what pre_commit saw
     failures: Counter[str] = Counter()  # noqa: RUF012 - shared by the instances

@@ -78,15 +78,15 @@ def steps() -> dict[str, Step]:
         "seal": _sealed,
         "commit": lambda storage: storage.commit(SECOND, 1, WINNER),
         "read": lambda storage: storage.get_many([b"0", b"1000", b"1001"]),
-        "read where it stands": lambda storage: storage.get_many([b"0", b"1000"], None, ReadPosition(1, WINNER)),
+        "read at the position": lambda storage: storage.get_many([b"0", b"1000"], None, ReadPosition(1, WINNER)),
         "write": lambda storage: storage.write(SECOND, {b"written": b"1"}, CODEC),
         "scan": lambda storage: entries(storage),
-        "scan where it stands": lambda storage: entries(storage, at=ReadPosition(1, WINNER)),
+        "scan at the position": lambda storage: entries(storage, at=ReadPosition(1, WINNER)),
     }
 
 
 def _sealed(storage: StateStorage) -> None:
-    # What an attempt consists of so far is told by repeating its last slice.
+    # Repeating the last slice of an attempt returns what the attempt consists of so far.
     if storage.head().attempts[WINNER].seal is None:
         storage.seal(SECOND, WINNER, stage_slice(storage, WINNER, 1, dict(NEW[3_000:]), fence=SECOND, txid=1, base=0))
 

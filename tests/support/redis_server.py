@@ -30,7 +30,7 @@ class RedisUser:
 class RedisServer(Server):
     """One redis-server process and its directory.
 
-    Passwords stand in a configuration file that only its owner can read, never among the arguments.
+    Passwords are in a configuration file that only its owner can read, never among the arguments.
     """
 
     def __init__(

@@ -174,7 +174,7 @@ def read_slices(
 
 
 def stored(value: bytes | None) -> bytes:
-    """Return the cell of a value; None stands for a deleted key."""
+    """Return the cell of a value; None means a deleted key."""
     return b"-" if value is None else b"+" + value
 
 
