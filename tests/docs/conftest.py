@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Command
+from tests.support.spark_jvm import environment
 
 TypeCommands = Callable[[list[str]], str]
 
@@ -30,11 +31,14 @@ def type_commands(directory: Path, tmp_path: Path) -> Iterator[TypeCommands]:
     # The command of this checkout, whether it is installed or not; `python` is on the path already (tests/conftest.py).
     (programs / "anchorbolt").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m anchorbolt "$@"\n')
     (programs / "anchorbolt").chmod(0o755)
+    # A page shows Spark's UI among the first lines; the other tests run without it.
+    with_ui = environment({"spark.ui.enabled": "true"})
     started: list[Command] = []
 
     def run(scripts: list[str]) -> str:
         for script in scripts:
-            command = Command(["bash", "-e", "-c", f'PATH="{programs}:$PATH"\n{script}'], directory=directory)
+            shell = ["bash", "-e", "-c", f'PATH="{programs}:$PATH"\n{script}']
+            command = Command(shell, directory=directory, env=with_ui)
             started.append(command)
             assert command.end() == 0, repr(command)
         return "".join(command.out for command in started)
