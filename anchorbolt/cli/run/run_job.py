@@ -82,6 +82,9 @@ class Engine(Protocol):
     def activity(self, since: float) -> Activity:
         """Return what the engine is doing; a bolt is named if it was warned of after `since`, by `time.monotonic`."""
 
+    def quieten(self) -> None:
+        """Log nothing from now on: a requested stop interrupts operations, whose errors mean nothing."""
+
     def close(self) -> None:
         """Stop the engine, if it was started. Never raises."""
 
@@ -171,7 +174,7 @@ class _Run:
                     waits = f", which waits for {progress.waits_for}" if progress.waits_for else ""
                     display.say(f"stopping after the current wave{waits}; another Ctrl-C leaves at once")
                     # `stop` waits for the wave; meanwhile this thread refreshes the display and handles signals.
-                    threading.Thread(target=_stop, args=(handle,), daemon=True).start()
+                    threading.Thread(target=_stop, args=(self._engine, handle), daemon=True).start()
         finally:
             display.refresh()
             display.end()
@@ -189,8 +192,9 @@ def _check_store(settings: Settings, topology: str, provider: StateProvider) -> 
         RetryPolicy(settings.message_timeout_secs * 1000).until_available(storage.head)
 
 
-def _stop(handle: RunHandle) -> None:
+def _stop(engine: Engine, handle: RunHandle) -> None:
     try:
+        engine.quieten()
         handle.stop()
     except Exception as error:  # Spark has died; the handle raises the cause
         _log.info("the run could not be stopped cleanly: %s", error)

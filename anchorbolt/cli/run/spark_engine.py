@@ -26,10 +26,6 @@ _QUIETENED = {
     "org.apache.spark.scheduler.TaskSetManager": "OFF",
     # A warning that a wave took longer than the interval: the command shows the lag.
     "org.apache.spark.sql.execution.streaming.runtime.ProcessingTimeExecutor": "OFF",
-    # A warning that a query that is stopped between two waves has no job to cancel.
-    "org.apache.spark.scheduler.DAGScheduler": "ERROR",
-    # A warning that a query that is stopped between two waves was setting the mode of a file.
-    "org.apache.hadoop.util.Shell": "ERROR",
 }
 
 _BETWEEN_LOOKS_S = 0.5
@@ -84,6 +80,10 @@ class SparkEngine:
         self._activity = Activity(done, tasks, warned[1] if warned and warned[0] > since else None)
         self._activity_due = time.monotonic() + _BETWEEN_LOOKS_S
         return self._activity
+
+    def quieten(self) -> None:
+        if self._spark is not None and not self._verbose:
+            self._spark.sparkContext.setLogLevel("OFF")
 
     def close(self) -> None:
         if self._spark is None:

@@ -62,6 +62,7 @@ class LocalEngine:
         self.handle: RunHandle | None = None
         self.closed = 0
         self.connected = False
+        self.quietened: RunStatus | None = None  # the run's status at that moment
         self._connect = connect
         self._submit = submit
 
@@ -81,6 +82,10 @@ class LocalEngine:
 
     def activity(self, since: float) -> Activity:
         return Activity()
+
+    def quieten(self) -> None:
+        assert self.handle is not None
+        self.quietened = self.handle.status
 
     def close(self) -> None:
         self.closed += 1
@@ -213,6 +218,7 @@ def test_a_signal_stops_a_running_job_clean(number: signal.Signals, capsys: pyte
     sender.start()
     assert run(engine, until_empty=False) == exit_codes.DONE
     sender.join()
+    assert engine.quietened is RunStatus.RUNNING
     shown = capsys.readouterr()
     assert "stopping after the current wave" in shown.out
     assert shown.out.splitlines()[-1].startswith("stopped: 2 waves")
