@@ -5,17 +5,14 @@
 The process imports the changed module from its syntax tree; no file is written.
 """
 
-import importlib.abc
-import importlib.machinery
-import json
 import logging
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from types import CodeType, ModuleType
+from importlib.machinery import SourceFileLoader
+from types import CodeType
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -23,7 +20,7 @@ from tests.simulation.guards import ROOT, source_path
 from tests.simulation.mutants import MUTANTS, Mutant
 
 SEEDS = 150  # before the model's tests, which take as long and catch what shows in few schedules
-_MARK = "verdict: "
+_MARK = "caught by: "
 _MODEL_TESTS = (
     "tests/state_backends/test_rules.py",
     "tests/state_backends/test_memory.py",
@@ -39,16 +36,11 @@ _MODEL_TESTS = (
 )
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The seed or the test that caught a mutant, empty if none did, and what it saw."""
+def judge(mutant: Mutant) -> str:
+    """Judge a mutant in a process of its own. Raises `RuntimeError` where that process fails.
 
-    caught_by: str = ""
-    reason: str = ""
-
-
-def judge(mutant: Mutant) -> Verdict:
-    """Judge a mutant in a process of its own. Raises `RuntimeError` where that process fails."""
+    Return the seed or the test that caught the mutant, and what it saw; empty if none did.
+    """
     judged = subprocess.run(
         [sys.executable, "-m", "tests.simulation.judging", mutant.name],
         cwd=ROOT,
@@ -57,76 +49,60 @@ def judge(mutant: Mutant) -> Verdict:
         text=True,
         check=False,
     )
-    lines = [line for line in judged.stdout.splitlines() if line.startswith(_MARK)]
-    if not lines:
+    _, mark, catcher = judged.stdout.rpartition(_MARK)
+    if judged.returncode or not mark:
         raise RuntimeError(f"{mutant.name} could not be judged:\n{judged.stdout}{judged.stderr}")
-    return Verdict(**json.loads(lines[-1].removeprefix(_MARK)))
+    return catcher.strip()
 
 
-class _MutantImporter(importlib.abc.MetaPathFinder):
-    """Imports one module from a changed syntax tree."""
+def _import_broken(mutant: Mutant) -> None:
+    """Have this process import a mutant's module with the break."""
+    code = compile(mutant.apply(), str(source_path(mutant.module)), "exec")
+    get_code = SourceFileLoader.get_code
 
-    def __init__(self, mutant: Mutant) -> None:
-        self._module = mutant.module
-        path = str(source_path(mutant.module))
-        self._loader = _TreeLoader(mutant.module, path)
-        self._loader.code = compile(mutant.apply(), path, "exec")
+    def get_code_or_broken(loader: SourceFileLoader, name: str) -> CodeType | None:
+        return code if name == mutant.module else get_code(loader, name)
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name != self._module:
-            return None
-        return importlib.machinery.ModuleSpec(name, self._loader, origin=self._loader.path)
+    mock.patch.object(SourceFileLoader, "get_code", get_code_or_broken).start()
 
 
-class _TreeLoader(importlib.machinery.SourceFileLoader):
-    code: CodeType
+def _caught_by_a_seed() -> str:
+    from tests.simulation.simulate import run_seed  # not before the broken module can be imported
 
-    def get_code(self, fullname: str) -> CodeType:
-        return self.code
+    for seed in range(SEEDS):
+        outcome = run_seed(seed)
+        if outcome.failure:
+            return f"seed {seed} | {outcome.failure.splitlines()[0]}"
+    return ""
 
 
 class _FirstFailure:
     """A plugin of pytest that keeps the first test that fails."""
 
-    verdict = Verdict()
+    text = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed and not self.verdict.caught_by:
+        if report.failed and not self.text:
             crash: Any = getattr(report.longrepr, "reprcrash", None)
-            self.verdict = Verdict(report.nodeid, crash.message.partition("\n")[0] if crash else "")
+            self.text = f"{report.nodeid} | " + (crash.message.partition("\n")[0] if crash else "")
 
 
-def _by_seeds() -> Verdict:
-    from tests.simulation.simulate import run_seed  # not before the importer is in place
-
-    for seed in range(SEEDS):
-        outcome = run_seed(seed)
-        if outcome.failure:
-            return Verdict(f"seed {seed}", outcome.failure.partition("\n")[0])
-    return Verdict()
-
-
-def _by_tests() -> Verdict:
+def _caught_by_a_test() -> str:
     first = _FirstFailure()
     options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow and not thorough"]
     ended = pytest.main([*options, *_MODEL_TESTS], plugins=[first])
     if ended not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         sys.exit(f"the model's tests ended with {ended!r}")
-    return first.verdict
+    return first.text
 
 
 def main(name: str) -> None:
-    """Judge the mutant of this name in this process, and print the verdict."""
-    mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
-    sys.meta_path.insert(0, _MutantImporter(mutant))
+    """Judge the mutant of this name in this process, and print what caught it."""
+    _import_broken(next(mutant for mutant in MUTANTS if mutant.name == name))
     logging.disable(logging.CRITICAL)
-    verdict = _by_seeds()
+    catcher = _caught_by_a_seed()
     logging.disable(logging.NOTSET)
-    if not verdict.caught_by:
-        verdict = _by_tests()
-    print(_MARK + json.dumps(asdict(verdict)))
+    print(_MARK + (catcher or _caught_by_a_test()))
 
 
 if __name__ == "__main__":

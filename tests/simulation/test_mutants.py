@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from tests.simulation.guards import Expression, GuardNotFound, Statement, Swap, never
+from tests.simulation.guards import GuardNotFound, change
 from tests.simulation.judging import SEEDS, judge
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.simulate import run_choices, run_seed, shrink
@@ -18,15 +18,17 @@ CANARIES = {
     "a stale cache of committed values is used",
 }
 
-SOURCE = """
-def step(store, fence):
-    if fence < store.fence:  # a comment
-        raise ValueError("older")
-    for name in store.names:
+REFUSAL = """if fence < store.fence:  # a comment
+        raise ValueError("older")"""
+LOOP = """    for name in store.names:
         store.drop(
             name, fence
         )
-    store.close()
+"""
+SOURCE = f"""
+def step(store, fence):
+    {REFUSAL}
+{LOOP}    store.close()
 """
 
 
@@ -47,42 +49,32 @@ def test_each_mutant_finds_its_guard() -> None:
     ],
 )
 def test_a_mutant_is_caught(mutant: Mutant) -> None:
-    verdict = judge(mutant)
-    print(f"{mutant.name} | {verdict.caught_by} | {verdict.reason}")
-    assert verdict.caught_by, f"{mutant.name}: neither {SEEDS} seeds nor the model's tests notice it"
+    catcher = judge(mutant)
+    print(f"{mutant.name} | {catcher}")
+    assert catcher, f"{mutant.name}: neither {SEEDS} seeds nor the model's tests notice it"
 
 
 @pytest.mark.parametrize(
-    ("change", "wanted"),
+    ("text", "old", "new"),
     [
-        (never("fence < _.fence"), SOURCE.replace("fence < store.fence", "False")),
-        (
-            Expression("store.drop(...)", "None"),
-            SOURCE.replace("store.drop(\n            name, fence\n        )", "None"),
-        ),
-        (
-            Statement("if _: ...", "store.open()"),
-            SOURCE.replace('if fence < store.fence:  # a comment\n        raise ValueError("older")', "store.open()"),
-        ),
-        (
-            Swap("store.drop(...)", "store.close()"),
-            "def step(store, fence):\n    if fence < store.fence: raise ValueError('older')\n"
-            "    for name in store.names: store.close()\n    store.drop(name, fence)\n",
-        ),
+        ("fence < _.fence -> False", "fence < store.fence", "False"),
+        ("store.drop(...) -> None", "store.drop(\n            name, fence\n        )", "None"),
+        ("if _: ... -> store.open()", REFUSAL, "store.open()"),
+        ("if _: ... -> store.open()\nstore.step()", REFUSAL, "store.open()\n    store.step()"),
+        ("for _ in _: ... <-> store.close()", f"{LOOP}    store.close()\n", f"    store.close()\n{LOOP}"),
     ],
 )
-def test_a_change_finds_what_it_changes_whatever_the_layout(change: Expression | Statement | Swap, wanted: str) -> None:
+def test_a_change_finds_what_it_changes_whatever_the_layout(text: str, old: str, new: str) -> None:
     tree = ast.parse(SOURCE)
-    change.apply(tree)
-    assert ast.unparse(tree) == ast.unparse(ast.parse(wanted))
+    change(tree, text)
+    assert old in SOURCE
+    assert ast.unparse(tree) == ast.unparse(ast.parse(SOURCE.replace(old, new)))
 
 
-@pytest.mark.parametrize(
-    "change", [never("fence > _"), Expression("store", "None"), Statement("store.open()"), Swap("_", "_")]
-)
-def test_a_guard_that_is_gone_or_there_twice_is_an_error(change: Expression | Statement | Swap) -> None:
+@pytest.mark.parametrize("text", ["fence > _ -> False", "store -> None", "store.open() -> pass", "_ <-> _"])
+def test_a_guard_that_is_gone_or_there_twice_is_an_error(text: str) -> None:
     with pytest.raises(GuardNotFound):
-        change.apply(ast.parse(SOURCE))
+        change(ast.parse(SOURCE), text)
 
 
 def test_a_failure_shrinks_to_a_short_trace(monkeypatch: pytest.MonkeyPatch) -> None:
