@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
-from anchorbolt.migration_tools.base64_to_binary.backups import BackupActions
+from anchorbolt.migration_tools.base64_to_binary.backups import Backups
 from anchorbolt.migration_tools.base64_to_binary.conversion import MigrationOptions, Wrapper
 from anchorbolt.migration_tools.base64_to_binary.names import (
     OURS,
@@ -14,8 +15,8 @@ from anchorbolt.migration_tools.base64_to_binary.names import (
     refuse_parts,
     suffix_of,
 )
-from anchorbolt.migration_tools.base64_to_binary.namespace_migration import migrate_namespace
-from anchorbolt.migration_tools.base64_to_binary.results import HashResult, Interrupted, NamespaceResult, Report
+from anchorbolt.migration_tools.base64_to_binary.namespace_migration import Migration
+from anchorbolt.migration_tools.base64_to_binary.results import Interrupted, NamespaceResult, Report
 from anchorbolt.migration_tools.progress import Progress, Silent
 from anchorbolt.state_backends.redis.hashes import RedisHashes, shown
 from anchorbolt.storm.kryo.stored_form import Content
@@ -29,8 +30,6 @@ _NOT_COMPARED = (
     "the backup was discarded. If it is not migrated, a topology forgets which transaction was open"
 )
 _INTERRUPTED = "the command was interrupted"
-
-_Outcome = tuple[tuple[HashResult, ...], AnchorboltError | None]
 
 
 def migrate(
@@ -59,7 +58,6 @@ def migrate(
         Interrupted: Ctrl-C; it holds the report so far.
     """
     options = options or MigrationOptions()
-    reported = progress or Silent()
     found = _ours(hashes)
     spouts = checkpoint_spouts_among(found)
     wanted = _wanted(namespaces, spouts if include_checkpoint_spout else [])
@@ -67,8 +65,9 @@ def migrate(
     if not options.dry_run:
         _remove_leftovers(hashes, wanted, found)
 
-    def one(namespace: bytes) -> _Outcome:
-        return migrate_namespace(hashes, namespace, options, reported), None
+    def one(namespace: bytes) -> NamespaceResult:
+        with Migration(hashes, namespace, options, progress or Silent()) as migration:
+            return migration.run()
 
     return _each(wanted, one, Report((), _left_out(found, wanted, _NOT_MIGRATED), options.dry_run))
 
@@ -94,13 +93,8 @@ def verify(
         content: The format of the backups; None to recognise it.
         progress: Reports each page.
     """
-
-    def one(namespace: bytes) -> _Outcome:
-        return BackupActions(hashes, namespace, progress or Silent(), content=content).verify(wrapper)
-
-    found = _ours(hashes)
-    wanted = _migrated(found, namespaces, include_checkpoint_spout)
-    return _each(wanted, one, Report((), _left_out(found, wanted, _NOT_COMPARED)))
+    named = (namespaces, include_checkpoint_spout, progress)
+    return _on_backups(hashes, *named, lambda each: each.verify(wrapper), content=content)
 
 
 def undo(
@@ -124,16 +118,9 @@ def undo(
         dry_run: Do everything except writing.
         progress: Reports each page.
     """
-
-    def one(namespace: bytes) -> _Outcome:
-        backups = BackupActions(hashes, namespace, progress or Silent(), dry_run=dry_run)
-        return backups.undo(keep_changed=keep_changed), None
-
-    found = _ours(hashes)
-    wanted = _migrated(found, namespaces, include_checkpoint_spout)
-    if not dry_run:
-        _remove_leftovers(hashes, wanted, found)
-    return _each(wanted, one, Report((), dry_run=dry_run))
+    named = (namespaces, include_checkpoint_spout, progress)
+    undone = partial(Backups.undo, keep_changed=keep_changed)
+    return _on_backups(hashes, *named, undone, dry_run=dry_run, is_undo=True)
 
 
 def discard_backup(
@@ -145,13 +132,32 @@ def discard_backup(
     progress: Progress | None = None,
 ) -> Report:
     """Delete `<ns>_old` if `<ns>` is still its conversion. The arguments and errors are those of `undo`."""
+    named = (namespaces, include_checkpoint_spout, progress)
+    return _on_backups(hashes, *named, Backups.discard, dry_run=dry_run)
 
-    def one(namespace: bytes) -> _Outcome:
-        return BackupActions(hashes, namespace, progress or Silent(), dry_run=dry_run).discard(), None
 
+def _on_backups(
+    hashes: RedisHashes,
+    namespaces: Sequence[bytes],
+    include_checkpoint_spout: bool,
+    progress: Progress | None,
+    act: Callable[[Backups], NamespaceResult],
+    *,
+    content: Content | None = None,
+    dry_run: bool = False,
+    is_undo: bool = False,
+) -> Report:
     found = _ours(hashes)
-    wanted = _migrated(found, namespaces, include_checkpoint_spout)
-    return _each(wanted, one, Report((), _left_out(found, wanted, _NOT_COMPARED), dry_run))
+    of = {key.removesuffix(b"_old") for key in found if key.endswith(b"_old")}
+    wanted = _wanted(namespaces, checkpoint_spouts_among(of) if include_checkpoint_spout else [])
+    if is_undo and not dry_run:
+        _remove_leftovers(hashes, wanted, found)
+
+    def one(namespace: bytes) -> NamespaceResult:
+        with Backups(hashes, namespace, progress or Silent(), content, dry_run=dry_run) as backups:
+            return act(backups)
+
+    return _each(wanted, one, Report((), () if is_undo else _left_out(found, wanted, _NOT_COMPARED), dry_run))
 
 
 def _ours(hashes: RedisHashes) -> list[bytes]:
@@ -169,14 +175,9 @@ def _wanted(namespaces: Sequence[bytes], spouts: Sequence[bytes]) -> list[bytes]
     return list(dict.fromkeys([*namespaces, *spouts]))
 
 
-def _migrated(found: Sequence[bytes], namespaces: Sequence[bytes], include_checkpoint_spout: bool) -> list[bytes]:
-    of = {key.removesuffix(b"_old") for key in found if key.endswith(b"_old")}
-    return _wanted(namespaces, checkpoint_spouts_among(sorted(of)) if include_checkpoint_spout else [])
-
-
 def _left_out(found: Sequence[bytes], wanted: Sequence[bytes], advice: str) -> tuple[str, ...]:
     """Return a warning that names the checkpoint spouts' namespaces that are not in `wanted`, if there are any."""
-    left_out = [shown(spout) for spout in checkpoint_spouts_among(list(found)) if spout not in wanted]
+    left_out = [shown(spout) for spout in checkpoint_spouts_among(found) if spout not in wanted]
     if not left_out:
         return ()
     are = "is a namespace" if len(left_out) == 1 else "are namespaces"
@@ -194,7 +195,7 @@ def _remove_leftovers(hashes: RedisHashes, namespaces: Sequence[bytes], found: I
             hashes.remove([key])
 
 
-def _each(namespaces: Sequence[bytes], one: Callable[[bytes], _Outcome], report: Report) -> Report:
+def _each(namespaces: Sequence[bytes], one: Callable[[bytes], NamespaceResult], report: Report) -> Report:
     """Run a command on each namespace and add the results to the report."""
     results: list[NamespaceResult] = []
     given_up = ""
@@ -204,8 +205,7 @@ def _each(namespaces: Sequence[bytes], one: Callable[[bytes], _Outcome], report:
             results.append(_not_done(name, f"was not tried, because {given_up}"))
             continue
         try:
-            hashes, refused = one(namespace)
-            results.append(NamespaceResult(name, hashes, refused))
+            results.append(one(namespace))
         except AnchorboltError as error:
             results.append(NamespaceResult(name, error=error))
             if isinstance(error, StateUnavailable):

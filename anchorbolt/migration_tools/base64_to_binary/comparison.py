@@ -1,11 +1,12 @@
 """Converts each entry of a backup again and compares it with the migrated hash."""
 
-from contextlib import ExitStack, closing
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import dataclass
 
 from anchorbolt.migration_tools.base64_to_binary.conversion import Conversion, Unfit, Wrapper
 from anchorbolt.migration_tools.progress import Progress
-from anchorbolt.state_backends.redis.hashes import RedisHashes, shown
+from anchorbolt.state_backends.redis.hashes import FieldsAndValues, RedisHashes, shown
 from anchorbolt.storm.base64_text import with_any_line_breaks
 from anchorbolt.storm.kryo.stored_form import Content, shown_field
 
@@ -22,11 +23,12 @@ class Comparison:
     added: int = 0
     example: str = ""  # the first difference, as a clause
     unfit: str = ""  # why the backup cannot be converted at all
+    unconverted: bool = False  # whether the hash is equal to its backup
 
     @property
     def same(self) -> bool:
         """Whether the hash holds exactly the converted backup."""
-        return not (self.missing or self.different or self.added or self.unfit)
+        return not (self.missing or self.different or self.added or self.unfit or self.unconverted)
 
     @property
     def note(self) -> str:
@@ -55,24 +57,46 @@ def compare(
     *,
     to_its_end: bool = True,
 ) -> Comparison:
-    """Compare `key` with the conversion of `backup`, in either wrapper.
+    """Compare `key` with the conversion of `backup`, in either wrapper, or else with the backup itself.
 
-    Args:
-        hashes: The Redis server or cluster that holds both.
-        backup: The hash with Base64.
-        key: The hash that was converted.
-        progress: Reports each page.
-        content: The format of the backup; None to recognise it.
-        to_its_end: Count all differences; otherwise stop at the first page that differs.
+    `content` is the format of the backup; None to recognise it. Count all differences, or stop at the first page that
+    differs.
     """
-    found = Comparison()
+    found = _compared(hashes, backup, key, progress, content, to_its_end)
+    if not found.same and _equal(hashes, backup, key, progress):
+        return Comparison(found.entries, unconverted=True)
+    return found
+
+
+def pages_of(hashes: RedisHashes, key: bytes, progress: Progress, step: str) -> Generator[FieldsAndValues, None, None]:
+    """Yield the pages of a hash; report each after the caller has processed it. Close it if it is not finished."""
+    with hashes.connection(key) as reader:
+        progress.begin(step, reader.length(key))
+        for page in reader.pages(key):
+            yield page
+            progress.advance(len(page) // 2)
+
+
+def field_in_two_forms(hashes: RedisHashes, key: bytes, progress: Progress) -> bytes | None:
+    """Return a field that a hash holds more than once, with different line breaks, or None."""
+    pages = pages_of(hashes, key, progress, f"reading {shown(key)}")
+    with closing(pages), hashes.connection(key) as other:
+        for page in pages:
+            for field in page[::2]:
+                forms = with_any_line_breaks(field) - {field} if b"\n" in field else ()
+                if forms and any(value is not None for value in other.run("HMGET", key, *forms)):
+                    return field
+    return None
+
+
+def _compared(
+    hashes: RedisHashes, backup: bytes, key: bytes, progress: Progress, content: Content | None, to_its_end: bool
+) -> Comparison:
+    found = Comparison(hashes.length(backup))
     conversions = {wrapper: Conversion(wrapper, content) for wrapper in Wrapper}
-    with ExitStack() as stack:
-        reader = stack.enter_context(hashes.connection(backup))
-        other = stack.enter_context(hashes.connection(key))
-        found.entries = reader.length(backup)
-        progress.begin(f"comparing {shown(backup)} with {shown(key)}", found.entries)
-        for page in stack.enter_context(closing(reader.pages(backup))):
+    source = pages_of(hashes, backup, progress, f"comparing {shown(backup)} with {shown(key)}")
+    with closing(source), hashes.connection(key) as other:
+        for page in source:
             try:
                 pages = {wrapper: conversion.page(page) for wrapper, conversion in conversions.items()}
             except Unfit as unfit:
@@ -88,41 +112,22 @@ def compare(
                 _count(found, page, pages[found.wrapper], values)
                 if not to_its_end:
                     return found
-            progress.advance(len(page) // 2)
         length = other.length(key)  # only now, so that entries that were added meanwhile count
     found.content = next(iter(conversions.values())).content
     found.added = max(0, length - (found.entries - found.missing))
     return found
 
 
-def equal(hashes: RedisHashes, one: bytes, other: bytes, progress: Progress) -> bool:
-    """Return whether two hashes have the same entries."""
-    with ExitStack() as stack:
-        reader = stack.enter_context(hashes.connection(one))
-        second = stack.enter_context(hashes.connection(other))
-        length = reader.length(one)
-        if length != second.length(other):
-            return False
-        progress.begin(f"comparing {shown(one)} with {shown(other)}", length)
-        for page in stack.enter_context(closing(reader.pages(one))):
+def _equal(hashes: RedisHashes, one: bytes, other: bytes, progress: Progress) -> bool:
+    if hashes.length(one) != hashes.length(other):
+        return False
+    pages = pages_of(hashes, one, progress, f"comparing {shown(one)} with {shown(other)}")
+    with closing(pages), hashes.connection(other) as second:
+        for page in pages:
             second.read(other, page)
             if second.receive() != page[1::2]:
                 return False
-            progress.advance(len(page) // 2)
     return True
-
-
-def field_in_two_forms(hashes: RedisHashes, key: bytes) -> bytes | None:
-    """Return a field that a hash holds more than once, with different line breaks, or None."""
-    with ExitStack() as stack:
-        reader = stack.enter_context(hashes.connection(key))
-        other = stack.enter_context(hashes.connection(key))
-        for page in stack.enter_context(closing(reader.pages(key))):
-            for field in page[::2]:
-                forms = with_any_line_breaks(field) - {field} if b"\n" in field else ()
-                if forms and any(value is not None for value in other.run("HMGET", key, *forms)):
-                    return field
-    return None
 
 
 def _matches(page: list[bytes], values: list[bytes | None]) -> int:

@@ -3,6 +3,7 @@
 import os
 import re
 import secrets
+from collections.abc import Iterable
 
 from anchorbolt.errors import ConfigError
 
@@ -46,7 +47,7 @@ def suffix_of(key: bytes) -> bytes | None:
     return found[0] if found else None
 
 
-def checkpoint_spouts_among(keys: list[bytes]) -> list[bytes]:
+def checkpoint_spouts_among(keys: Iterable[bytes]) -> list[bytes]:
     """Return the keys that are namespaces of checkpoint spouts, sorted."""
     return sorted({key for key in keys if _CHECKPOINT_SPOUT.match(key)})
 

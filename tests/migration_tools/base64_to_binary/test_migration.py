@@ -241,7 +241,7 @@ def test_a_source_that_is_written_to_meanwhile_is_noticed_and_nothing_is_swapped
     if not seen:  # this way through has no such step
         assert report.error is None
         return
-    assert "written to during the migration" in refusal(report) or "entries, and" in refusal(report)
+    assert "written to meanwhile" in refusal(report) or "entries, and" in refusal(report)
     assert "Stop the topology" in refusal(report)
     before[f"words-1{part}"] |= new
     assert store.everything() == before

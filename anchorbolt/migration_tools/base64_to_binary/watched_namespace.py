@@ -1,0 +1,151 @@
+"""One namespace of Storm's during a command: the connections that watch its hashes, and the copies of its hashes."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+
+from anchorbolt.errors import AnchorboltError, StateCorrupted, StateError
+from anchorbolt.migration_tools.base64_to_binary.comparison import field_in_two_forms
+from anchorbolt.migration_tools.base64_to_binary.names import backup_of, hashes_of, new_suffix, txid_of
+from anchorbolt.migration_tools.base64_to_binary.results import HashResult, NamespaceResult
+from anchorbolt.migration_tools.progress import Progress
+from anchorbolt.state_backends.redis.hashes import FieldsAndValues, HashConnection, RedisHashes, shown
+from anchorbolt.storm.kryo.stored_form import Content, shown_field
+
+STOP_FIRST = "Stop the topology that owns the state, and everything else that writes to it, and run this again"
+
+
+class WatchedNamespace(ExitStack):
+    """A context manager. Its end closes the connections, which ends the watches, and removes the temporary hashes.
+
+    If one transaction can hold all hashes and backups (`together`), one connection watches all of them. Otherwise each
+    key has a connection of its own.
+
+    `content` is the format of the Base64 text; None to recognise it.
+    """
+
+    def __init__(
+        self, hashes: RedisHashes, namespace: bytes, progress: Progress, content: Content | None, *, dry_run: bool
+    ) -> None:
+        super().__init__()
+        self.keys = hashes_of(namespace)
+        self.together = hashes.together([*self.keys, *map(backup_of, self.keys)])
+        self.suffix = new_suffix()
+        self.temporary: list[bytes] = []
+        self.done: list[str] = []  # the transactions so far: in a cluster each hash may have one of its own
+        self._hashes = hashes
+        self._namespace = namespace
+        self._progress = progress
+        self._content = content
+        self._dry_run = dry_run
+        self._connections: dict[bytes, HashConnection] = {}
+        self._watched: set[bytes] = set()
+        self.callback(self._clean_up)  # the first callback, so that it runs after the connections are closed
+
+    def types(self) -> Mapping[bytes, str]:
+        """Return the types of hashes, backups and transaction ids: `hash` or `none`. Refuse keys of another type."""
+        types = self._hashes.types([*self.keys, *map(backup_of, self.keys), txid_of(self._namespace)])
+        for key, kind in types.items():
+            if kind not in ("none", "hash"):
+                raise self.refusal(
+                    f"{shown(key)} in {self._hashes.address} is a {kind}, not a hash as Storm's state is: name a "
+                    "namespace of Storm's"
+                )
+        return types
+
+    def on(self, key: bytes) -> HashConnection:
+        """Return the connection that watches a hash or a backup; start to watch it if nothing does yet."""
+        place = self._namespace if self.together else key
+        if place not in self._connections:
+            self._connections[place] = self.enter_context(self._hashes.connection(place))
+        if key not in self._watched:
+            self._watched.add(key)
+            self._connections[place].watch(key)
+        return self._connections[place]
+
+    def groups(self, keys: Sequence[bytes]) -> list[list[bytes]]:
+        """Return the keys of each transaction."""
+        if self.together:
+            return [list(keys)] if keys else []
+        return [[key] for key in keys]
+
+    def check_stay(self, *keys: bytes) -> None:
+        for key in keys:
+            if self.on(key).expires(key):
+                raise self.refusal(
+                    f"{shown(key)} expires, which Storm's state never does: to keep it, PERSIST it first"
+                )
+
+    def copied(self, key: bytes, other: bytes) -> bytes:
+        """Copy a hash to a temporary one that can be renamed to `other`; return its name."""
+        copy = self._hashes.sibling(other, self.suffix)
+        self.fill(copy, key, f"copying {shown(key)} to {shown(other)}", lambda page: page)
+        return copy
+
+    def fill(self, target: bytes, key: bytes, step: str, convert: Callable[[FieldsAndValues], FieldsAndValues]) -> int:
+        """Convert a hash, write it to `target` unless this is a dry run, and return the number of entries.
+
+        Refuse it if Redis returns other data than was written.
+        """
+        source = self.on(key)
+        length = source.length(key)
+        self._progress.begin(step, length)
+        with ExitStack() as stack:
+            writer = None
+            if not self._dry_run:
+                self.temporary.append(target)
+                writer = stack.enter_context(self._hashes.connection(target))
+            for page in stack.enter_context(closing(source.pages(key))):
+                converted = convert(page)
+                if writer is not None:
+                    # Confirms the page before: the server wrote it while this page was converted.
+                    self._confirm(writer, key)
+                    writer.write(target, converted)
+                self._progress.advance(len(page) // 2)
+            if writer is not None:
+                self._confirm(writer, key)
+                written = writer.length(target)
+                if written != length:
+                    raise self._in_two_forms(key) or self.changed(
+                        key, how=f"had {length:,} entries, and {written:,} of them were read"
+                    )
+        return length
+
+    def watch_temporary(self, key: bytes, entries: int, connection: HashConnection) -> None:
+        connection.watch(key)
+        found = connection.length(key)
+        if found != entries:
+            how = f"has {found:,} entries instead of {entries:,}, because something else wrote at the same time"
+            raise self.changed(key, how=how)
+
+    def changed(self, *keys: bytes, how: str = "was written to meanwhile") -> StateError:
+        before = f", after {' and '.join(self.done)}" if self.done else ""
+        return self.refusal(f"{' or '.join(map(shown, keys))} {how}, so it was left as it is{before}. {STOP_FIRST}")
+
+    def refusal(self, message: str) -> StateError:
+        return StateError(message, namespace=shown(self._namespace))
+
+    def result(self, results: Iterable[HashResult], error: StateError | None = None) -> NamespaceResult:
+        return NamespaceResult(shown(self._namespace), tuple(results), error)
+
+    def _confirm(self, writer: HashConnection, key: bytes) -> None:
+        if not writer.confirm():
+            raise self._in_two_forms(key) or StateCorrupted(
+                f"{self._hashes.address} returned other data than was written for {shown(key)}. Nothing was swapped. "
+                "Check the server's log and memory before you run it again",
+                namespace=shown(self._namespace),
+            )
+
+    def _in_two_forms(self, key: bytes) -> StateError | None:
+        twice = field_in_two_forms(self._hashes, key, self._progress)
+        if twice is None:
+            return None
+        return self.refusal(
+            f"{shown_field(twice)} is in {shown(key)} twice, with other line breaks, which decode to the same: remove "
+            "one of them"
+        )
+
+    def _clean_up(self) -> None:
+        """Remove temporary hashes. If Redis cannot be reached, the next run removes them."""
+        with contextlib.suppress(AnchorboltError):
+            self._hashes.remove(self.temporary)
