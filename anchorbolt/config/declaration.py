@@ -22,24 +22,18 @@ class Accepted(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A declared setting: the field that holds it, and its key in a configuration.
+    """A declared setting."""
 
-    `default` is `dataclasses.MISSING` where the setting has none.
-    """
-
-    field: str
-    key: str
-    default: Any
+    field: str  # that holds it
+    key: str  # in a configuration
+    default: Any  # `dataclasses.MISSING` if it has none
     accepted: Accepted
 
 
 def setting(accepted: Accepted, default: Any = MISSING, key: str | None = None) -> Any:
-    """Return a dataclass field that holds a setting. It accepts None if None is its default.
+    """Return a dataclass field that holds a setting, with `key` if its key is not the field's name.
 
-    Args:
-        accepted: The other values that fit.
-        default: Its default; none by default.
-        key: Key in a configuration, if it differs from the field's name.
+    It accepts None if None is its default.
     """
     return field(default=default, metadata=holds(accepted, key))
 
@@ -74,31 +68,35 @@ def by_key(*kinds: type[Any]) -> dict[str, Setting]:
 
 def check_value(declaration: Setting, value: Any, key: str) -> None:
     """Raise `ConfigError` if a value does not fit. The message shows neither a password nor a mapping."""
-    if not (value is None and declaration.default is None) and not declaration.accepted.fits(value):
-        raise ConfigError(f"{key} is {_for_message(key, value)}, but must be {declaration.accepted.must_be}.", key=key)
+    if (value is None and declaration.default is None) or declaration.accepted.fits(value):
+        return
+    # A string with "@" may be a URL that holds a password.
+    hidden = is_password(key) or (isinstance(value, str) and "@" in value)
+    is_scalar = value is None or isinstance(value, (bool, int, float, str))
+    shown = shortened(value, 100) if is_scalar and not hidden else f"of type {type(value).__name__}"
+    raise ConfigError(f"{key} is {shown}, but must be {declaration.accepted.must_be}.", key=key)
 
 
-def read_values(known: Mapping[str, Setting], values: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
-    """Return checked values by field. A value of None means the default and is left out.
+def read_values(known: Mapping[str, Setting], given: Any, key: str = "") -> dict[str, Any]:
+    """Return the checked values of a mapping by field. A value of None means the default and is left out.
 
-    Args:
-        known: The declared settings by key.
-        values: The values by key.
-        prefix: What to write before a key in a message.
-
-    Raises:
-        ConfigError: A key is unknown, or a value does not fit.
+    Raises `ConfigError` if the value of `key` is not a mapping, one of its keys is unknown, or a value does not fit.
     """
+    if not isinstance(given, Mapping):
+        raise ConfigError(
+            f"{key} is of type {type(given).__name__}, but must be a mapping with the keys {', '.join(known)}.", key=key
+        )
+    prefix = f"{key}." if key else ""
     found: dict[str, Any] = {}
-    for key, value in values.items():
+    for name, value in given.items():
         if value is None:
             continue
-        if key not in known:
+        if name not in known:
             raise unknown_key(
-                f"{prefix}{key}", [prefix + name for name in known], f"Known here are: {', '.join(known)}."
+                f"{prefix}{name}", [prefix + each for each in known], f"Known here are: {', '.join(known)}."
             )
-        check_value(known[key], value, prefix + key)
-        found[known[key].field] = value
+        check_value(known[name], value, prefix + name)
+        found[known[name].field] = value
     return found
 
 
@@ -108,16 +106,7 @@ def unknown_key(key: str, known: list[str], advice: str) -> ConfigError:
 
 
 def is_password(key: object) -> bool:
-    """Return whether a key names a password."""
     return isinstance(key, str) and key.lower().endswith("password")
-
-
-def _for_message(key: str, value: Any) -> str:
-    # A string with "@" may be a URL that holds a password.
-    hidden = is_password(key) or (isinstance(value, str) and "@" in value)
-    if hidden or not (value is None or isinstance(value, (bool, int, float, str))):
-        return f"of type {type(value).__name__}"
-    return shortened(value, 100)
 
 
 def whole(low: int, high: int | None = None, *, unit: str | None = None, what: str = "a whole number") -> Accepted:
@@ -137,7 +126,6 @@ def text(must_be: str, pattern: str = "(?s).+") -> Accepted:
 
 
 def choice(*values: str) -> Accepted:
-    """Accept one of some strings."""
     return Accepted(lambda value: isinstance(value, str) and value in values, " or ".join(values))
 
 

@@ -3,19 +3,30 @@
 A password becomes a `Secret` at once. Bolts do not see it, and no message shows it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from anchorbolt.config.checks import canonical_provider, check_keys
-from anchorbolt.config.declaration import by_key, read_values
+from anchorbolt.config.declaration import Setting, by_key, check_value, read_values, text, unknown_key
 from anchorbolt.config.provider_reading import read_provider
-from anchorbolt.config.providers import PROVIDER, PROVIDER_CONFIG
+from anchorbolt.config.providers import PROVIDER, PROVIDER_CONFIG, PROVIDERS, is_class_name
 from anchorbolt.config.secret import Secret
 from anchorbolt.config.settings import Settings
 from anchorbolt.config.sources import merged, read_file
-from anchorbolt.config.spark_options import SPARK, read_spark_options
-from anchorbolt.config.storm_keys import STORM_SECRETS
+from anchorbolt.config.spark_options import SPARK, SparkOptions, refuse_spark_setting
+from anchorbolt.config.storm_keys import STORM_KEYS, STORM_SECRETS
+from anchorbolt.errors import ConfigError
+from anchorbolt.util.messages import did_you_mean
+
+_KNOWN = [PROVIDER, PROVIDER_CONFIG, SPARK, *by_key(Settings), *STORM_KEYS]
+_PREFIXES = ("topology", "storm", "anchorbolt")
+_MISSPELT = 0.9  # a key of the author's own that is so similar to a known one, by `difflib`, is a misspelt one
+_NAME = Setting("name", PROVIDER, "sqlite", text("the name of a state provider"))
+_STORM_PROVIDERS = {
+    "org.apache.storm.state.InMemoryKeyValueStateProvider": "memory",
+    "org.apache.storm.redis.state.RedisKeyValueStateProvider": "redis",
+    "org.apache.storm.hbase.state.HBaseKeyValueStateProvider": "hbase",
+}
 
 
 class Configuration(Mapping[str, Any]):
@@ -66,18 +77,56 @@ def load_conf(
     """
     given = conf._source if isinstance(conf, Configuration) else conf or {}
     source = merged(read_file(file) if file is not None else {}, given, overrides)
-    check_keys(source)
+    _check_keys(source)
     known = by_key(Settings)
     values = read_values(known, {key: value for key, value in source.items() if key in known})
     chosen = source.get(PROVIDER)
-    name = canonical_provider("sqlite" if chosen is None else chosen)
+    name = _canonical_provider("sqlite" if chosen is None else chosen)
     provider, inner = read_provider(name, source, is_set=chosen is not None)
-    spark = read_spark_options(source.get(SPARK) or {})
+    spark = SparkOptions(**read_values(by_key(SparkOptions), source.get(SPARK) or {}, SPARK))
     settings = Settings(provider=provider, spark=spark, **values)
     seen = {key: value for key, value in source.items() if key not in STORM_SECRETS}
     seen |= {key: getattr(settings, each.field) for key, each in known.items()}
     seen |= {PROVIDER: provider.name, PROVIDER_CONFIG: _without_secrets(inner)}
     return Configuration(seen, settings, source)
+
+
+def _check_keys(keys: Iterable[str]) -> None:
+    """Raise `ConfigError` for an unknown key with one of our prefixes, and for Spark's own settings.
+
+    All other keys are the job author's own.
+    """
+    for key in keys:
+        if key in _KNOWN:
+            continue
+        refuse_spark_setting(key)
+        prefix, dot, _ = key.partition(".")
+        if prefix not in _PREFIXES:
+            nearest = did_you_mean(key.lower(), _KNOWN, _MISSPELT) if dot else ""
+            if not nearest:
+                continue
+            problem = f"is unknown, but similar to a known one.{nearest} If it is a key of your own, rename it."
+        elif not dot:
+            problem = "is not dotted. Write keys in full, as Storm does: 'topology.state.provider: redis', not nested."
+        elif key == "topology.name":
+            problem = "cannot be set: a topology is named by create_topology(name). Remove the key."
+        else:
+            own = "Keys of your own must not start with 'topology.', 'storm.' or 'anchorbolt.'."
+            raise unknown_key(key, _KNOWN, own)
+        raise ConfigError(f"the key {key!r} {problem}", key=key)
+
+
+def _canonical_provider(name: str) -> str:
+    """Return a provider's name here: one of `PROVIDERS`, or the dotted name of a user's class."""
+    check_value(_NAME, name, PROVIDER)
+    canonical = _STORM_PROVIDERS.get(name, name)
+    if canonical in PROVIDERS or is_class_name(canonical):
+        return canonical
+    raise ConfigError(
+        f"{PROVIDER} is {name!r}, which is unknown.{did_you_mean(name, [*PROVIDERS, *_STORM_PROVIDERS])} It must be "
+        f"one of {', '.join(PROVIDERS)}, or the dotted name of a StateProvider class of yours.",
+        key=PROVIDER,
+    )
 
 
 def _without_secrets(value: Any) -> Any:

@@ -1,12 +1,16 @@
-"""Reads the settings of a state provider below `topology.state.provider.config`."""
+"""Reads the settings of a state provider below `topology.state.provider.config`.
+
+Refuses what asks for SASL or Kerberos instead of ignoring it. Storm's client connects to ZooKeeper and HBase itself, by
+the settings that `hbaseConfigKey` names; Anchorbolt connects to a Thrift server, so none of them has an effect here.
+"""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict
+from fnmatch import fnmatchcase
 from typing import Any
 
 from anchorbolt.config.declaration import Accepted, Setting, read_values
-from anchorbolt.config.hbase import refuse_security
-from anchorbolt.config.passwords import password_of
+from anchorbolt.config.passwords import find_password
 from anchorbolt.config.providers import (
     GROUPS,
     PROVIDER_CONFIG,
@@ -23,20 +27,22 @@ from anchorbolt.errors import ConfigError
 
 _FOR_ANY_CLASS = ("keyClass", "valueClass", "keySerializerClass", "valueSerializerClass")
 _SASL = ("sasl", "kerberos", "keytab", "principal")
+_SECURITY = (
+    *("hbase.security.*", "hadoop.security.*", "hbase.rpc.protection", "hadoop.rpc.protection"),
+    *("hbase.rpc.ssl.*", "hbase.client.netty.tls.*", "*.tls.*", "*.ssl.*"),
+    *("storm.keytab.file", "storm.kerberos.principal", "*.keytab.*", "*.keytab", "*kerberos*"),
+    *("hbase.thrift.security.*", "*.sasl.*"),
+)
+# Values that ask for nothing; `authentication` is the weakest `hbase.rpc.protection`.
+_NO_SECURITY = ("", "simple", "authentication", "false", "none")
 _MAPPING = Accepted(lambda value: isinstance(value, Mapping), "a mapping")
 _Values = dict[str, Any]
 
 
-def read_provider(name: str, source: Mapping[str, Any], *, is_set: bool) -> tuple[ProviderSettings, dict[str, Any]]:
+def read_provider(name: str, source: Mapping[str, Any], *, is_set: bool) -> tuple[ProviderSettings, _Values]:
     """Return the settings of a provider, and its configuration with defaults and without passwords.
 
-    Args:
-        name: The provider's name here, or the dotted name of a user's class.
-        source: The whole configuration, as given.
-        is_set: Whether the configuration names the provider.
-
-    Raises:
-        ConfigError: A key is unknown, a value does not fit, keys exclude each other, or a password cannot be read.
+    `source` is the whole configuration, as given; `is_set` says whether it names the provider.
     """
     given = source.get(PROVIDER_CONFIG) or {}
     custom: _Values = {}
@@ -46,7 +52,7 @@ def read_provider(name: str, source: Mapping[str, Any], *, is_set: bool) -> tupl
     _refuse_sasl(given)
     groups = {group: _read_group(group, given[group]) for group in GROUPS if given.get(group) is not None}
     known = UNGROUPED | {group: Setting(group, group, None, _MAPPING) for group in GROUPS}
-    values = read_values(known, {key: given[key] for key in given if key not in GROUPS}, f"{PROVIDER_CONFIG}.")
+    values = read_values(known, {key: given[key] for key in given if key not in GROUPS}, PROVIDER_CONFIG)
     shown = _shown(UNGROUPED, values)
     for group, settings in GROUPS.items():
         shown[group] = _shown(settings, groups.get(group, {}))
@@ -64,19 +70,14 @@ def read_provider(name: str, source: Mapping[str, Any], *, is_set: bool) -> tupl
         **values,
     )
     if name == "hbase":
-        refuse_security(provider.hbase_config_key, source)
+        _refuse_security(provider.hbase_config_key, source)
     serializers = {"keySerializerClass": provider.key_serializer, "valueSerializerClass": provider.value_serializer}
     return provider, {**shown, **serializers, **custom}
 
 
 def _read_group(group: str, given: object) -> _Values:
     key = f"{PROVIDER_CONFIG}.{group}"
-    if not isinstance(given, Mapping):
-        raise ConfigError(
-            f"{key} is of type {type(given).__name__}, but must be a mapping with the keys {', '.join(GROUPS[group])}.",
-            key=key,
-        )
-    values = read_values(GROUPS[group], given, f"{key}.")
+    values = read_values(GROUPS[group], given, key)
     if "tls" in values:
         values["tls"] = read_tls(values["tls"], f"{key}.tls")
     return values
@@ -85,15 +86,9 @@ def _read_group(group: str, given: object) -> _Values:
 def _login(group: str, groups: Mapping[str, _Values]) -> _Values:
     """Return the settings of a group with the password itself in place of the keys that say where it is."""
     values = dict(groups.get(group, {}))
-    password = password_of(
-        f"{PROVIDER_CONFIG}.{group}",
-        {
-            "password": values.pop("password", None),
-            "passwordEnv": values.pop("env", None),
-            "passwordFile": values.pop("file", None),
-        },
-    )
-    return {**values, "password": password}
+    key = f"{PROVIDER_CONFIG}.{group}.password"
+    ways = [values.pop(field, None) for field in ("password", "env", "file")]
+    return {**values, "password": find_password((key, f"{key}Env", f"{key}File"), *ways)}
 
 
 def _hbase(values: _Values, groups: Mapping[str, _Values]) -> HBaseSettings:
@@ -109,16 +104,53 @@ def _hbase(values: _Values, groups: Mapping[str, _Values]) -> HBaseSettings:
 
 def _refuse_sasl(given: Mapping[str, Any]) -> None:
     thrift = given.get("thriftConfig")
-    names = [(key, UNGROUPED | GROUPS) for key in given]
-    names += [(f"thriftConfig.{key}", {}) for key in thrift] if isinstance(thrift, Mapping) else []
-    for key, known in names:
-        if key not in known and any(word in str(key).lower() for word in _SASL):
+    for key in (*given, *(f"thriftConfig.{each}" for each in (thrift if isinstance(thrift, Mapping) else ()))):
+        if any(word in str(key).lower() for word in _SASL):
             raise ConfigError(
                 f"unknown configuration key {f'{PROVIDER_CONFIG}.{key}'!r}. SASL and Kerberos are not supported: let "
                 "the Thrift server log in to HBase, and secure the connection to it by thriftConfig.tls and the "
                 "network.",
                 key=f"{PROVIDER_CONFIG}.{key}",
             )
+
+
+def _refuse_security(config_key: str | None, source: Mapping[str, Any]) -> None:
+    """Refuse settings of Storm's HBase client that ask for security, in `source` and in its mapping `config_key`."""
+    for key, value in source.items():
+        if key == "topology.auto-credentials":
+            asks = "hbase" in str(value).lower()  # names of classes, such as Storm's AutoHBase
+        else:
+            asks = key == "hbaseCredentialsConfigKeys" or (key.startswith("hbase.") and _asks_for_security(key, value))
+        if asks and value:
+            raise _insecure(key)
+    if config_key is None:
+        return
+    settings = source.get(config_key)
+    if not isinstance(settings, Mapping):
+        problem = "is not set" if settings is None else f"is of type {type(settings).__name__}"
+        raise ConfigError(
+            f"{PROVIDER_CONFIG}.hbaseConfigKey is {config_key!r}, and {config_key!r} {problem}. It must be a mapping "
+            "of HBase's settings, as in Storm. Remove hbaseConfigKey if there are none: thriftConfig says where HBase "
+            "is.",
+            key=f"{PROVIDER_CONFIG}.hbaseConfigKey",
+        )
+    for setting, value in settings.items():
+        if _asks_for_security(setting, value):
+            raise _insecure(f"{config_key}.{setting}")
+
+
+def _asks_for_security(setting: object, value: object) -> bool:
+    asked = str(value).strip().lower() not in _NO_SECURITY
+    return asked and any(fnmatchcase(str(setting).lower(), pattern) for pattern in _SECURITY)
+
+
+def _insecure(key: str) -> ConfigError:
+    return ConfigError(
+        f"{key} asks for security on the way from the client to HBase. Anchorbolt connects to a Thrift server, without "
+        "SASL or Kerberos. Secure that connection by thriftConfig.tls and the network, let the Thrift server log in to "
+        f"HBase, and remove {key}.",
+        key=key,
+    )
 
 
 def _shown(known: Mapping[str, Setting], values: Mapping[str, Any]) -> _Values:

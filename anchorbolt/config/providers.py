@@ -16,9 +16,7 @@ from anchorbolt.config.declaration import (
     Checked,
     Setting,
     by_key,
-    check_value,
     choice,
-    declared,
     holds,
     read_values,
     setting,
@@ -63,24 +61,17 @@ _NODES = Accepted(
 
 @dataclass(frozen=True, kw_only=True)
 class TlsSettings(Checked):
-    """The TLS settings of a connection; all files are PEM.
+    """The TLS settings of a connection; all files are PEM."""
 
-    Attributes:
-        ca: File of the authorities to trust; None means the system's.
-        cert: File of this client's certificate.
-        key: File of its key.
-        verify: Whether the server's certificate and name are checked.
-    """
-
-    ca: str | None = setting(_PEM, None)
+    ca: str | None = setting(_PEM, None)  # the authorities to trust; None means the system's
     cert: str | None = setting(_PEM, None)
     key: str | None = setting(_PEM, None)
-    verify: bool = setting(FLAG, True)
+    verify: bool = setting(FLAG, True)  # whether the server's certificate and name are checked
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.key is not None and self.cert is None:
-            raise _key_without_cert("key")
+            raise ConfigError("key is set, but cert is not. Name the certificate that the key belongs to.", key="key")
 
 
 _TLS = Accepted(
@@ -89,21 +80,14 @@ _TLS = Accepted(
 
 
 def read_tls(given: Any, key: str = "tls") -> TlsSettings | None:
-    """Return the settings below a key `tls`.
-
-    Raises `ConfigError` if a key is unknown, a value does not fit, or there is a private key without a certificate.
-    """
+    """Return the settings below a key `tls`. Raises `ConfigError` if they do not fit."""
     if given is None or isinstance(given, TlsSettings):
         return given
-    check_value(Setting("tls", "tls", None, _TLS), given, key)
-    values = read_values(by_key(TlsSettings), given, f"{key}.")
-    if "key" in values and "cert" not in values:
-        raise _key_without_cert(f"{key}.key")
-    return TlsSettings(**values)
-
-
-def _key_without_cert(key: str) -> ConfigError:
-    return ConfigError(f"{key} is set, but cert is not. Name the certificate that the key belongs to.", key=key)
+    values = read_values(by_key(TlsSettings), given, key)
+    try:
+        return TlsSettings(**values)
+    except ConfigError as error:
+        raise ConfigError(f"{key}.{error.message}", key=f"{key}.{error.key}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,12 +160,15 @@ _STORM_SERIALIZERS = {
 }
 
 
-def _is_serializer(name: object) -> bool:
-    if not isinstance(name, str) or name in ("msgpack", "json", "pickle"):
-        return isinstance(name, str)
+def is_class_name(name: str) -> bool:
+    """Return whether a name is dotted and may be that of a user's class: Storm's own are not."""
     parts = name.split(".")
-    is_class = len(parts) > 1 and parts[:2] != ["org", "apache"] and all(map(str.isidentifier, parts))
-    return name in _STORM_SERIALIZERS or is_class
+    return len(parts) > 1 and parts[:2] != ["org", "apache"] and all(map(str.isidentifier, parts))
+
+
+def _is_serializer(name: object) -> bool:
+    known = {"msgpack", "json", "pickle", *_STORM_SERIALIZERS}
+    return isinstance(name, str) and (name in known or is_class_name(name))
 
 
 _OWN_CLASS = "or the dotted name of a Serializer class of yours"
@@ -190,17 +177,10 @@ _TEXT = text("a string", "(?s).*")
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderSettings(Checked):
-    """Which state provider to use, and the settings of each.
+    """Which state provider to use, and the settings of each."""
 
-    Attributes:
-        name: `memory`, `sqlite`, `redis`, `redis-cluster`, `hbase`, or the dotted name of a user's class.
-        is_set: Whether the configuration named it; else it is the default.
-        hbase: None with any other provider.
-        custom: For a user's class, the provider's configuration; passwords in it are `Secret`s. Empty otherwise.
-    """
-
-    name: str = "sqlite"
-    is_set: bool = False
+    name: str = "sqlite"  # one of `PROVIDERS`, or the dotted name of a user's class
+    is_set: bool = False  # whether the configuration named it; else it is the default
     key_serializer: str = setting(
         Accepted(_is_serializer, f"msgpack, json, {_OWN_CLASS}"), "msgpack", key="keySerializerClass"
     )
@@ -213,8 +193,8 @@ class ProviderSettings(Checked):
     hbase_config_key: str | None = setting(text("the name of a key of the configuration"), None, key="hbaseConfigKey")
     redis: RedisSettings = RedisSettings()
     redis_cluster: RedisClusterSettings = RedisClusterSettings()
-    hbase: HBaseSettings | None = None
-    custom: Mapping[str, Any] = field(default_factory=dict)
+    hbase: HBaseSettings | None = None  # None with any other provider
+    custom: Mapping[str, Any] = field(default_factory=dict)  # for a user's class; passwords in it are `Secret`s
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -243,12 +223,11 @@ def _grouped(*kinds: type[Any]) -> dict[str, Setting]:
     return {key: each for key, each in by_key(*kinds).items() if key not in _BESIDE_GROUPS}
 
 
-GROUPS: dict[str, dict[str, Setting]] = {
+GROUPS = {
     "jedisPoolConfig": _grouped(RedisSettings, PasswordPlace),
     "jedisClusterConfig": _grouped(RedisClusterSettings, PasswordPlace),
     "thriftConfig": _grouped(HBaseSettings),
 }
-UNGROUPED: dict[str, Setting] = {
-    **by_key(ProviderSettings),
-    **{each.key: each for each in declared(HBaseSettings) if each.key in _BESIDE_GROUPS},
+UNGROUPED = by_key(ProviderSettings) | {
+    key: each for key, each in by_key(HBaseSettings).items() if key in _BESIDE_GROUPS
 }

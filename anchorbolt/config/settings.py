@@ -27,12 +27,7 @@ class TaskSettings(Checked):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(TaskSettings):
-    """All settings of a run.
-
-    Attributes:
-        namespace_prefix: As configured; `namespace_prefix_of` fills in the default.
-        checkpoint_location: As configured; `checkpoint_location_of` fills in the default.
-    """
+    """All settings of a run."""
 
     provider: ProviderSettings = field(default_factory=ProviderSettings)
     spark: SparkOptions = field(default_factory=SparkOptions)

@@ -16,11 +16,7 @@ from anchorbolt.errors import ConfigError
 
 
 def merged(file_values: Mapping[Any, Any], conf: Mapping[Any, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Return one flat configuration, the provider's as a mapping, every password in that as a `Secret`.
-
-    Raises `ConfigError` if a key is no string, an override is not of the form `key=value`, the provider's configuration
-    is no mapping, or an override holds a password.
-    """
+    """Return one flat configuration, the provider's as a mapping, every password in that as a `Secret`."""
     values: dict[str, Any] = {}
     for source in (file_values, conf):
         for key, value in source.items():
@@ -32,8 +28,7 @@ def merged(file_values: Mapping[Any, Any], conf: Mapping[Any, Any], overrides: S
     for override in overrides:
         key, value = _parse_override(override)
         if key.startswith(f"{PROVIDER_CONFIG}."):
-            inner = values.get(PROVIDER_CONFIG)
-            values[PROVIDER_CONFIG] = _with_inner(inner or {}, key, value)
+            values[PROVIDER_CONFIG] = _with_inner(values.get(PROVIDER_CONFIG) or {}, key, value)
         else:
             values[key] = value
     return values
@@ -45,26 +40,20 @@ def read_file(path: str | PathLike[str]) -> dict[Any, Any]:
     Raises `ConfigError` if it cannot be read, or holds something else than a mapping.
     """
     name = fspath(path)
-    problem, values = "", None
     try:
-        text = Path(path).read_text(encoding="utf-8")
-        values = _read_json(text) if name.endswith(".json") else _read_yaml(text)
+        values, problem = _parsed(Path(path).read_text(encoding="utf-8"), is_json=name.endswith(".json"))
+        problem = problem and f"is not valid: {problem}"
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
-    except UnicodeDecodeError:
+    except UnicodeDecodeError:  # it holds the file's bytes: the error below must not have it as its context
         problem = "is not UTF-8 text"
-    except (json.JSONDecodeError, yaml.YAMLError) as error:
-        problem = f"is not valid: {_where(error)}"
-    # Raised out here, because those errors hold the file's text, and that may hold a password.
     if problem:
         raise ConfigError(f"configuration file {name} {problem}. Fix it, or name another file.")
-    if values is None:
-        return {}
-    if not isinstance(values, dict):
+    if values is not None and not isinstance(values, dict):
         raise ConfigError(
             f"configuration file {name} holds a {type(values).__name__}. Write a mapping, one 'key: value' a line."
         )
-    return values
+    return values or {}
 
 
 def hide_passwords(value: Any) -> Any:
@@ -85,13 +74,8 @@ def _parse_override(override: str) -> tuple[str, Any]:
     if not key or not equals:
         raise ConfigError(f"{key!r} is not of the form key=value. Write --set key=value.", key=key or None)
     _refuse_password(key, None)  # before anything is said about the value
-    value: Any = text
-    problem = ""
-    if text:  # YAML reads nothing as null, but an empty value is meant to be one
-        try:
-            value = _read_yaml(text)
-        except yaml.YAMLError as error:
-            problem = _where(error)
+    # YAML reads nothing as null, but an empty value is meant to be one.
+    value, problem = _parsed(text) if text else (text, "")
     if problem:
         raise ConfigError(
             f"the value given for {key} is not valid YAML: {problem}. Quote it, as in {key}=\"'...'\".", key=key
@@ -122,10 +106,8 @@ def _provider_config(value: Any) -> Any:
     """Return the provider's configuration as a mapping, with passwords hidden, or None where it is null."""
     problem = ""
     if isinstance(value, str):
-        try:
-            value = _read_json(value)
-        except json.JSONDecodeError as error:
-            problem = f"a string that is not valid JSON: {_where(error)}"
+        value, problem = _parsed(value, is_json=True)
+        problem = problem and f"a string that is not valid JSON: {problem}"
     if not problem and value is not None and not isinstance(value, Mapping):
         problem = f"of type {type(value).__name__}"
     if problem:
@@ -137,12 +119,12 @@ def _provider_config(value: Any) -> Any:
 
 def _with_inner(config: Mapping[str, Any], key: str, value: Any) -> dict[str, Any]:
     changed = dict(config)
-    level = changed
-    *parents, last = key[len(PROVIDER_CONFIG) + 1 :].split(".")
-    for depth, parent in enumerate(parents, start=1):
+    level, above = changed, PROVIDER_CONFIG
+    *parents, last = key.removeprefix(f"{PROVIDER_CONFIG}.").split(".")
+    for parent in parents:
+        above += f".{parent}"
         below = level.get(parent)
         if below is not None and not isinstance(below, Mapping):
-            above = ".".join([PROVIDER_CONFIG, *parents[:depth]])
             raise ConfigError(f"{key} cannot be set: {above} is no mapping. Remove it, or set it as a whole.", key=key)
         level[parent] = dict(below or {})
         level = level[parent]
@@ -165,11 +147,12 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def _read_yaml(text: str) -> Any:
-    return yaml.load(text, _StrictLoader)  # noqa: S506 (a subclass of SafeLoader)
+def _parsed(text: str, *, is_json: bool = False) -> tuple[Any, str]:
+    """Return the value of a JSON or YAML text, and what is wrong with the text; empty if nothing is.
 
+    The parsers' own errors do not leave this function: they hold the text, and that may hold a password.
+    """
 
-def _read_json(text: str) -> Any:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for key, value in pairs:
@@ -178,13 +161,13 @@ def _read_json(text: str) -> Any:
             values[key] = value
         return values
 
-    return json.loads(text, object_pairs_hook=once)
-
-
-def _where(error: json.JSONDecodeError | yaml.YAMLError) -> str:
-    """Say what is wrong and where, without quoting the text."""
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg}, line {error.lineno}, column {error.colno}"
-    mark = getattr(error, "problem_mark", None)
-    place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-    return f"{getattr(error, 'problem', None) or 'unreadable characters'}{place}"
+    try:
+        if is_json:
+            return json.loads(text, object_pairs_hook=once), ""
+        return yaml.load(text, _StrictLoader), ""  # noqa: S506 (a subclass of SafeLoader)
+    except json.JSONDecodeError as error:
+        return None, f"{error.msg}, line {error.lineno}, column {error.colno}"
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        return None, f"{getattr(error, 'problem', None) or 'unreadable characters'}{place}"

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from anchorbolt.config.declaration import Accepted, Checked, by_key, declared, read_values, setting, text, whole
+from anchorbolt.config.declaration import Accepted, Checked, declared, setting, text, whole
 from anchorbolt.errors import ConfigError
 
 SPARK = "spark"
@@ -36,11 +36,7 @@ _CONF = Accepted(
 
 @dataclass(frozen=True, kw_only=True)
 class SparkOptions(Checked):
-    """Options of the Spark session that Anchorbolt builds; None leaves Spark's default.
-
-    Attributes:
-        conf: More settings of Spark, by their full names. The other options override them.
-    """
+    """Options of the Spark session that Anchorbolt builds; None leaves Spark's default."""
 
     packages: str | None = setting(_PACKAGES, None)
     jars: str | None = setting(_JARS, None)
@@ -48,72 +44,51 @@ class SparkOptions(Checked):
     executor_memory: str | None = setting(_MEMORY, None, key="executor-memory")
     num_executors: int | None = setting(whole(1), None, key="num-executors")
     executor_cores: int | None = setting(whole(1), None, key="executor-cores")
-    conf: Mapping[str, Any] | None = setting(_CONF, None)
+    conf: Mapping[str, Any] | None = setting(_CONF, None)  # by Spark's names; the options above override them
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.conf or {}:
-            _check_name(name)
+            if not isinstance(name, str) or not name.startswith("spark."):
+                raise ConfigError(
+                    f"{name!r} is not a setting of Spark: their names start with 'spark.'. Correct it, or remove it "
+                    f"from {SPARK}.conf.",
+                    key=str(name),
+                )
+            if name in _NOT_OPTIONS:
+                raise ConfigError(f"{name} cannot be set here. {_NOT_OPTIONS[name]}", key=name)
+            if _SECRET.match(name):
+                # PySpark gives all settings of a session to Java as arguments.
+                raise ConfigError(
+                    f"{name} holds a secret, and every user of the machine can read Java's arguments. Put it into "
+                    "spark-defaults.conf in the directory that SPARK_CONF_DIR names.",
+                    key=name,
+                )
 
     def settings(self) -> dict[str, str]:
         """Return these options as settings of Spark."""
-        chosen = dict(self.conf or {})
-        for each in declared(SparkOptions):
-            value = getattr(self, each.field)
-            if value is not None and each.key in _SPARK_NAMES:
-                chosen[_SPARK_NAMES[each.key]] = value
+        given = {each.key: getattr(self, each.field) for each in declared(SparkOptions)}
+        chosen = {_SPARK_NAMES[key]: value for key, value in given.items() if key in _SPARK_NAMES and value is not None}
+        chosen = {**(self.conf or {}), **chosen}
         return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in chosen.items()}
 
 
 NO_OPTIONS = SparkOptions()
 
 
-def read_spark_options(given: Any) -> SparkOptions:
-    """Check what a configuration has under `spark`. Raises `ConfigError` if it does not fit."""
-    if not isinstance(given, Mapping):
-        raise ConfigError(
-            f"{SPARK} is of type {type(given).__name__}, but must be a mapping of {', '.join(by_key(SparkOptions))}.",
-            key=SPARK,
-        )
-    return SparkOptions(**read_values(by_key(SparkOptions), given, f"{SPARK}."))
-
-
 def merged_spark_options(first: Any, second: Any) -> Any:
     """Return the options under `spark` of two sources, of which the second overrides the first, setting by setting."""
     if not isinstance(first, Mapping) or not isinstance(second, Mapping):
         return second
-    both = {**first, **second}
-    if isinstance(first.get("conf"), Mapping) and isinstance(second.get("conf"), Mapping):
-        both["conf"] = {**first["conf"], **second["conf"]}
-    return both
+    return {**first, **{key: merged_spark_options(first.get(key), value) for key, value in second.items()}}
 
 
 def refuse_spark_setting(key: str) -> None:
     """Raise `ConfigError` for a setting of Spark among the keys of a configuration; say where it belongs."""
     if not key.startswith(f"{SPARK}."):
         return
-    option = next((option for option, name in _SPARK_NAMES.items() if name == key), None)
-    where = (
-        f"Give it as --{option}, or as {option!r} under 'spark:' in the configuration file."
-        if option
-        else f"Give it as --spark-conf {key}=…, or under 'spark:', 'conf:' in the configuration file."
-    )
+    options = [option for option, name in _SPARK_NAMES.items() if name == key]
+    where = f"Give it as --spark-conf {key}=…, or under 'spark:', 'conf:' in the configuration file."
+    if options:
+        where = f"Give it as --{options[0]}, or as {options[0]!r} under 'spark:' in the configuration file."
     raise ConfigError(f"{key} is a setting of Spark. {_NOT_OPTIONS.get(key, where)}", key=key)
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name.startswith("spark."):
-        raise ConfigError(
-            f"{name!r} is not a setting of Spark: their names start with 'spark.'. Correct it, or remove it from "
-            f"{SPARK}.conf.",
-            key=str(name),
-        )
-    if name in _NOT_OPTIONS:
-        raise ConfigError(f"{name} cannot be set here. {_NOT_OPTIONS[name]}", key=name)
-    if _SECRET.match(name):
-        # PySpark gives all settings of a session to Java as arguments.
-        raise ConfigError(
-            f"{name} holds a secret, and every user of the machine can read Java's arguments. Put it into "
-            "spark-defaults.conf in the directory that SPARK_CONF_DIR names.",
-            key=name,
-        )

@@ -351,8 +351,14 @@ def test_password_is_in_no_repr_and_not_in_what_bolts_see() -> None:
 @pytest.mark.parametrize(
     ("ways", "parts"),
     [
-        ({"password": PASSWORD, "passwordEnv": "X"}, ("password and passwordEnv",)),
-        ({"passwordFile": "x", "passwordEnv": "X"}, ("passwordEnv and passwordFile",)),
+        (
+            {"password": PASSWORD, "passwordEnv": "X"},
+            ("jedisPoolConfig.password and ", "jedisPoolConfig.passwordEnv are set"),
+        ),
+        (
+            {"passwordFile": "x", "passwordEnv": "X"},
+            ("jedisPoolConfig.passwordEnv and ", "jedisPoolConfig.passwordFile are set"),
+        ),
         ({"passwordEnv": "ANCHORBOLT_TEST_UNSET"}, ("ANCHORBOLT_TEST_UNSET, which is not set",)),
         ({"passwordEnv": "ANCHORBOLT_TEST_EMPTY"}, ("ANCHORBOLT_TEST_EMPTY, which is empty",)),
         ({"passwordFile": "{dir}/none"}, ("{dir}/none, which cannot be read: No such file",)),
@@ -373,4 +379,4 @@ def test_password_that_cannot_be_found(
 
 
 def test_storms_keys_do_not_hide_ours() -> None:
-    assert not STORM_KEYS.keys() & load_conf().keys()
+    assert not set(STORM_KEYS) & load_conf().keys()

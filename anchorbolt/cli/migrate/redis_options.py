@@ -71,26 +71,20 @@ class RedisOptions:
         return RedisCluster(*login, ((self.host, self.port),), _REDIRECTIONS)
 
     def _secret(self) -> Secret | None:
-        from anchorbolt.config.passwords import password_in_file, password_in_variable
+        from anchorbolt.config.passwords import find_password
 
-        ways = {"--password": self.password, "--password-env": self.password_env, "--password-file": self.password_file}
-        used = [name for name, value in ways.items() if value is not None]
-        if len(used) > 1:
-            raise ConfigError(f"{' and '.join(used)} are given: use one of them", key=used[1])
-        if self.password_env is not None:
-            return password_in_variable("--password-env", self.password_env)
-        if self.password_file is not None:
-            return password_in_file("--password-file", self.password_file)
+        given = None if self.password is None else Secret(self.password)
+        keys = ("--password", "--password-env", "--password-file")
+        password = find_password(keys, given, self.password_env, self.password_file)
         if self.password == "-":
-            password = _asked_for() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
-            return Secret(password) if password else None
-        if not self.password:
-            return None
-        print_error(
-            "warning: a password among the arguments can be read by everybody on this machine, and stays in the "
-            "shell's history: use --password-env NAME, --password-file FILE or --password -"
-        )
-        return Secret(self.password)
+            asked = _asked_for() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+            return Secret(asked) if asked else None
+        if self.password:
+            print_error(
+                "warning: a password among the arguments can be read by everybody on this machine, and stays in the "
+                "shell's history: use --password-env NAME, --password-file FILE or --password -"
+            )
+        return password
 
     def _encryption(self) -> TlsSettings | None:
         if self.tls_key is not None and self.tls_cert is None:
