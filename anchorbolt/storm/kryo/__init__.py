@@ -9,8 +9,7 @@ the length of the bytes limits. docs/storm_bytes.md lists the classes that can b
     object_reader    classes, references and null
     scalars          objects that hold no other objects
     containers       collections, maps, arrays
-    layouts          the class of each id
-    decoder          keys and values
+    decoder          keys and values; the class of each id
     stored_form      the form in which Storm stored a hash
 """
 

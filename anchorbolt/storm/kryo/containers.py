@@ -1,5 +1,7 @@
 """Readers of collections, maps, arrays and other objects that hold objects."""
 
+from collections.abc import Callable
+
 from anchorbolt.storm.kryo.object_reader import Kind, ObjectReader, Reader
 from anchorbolt.storm.kryo.scalars import PRIMITIVES, enum_class_of, enum_kind
 from anchorbolt.storm.kryo.values import NULL, JavaCollection, JavaMap, JavaOptional, JavaScalar, JavaValue
@@ -11,37 +13,55 @@ _COMPARATORS = {
 }
 
 
-def _collection(
-    kind: str, *, sorted_in_kryo_5: bool = False, sorted_before: bool = False, nulls: bool = True
+def _container(
+    kind: str,
+    *,
+    sorted_in_kryo_5: bool = False,
+    sorted_before: bool = False,
+    nulls: bool = True,
+    key: Callable[[ObjectReader], JavaValue] = ObjectReader.class_and_object,
 ) -> Reader:
-    """Return the reader of a list, queue or set.
+    """Return the reader of a list (or queue), set or map. Kryo writes the comparator of a sorted one.
 
-    Args:
-        kind: As in the JSON form: list or set.
-        sorted_in_kryo_5: Kryo 5 writes its comparator.
-        sorted_before: Kryo 3 and 4 write its comparator.
-        nulls: If all elements are of one class, Kryo 5 writes whether nulls are among them.
+    `nulls`: if all elements are of one class, Kryo 5 writes whether nulls are among them. `key` reads a map's keys.
     """
 
     def read(reader: ObjectReader, class_name: str) -> JavaValue | None:
-        if not reader.layout.kryo_5:
+        of_one_class = False
+        if reader.layout.kryo_5:
+            of_one_class, size = (False, reader.bytes.unsigned()) if kind == "map" else reader.bytes.flagged()
+            if size == 0:
+                return None
+            if sorted_in_kryo_5:
+                _comparator(reader)
+            count = size - 1
+        else:
             if sorted_before:
                 _comparator(reader)
             count = reader.bytes.unsigned()
-            return JavaCollection(kind, class_name, _each_with_class(reader, count))
-        of_one_class, count = reader.bytes.flagged()
-        if count == 0:
-            return None
-        if sorted_in_kryo_5:
-            _comparator(reader)
-        items = _of_one_class(reader, count - 1, nulls) if of_one_class else _each_with_class(reader, count - 1)
-        return JavaCollection(kind, class_name, items)
+        if of_one_class:
+            return JavaCollection(kind, class_name, _of_one_class(reader, count, nulls))
+        return _filled(reader, kind, class_name, count, key)
 
     return read
 
 
-def _each_with_class(reader: ObjectReader, count: int) -> tuple[JavaValue, ...]:
-    return tuple([reader.class_and_object() for _ in range(count)])
+def _of_size(kind: str, count: int) -> Reader:
+    """Return the reader of a list, set or map that always holds this many elements."""
+    return lambda reader, class_name: _filled(reader, kind, class_name, count)
+
+
+def _filled(
+    reader: ObjectReader,
+    kind: str,
+    class_name: str,
+    count: int,
+    key: Callable[[ObjectReader], JavaValue] = ObjectReader.class_and_object,
+) -> JavaValue:
+    """Read elements, each with its class."""
+    if kind == "map":
+        return JavaMap(class_name, tuple([(key(reader), reader.class_and_object()) for _ in range(count)]))
+    return JavaCollection(kind, class_name, tuple([reader.class_and_object() for _ in range(count)]))
 
 
 def _of_one_class(reader: ObjectReader, count: int, nulls: bool) -> tuple[JavaValue, ...]:
@@ -54,24 +74,6 @@ def _of_one_class(reader: ObjectReader, count: int, nulls: bool) -> tuple[JavaVa
     kind = reader.kind(name)
     nullable = nulls and reader.bytes.boolean()
     return tuple([reader.object(kind, nullable=nullable) for _ in range(count)])
-
-
-def _map(*, sorted_in_kryo_5: bool = False, sorted_before: bool = False, enum_keys: bool = False) -> Reader:
-    def read(reader: ObjectReader, class_name: str) -> JavaValue | None:
-        if reader.layout.kryo_5:
-            count = reader.bytes.unsigned() - 1
-            if count < 0:
-                return None
-            if sorted_in_kryo_5:
-                _comparator(reader)
-        else:
-            if sorted_before:
-                _comparator(reader)
-            count = reader.bytes.unsigned()
-        key = _enum_with_class if enum_keys else ObjectReader.class_and_object
-        return JavaMap(class_name, tuple([(key(reader), reader.class_and_object()) for _ in range(count)]))
-
-    return read
 
 
 def _comparator(reader: ObjectReader) -> None:
@@ -105,18 +107,6 @@ def _enum_set(reader: ObjectReader, class_name: str) -> JavaValue:
     return JavaCollection("set", class_name, tuple(constants))
 
 
-def _nothing(kind: str) -> Reader:
-    return lambda reader, class_name: JavaCollection(kind, class_name, ())
-
-
-def _singleton(kind: str) -> Reader:
-    return lambda reader, class_name: JavaCollection(kind, class_name, (reader.class_and_object(),))
-
-
-def _singleton_map(reader: ObjectReader, class_name: str) -> JavaValue:
-    return JavaMap(class_name, ((reader.class_and_object(), reader.class_and_object()),))
-
-
 def _optional(reader: ObjectReader, _: str) -> JavaValue:
     value = reader.class_and_object()
     return JavaOptional(None if value is NULL else value)
@@ -143,81 +133,77 @@ def array_kind(class_name: str, element: Kind | None) -> Kind:
             return None
         if primitive is not None:
             reader.counted(count)
-            tag, read_value = primitive
+            tag, _, read_value = primitive
             items: list[JavaValue] = [JavaScalar(tag, read_value(reader.bytes)) for _ in range(count)]
         elif element is not None:
             items = [reader.object(element, nullable=True) for _ in range(count)]
         else:
-            items = [reader.class_and_object() for _ in range(count)]
+            return _filled(reader, "array", class_name, count)
         return JavaCollection("array", class_name, tuple(items))
 
     return Kind(class_name, read, has_null=True, final=True)
 
 
-def _kinds(prefix: str, names: str, read: Reader, *, has_null: bool = True, final: bool = False) -> list[Kind]:
-    return [Kind(prefix + name, read, has_null=has_null, final=final) for name in names.split()]
+def _kinds(read: Reader, names: str, *, has_null: bool = True, final: bool = False) -> list[Kind]:
+    """Return the kinds of classes in java.util, or in the package that a name begins with."""
+    classes = [name if name.startswith("org.") else f"java.util.{name}" for name in names.split()]
+    return [Kind(name, read, has_null=has_null, final=final) for name in classes]
 
-
-_LIST, _SET = _collection("list"), _collection("set")
-_IMMUTABLE_LIST, _IMMUTABLE_SET = _collection("list", nulls=False), _collection("set", nulls=False)
 
 # By class; without arrays.
 CONTAINERS = {
     kind.class_name: kind
     for kind in (
-        *_kinds("java.util.", "ArrayList LinkedList ArrayDeque Vector Stack Arrays$ArrayList ArrayList$SubList", _LIST),
         *_kinds(
-            "java.util.concurrent.",
-            "CopyOnWriteArrayList ConcurrentLinkedQueue ConcurrentLinkedDeque LinkedBlockingQueue LinkedBlockingDeque "
-            "ArrayBlockingQueue PriorityBlockingQueue",
-            _LIST,
+            _container("list"),
+            "ArrayList LinkedList ArrayDeque Vector Stack Arrays$ArrayList ArrayList$SubList "
+            "concurrent.CopyOnWriteArrayList concurrent.ConcurrentLinkedQueue concurrent.ConcurrentLinkedDeque "
+            "concurrent.LinkedBlockingQueue concurrent.LinkedBlockingDeque concurrent.ArrayBlockingQueue "
+            "concurrent.PriorityBlockingQueue Collections$UnmodifiableList Collections$UnmodifiableRandomAccessList "
+            "Collections$SynchronizedList Collections$SynchronizedRandomAccessList Collections$CopiesList "
+            "org.apache.storm.tuple.Values",
         ),
-        *_kinds("java.util.", "PriorityQueue", _collection("list", sorted_in_kryo_5=True)),
+        *_kinds(_container("list", sorted_in_kryo_5=True), "PriorityQueue"),
         *_kinds(
-            "java.util.Collections$",
-            "UnmodifiableList UnmodifiableRandomAccessList SynchronizedList SynchronizedRandomAccessList CopiesList",
-            _LIST,
+            _container("list", nulls=False),
+            "ImmutableCollections$List12 ImmutableCollections$ListN ImmutableCollections$SubList",
         ),
-        *_kinds("java.util.ImmutableCollections$", "List12 ListN SubList", _IMMUTABLE_LIST),
-        *_kinds("org.apache.storm.tuple.", "Values", _LIST),
-        *_kinds("java.util.", "HashSet LinkedHashSet", _SET),
-        *_kinds("java.util.", "TreeSet", _collection("set", sorted_in_kryo_5=True, sorted_before=True)),
         *_kinds(
-            "java.util.concurrent.", "CopyOnWriteArraySet ConcurrentSkipListSet ConcurrentHashMap$KeySetView", _SET
+            _container("set"),
+            "HashSet LinkedHashSet concurrent.CopyOnWriteArraySet concurrent.ConcurrentSkipListSet "
+            "concurrent.ConcurrentHashMap$KeySetView Collections$UnmodifiableSet Collections$SynchronizedSet "
+            "Collections$SetFromMap",
         ),
-        *_kinds("java.util.Collections$", "UnmodifiableSet SynchronizedSet SetFromMap", _SET),
-        *_kinds("java.util.ImmutableCollections$", "Set12 SetN", _IMMUTABLE_SET),
-        *_kinds("java.util.", "RegularEnumSet JumboEnumSet", _enum_set, has_null=False),
-        *_kinds("java.util.", "HashMap LinkedHashMap Hashtable IdentityHashMap WeakHashMap Properties", _map()),
-        *_kinds("java.util.concurrent.", "ConcurrentHashMap", _map()),
-        *_kinds("java.util.", "TreeMap", _map(sorted_in_kryo_5=True, sorted_before=True)),
-        *_kinds("java.util.concurrent.", "ConcurrentSkipListMap", _map(sorted_in_kryo_5=True)),
-        *_kinds("java.util.", "EnumMap", _map(enum_keys=True)),
-        *_kinds("java.util.Collections$", "UnmodifiableMap SynchronizedMap", _map()),
-        *_kinds("java.util.ImmutableCollections$", "Map1 MapN", _map()),
-        *_kinds("java.util.Collections$", "EmptyList", _nothing("list"), has_null=False),
-        *_kinds("java.util.Collections$", "EmptySet", _nothing("set"), has_null=False),
+        *_kinds(_container("set", sorted_in_kryo_5=True, sorted_before=True), "TreeSet"),
+        *_kinds(_container("set", nulls=False), "ImmutableCollections$Set12 ImmutableCollections$SetN"),
+        *_kinds(_enum_set, "RegularEnumSet JumboEnumSet", has_null=False),
         *_kinds(
-            "java.util.Collections$", "EmptyMap", lambda reader, class_name: JavaMap(class_name, ()), has_null=False
+            _container("map"),
+            "HashMap LinkedHashMap Hashtable IdentityHashMap WeakHashMap Properties concurrent.ConcurrentHashMap "
+            "Collections$UnmodifiableMap Collections$SynchronizedMap ImmutableCollections$Map1 "
+            "ImmutableCollections$MapN",
         ),
-        *_kinds("java.util.Collections$", "SingletonList", _singleton("list"), has_null=False),
-        *_kinds("java.util.Collections$", "SingletonSet", _singleton("set"), has_null=False),
-        *_kinds("java.util.Collections$", "SingletonMap", _singleton_map, has_null=False),
-        *_kinds("java.util.", "Optional", _optional, has_null=False, final=True),
-        *_kinds("org.apache.storm.tuple.", "TupleImpl", _tuple, has_null=False),
+        *_kinds(_container("map", sorted_in_kryo_5=True, sorted_before=True), "TreeMap"),
+        *_kinds(_container("map", sorted_in_kryo_5=True), "concurrent.ConcurrentSkipListMap"),
+        *_kinds(_container("map", key=_enum_with_class), "EnumMap"),
+        *(
+            kind
+            for count, name in enumerate(("Empty", "Singleton"))
+            for of in ("List", "Set", "Map")
+            for kind in _kinds(_of_size(of.lower(), count), f"Collections${name}{of}", has_null=False)
+        ),
+        *_kinds(_optional, "Optional", has_null=False, final=True),
+        *_kinds(_tuple, "org.apache.storm.tuple.TupleImpl", has_null=False),
     )
 }
-_OPEN_IN_LANG = "Object Number Comparable CharSequence Iterable"
-_OPEN_IN_UTIL = (
-    "Collection List Set Map Queue Deque SortedSet SortedMap NavigableSet NavigableMap "
-    "AbstractCollection AbstractList AbstractSet AbstractMap concurrent.ConcurrentMap"
-)
 
 # Interfaces and abstract classes: an array of them names the class of each element.
 OPEN_TYPES = frozenset(
     {
         "java.io.Serializable",
-        *(f"java.lang.{name}" for name in _OPEN_IN_LANG.split()),
-        *(f"java.util.{name}" for name in _OPEN_IN_UTIL.split()),
+        *(f"java.lang.{name}" for name in ("Object", "Number", "Comparable", "CharSequence", "Iterable")),
+        *(f"java.util.{name}" for name in ("Queue", "Deque", "SortedSet", "SortedMap", "NavigableSet", "NavigableMap")),
+        *(f"java.util.{kind}{name}" for kind in ("", "Abstract") for name in ("Collection", "List", "Set", "Map")),
+        "java.util.concurrent.ConcurrentMap",
     }
 )

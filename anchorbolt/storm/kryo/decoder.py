@@ -4,10 +4,17 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from anchorbolt.errors import SerializationError, UnsupportedJavaClass
-from anchorbolt.storm.kryo.layouts import layout_of
-from anchorbolt.storm.kryo.object_reader import Layout, ObjectReader
+from anchorbolt.storm.kryo.containers import CONTAINERS, OPEN_TYPES, array_kind
+from anchorbolt.storm.kryo.object_reader import MAX_DEPTH, Kind, Layout, ObjectReader
+from anchorbolt.storm.kryo.scalars import ENUMS, FINAL_ENUMS, PRIMITIVES, SCALARS, enum_class_of, enum_kind
 from anchorbolt.storm.kryo.values import JavaValue, Tombstone
 from anchorbolt.storm.wrapper import Generation, unwrap
+
+_BOXED = "Integer String Float Boolean Byte Character Short Long Double"  # in the order of their ids
+_KRYO = tuple(f"java.lang.{name}" for name in _BOXED.split())
+_OPTIONAL = "java.util.Optional"
+_TUPLE = "org.apache.storm.tuple.TupleImpl"
+STORM_2 = (Generation.STORM_2_0, Generation.STORM_2_6)
 
 
 class _Outcome(NamedTuple):
@@ -44,10 +51,9 @@ class StormDecoder:
                 created itself. None finds out from the bytes, and refuses bytes that have a meaning in both.
         """
         known = {name: tuple(constants) for name, constants in (enums or {}).items()}
-        storm_2 = generation in (Generation.STORM_2_0, Generation.STORM_2_6)
-        places = (True, False) if storm_2 and in_topology is None else (bool(in_topology),)
+        places = (True, False) if generation in STORM_2 and in_topology is None else (bool(in_topology),)
         self._generation = generation
-        self._layouts = [layout_of(generation, registered, known, in_topology=place) for place in places]
+        self._layouts = [_layout(generation, registered, known, in_topology=place) for place in places]
 
     def decode_key(self, data: bytes) -> JavaValue:
         """Decode a key: a field of Storm's hash, after Base64 decoding.
@@ -135,3 +141,53 @@ def _result(outcomes: Sequence[_Outcome]) -> JavaValue:
             "ways. Name the right one (in_topology)"
         )
     raise (unsupported or errors)[0]
+
+
+def _layout(
+    generation: Generation, registered: Sequence[str], enums: Mapping[str, Sequence[str]], *, in_topology: bool
+) -> Layout:
+    """Return the layout of one serializer's streams. `in_topology` matters only for Storm 2.
+
+    Kryo gives its own classes the ids 0 to 8 (in Kryo 3 and 4, 9 is void). The classes that Storm registers follow.
+    Storm 1 takes those of the configuration, in its order; Storm 2 sorts these and java.util.Optional by name, and in a
+    topology puts Storm's TupleImpl before them. A class that has an id already gets no second one, so registering
+    String or Long, as Storm's documentation does, changes nothing.
+    """
+    kryo_5 = generation is Generation.STORM_2_6
+    own: list[str] = list(registered)
+    if generation in STORM_2:
+        own = sorted({*own, _OPTIONAL}, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+        own = [_TUPLE, *own] if in_topology else own
+    new = [name for name in dict.fromkeys(own) if name not in _KRYO]
+    kryo: tuple[str | None, ...] = _KRYO if kryo_5 else (*_KRYO, None)
+    return Layout(kryo_5, (*kryo, *new), len(kryo), _kind_named, {**ENUMS, **enums})
+
+
+def _kind_named(class_name: str, layout: Layout) -> Kind | None:
+    kind = SCALARS.get(class_name) or CONTAINERS.get(class_name)
+    if kind is not None:
+        return kind
+    if class_name.startswith("["):
+        return _array(class_name, layout)
+    constants = layout.enums.get(enum_class_of(class_name))
+    return None if constants is None else enum_kind(class_name, constants)
+
+
+def _array(class_name: str, layout: Layout) -> Kind | None:
+    element = class_name[1:]
+    if element in PRIMITIVES:
+        return array_kind(class_name, None)
+    if element.startswith("["):
+        # Java nests arrays up to 255 deep. Deeper than MAX_DEPTH they are refused anyway.
+        inner = _kind_named(element, layout) if not class_name.startswith("[" * MAX_DEPTH) else None
+        return None if inner is None else array_kind(class_name, inner)
+    if not (element.startswith("L") and element.endswith(";")):
+        return None
+    type_name = element[1:-1]
+    if type_name in OPEN_TYPES:
+        return array_kind(class_name, None)
+    if type_name in FINAL_ENUMS:
+        return array_kind(class_name, enum_kind(type_name, layout.enums[type_name]))
+    # An array of a user's enum cannot be read: it names each element's class only if a constant has a body.
+    kind = SCALARS.get(type_name) or CONTAINERS.get(type_name)
+    return None if kind is None else array_kind(class_name, kind if kind.final else None)

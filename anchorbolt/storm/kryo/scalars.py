@@ -9,20 +9,18 @@ from anchorbolt.storm.kryo.object_reader import Kind, ObjectReader, Reader
 from anchorbolt.storm.kryo.values import JavaScalar, JavaValue
 
 _MOST_INTEGER_BYTES = 1_660  # 4,000 digits; Python refuses to convert many more to text
-_BOXED = {"int": "Integer", "char": "Character"}
-
 _CHECKPOINT_STATE = "org.apache.storm.spout.CheckPointState"
 
-
-_PRIMITIVE_READERS: dict[str, Callable[[ByteReader], Any]] = {
-    "int": ByteReader.signed,
-    "long": ByteReader.signed_long,
-    "short": lambda data: _with_sign(data.fixed(2), 16),
-    "byte": lambda data: _with_sign(data.byte(), 8),
-    "char": lambda data: data.fixed(2),
-    "float": lambda data: data.fixed(4),
-    "double": lambda data: data.fixed(8),
-    "boolean": ByteReader.boolean,
+# By the primitive's letter in an array's class name: its name, its box in java.lang, and what reads it.
+PRIMITIVES: dict[str, tuple[str, str, Callable[[ByteReader], Any]]] = {
+    "I": ("int", "Integer", ByteReader.signed),
+    "J": ("long", "Long", ByteReader.signed_long),
+    "S": ("short", "Short", lambda data: _with_sign(data.fixed(2), 16)),
+    "B": ("byte", "Byte", lambda data: _with_sign(data.byte(), 8)),
+    "C": ("char", "Character", lambda data: data.fixed(2)),
+    "F": ("float", "Float", lambda data: data.fixed(4)),
+    "D": ("double", "Double", lambda data: data.fixed(8)),
+    "Z": ("boolean", "Boolean", ByteReader.boolean),
 }
 
 
@@ -32,21 +30,6 @@ def _scalar(tag: str, read_value: Callable[[ByteReader], Any]) -> Reader:
         return None if value is None else JavaScalar(tag, value)
 
     return read
-
-
-# By the primitive's letter in an array's class name. An array of bytes is a scalar.
-PRIMITIVES = {
-    letter: (tag, _PRIMITIVE_READERS[tag])
-    for letter, tag in (
-        ("I", "int"),
-        ("J", "long"),
-        ("S", "short"),
-        ("C", "char"),
-        ("F", "float"),
-        ("D", "double"),
-        ("Z", "boolean"),
-    )
-}
 
 
 def _string(reader: ObjectReader, class_name: str) -> JavaValue | None:
@@ -139,8 +122,8 @@ SCALARS = {
     kind.class_name: kind
     for kind in (
         *(
-            Kind(f"java.lang.{_BOXED.get(tag, tag.title())}", _scalar(tag, read), boxed=True, final=True)
-            for tag, read in _PRIMITIVE_READERS.items()
+            Kind(f"java.lang.{box}", _scalar(tag, read), boxed=True, final=True)
+            for tag, box, read in PRIMITIVES.values()
         ),
         *(
             Kind(f"java.lang.{name}", _string, has_null=True, final=True)

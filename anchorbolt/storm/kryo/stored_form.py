@@ -17,6 +17,7 @@ serializer writes.
 """
 
 import string
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -56,12 +57,6 @@ _FORMS = (
 _STORM_1_0 = StormDecoder(Generation.STORM_1_0)
 
 
-class _Fit(Enum):
-    NOT = 0
-    POSSIBLE = 1
-    CERTAIN = 2
-
-
 def detect(entries: Iterable[tuple[bytes, bytes]]) -> StoredForm | None:
     """Return the form of a hash, or None if its entries do not agree, are not Storm's, or there are none.
 
@@ -71,37 +66,33 @@ def detect(entries: Iterable[tuple[bytes, bytes]]) -> StoredForm | None:
         entries: Fields and values as the store has them, of a namespace or its `$prepare`, not of its `$txid`. Some
             hundred are enough; `detect` reads all of them.
     """
-    fits: dict[StoredForm, set[_Fit]] = {form: set() for form in _FORMS}
+    certain = dict.fromkeys(_FORMS, False)
     for field, value in entries:
-        for form in list(fits):
-            fit = _fit(form, field, value)
-            if fit is _Fit.NOT:
-                del fits[form]
+        for form in list(certain):
+            is_certain = _is_certain(form, field, value)
+            if is_certain is None:
+                del certain[form]
             else:
-                fits[form].add(fit)
-    return next((form for form in _FORMS if _Fit.CERTAIN in fits.get(form, ())), None)
+                certain[form] |= is_certain
+    return next((form for form in certain if certain[form]), None)
 
 
-def _fit(form: StoredForm, field: bytes, value: bytes) -> _Fit:
+def _is_certain(form: StoredForm, field: bytes, value: bytes) -> bool | None:
+    """Return whether an entry can only be in this form; None if it cannot be in it."""
     if form.base64:
         decoded = base64_text.decode(field), base64_text.decode(value)
         if decoded[0] is None or decoded[1] is None:
-            return _Fit.NOT
+            return None
         field, value = decoded[0], decoded[1]
-    if form.generation is Generation.STORM_1_0:
-        return _fit_of_1_0(field, value, base64=form.base64)
-    return _Fit.NOT if unwrap(value, form.generation) is None else _Fit.CERTAIN
-
-
-def _fit_of_1_0(field: bytes, value: bytes, *, base64: bool) -> _Fit:
-    if unwrap(value, Generation.STORM_1_1) is not None:
-        return _Fit.NOT
+    if form.generation is not Generation.STORM_1_0:
+        return None if unwrap(value, form.generation) is None else True
     key_is, value_is = _is_kryo_3(field), _is_kryo_3(value)
-    if key_is is False or value_is is False:
-        return _Fit.NOT
+    if key_is is False or value_is is False or unwrap(value, Generation.STORM_1_1) is not None:
+        return None
+    if form.base64:
+        return bool(key_is or value_is)
     # The keys of Storm 1.2 look like those of 1.0, and its values like an object of a user's class.
-    certain = key_is or value_is if base64 else value_is and unwrap(value) is None
-    return _Fit.CERTAIN if certain else _Fit.POSSIBLE
+    return bool(value_is) and unwrap(value) is None
 
 
 def _is_kryo_3(data: bytes) -> bool | None:
@@ -149,78 +140,73 @@ class Recognition:
     """Judges all entries of a hash, page by page."""
 
     def __init__(self) -> None:
-        self._entries = 0
-        self._binary = self._binary_as_1_1 = 0
-        self._wrapped = self._odd = self._sure = self._unsure = self._marked = 0
-        self._foreign = 0
-        self._first_odd = self._first_bare = self._first_wrapped = self._first_base64 = ""
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, str] = {}  # the first text of some counts, as the subject of a clause
 
     def add(self, page: list[bytes]) -> None:
         """Take the fields and values of a page, alternating."""
         for field, value in zip(page[::2], page[1::2], strict=True):
-            self._entries += 1
+            self._counts["entries"] += 1
             wrapped = unwrap(value)
             if wrapped is not None:
-                self._binary += 1
-                self._binary_as_1_1 += wrapped.generation is Generation.STORM_1_1
-            self._decoded(field, field, "")
-            data = self._decoded(value, field, "the value of ")
+                self._counts["binary"] += 1
+                self._counts["binary as 1.1"] += wrapped.generation is Generation.STORM_1_1
+            self._decoded(field, field)
+            data = self._decoded(value, field, whose="the value of ")
             if data is not None:
-                self._check_wrapper(data, field)
+                self._count("bare" if unwrap(data, Generation.STORM_1_1) is None else "wrapped", field, "the value of ")
 
     def verdict(self) -> Verdict:
         """Return the judgement on all pages added so far."""
-        if self._entries and self._binary == self._entries:
-            return Verdict(Content.BINARY, wrapped_as_1_1=self._binary_as_1_1 > 0)
-        if not self._odd:
+        counts, first = self._counts, self._first
+        entries = counts["entries"]
+        if entries and counts["binary"] == entries:
+            return Verdict(Content.BINARY, wrapped_as_1_1=counts["binary as 1.1"] > 0)
+        if not counts["odd"]:
             return self._of_base64()
-        if not (self._sure or self._wrapped) and self._foreign:
+        if not (counts["sure"] or counts["wrapped"]) and counts["foreign"]:
             return Verdict(Content.BINARY)
-        if self._odd > self._entries and self._first_base64:  # of twice as many fields and values
-            return Verdict(None, f"{self._first_base64} is Base64, and most of the others are not")
-        return Verdict(None, self._first_odd)
+        if counts["odd"] > entries and "sure" in first:  # of twice as many fields and values
+            return Verdict(None, f"{first['sure']} is Base64, and most of the others are not")
+        return Verdict(None, first["odd"])
 
     def _of_base64(self) -> Verdict:
-        if self._wrapped == self._entries and self._wrapped:
-            return Verdict(Content.STORM_1_1)
-        if self._wrapped:
-            few = self._first_bare if 2 * self._wrapped > self._entries else self._first_wrapped
-            return Verdict(None, few)
-        if self._marked or (self._sure and not self._unsure):
+        wrapped, entries = self._counts["wrapped"], self._counts["entries"]
+        if wrapped:
+            if wrapped == entries:
+                return Verdict(Content.STORM_1_1)
+            if 2 * wrapped > entries:
+                return Verdict(
+                    None, f"{self._first['bare']} is not in the wrapper of Storm 1.1 as most of the others are"
+                )
+            reason = f"{self._first['wrapped']} is in the wrapper of Storm 1.1, and most of the others are not"
+            return Verdict(None, reason)
+        if self._counts["marked"] or (self._counts["sure"] and not self._counts["unsure"]):
             return Verdict(Content.STORM_1_0)
         return Verdict(
             None, "all of it could be Base64, but it does not decode to what Storm writes, so it may be binary as well"
         )
 
-    def _decoded(self, text: bytes, field: bytes, whose: str) -> bytes | None:
+    def _decoded(self, text: bytes, field: bytes, whose: str = "") -> bytes | None:
         data = base64_text.decode(text)
         if data is None:
-            self._odd += 1
             # A text of only Base64's characters counts as damaged Base64, any other as binary.
-            self._foreign += not base64_text.looks_like_base64(text)
-            self._first_odd = (
-                self._first_odd or f"{whose}{shown_field(field)} is not Base64: {base64_text.problem(text)}"
-            )
+            self._counts["foreign"] += not base64_text.looks_like_base64(text)
+            self._counts["odd"] += 1
+            if "odd" not in self._first:
+                self._first["odd"] = f"{whose}{shown_field(field)} is not Base64: {base64_text.problem(text)}"
             return None
         marked = is_marked(text)
         looks = marked or looks_serialised(data)
-        self._marked += marked
-        self._sure += looks is True
-        self._unsure += looks is False
-        if looks:
-            self._first_base64 = self._first_base64 or f"{whose}{shown_field(field)}"
+        self._counts["marked"] += marked
+        if looks is not None:
+            self._count("sure" if looks else "unsure", field, whose)
         return data
 
-    def _check_wrapper(self, data: bytes, field: bytes) -> None:
-        if unwrap(data, Generation.STORM_1_1) is not None:
-            self._wrapped += 1
-            self._first_wrapped = self._first_wrapped or (
-                f"the value of {shown_field(field)} is in the wrapper of Storm 1.1, and most of the others are not"
-            )
-        else:
-            self._first_bare = self._first_bare or (
-                f"the value of {shown_field(field)} is not in the wrapper of Storm 1.1 as most of the others are"
-            )
+    def _count(self, what: str, field: bytes, whose: str) -> None:
+        self._counts[what] += 1
+        if what not in self._first:
+            self._first[what] = f"{whose}{shown_field(field)}"
 
 
 def is_marked(text: bytes) -> bool:
