@@ -141,7 +141,7 @@ class BoltError(AnchorboltError):
     """
 
     def __init__(
-        self, message: str, *, component: str, task_index: int, tuple_text: str | None, user_traceback: str
+        self, message: str, *, component: str, task_index: int, tuple_text: str | None = None, user_traceback: str = ""
     ) -> None:
         super().__init__(message)
         self.component = component

@@ -86,7 +86,6 @@ def fail_if_failed(context: TopologyContext, collector: OutputCollector) -> None
             component=context.this_component_id,
             task_index=context.this_task_index,
             tuple_text=repr(failed),
-            user_traceback="",
         )
 
 

@@ -5,10 +5,9 @@ a newer driver has claimed the topology.
 """
 
 import logging
-from typing import Protocol
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.ports import Retry
+from anchorbolt.checkpoint.location import FolderCopy
 from anchorbolt.checkpoint.recovery import check_unchanged
 from anchorbolt.errors import AnchorboltError, Fenced, StateRegressed, StateUnavailable
 from anchorbolt.faults.points import FaultPoint, reach
@@ -16,6 +15,8 @@ from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.contract import START_OVER, StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.scope import NO_FENCE, Fence
+from anchorbolt.util.locations import Folder
+from anchorbolt.util.retry import NO_RETRY, RetryPolicy
 
 _log = logging.getLogger("anchorbolt.checkpoint")
 
@@ -25,24 +26,11 @@ STATE_KEY = "__state"
 RELEASED_SEQ = 2**31 - 1
 """The `seq` of a released fence. No round has it, so the driver that released its fence can write no more."""
 
+Records = tuple[DecisionRecord | None, DecisionRecord | None]
+"""The decision record in the store, and its copy at the checkpoint location; None for each that does not exist."""
+
 NOT_OURS_ANY_MORE = (Fenced, StateRegressed)
 """Errors after which this driver must not write to the store at all."""
-
-
-class DecisionCopy(Protocol):
-    """The copy of the decision record at the checkpoint location: a second failure domain.
-
-    Each generation has a copy of its own, because nothing fences off an older driver there.
-    """
-
-    def read(self) -> bytes | None:
-        """Return the latest copy of the highest generation; None if there is no copy."""
-
-    def write(self, generation: int, data: bytes) -> None:
-        """Replace a generation's copy, atomically and durably."""
-
-    def forget_older(self, generation: int) -> None:
-        """Remove the copies of lower generations."""
 
 
 class DecisionLog:
@@ -51,9 +39,14 @@ class DecisionLog:
     The namespace of the record takes part in no transaction.
     """
 
-    def __init__(self, storage: StateStorage, copy: DecisionCopy, retry: Retry) -> None:
+    def __init__(
+        self,
+        storage: StateStorage,
+        folder: Folder | None = None,  # the checkpoint location, where the record is copied; None without one
+        retry: RetryPolicy = NO_RETRY,
+    ) -> None:
         self._storage = storage
-        self._copy = copy
+        self._copy = None if folder is None else FolderCopy(folder)
         self._retry = retry
         self._fence = NO_FENCE
         codec = MsgpackCodec()
@@ -65,11 +58,6 @@ class DecisionLog:
     def namespace(self) -> str:
         """The namespace of the record."""
         return self._storage.namespace
-
-    @property
-    def generation(self) -> int:
-        """This driver's generation; 0 if it holds no claim."""
-        return self._fence.generation
 
     def claim(self) -> Fence:
         """Take a new generation. From now on, writes of older drivers are refused."""
@@ -85,35 +73,35 @@ class DecisionLog:
         """Read the generation of the driver that claimed the topology last."""
         return self._retry.until_available(self._storage.head).fence.generation
 
-    def load(self) -> tuple[DecisionRecord | None, DecisionRecord | None]:
+    def load(self) -> Records:
         """Read the record in the store, and its copy; None for each that does not exist.
 
-        Raises:
-            StateCorrupted: Bytes are not a decision record.
-            StateUnavailable: The store, or the checkpoint location, cannot be read.
+        Raises `StateCorrupted` or `StateUnavailable` if a place cannot be read, or has something else.
         """
         return self._retry.until_available(self._load)
 
-    def decide(self, fence: Fence, record: DecisionRecord) -> None:
-        """Make a decision durable in the store, then copy it to the checkpoint location.
-
-        Raises:
-            Fenced: A newer driver has claimed the topology.
-            StateRegressed: The store no longer knows this driver's claim.
-        """
-        self._retry.until_available(lambda: self._write(fence, record))
+    def decide(self, record: DecisionRecord) -> None:
+        """Make a decision durable in the store, then copy it to the checkpoint location. Raises as `check_claim`."""
+        self.write(record)
         reach(FaultPoint.DECIDED, txid=record.txid)
         self.copy(record)
         reach(FaultPoint.DECISION_COPIED, txid=record.txid)
 
-    def mark_committed(self, fence: Fence, record: DecisionRecord) -> None:
-        """Write that a decided transaction has committed. The copy is left as it is. Raises as `decide`."""
-        self._retry.until_available(lambda: self._write(fence, record))
+    def write(self, record: DecisionRecord) -> None:
+        """Write the record in the store, and leave the copy as it is. Raises as `check_claim`."""
+
+        def write() -> None:
+            self._check_claim()
+            self._storage.write(self._fence, {self._key: record.encode()}, self._header)
+
+        self._retry.until_available(write)
 
     def copy(self, record: DecisionRecord) -> None:
         """Copy a decision that is durable in the store."""
+        if self._copy is None:
+            return
         try:
-            self._copy.write(self.generation, record.encode())
+            self._copy.write(self._fence.generation, record.encode())
         except OSError as error:
             raise StateUnavailable(
                 f"the copy of decision {record.txid} cannot be written to the checkpoint location: {error}. Make room "
@@ -122,50 +110,34 @@ class DecisionLog:
 
     def forget_older_copies(self) -> None:
         """Remove the copies of older drivers, once this driver has written one."""
-        self._copy.forget_older(self.generation)
+        if self._copy is not None:
+            self._copy.forget_older(self._fence.generation)
 
     def check_claim(self) -> None:
-        """Check that no newer driver has claimed the topology, and that the store still knows this driver's claim.
-
-        Raises:
-            Fenced: A newer driver has claimed the topology.
-            StateRegressed: The store no longer knows this driver's claim.
-        """
-        self._retry.until_available(lambda: self._check_claim(self._fence))
+        """Raise `Fenced` if a newer driver has claimed the topology, `StateRegressed` if the store lost this claim."""
+        self._retry.until_available(self._check_claim)
 
     def check_not_overtaken(self) -> None:
-        """Check the claim at the end of a run, once: a store that does not answer then is no failure.
-
-        Raises:
-            Fenced: A newer driver has claimed the topology.
-            StateRegressed: The store no longer knows this driver's claim.
-        """
+        """Check the claim at the end of a run, once: a store that does not answer then is no failure."""
         try:
-            self._check_claim(self._fence)
+            self._check_claim()
         except NOT_OURS_ANY_MORE:
             raise
         except AnchorboltError as error:
             _log.info("the store did not say whether a newer driver has claimed the topology: %s", error)
 
     def check_unchanged(self, record: DecisionRecord) -> None:
-        """Check that this driver still is the last to have claimed the topology, and to have decided anything.
+        """Check that this driver is still the last to have claimed the topology, and to have decided anything.
 
-        A store that went back to before this driver's claim gives the same generation to the next driver. Their fences
-        are then equal; only the decisions tell the two drivers apart.
-
-        Args:
-            record: What this driver decided or found last.
-
-        Raises:
-            Fenced: A newer driver has claimed the topology.
-            StateRegressed: The store no longer knows this driver's claim or decision.
+        `record` is what this driver decided or found last. A store that went back to before this driver's claim gives
+        the same generation to the next driver. Their fences are then equal; only the decisions tell the two apart.
         """
 
         def check() -> None:
             try:
                 stored, copied = self._load()
             finally:
-                self._check_claim(self._fence)  # in any case: what a newer driver has written is not lost
+                self._check_claim()  # in any case: what a newer driver has written is not lost
             check_unchanged(record, stored, copied)
 
         try:
@@ -186,8 +158,8 @@ class DecisionLog:
         if self._fence == NO_FENCE:
             return
         try:
-            self._check_claim(self._fence)
-            self._storage.raise_fence(Fence(self.generation, RELEASED_SEQ))
+            self._check_claim()
+            self._storage.raise_fence(Fence(self._fence.generation, RELEASED_SEQ))
         except AnchorboltError as error:
             _log.info("the fence could not be released: %s", error)
 
@@ -195,9 +167,11 @@ class DecisionLog:
         """Close the namespace."""
         self._storage.close()
 
-    def _load(self) -> tuple[DecisionRecord | None, DecisionRecord | None]:
+    def _load(self) -> Records:
         try:
-            copied = self._copy.read()  # first, so that it cannot be newer than the record
+            copied = (
+                None if self._copy is None else self._copy.read()
+            )  # first, so that it cannot be newer than the record
         except OSError as error:
             raise StateUnavailable(
                 f"the copy of the last decision cannot be read from the checkpoint location: {error}. Make it readable."
@@ -208,24 +182,19 @@ class DecisionLog:
             None if copied is None else DecisionRecord.decode(copied, "the checkpoint location"),
         )
 
-    def _write(self, fence: Fence, record: DecisionRecord) -> None:
-        self._check_claim(fence)
-        self._storage.write(fence, {self._key: record.encode()}, self._header)
-
-    def _check_claim(self, fence: Fence) -> None:
-        head = self._storage.head()
-        if head.fence.generation < fence.generation:
+    def _check_claim(self) -> None:
+        fence, found = self._fence, self._storage.head().fence
+        if found.generation < fence.generation:
             raise StateRegressed(
                 f"namespace {self.namespace!r} went back in time while the topology ran: expected generation "
-                f"{fence.generation}, found {head.fence.generation}. Nothing was written. {START_OVER}; then start "
-                "again.",
+                f"{fence.generation}, found {found.generation}. Nothing was written. {START_OVER}; then start again.",
                 namespace=self.namespace,
                 expected=f"generation {fence.generation}",
-                found=f"generation {head.fence.generation}",
+                found=f"generation {found.generation}",
             )
-        if head.fence > fence:
+        if found > fence:
             raise Fenced(
-                f"namespace {self.namespace!r} is fenced at {tuple(head.fence)}, this driver has "
-                f"{tuple(fence)}: another driver runs this topology.",
+                f"namespace {self.namespace!r} is fenced at {tuple(found)}, this driver has {tuple(fence)}: another "
+                "driver runs this topology.",
                 namespace=self.namespace,
             )

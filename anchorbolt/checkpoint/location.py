@@ -10,12 +10,16 @@ _PREFIX = "decision-"
 
 
 class FolderCopy:
-    """The decision copies as files, one for each generation."""
+    """The copies of the decision record at the checkpoint location: a second failure domain.
+
+    Each generation has a copy of its own, because nothing fences off an older driver there.
+    """
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
 
     def read(self) -> bytes | None:
+        """Return the latest copy of the highest generation; None if there is no copy."""
         gone: set[int] = set()
         # A newer driver may remove a copy between the two calls. It has written its own by then, so list them again.
         while generations := [each for each in self._generations() if each not in gone]:

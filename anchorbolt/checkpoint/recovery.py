@@ -6,9 +6,10 @@ If they contradict each other, nothing is guessed: `StateRegressed`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
-from anchorbolt.checkpoint.state_machine import Action, CheckpointState, Phase
+from anchorbolt.checkpoint.state_machine import Action, Phase
 from anchorbolt.errors import QueryChanged, StateRegressed
 from anchorbolt.state_backends.contract import START_OVER, NamespaceHead
 from anchorbolt.state_backends.scope import NOTHING_COMMITTED
@@ -21,14 +22,9 @@ class RecoveryPlan:
     """The actions before the first wave."""
 
     record: DecisionRecord
-    state: CheckpointState  # PREPARING if attempts are left over beside a COMMITTED record
+    action: Action  # COMMIT rolls forward, ROLLBACK rolls back, INITSTATE leaves everything as it is
     roll_forward: Mapping[str, Winner] = field(default_factory=dict)  # namespaces that still have to commit
     leftovers: tuple[str, ...] = ()  # namespaces that hold attempts to be dropped
-
-    @property
-    def action(self) -> Action:
-        """COMMIT rolls forward, ROLLBACK rolls back, INITSTATE leaves everything as it is."""
-        return self.state.action(recovering=True)
 
     def outcome(self, *, is_new: bool) -> str:
         """Return the recovery's name for users; `is_new` means that the store has no decision record."""
@@ -39,15 +35,9 @@ class RecoveryPlan:
 def plan_recovery(
     stored: DecisionRecord | None, copied: DecisionRecord | None, heads: Mapping[str, NamespaceHead]
 ) -> RecoveryPlan:
-    """Decide what to do, from what was read after the fence was raised everywhere.
+    """Decide what to do, from the records and the heads of all namespaces, read after the fence was raised everywhere.
 
-    Args:
-        stored: The decision record in the store.
-        copied: Its copy at the checkpoint location.
-        heads: Every namespace of the topology and of the records.
-
-    Raises:
-        StateRegressed: The store went back in time, or lost data.
+    Raises `StateRegressed` if the store went back in time, or lost data.
     """
     record = agreed_record(stored, copied)
     roll_forward = {}
@@ -60,12 +50,11 @@ def plan_recovery(
             leftovers.append(namespace)
     state = record.state
     if state.phase is Phase.COMMITTED and leftovers:
-        state = state.begin()
-    return RecoveryPlan(record, state, roll_forward, tuple(leftovers))
+        state = state.begin()  # attempts beside a COMMITTED record: a PREPARING that was interrupted
+    return RecoveryPlan(record, state.recovery(), roll_forward, tuple(leftovers))
 
 
-@dataclass(frozen=True)
-class NamespaceVerdict:
+class NamespaceVerdict(NamedTuple):
     """The actions of recovery in one namespace."""
 
     winner: Winner | None  # the decided attempt that it still has to commit
@@ -73,11 +62,7 @@ class NamespaceVerdict:
 
 
 def judge_namespace(record: DecisionRecord, namespace: str, head: NamespaceHead) -> NamespaceVerdict:
-    """Decide what to do about one namespace.
-
-    Raises:
-        StateRegressed: The head contradicts the record: the namespace went back in time, or lost data.
-    """
+    """Decide what to do about one namespace. Raises `StateRegressed` if its head contradicts the record."""
     winner = record.winners.get(namespace) if record.state.phase is Phase.COMMITTING else None
     expected = record.namespaces.get(namespace, _NEVER)
     has_leftovers = any(attempt != (winner.attempt if winner else None) for attempt in head.attempts)
@@ -118,15 +103,8 @@ def agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) 
 def check_unchanged(record: DecisionRecord, stored: DecisionRecord | None, copied: DecisionRecord | None) -> None:
     """Check that no other driver has decided anything since the driver that asks.
 
-    The phase does not count: a store that lost only the mark that a decision was committed has lost nothing.
-
-    Args:
-        record: What the driver decided or found last.
-        stored: The decision record in the store.
-        copied: Its copy at the checkpoint location.
-
-    Raises:
-        StateRegressed: Another driver has, under the same fence, or the decision is lost: the store went back.
+    `record` is what that driver decided or found last. The phase does not count: a store that lost only the mark that
+    a decision was committed has lost nothing.
     """
     known = agreed_record(stored, copied)
     if stored is not None and _decision(known) == _decision(record):
@@ -155,13 +133,8 @@ def bound_to_query(record: DecisionRecord, query_id: str) -> DecisionRecord:
 
 
 def check_sequence(record: DecisionRecord, batch_id: int) -> None:
-    """Refuse a batch that is neither the committed one again nor the next: Spark itself never runs another.
-
-    Raises:
-        StateRegressed: Batches in between are missing: they were committed once, and would be lost.
-        QueryChanged: The batch is older: the checkpoint location went back, and what Spark makes of the batch now need
-            not be what was committed under this number.
-    """
+    """Refuse a batch that is neither the committed one again nor the next: Spark itself never runs another."""
+    # An older batch: what Spark makes of it now need not be what was committed under this number.
     if batch_id < record.batch_id:
         raise QueryChanged(
             f"streaming query {record.query_id} is at batch {batch_id}, but its batches up to {record.batch_id} are "
@@ -170,6 +143,7 @@ def check_sequence(record: DecisionRecord, batch_id: int) -> None:
             "restore the store and, because this run has written there, the checkpoint location once more, from "
             "backups of one moment."
         )
+    # Batches in between are missing: they were committed once, and would be lost.
     if record.batch_id >= 0 and batch_id > record.batch_id + 1:
         raise _regressed(
             None,

@@ -1,24 +1,24 @@
 """The checkpoint spout `$checkpointspout`: drives every transaction through the topology, and recovers after a crash.
 
-It decides nothing by itself: `state_machine` says which step follows, `recovery` and `startup_checks` judge what a
-starting driver finds, and a `Transaction` carries the steps out. The driver moves the state of every task (`Namespaces`
-in `ports`); COMMIT and ROLLBACK travel to a task only if its bolt has a hook for them.
+It decides nothing by itself: `state_machine` says which step follows, `recovery` and `startup` judge what a starting
+driver finds, and a `Transaction` carries the steps out. The driver moves the state of every task (`namespaces`);
+COMMIT and ROLLBACK travel to a task only if its bolt has a hook for them.
 """
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
-from time import perf_counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter, sleep
 from typing import Any
 
+from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord
-from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, DecisionLog
-from anchorbolt.checkpoint.ports import Batch, Layout, Ports
+from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, Records
+from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.recovery import bound_to_query, check_sequence, is_of_query, plan_recovery
-from anchorbolt.checkpoint.startup import Startup
-from anchorbolt.checkpoint.startup_checks import query_problem
+from anchorbolt.checkpoint.startup import Found, namespace_problems, query_problem, record_problems
 from anchorbolt.checkpoint.state_machine import Action
-from anchorbolt.checkpoint.transaction import Transaction, new_record
+from anchorbolt.checkpoint.transaction import Run, Transaction
 from anchorbolt.errors import (
     AnchorboltError,
     CodecMismatch,
@@ -26,31 +26,31 @@ from anchorbolt.errors import (
     Fenced,
     QueryChanged,
     StateCorrupted,
+    StateRegressed,
     StateUnavailable,
     TopologyError,
 )
 from anchorbolt.faults.points import FaultPoint, reach
+from anchorbolt.state_backends.contract import NamespaceHead
+from anchorbolt.state_backends.scope import Fence
+from anchorbolt.util.retry import RetryPolicy
 
 _log = logging.getLogger("anchorbolt.checkpoint")
 
 _FINAL = (StateCorrupted, CodecMismatch, ConfigError, QueryChanged, TopologyError)
 """Errors that another round of the same batch cannot cure."""
 
+_READS = 5
+_PAUSE_S = 0.3
+
 
 @dataclass(frozen=True)
 class RecoveryReport:
-    """The result of a driver's start.
+    """The result of a driver's start."""
 
-    Attributes:
-        generation: The generation that the driver claimed, from 1.
-        txid: The last committed transaction after recovery; -1 before the first.
-        action: `rolled forward`, `rolled back`, `resumed` if there was nothing to do, `started` for a new topology.
-        ms: Time taken, in ms.
-    """
-
-    generation: int
-    txid: int
-    action: str
+    generation: int  # that the driver claimed, from 1
+    txid: int  # the last committed transaction after recovery; -1 before the first
+    action: str  # `rolled forward`, `rolled back`, `resumed` if there was nothing to do, `started` for a new topology
     ms: float
 
 
@@ -70,12 +70,11 @@ class CommittedWave:
 class CheckpointSpout:
     """Drives one topology's transactions, one at a time. Not thread-safe."""
 
-    def __init__(self, layout: Layout, log: DecisionLog, ports: Ports, *, max_batch_retries: int) -> None:
-        self._layout = layout
-        self._log = log
-        self._ports = ports
+    def __init__(self, run: Run, retry: RetryPolicy, *, max_batch_retries: int) -> None:
+        self._run = run
+        self._retry = retry
         self._max_batch_retries = max_batch_retries
-        self._last = Transaction(layout, log, ports, DecisionRecord(), {}, {})
+        self._last = Transaction(run, DecisionRecord(), {}, {})
 
     @property
     def record(self) -> DecisionRecord:
@@ -85,45 +84,38 @@ class CheckpointSpout:
     def recover(self, query_id: str = "", *, accept_new: bool = False) -> RecoveryReport:
         """Claim the topology, fence off every older driver, and finish or undo what a dead one left behind.
 
-        Args:
-            query_id: Id of the streaming query at the checkpoint location; empty for a new location.
-            accept_new: Whether to continue with another query than the state came from.
-
-        Raises:
-            StateRegressed: The store went back in time, or lost data. Nothing was written.
-            QueryChanged: The state, or the location, belongs to another query or topology. Nothing was written.
-            TopologyError: A stateful bolt's parallelism was changed. Nothing was written.
+        `query_id` is the streaming query at the checkpoint location, empty for a new location. With `accept_new` it
+        need not be the query that the state came from. Raises the first reason to refuse the start; as far as it can be
+        known before the claim, nothing was written then.
         """
         started = perf_counter()
-        startup = Startup(self._layout, self._log, self._ports.namespaces, query_id, accept_new=accept_new)
-        startup.refuse_early()
-        fence = self._log.claim()
+        log, layout, outbox = self._run.log, self._run.layout, self._run.outbox
+        self._refuse_early(query_id, accept_new=accept_new)
+        fence = log.claim()
         reach(FaultPoint.CLAIMED)
-        found = startup.raise_fence(fence)
+        found = self._raise_fences(fence, query_id)
         reach(FaultPoint.FENCES_RAISED)
         plan = plan_recovery(found.stored, found.copied, found.heads)
         record = plan.record
         # Skip this if an older driver created the query after this driver had read the location: both then use the
         # same checkpoint location, and no rows are lost.
         if plan.action is Action.COMMIT and accept_new and not is_of_query(record, query_id):
-            record = self._ports.outbox.without_lost(record)
-        tasks = self._layout.tasks
-        winners = {tasks[name]: each.attempt for name, each in record.winners.items() if name in tasks}
+            record = outbox.without_lost(record)
+        winners = {layout.tasks[name]: each.attempt for name, each in record.winners.items() if name in layout.tasks}
         committed = {name: Committed(head.committed, head.winner) for name, head in found.heads.items()}
-        transaction = Transaction(self._layout, self._log, self._ports, record, winners, committed)
+        self._last = transaction = Transaction(self._run, record, winners, committed)
         transaction.fence = fence
-        self._last = transaction
         if found.stored is None:
-            transaction.decide(new_record(self._layout, record), {})
+            transaction.decide(replace(record, topology=layout.topology, parallelism=dict(layout.parallelism)), {})
         else:
-            self._log.copy(plan.record)  # an older driver may have died before it did
-        self._log.forget_older_copies()
+            log.copy(plan.record)  # an older driver may have died before it did
+        log.forget_older_copies()
         if plan.action is Action.COMMIT:
             transaction.commit(plan.roll_forward)
         dropped = [name for name in plan.leftovers if name not in plan.roll_forward]
         if dropped:
-            self._ports.namespaces.roll_back(self._log.next_fence(), dropped)
-        self._ports.outbox.clean(self.record, fence.generation)
+            self._run.namespaces.roll_back(log.next_fence(), dropped)
+        outbox.clean(self.record, fence.generation)
         self.bind_query(query_id, accept_new=accept_new)
         action = plan.outcome(is_new=found.stored is None)
         elapsed_ms = (perf_counter() - started) * 1000
@@ -143,10 +135,8 @@ class CheckpointSpout:
     def is_committed(self, batch: Batch) -> bool:
         """Return whether a batch is part of the state already, and so must be skipped.
 
-        Raises:
-            Fenced: The batch does not follow the last one of this driver, because a newer driver runs the topology.
-            QueryChanged: The batch has the number of the last committed batch, but other offsets.
-            StateRegressed: Batches between the committed one and this one are missing.
+        Raises `Fenced`, `QueryChanged` or `StateRegressed` if it neither follows the last committed batch nor is that
+        batch again, with the same offsets.
         """
         record = self.record
         if record.query_id != batch.query_id:
@@ -155,7 +145,7 @@ class CheckpointSpout:
             check_sequence(record, batch.batch_id)
         except AnchorboltError:
             # If a newer driver has committed the batches in between, nothing is lost.
-            self._log.check_unchanged(record)
+            self._run.log.check_unchanged(record)
             raise
         known, given = record.offsets_digest, batch.offsets_digest
         if batch.batch_id == record.batch_id and known and given and known != given:
@@ -169,13 +159,11 @@ class CheckpointSpout:
     def run_wave(self, batch: Batch) -> CommittedWave:
         """Run one batch as one transaction, in as many rounds as it takes and is allowed.
 
-        Raises:
-            AnchorboltError: Why the batch could not be committed. The state is as before the wave; or, if the
-                transaction was decided, the next `recover` finishes it.
+        If it raises, the state is as before the wave, or it was decided and the next `recover` finishes it.
         """
         transaction = self._last.begin()
         rounds = failures = 0
-        backoff = self._ports.retry.backoff()
+        backoff = self._retry.backoff()
         while True:
             rounds += 1
             started = perf_counter()
@@ -183,7 +171,7 @@ class CheckpointSpout:
                 prepared, decision = transaction.prepare(batch)
                 break
             except Fenced:
-                self._log.abandon()  # another driver may hold the fence, so there is nothing to release
+                self._run.log.abandon()  # another driver may hold the fence, so there is nothing to release
                 raise
             except NOT_OURS_ANY_MORE:
                 raise
@@ -215,16 +203,54 @@ class CheckpointSpout:
         )
 
     def check_not_overtaken(self) -> None:
-        """Check at the end of a run that no newer driver has come: without a wave to run, nothing else notices.
-
-        Raises:
-            Fenced: A newer driver has claimed the topology.
-            StateRegressed: The store no longer knows this driver's claim.
-        """
-        self._log.check_not_overtaken()
+        """Check at the end of a run that no newer driver has come: without a wave to run, nothing else notices."""
+        self._run.log.check_not_overtaken()
 
     def close(self) -> None:
         """Release the fence, if the store can be reached, and close all namespaces."""
-        self._log.release()
-        self._ports.namespaces.close()
-        self._log.close()
+        self._run.log.release()
+        self._run.namespaces.close()
+        self._run.log.close()
+
+    def _refuse_early(self, query_id: str, *, accept_new: bool) -> None:
+        """Check everything before anything is written, the fence included.
+
+        While an older driver commits, a store can look inconsistent. So a refusal counts only if the records have not
+        changed meanwhile.
+        """
+        log = self._run.log
+        for number in range(1, _READS + 1):
+            records = log.load()
+            try:
+                _raise_first(record_problems(self._run.layout, Found(*records, query_id), accept_new=accept_new))
+                self._open(records)
+                self._check_namespaces(records, query_id, self._run.namespaces.heads(), log.stored_generation())
+                return
+            except (StateRegressed, CodecMismatch):
+                if number == _READS or log.load() == records:
+                    raise
+                sleep(_PAUSE_S)
+
+    def _raise_fences(self, fence: Fence, query_id: str) -> Found:
+        """Raise the fence in every namespace, then read, then check the namespaces again."""
+        records = self._run.log.load()
+        self._open(records)
+        return self._check_namespaces(records, query_id, self._run.namespaces.raise_fence(fence), fence.generation)
+
+    def _open(self, records: Records) -> None:
+        of_records = (name for record in records if record is not None for name in record.namespaces)
+        self._run.namespaces.open(sorted({*self._run.layout.tasks, *of_records}))
+
+    def _check_namespaces(
+        self, records: Records, query_id: str, heads: dict[str, NamespaceHead], generation: int
+    ) -> Found:
+        layout, is_custom = self._run.layout, self._run.namespaces.is_custom
+        headers = {name: CUSTOM_HEADER if is_custom(name) else header for name, header in layout.headers.items()}
+        found = Found(*records, query_id, heads, self._run.log.namespace, generation)
+        _raise_first(namespace_problems(replace(layout, headers=headers), found))
+        return found
+
+
+def _raise_first(problems: Iterable[AnchorboltError]) -> None:
+    for problem in problems:
+        raise problem

@@ -1,81 +1,133 @@
-"""The reads of a starting driver: before it writes anything, and after it has claimed the topology."""
+"""All reasons to refuse a start, as one list. Pure: a start raises the first, `anchorbolt state explain` shows all."""
 
-import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.decision_log import DecisionLog
-from anchorbolt.checkpoint.ports import Layout, Namespaces
-from anchorbolt.checkpoint.startup_checks import Expected, Found, namespace_problems, record_problems
-from anchorbolt.errors import AnchorboltError, CodecMismatch, StateRegressed
-from anchorbolt.state_backends.scope import Fence
-
-_TRIES = 5
-_PAUSE_S = 0.3
-
-Records = tuple[DecisionRecord | None, DecisionRecord | None]
+from anchorbolt.checkpoint.ports import Layout
+from anchorbolt.checkpoint.recovery import agreed_record, is_of_query, judge_namespace
+from anchorbolt.checkpoint.state_machine import Phase
+from anchorbolt.errors import AnchorboltError, CodecMismatch, QueryChanged, StateRegressed, TopologyError
+from anchorbolt.state_backends.contract import START_OVER, NamespaceHead
 
 
-class Startup:
-    """Reads records and namespaces, and raises the first reason to refuse the start."""
+@dataclass(frozen=True)
+class Found:
+    """A topology's state as it was read."""
 
-    def __init__(
-        self, layout: Layout, log: DecisionLog, namespaces: Namespaces, query_id: str, *, accept_new: bool
-    ) -> None:
-        self._layout = layout
-        self._log = log
-        self._namespaces = namespaces
-        self._query_id = query_id
-        self._expected = Expected(
-            layout.topology, {}, layout.parallelism, layout.schema_versions, accept_new_query=accept_new
+    stored: DecisionRecord | None  # the decision record in the store
+    copied: DecisionRecord | None  # its copy at the checkpoint location
+    query_id: str | None  # of the checkpoint location: empty if it is new, None if it is not to be judged
+    heads: Mapping[str, NamespaceHead] = field(default_factory=dict)
+    record_namespace: str = ""
+    generation: int = 0  # of the record's namespace, read after `heads`
+
+
+def startup_problems(layout: Layout, found: Found, *, accept_new: bool = False) -> Iterator[AnchorboltError]:
+    """Yield every reason to refuse the start of a topology, the records' before the namespaces'."""
+    yield from record_problems(layout, found, accept_new=accept_new)
+    yield from namespace_problems(layout, found)
+
+
+def record_problems(layout: Layout, found: Found, *, accept_new: bool) -> Iterator[AnchorboltError]:
+    """Yield the reasons that the two records and the checkpoint location give."""
+    for each, where in ((found.stored, "state store"), (found.copied, "checkpoint location")):
+        if each is not None and each.topology not in ("", layout.topology):
+            yield QueryChanged(
+                f"the {where} belongs to topology {each.topology!r}, but {layout.topology!r} was submitted. Nothing "
+                "was changed. Give each topology a checkpoint location, and a namespace prefix, of its own."
+            )
+    record = found.stored or found.copied or DecisionRecord()
+    if found.query_id is not None and not accept_new:
+        if found.stored is None and found.copied is None and found.query_id:
+            yield QueryChanged(
+                f"the checkpoint location belongs to streaming query {found.query_id}, but the state store does not "
+                "know that query: the source would not be read from its start. Nothing was changed. Use a new "
+                "checkpoint location. To continue where that query is, set topology.checkpoint.accept.new.query to "
+                "true for one run."
+            )
+        elif (changed := query_problem(record, found.query_id)) is not None:
+            yield changed
+    for component, tasks in layout.parallelism.items():
+        before = record.parallelism.get(component, tasks)
+        if before != tasks and record.namespaces:
+            yield TopologyError(
+                f"bolt {component!r} has parallelism {tasks}, but its state was written by {before} tasks, and each "
+                f"task holds the keys that are grouped to it. Set its parallelism back to {before}.",
+                component=component,
+            )
+
+
+def query_problem(record: DecisionRecord, query_id: str) -> QueryChanged | None:
+    """Return the refusal if the state was computed from another streaming query."""
+    if is_of_query(record, query_id):
+        return None
+    place = f"belongs to query {query_id}" if query_id else "is a new one"
+    sinks = sorted({repr(file.component) for file in record.outbox})
+    waiting = ""
+    if sinks and record.state.phase is Phase.COMMITTING:
+        waiting = (
+            f" Rows of txid {record.txid} for {', '.join(sinks)} wait there to be published; if they are gone, the "
+            "run continues without them."
         )
-
-    def refuse_early(self) -> None:
-        """Check everything before anything is written, the fence included.
-
-        While an older driver commits, a store can look inconsistent. So a refusal counts only if the records have not
-        changed meanwhile. Raises the first reason to refuse the start.
-        """
-        for number in range(1, _TRIES + 1):
-            records = self._log.load()
-            try:
-                self._refuse_by_namespaces(records)
-                return
-            except (StateRegressed, CodecMismatch):
-                if number == _TRIES or self._log.load() == records:
-                    raise
-                time.sleep(_PAUSE_S)
-
-    def raise_fence(self, fence: Fence) -> Found:
-        """Raise the fence in every namespace, then read, then check the namespaces again. Raises as `refuse_early`."""
-        records = self._log.load()
-        self._open(records)
-        heads = self._namespaces.raise_fence(fence)
-        found = Found(*records, self._query_id, heads, self._log.namespace, fence.generation)
-        _raise_first(namespace_problems(self._with_headers(), found))
-        return found
-
-    def _refuse_by_namespaces(self, records: Records) -> None:
-        _raise_first(record_problems(self._expected, Found(*records, self._query_id)))
-        self._open(records)
-        heads = self._namespaces.heads()
-        found = Found(*records, self._query_id, heads, self._log.namespace, self._log.stored_generation())
-        _raise_first(namespace_problems(self._with_headers(), found))
-
-    def _open(self, records: Records) -> None:
-        of_records = (name for record in records if record is not None for name in record.namespaces)
-        self._namespaces.open(sorted({*self._layout.tasks, *of_records}))
-
-    def _with_headers(self) -> Expected:
-        headers = {
-            name: CUSTOM_HEADER if self._namespaces.is_custom(name) else header
-            for name, header in self._layout.headers.items()
-        }
-        return replace(self._expected, headers=headers)
+    return QueryChanged(
+        f"the state was computed from streaming query {record.query_id}, up to its batch {record.batch_id}, but "
+        f"this run's checkpoint location {place}. The checkpoint location was deleted or "
+        "changed, so the source would be read again from its start and counted twice. Set "
+        "topology.checkpoint.location back to where it was. To continue all the same, with the state as it is, set "
+        f"topology.checkpoint.accept.new.query to true for one run.{waiting}"
+    )
 
 
-def _raise_first(problems: Iterator[AnchorboltError]) -> None:
-    for problem in problems:
-        raise problem
+def namespace_problems(layout: Layout, found: Found) -> Iterator[AnchorboltError]:
+    """Yield the reasons that the namespaces give."""
+    try:
+        record = agreed_record(found.stored, found.copied)
+    except StateRegressed as regressed:
+        yield regressed
+        record = found.stored or DecisionRecord()
+    custom_to_commit = []
+    for namespace in sorted({*found.heads, *record.namespaces}):
+        head = found.heads.get(namespace, NamespaceHead())
+        try:
+            verdict = judge_namespace(record, namespace, head)
+        except StateRegressed as regressed:
+            yield regressed
+            continue
+        if verdict.winner is not None and head.codec == CUSTOM_HEADER:
+            custom_to_commit.append(namespace)
+    for component, version in layout.schema_versions.items():
+        written = record.state_schemas.get(component, version)
+        if written > version:
+            yield CodecMismatch(
+                f"bolt {component!r} has state_schema_version {version}, but its state was written under version "
+                f"{written}. Nothing was written. Run the job that wrote it, or a later one."
+            )
+    for namespace, header in layout.headers.items():
+        written_as = found.heads[namespace].codec
+        if written_as and written_as != header:
+            is_custom = CUSTOM_HEADER in (written_as, header)
+            keys = "topology.state.provider" if is_custom else "keySerializerClass and valueSerializerClass"
+            yield CodecMismatch(
+                f"state {namespace!r} was written as {written_as!r}, but the configuration says {header!r}. Set "
+                f"{keys} back to what wrote it.",
+                namespace=namespace,
+            )
+    for namespace in custom_to_commit:
+        if layout.headers.get(namespace) != CUSTOM_HEADER:
+            yield TopologyError(
+                f"the decided txid {record.txid} changes the custom state {namespace!r}, but the topology no longer "
+                "has its bolt. Start it once more with that bolt, so that the state is committed."
+            )
+    # The record's namespace is claimed first, so no other namespace may know a later generation.
+    for namespace, head in found.heads.items():
+        if head.fence.generation > found.generation:
+            yield StateRegressed(
+                f"namespace {namespace!r} was written by driver generation {head.fence.generation}, but "
+                f"{found.record_namespace!r} knows only {found.generation}: it went back in time or lost data. Nothing "
+                f"was written. {START_OVER}.",
+                namespace=found.record_namespace,
+                expected=f"generation {head.fence.generation}",
+                found=f"generation {found.generation}",
+            )

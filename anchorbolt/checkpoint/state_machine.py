@@ -51,40 +51,30 @@ class CheckpointState:
     phase: Phase
 
     def begin(self) -> CheckpointState:
-        """Start the next transaction: COMMITTED(t-1) → PREPARING(t)."""
-        self._must_be(Phase.COMMITTED, "begin")
+        """Start the next transaction: COMMITTED(t-1) → PREPARING(t). Raises `ValueError` in another phase."""
+        if self.phase is not Phase.COMMITTED:
+            raise ValueError(f"begin is not possible in {self.phase.value}({self.txid})")
         return CheckpointState(self.txid + 1, Phase.PREPARING)
 
-    def action(self, *, recovering: bool) -> Action:
-        """Return the action that the bolts must be sent in this state."""
-        if self.phase is Phase.PREPARING:
-            return Action.ROLLBACK if recovering else Action.PREPARE
-        if self.phase is Phase.COMMITTING:
-            return Action.COMMIT
-        return Action.INITSTATE
+    def recovery(self) -> Action:
+        """Return the action of a driver that finds this state at its start."""
+        return _RECOVERIES[self.phase]
 
     def after(self, action: Action) -> CheckpointState:
-        """Return the state once every bolt has acted.
+        """Return the state once every bolt has acted. Raises `ValueError` if this state does not allow `action`."""
+        if (self.phase, action) not in _MOVES:
+            raise ValueError(f"{action.value} is not possible in {self.phase.value}({self.txid})")
+        step, phase = _MOVES[self.phase, action]
+        return CheckpointState(self.txid + step, phase)
 
-        Raises:
-            ValueError: This state does not allow `action`.
-        """
-        if action is Action.INITSTATE:
-            self._must_be(Phase.COMMITTED, action.value)
-            return self
-        if action is Action.PREPARE:
-            self._must_be(Phase.PREPARING, action.value)
-            return CheckpointState(self.txid, Phase.COMMITTING)
-        if action is Action.COMMIT:
-            self._must_be(Phase.COMMITTING, action.value)
-            return CheckpointState(self.txid, Phase.COMMITTED)
-        self._must_be(Phase.PREPARING, action.value)
-        return CheckpointState(self.txid - 1, Phase.COMMITTED)
 
-    def _must_be(self, phase: Phase, move: str) -> None:
-        if self.phase is not phase:
-            raise ValueError(f"{move} is not possible in {self.phase.value}({self.txid}), only in {phase.value}")
-
+_RECOVERIES = {Phase.COMMITTED: Action.INITSTATE, Phase.PREPARING: Action.ROLLBACK, Phase.COMMITTING: Action.COMMIT}
+_MOVES = {
+    (Phase.COMMITTED, Action.INITSTATE): (0, Phase.COMMITTED),
+    (Phase.PREPARING, Action.PREPARE): (0, Phase.COMMITTING),
+    (Phase.PREPARING, Action.ROLLBACK): (-1, Phase.COMMITTED),
+    (Phase.COMMITTING, Action.COMMIT): (0, Phase.COMMITTED),
+}
 
 INITIAL_STATE = CheckpointState(NOTHING_COMMITTED, Phase.COMMITTED)
 """Before the first transaction, which is 0."""

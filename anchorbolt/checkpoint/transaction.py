@@ -12,12 +12,14 @@ rollback what a failed round staged is dropped, and PREPARING(t) starts again wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import DecisionLog
-from anchorbolt.checkpoint.ports import Batch, Layout, Ports, PreparedRound, Round, TaskKey
+from anchorbolt.checkpoint.namespaces import Namespaces
+from anchorbolt.checkpoint.outbox import Outbox
+from anchorbolt.checkpoint.ports import Batch, Layout, PreparedRound, Round, TaskKey, Tasks
 from anchorbolt.checkpoint.state_machine import Action, CheckpointState, CheckpointTuple
 from anchorbolt.errors import BoltError
 from anchorbolt.faults.points import FaultPoint, reach
@@ -25,34 +27,33 @@ from anchorbolt.serialization.schema import FIRST_VERSION
 from anchorbolt.state_backends.scope import NO_FENCE, Fence
 
 
-class Transaction:
-    """The transaction of one wave, and the results of the one before.
+@dataclass(frozen=True)
+class Run:
+    """What all transactions of a run share."""
 
-    Attributes:
-        state: The transaction's id and phase.
-        record: The last decision. Before this transaction is decided, it is the previous transaction's.
-        winners: By task, the attempts that won the last decision.
-        committed: By namespace, the transaction that is committed there now.
-        fence: The fence of the current round.
-    """
+    layout: Layout
+    log: DecisionLog
+    tasks: Tasks
+    namespaces: Namespaces
+    outbox: Outbox
+
+
+class Transaction:
+    """The transaction of one wave, and the results of the one before."""
 
     def __init__(
         self,
-        layout: Layout,
-        log: DecisionLog,
-        ports: Ports,
-        record: DecisionRecord,
-        winners: Mapping[TaskKey, str],
-        committed: Mapping[str, Committed],
+        run: Run,
+        record: DecisionRecord,  # the last decision: until this transaction is decided, the previous one's
+        winners: Mapping[TaskKey, str],  # by task, the attempts that won the last decision
+        committed: Mapping[str, Committed],  # by namespace, the transaction that is committed there now
     ) -> None:
-        self._layout = layout
-        self._log = log
-        self._ports = ports
+        self._run = run
         self.state: CheckpointState = record.state
         self.record = record
         self.winners = winners
         self.committed = committed
-        self.fence: Fence = NO_FENCE
+        self.fence: Fence = NO_FENCE  # of the current round
 
     @property
     def txid(self) -> int:
@@ -61,25 +62,24 @@ class Transaction:
 
     def begin(self) -> Transaction:
         """Return the next transaction, in PREPARING."""
-        following = Transaction(self._layout, self._log, self._ports, self.record, self.winners, self.committed)
+        following = Transaction(self._run, self.record, self.winners, self.committed)
         following.state = self.state.begin()
         return following
 
     def prepare(self, batch: Batch) -> tuple[PreparedRound, DecisionRecord]:
         """Run a round; return what the tasks prepared, and the decision that follows from it.
 
-        Raises:
-            Exception: The round failed; `roll_back` must follow.
+        If it raises, the round failed, and `roll_back` must follow.
         """
-        self.fence = self._log.next_fence()
+        self.fence = self._run.log.next_fence()
         reach(FaultPoint.ROUND_BEGUN, txid=self.txid)
-        prepared = self._ports.tasks.prepare(self._round())
+        prepared = self._run.tasks.prepare(self._round())
         reach(FaultPoint.ROUND_ENDED, txid=self.txid)
         return prepared, self._decision(batch, prepared)
 
     def decide(self, record: DecisionRecord, winners: Mapping[TaskKey, str]) -> None:
         """Make the decision durable. From here on the transaction can only be committed."""
-        self._log.decide(self.fence, record)
+        self._run.log.decide(record)
         self.state = record.state
         self.record = record
         self.winners = winners
@@ -87,37 +87,37 @@ class Transaction:
     def commit(self, namespaces: Mapping[str, Winner]) -> None:
         """Commit the decided winners of these namespaces. After a crash, recovery repeats this as a whole."""
         record = self.record
-        self._ports.tasks.send(CheckpointTuple(self.txid, Action.COMMIT), self._round())
+        self._run.tasks.send(CheckpointTuple(self.txid, Action.COMMIT), self._round())
         reach(FaultPoint.HOOKS_CALLED, txid=self.txid)
-        fence = self._log.next_fence()
-        self._ports.namespaces.commit(fence, self.txid, namespaces)
+        fence = self._run.log.next_fence()
+        self._run.namespaces.commit(fence, self.txid, namespaces)
         reach(FaultPoint.NAMESPACES_COMMITTED, txid=self.txid)
-        self._ports.outbox.publish(record, self._log.check_claim)
+        self._run.outbox.publish(record, self._run.log.check_claim)
         done = record.committed()
-        self._log.mark_committed(fence, done)
+        self._run.log.write(done)
         self.state = self.state.after(Action.COMMIT)
         self.record = done
         self.committed = done.namespaces
         reach(FaultPoint.COMMITTED, txid=self.txid)
         if record.schemas:
-            self._ports.outbox.clean(done, fence.generation)
+            self._run.outbox.clean(done, fence.generation)
 
     def roll_back(self) -> None:
         """Drop what the failed round staged, and raise the fence everywhere: its tasks can do no more harm."""
         reach(FaultPoint.ROUND_FAILED, txid=self.txid)
         # First of all: a driver that was overtaken must neither write nor blame what its successor did.
-        self._log.check_unchanged(self.record)
-        self._ports.tasks.send(CheckpointTuple(self.txid, Action.ROLLBACK), self._round())
-        self._ports.namespaces.roll_back(self._log.next_fence())
+        self._run.log.check_unchanged(self.record)
+        self._run.tasks.send(CheckpointTuple(self.txid, Action.ROLLBACK), self._round())
+        self._run.namespaces.roll_back(self._run.log.next_fence())
         reach(FaultPoint.ROLLED_BACK, txid=self.txid)
         self.winners = {}  # no instance is used again after a failed round
-        self._ports.outbox.drop_round(self.fence)
+        self._run.outbox.drop_round(self.fence)
 
     def _round(self) -> Round:
         return Round(self.txid, self.fence, self.committed, self.winners)
 
     def _decision(self, batch: Batch, prepared: PreparedRound) -> DecisionRecord:
-        before, layout = self.record, self._layout
+        before, layout = self.record, self._run.layout
         changed = {name: Committed(self.txid, winner.attempt) for name, winner in prepared.winners.items()}
         versions = {name: each for name, each in layout.schema_versions.items() if each > FIRST_VERSION}
         return DecisionRecord(
@@ -135,11 +135,6 @@ class Transaction:
         )
 
 
-def new_record(layout: Layout, record: DecisionRecord) -> DecisionRecord:
-    """Return the first decision record of a topology."""
-    return replace(record, topology=layout.topology, parallelism=dict(layout.parallelism))
-
-
 def _sink_schemas(record: DecisionRecord, files: Sequence[SinkFile]) -> dict[str, str]:
     """Return the columns of every sink after the wave; refuse files of other columns, which no reader could join."""
     schemas = dict(record.schemas)
@@ -151,7 +146,5 @@ def _sink_schemas(record: DecisionRecord, files: Sequence[SinkFile]) -> dict[str
                 f"written ({before}) before. Give the sink a schema that fits all values: schema=pyarrow.schema(…).",
                 component=file.component,
                 task_index=file.task_index,
-                tuple_text=None,
-                user_traceback="",
             )
     return schemas

@@ -10,7 +10,7 @@ from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
 from anchorbolt.checkpoint.forwarder import CheckpointTupleForwarder
-from anchorbolt.checkpoint.sink_executor import SinkExecutor
+from anchorbolt.checkpoint.outbox import SinkExecutor
 from anchorbolt.checkpoint.stateful_executor import StatefulBoltExecutor
 from anchorbolt.spouts.base import Spout
 from anchorbolt.streams.declaration import CHECKPOINT_STREAM, StreamDeclaration

@@ -7,7 +7,8 @@ import pytest
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
-from anchorbolt.checkpoint.startup_checks import Expected, Found, query_problem, startup_problems
+from anchorbolt.checkpoint.ports import Layout
+from anchorbolt.checkpoint.startup import Found, query_problem, startup_problems
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.errors import CodecMismatch, QueryChanged, StateRegressed, TopologyError
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt
@@ -28,7 +29,7 @@ COMMITTING = replace(RECORD, state=CheckpointState(5, Phase.COMMITTING))
 HEAD = NamespaceHead(Fence(3, 1), 5, A, "msgpack")
 STAGED = StagedAttempt(txid=5, base=4, fence=Fence(3, 1), seal=SEAL)
 FOUND = Found(RECORD, RECORD, "q", {"n": HEAD}, "record", generation=3)
-EXPECTED = Expected("mine", {"n": "msgpack"}, {"count": 2, "new": 7}, {"count": 2})
+EXPECTED = Layout("mine", {"n": "msgpack"}, {"count": 2, "new": 7}, {"count": 2})
 
 
 def test_what_is_as_expected_gives_no_problem() -> None:
@@ -55,7 +56,7 @@ def test_what_is_as_expected_gives_no_problem() -> None:
     ],
 )
 def test_each_reason_is_found_alone(
-    expected: Expected, found: Found, kind: type[Exception], namespace: str | None
+    expected: Layout, found: Found, kind: type[Exception], namespace: str | None
 ) -> None:
     [problem] = startup_problems(expected, found)
     assert type(problem) is kind
@@ -78,7 +79,7 @@ def test_all_reasons_are_found_together() -> None:
 
 def test_a_query_is_not_judged_if_it_is_unknown_or_a_new_one_is_accepted() -> None:
     assert list(startup_problems(EXPECTED, replace(FOUND, query_id=None))) == []
-    assert list(startup_problems(replace(EXPECTED, accept_new_query=True), replace(FOUND, query_id="other"))) == []
+    assert list(startup_problems(EXPECTED, replace(FOUND, query_id="other"), accept_new=True)) == []
 
 
 @pytest.mark.parametrize(("record", "waits"), [(COMMITTING, True), (RECORD, False)])

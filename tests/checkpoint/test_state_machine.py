@@ -37,14 +37,9 @@ def test_a_transaction_begins_only_from_committed(phase: Phase) -> None:
 
 
 def test_recovery_rolls_preparing_back_commits_committing_again_and_initialises_committed() -> None:
-    actions = {phase: CheckpointState(3, phase).action(recovering=True) for phase in Phase}
+    actions = {phase: CheckpointState(3, phase).recovery() for phase in Phase}
     assert actions == {
         Phase.PREPARING: Action.ROLLBACK,
         Phase.COMMITTING: Action.COMMIT,
         Phase.COMMITTED: Action.INITSTATE,
     }
-
-
-def test_without_recovery_preparing_is_prepared() -> None:
-    assert CheckpointState(3, Phase.PREPARING).action(recovering=False) is Action.PREPARE
-    assert CheckpointState(3, Phase.COMMITTING).action(recovering=False) is Action.COMMIT

@@ -72,10 +72,10 @@ a commit stores tombstones as values
 
 # Recovery.
 a new driver does not raise the fences before it reads
-    checkpoint.startup.raise_fence: self._namespaces.raise_fence(fence) -> self._namespaces.heads()
+    checkpoint.spout._raise_fences: self._run.namespaces.raise_fence(fence) -> self._run.namespaces.heads()
 a new driver reads before it raises the fences
-    checkpoint.startup.raise_fence: self._namespaces.raise_fence(fence)
-    -> (self._namespaces.heads(), self._namespaces.raise_fence(fence))[0]
+    checkpoint.spout._raise_fences: self._run.namespaces.raise_fence(fence)
+    -> (self._run.namespaces.heads(), self._run.namespaces.raise_fence(fence))[0]
 COMMITTING is not rolled forward
     checkpoint.recovery.plan_recovery: roll_forward[namespace] = verdict.winner -> leftovers.append(namespace)
 recovery leaves staged attempts behind
@@ -97,35 +97,35 @@ a driver that cannot read the decision does not check whether it was overtaken
     try: ...
     finally: ...
     -> stored, copied = self._load()
-    self._check_claim(self._fence)
+    self._check_claim()
 
 # The waves.
 a fenced driver releases a fence that another driver holds too
-    checkpoint.spout.run_wave: self._log.abandon() -> pass
+    checkpoint.spout.run_wave: self._run.log.abandon() -> pass
 a driver releases a fence that another driver holds too
     checkpoint.decision_log.check_unchanged: self.abandon() -> pass
 a driver without a wave to run does not check whether a newer one has come
     checkpoint.decision_log.check_not_overtaken: self._check_claim(...) -> pass
 a driver that misses a batch does not check whether a newer one committed it
-    checkpoint.spout.is_committed: self._log.check_unchanged(...) -> pass
+    checkpoint.spout.is_committed: self._run.log.check_unchanged(...) -> pass
 a committed batch is run again
     checkpoint.spout.is_committed: batch.batch_id <= record.batch_id -> False
 the copy is written before the decision
-    checkpoint.decision_log.decide: self._retry.until_available(...) <-> self.copy(record)
+    checkpoint.decision_log.decide: self.write(record) <-> self.copy(record)
 namespaces commit before the decision is durable
     checkpoint.transaction.decide:
-    self._log.decide(...)
-    -> self._ports.namespaces.commit(self.fence, record.txid, record.winners)
-    self._log.decide(self.fence, record)
+    self._run.log.decide(...)
+    -> self._run.namespaces.commit(self.fence, record.txid, record.winners)
+    self._run.log.decide(record)
 COMMITTED is written before the namespaces have committed
     checkpoint.transaction.commit:
-    self._ports.namespaces.commit(...)
-    -> self._log.mark_committed(fence, record.committed())
-    self._ports.namespaces.commit(fence, self.txid, namespaces)
+    self._run.namespaces.commit(...)
+    -> self._run.log.write(record.committed())
+    self._run.namespaces.commit(fence, self.txid, namespaces)
 sinks publish after COMMITTED is written
-    checkpoint.transaction.commit: self._ports.outbox.publish(...) <-> self._log.mark_committed(...)
+    checkpoint.transaction.commit: self._run.outbox.publish(...) <-> self._run.log.write(...)
 a failed round is not rolled back
-    checkpoint.transaction.roll_back: self._ports.namespaces.roll_back(...) -> pass
+    checkpoint.transaction.roll_back: self._run.namespaces.roll_back(...) -> pass
 every round of a driver has the same fence
     checkpoint.decision_log.next_fence: self._fence.seq + 1 -> 1
 

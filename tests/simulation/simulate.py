@@ -26,8 +26,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from anchorbolt.checkpoint import startup
-from anchorbolt.engine.driver import namespaces
+from anchorbolt.checkpoint import namespaces, spout
 from anchorbolt.engine.task import bolt_task, spout_task
 from anchorbolt.faults.points import observe
 from tests.simulation import topology
@@ -168,8 +167,8 @@ def _in_one_thread(world: World) -> Iterator[World]:
             mock.patch.object(namespaces, "ThreadPoolExecutor", Inline),
             mock.patch.object(bolt_task, "uuid", numbered),
             mock.patch.object(spout_task, "uuid", numbered),
-            mock.patch.object(startup, "time", SimpleNamespace(sleep=lambda _: world.step("waits"))),
-            mock.patch("anchorbolt.checkpoint.sink_executor.open_folder", open_folder),
+            mock.patch.object(spout, "sleep", side_effect=lambda _: world.step("waits")),
+            mock.patch("anchorbolt.checkpoint.outbox.open_folder", open_folder),
             mock.patch("anchorbolt.bolts.sink.open_folder", open_folder),
             # Files that only the invariants read: Parquet would be a quarter of a simulation's time.
             mock.patch("pyarrow.parquet.ParquetWriter", pa.ipc.new_stream),

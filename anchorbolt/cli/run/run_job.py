@@ -26,7 +26,6 @@ from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.config.settings import Settings
 from anchorbolt.config.spark_options import SPARK, SparkOptions
 from anchorbolt.engine.driver.reports import WaveReport
-from anchorbolt.engine.driver.retry import RetryPolicy
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.serialization.serializers import codec_named
@@ -35,6 +34,7 @@ from anchorbolt.state_backends.provider_factory import provider_from
 from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.messages import counted
+from anchorbolt.util.retry import RetryPolicy
 
 _log = logging.getLogger("anchorbolt.cli")
 

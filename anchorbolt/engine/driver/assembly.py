@@ -1,16 +1,16 @@
-"""Builds the checkpoint spout of a run: the protocol, with the ports that all engines share."""
+"""Builds the checkpoint spout of a run: the protocol, for all engines."""
 
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID, DecisionLog
-from anchorbolt.checkpoint.location import FolderCopy
-from anchorbolt.checkpoint.ports import Layout, Ports
+from anchorbolt.checkpoint.namespaces import Namespaces
+from anchorbolt.checkpoint.outbox import Outbox
+from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.spout import CheckpointSpout
-from anchorbolt.engine.driver.namespaces import ProviderNamespaces
-from anchorbolt.engine.driver.outbox import SinkOutbox
-from anchorbolt.engine.driver.retry import RetryPolicy
+from anchorbolt.checkpoint.transaction import Run
 from anchorbolt.engine.driver.rounds import Rounds, Runner
 from anchorbolt.engine.submit.submission import Submission
 from anchorbolt.state_backends.state import State
 from anchorbolt.util.locations import Folder
+from anchorbolt.util.retry import RetryPolicy
 
 
 def checkpoint_spout(submission: Submission, runner: Runner, folder: Folder) -> CheckpointSpout:
@@ -29,11 +29,11 @@ def checkpoint_spout(submission: Submission, runner: Runner, folder: Folder) -> 
         parallelism=plan.stateful_parallelism(),
         schema_versions=plan.state_schema_versions,
     )
-    log = DecisionLog(plan.provider.open(plan.namespace(CHECKPOINT_SPOUT_ID, 0)), FolderCopy(folder), retry)
-    ports = Ports(
+    run = Run(
+        layout=layout,
+        log=DecisionLog(plan.provider.open(plan.namespace(CHECKPOINT_SPOUT_ID, 0)), folder, retry),
         tasks=Rounds(plan, runner, max_retries=submission.settings.max_batch_retries),
-        namespaces=ProviderNamespaces(plan.provider, retry, custom_state, tasks),
-        outbox=SinkOutbox(folder, submission.sinks, runner.read_files),
-        retry=retry,
+        namespaces=Namespaces(plan.provider, retry, custom_state, tasks),
+        outbox=Outbox(folder, submission.sinks, runner.read_files),
     )
-    return CheckpointSpout(layout, log, ports, max_batch_retries=submission.settings.max_batch_retries)
+    return CheckpointSpout(run, retry, max_batch_retries=submission.settings.max_batch_retries)

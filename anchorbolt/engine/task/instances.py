@@ -16,8 +16,8 @@ from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.decision import Committed
 from anchorbolt.checkpoint.forwarder import CheckpointTupleForwarder, WrappedBolt
+from anchorbolt.checkpoint.outbox import SinkExecutor
 from anchorbolt.checkpoint.ports import Round, TaskKey
-from anchorbolt.checkpoint.sink_executor import SinkExecutor
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.checkpoint.stateful_executor import StatefulBoltExecutor, TaskState
 from anchorbolt.engine.submit.plan import ExecutionPlan

@@ -1,8 +1,9 @@
 """The checks of a copy: which sources and targets are refused, and why. Pure."""
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
+from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.recovery import plan_recovery
-from anchorbolt.checkpoint.startup_checks import Expected, startup_problems
+from anchorbolt.checkpoint.startup import startup_problems
 from anchorbolt.checkpoint.state_machine import Action
 from anchorbolt.errors import MigrationRefused
 from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot
@@ -36,7 +37,7 @@ def check_source(snapshot: TopologySnapshot, source: StateProvider, *, with_cust
             "--take-fence: a run that is alive then ends with Fenced at its next wave."
         )
     headers = {name: head.codec for name, head in snapshot.heads.items()}
-    for problem in startup_problems(Expected(topology, headers), snapshot.found(snapshot.heads)):
+    for problem in startup_problems(Layout(topology, headers), snapshot.found(snapshot.heads)):
         raise MigrationRefused(
             f"{place} does not agree with its decision record, and is not copied: {problem.message}"
         ) from problem

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from anchorbolt.checkpoint.decision_log import DecisionLog
-from anchorbolt.checkpoint.ports import NoRetry
 from anchorbolt.errors import StateError
 from anchorbolt.migration_tools.inspect.decoding import Codecs, Entry, key_from_text
 from anchorbolt.migration_tools.inspect.inspection import get_entries
-from anchorbolt.migration_tools.inspect.topology_snapshot import NullDecisionCopy, record_namespace
+from anchorbolt.migration_tools.inspect.topology_snapshot import record_namespace
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.rules import is_namespace, task_namespace
 from anchorbolt.streams.hashing import destination_of, stable_hash
@@ -38,7 +37,7 @@ def get_component_entries(
     Raises `StateError` if the store has no such topology or stateful bolt.
     """
     with closing(provider.open(record_namespace(prefix))) as storage:
-        record, _ = DecisionLog(storage, NullDecisionCopy(), NoRetry()).load()
+        record, _ = DecisionLog(storage).load()
     known = {} if record is None else record.parallelism
     if component not in known:
         what = f"the stateful bolts {', '.join(known)}" if known else "no state of this topology"

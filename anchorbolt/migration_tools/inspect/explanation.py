@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
+from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.recovery import is_of_query, judge_namespace, plan_recovery
-from anchorbolt.checkpoint.startup_checks import Expected, startup_problems
+from anchorbolt.checkpoint.startup import startup_problems
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import StateError
 from anchorbolt.migration_tools.inspect.decoding import Codecs
@@ -93,7 +94,7 @@ def judge(snapshot: TopologySnapshot, codecs: Codecs, sizes: Mapping[str, tuple[
     header = EntryEncoding("", codecs.keys, codecs.values).header
     heads = {name: head for name, head in snapshot.heads.items() if name in known}
     headers = {name: head.codec if head.codec == CUSTOM_HEADER else header for name, head in heads.items()}
-    problems = list(startup_problems(Expected(snapshot.topology, headers), snapshot.found(heads)))
+    problems = list(startup_problems(Layout(snapshot.topology, headers), snapshot.found(heads)))
     refusal_of = {
         problem.namespace: problem.message
         for problem in reversed(problems)

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID, RELEASED_SEQ, DecisionCopy, DecisionLog
-from anchorbolt.checkpoint.location import FolderCopy, query_id_at
-from anchorbolt.checkpoint.ports import NoRetry
-from anchorbolt.checkpoint.startup_checks import Found
+from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID, RELEASED_SEQ, DecisionLog, Records
+from anchorbolt.checkpoint.location import query_id_at
+from anchorbolt.checkpoint.startup import Found
 from anchorbolt.errors import StateCorrupted, StateRegressed, WaveFailed
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.rules import task_namespace
@@ -50,17 +49,6 @@ class TopologySnapshot:
         return Found(self.stored, self.copied, query_id, heads, self.record_namespace, self.generation)
 
 
-class NullDecisionCopy:
-    """The `DecisionCopy` of a reader without a checkpoint location."""
-
-    def read(self) -> bytes | None:
-        return None
-
-    def write(self, generation: int, data: bytes) -> None: ...
-
-    def forget_older(self, generation: int) -> None: ...
-
-
 def record_namespace(prefix: str) -> str:
     """Return the namespace of the decision record for the prefix of a topology's namespaces."""
     return task_namespace(prefix, CHECKPOINT_SPOUT_ID, 0)
@@ -90,10 +78,9 @@ def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | 
             problems.append(error.message)
             return otherwise
 
-    copy: DecisionCopy = NullDecisionCopy() if folder is None else FolderCopy(folder)
     with closing(provider.open(name)) as storage:
-        log = DecisionLog(storage, copy, NoRetry())
-        nothing: tuple[DecisionRecord | None, DecisionRecord | None] = (None, None)
+        log = DecisionLog(storage, folder)
+        nothing: Records = (None, None)
         stored, copied = tried(log.load, nothing)
         record_head = tried(storage.head, NamespaceHead())
     query_id = None

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from anchorbolt.engine import LocalCluster
-from anchorbolt.engine.driver import retry
-from anchorbolt.engine.driver.retry import RetryPolicy
 from anchorbolt.errors import SinkUnavailable, StateUnavailable
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.memory import MemoryStateStorage
+from anchorbolt.util import retry
+from anchorbolt.util.retry import RetryPolicy
 from tests.engine.jobs import word_count
 
 

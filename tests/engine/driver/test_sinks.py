@@ -11,10 +11,9 @@ import pytest
 from anchorbolt.bolts import ParquetSink
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.sink_executor import OUTBOX
+from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
-from anchorbolt.engine.driver.outbox import SinkOutbox
 from anchorbolt.errors import BoltError, Fenced, StateCorrupted
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.topology import TopologyBuilder
@@ -36,7 +35,7 @@ def test_a_function_of_a_sink_that_raises_is_named_and_the_next_start_is_announc
     def fails(frame: Any, txid: int) -> None:
         raise ConnectionError("no database")
 
-    outbox = SinkOutbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
+    outbox = Outbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
     record = DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),))
     with pytest.raises(BoltError, match=r"no database(.|\n)*publishes the same rows again") as caught:
         outbox.publish(record, lambda: None)
@@ -57,7 +56,7 @@ def test_a_sink_whose_files_a_newer_driver_has_published_and_removed_is_not_blam
         if overtaken:
             raise overtaken[0]
 
-    outbox = SinkOutbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
+    outbox = Outbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
     with pytest.raises(Fenced):
         outbox.publish(DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),)), check_claim)
 
@@ -79,7 +78,7 @@ def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_ou
     Path(moved.path).write_bytes(b"")
     parquet.publish(3, [moved], lambda locations: None)
     function = DataFrameSink(lambda frame, txid: None)
-    outbox = SinkOutbox(open_folder(str(tmp_path)), {"out": parquet, "rows": function}, lambda locations: None)
+    outbox = Outbox(open_folder(str(tmp_path)), {"out": parquet, "rows": function}, lambda locations: None)
     with caplog.at_level(logging.WARNING, "anchorbolt.engine"):
         assert outbox.without_lost(record) == replace(record, outbox=(there,))
     of_parquet, of_function = (each.getMessage() for each in caplog.records)
@@ -93,4 +92,4 @@ def test_the_outbox_keeps_only_the_last_decided_round(tmp_path: Path) -> None:
     conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
     topology = word_count(feeder(["a"], ["b"], ["c"]), ParquetSink(str(tmp_path / "out")))
     assert LocalCluster().submit(topology, conf).await_termination(30)
-    assert len(list((tmp_path / "checkpoint" / OUTBOX).iterdir())) == 1
+    assert len(list((tmp_path / "checkpoint" / "anchorbolt/outbox").iterdir())) == 1

@@ -10,9 +10,9 @@ import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt, OutputCollector, ParquetSink
 from anchorbolt.checkpoint.decision_log import DecisionLog
+from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine import LocalCluster
-from anchorbolt.engine.driver.namespaces import ProviderNamespaces
 from anchorbolt.engine.local.cluster import _LocalRunner
 from anchorbolt.errors import BoltError, FaultInjected, Fenced, QueryChanged, StateRegressed, WaveFailed
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
@@ -256,15 +256,15 @@ def test_what_an_older_driver_stages_until_it_is_fenced_is_rolled_back(monkeypat
     assert cluster.submit(word_count(feeder(["a"])), None).await_termination(30)
     storage = cluster._memory.open("word-count:count-0")
     head = storage.head()
-    raise_fence = ProviderNamespaces.raise_fence
+    raise_fence = Namespaces.raise_fence
 
-    def staged_meanwhile(self: ProviderNamespaces, fence: Fence) -> Any:
+    def staged_meanwhile(self: Namespaces, fence: Fence) -> Any:
         storage.stage(
             StagedSlice(Fence(1, 9), head.committed + 1, "f" * 32, head.committed, 0, {b"a": b"b"}, head.codec)
         )
         return raise_fence(self, fence)
 
-    monkeypatch.setattr(ProviderNamespaces, "raise_fence", staged_meanwhile)
+    monkeypatch.setattr(Namespaces, "raise_fence", staged_meanwhile)
     newer = cluster.submit(word_count(feeder()), None)
     assert newer.recovery is not None
     assert newer.recovery.action == "rolled back"

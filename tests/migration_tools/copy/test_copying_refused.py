@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from anchorbolt.checkpoint.decision_log import DecisionLog
-from anchorbolt.checkpoint.ports import NoRetry
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.errors import ConfigError, Fenced, MigrationRefused, StateRegressed
 from anchorbolt.migration_tools.copy import copying
 from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
-from anchorbolt.migration_tools.inspect.topology_snapshot import NullDecisionCopy
 from anchorbolt.migration_tools.progress import Silent
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import NamespaceHead
@@ -95,11 +93,11 @@ class TestASource:
 
     def test_with_a_decided_transaction_is_refused_even_if_the_fence_is_taken(self, job: Job) -> None:
         with closing(job.source.open(f"{job.name}:$checkpointspout-0")) as storage:
-            log = DecisionLog(storage, NullDecisionCopy(), NoRetry())
-            fence = log.claim()
+            log = DecisionLog(storage)
+            log.claim()
             record, _ = log.load()
             assert record is not None
-            log.mark_committed(fence, replace(record, state=CheckpointState(record.txid, Phase.COMMITTING)))
+            log.write(replace(record, state=CheckpointState(record.txid, Phase.COMMITTING)))
         with pytest.raises(MigrationRefused, match=r"a transaction of .* is open"):
             job.copy(take_fence=True)
 

@@ -11,14 +11,13 @@ import pytest
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import RELEASED_SEQ, DecisionLog
-from anchorbolt.checkpoint.ports import NoRetry
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.cli.state.text import report_lines
 from anchorbolt.errors import AnchorboltError, StateError
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.explanation import TopologyReport, explain, judge
-from anchorbolt.migration_tools.inspect.topology_snapshot import NullDecisionCopy, TopologySnapshot, read_topology
+from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology
 from anchorbolt.serialization import JsonCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt, StateProvider
@@ -96,12 +95,12 @@ def test_a_topology_is_explained_on_every_backend(
 
 def test_a_driver_that_released_its_fence_can_write_no_more(sqlite_provider: SqliteStateProvider) -> None:
     with closing(sqlite_provider.open("t:$checkpointspout-0")) as storage:
-        log = DecisionLog(storage, NullDecisionCopy(), NoRetry())
+        log = DecisionLog(storage)
         fence = log.claim()
         log.release()
         assert storage.head().fence == (fence.generation, RELEASED_SEQ)
         with pytest.raises(StateError):
-            log.mark_committed(Fence(fence.generation, 10**6), DecisionRecord())
+            storage.write(Fence(fence.generation, 10**6), {b"k": b"v"}, "msgpack")
         assert log.claim() == (fence.generation + 1, 0)
 
 

@@ -18,12 +18,13 @@ _LONGEST_PAUSE_S = 2.0
 
 
 class RetryPolicy:
-    """The port `checkpoint.ports.Retry`. Only for calls that may be repeated."""
+    """Repeats a call while the store does not answer. Only for calls that may be repeated."""
 
     def __init__(self, timeout_ms: float) -> None:
         self._timeout_s = timeout_ms / 1000
 
     def until_available(self, call: Callable[[], T]) -> T:
+        """Return what `call` returns; raise its `StateUnavailable` once the time is used up."""
         backoff = self.backoff()
         while True:
             try:
@@ -37,7 +38,7 @@ class RetryPolicy:
 
 
 class Backoff:
-    """The port `checkpoint.ports.Backoff`. The time runs from the first failure; the log says it ever more rarely."""
+    """The pauses between tries. The time runs from the first failure; the log says it ever more rarely."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -46,6 +47,7 @@ class Backoff:
         self._said_after_s = 0.0
 
     def sleep_or_give_up(self, error: StateUnavailable) -> bool:
+        """Sleep, longer each time, and return True; return False at once when the time is used up."""
         now = time.monotonic()
         if self._began is None:
             self._began = now
@@ -59,3 +61,7 @@ class Backoff:
         time.sleep(self._pause_s)
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
         return True
+
+
+NO_RETRY = RetryPolicy(0)
+"""Tries once: for tools, which a person can start again."""

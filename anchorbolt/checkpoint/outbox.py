@@ -1,32 +1,35 @@
-"""The outbox in a sink's task: writes the task's rows of a wave to one Parquet file, named by round and attempt."""
+"""The outbox of the sinks: tasks write their rows of a wave there, and the driver publishes the rows once decided.
 
-from collections.abc import Callable
+Each task writes one Parquet file, named by round and attempt, at the checkpoint location.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
+from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.forwarder import TaskOutcome
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.errors import BoltError, SinkUnavailable, TopologyError
+from anchorbolt.errors import AnchorboltError, BoltError, ConfigError, SinkUnavailable, TopologyError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.scope import AttemptScope, Fence
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
-from anchorbolt.util.locations import join, open_folder
+from anchorbolt.util.locations import Folder, join, open_folder
 from anchorbolt.util.messages import shortened
+from anchorbolt.util.user_traceback import user_traceback
 
-OUTBOX = "anchorbolt/outbox"
-"""Folder of the outbox, below the checkpoint location."""
+_log = logging.getLogger("anchorbolt.engine")
+
+_OUTBOX = "anchorbolt/outbox"  # below the checkpoint location
 
 
-def outbox_folder(fence: Fence) -> str:
+def _round_folder(fence: Fence) -> str:
     """Return the folder of a round, below the checkpoint location. No other driver or round writes there."""
-    return f"{OUTBOX}/{fence.generation}-{fence.seq}"
-
-
-def outbox_name(fence: Fence, context: TopologyContext, attempt: str) -> str:
-    """Return the name of an attempt's file, below the checkpoint location."""
-    return f"{outbox_folder(fence)}/{context.this_component_id}-{context.this_task_index}-{attempt}.parquet"
+    return f"{_OUTBOX}/{fence.generation}-{fence.seq}"
 
 
 class SinkExecutor:
@@ -40,7 +43,8 @@ class SinkExecutor:
         forward: Callable[[CheckpointTuple], None],
     ) -> None:
         self._sink = sink
-        self._context = context
+        self._component = context.this_component_id
+        self._task_index = context.this_task_index
         self._location = location
         self._forward = forward
         self._txid = -1
@@ -60,7 +64,7 @@ class SinkExecutor:
         """Start a round."""
         self.close()
         self._txid = scope.txid
-        self._name = outbox_name(scope.fence, self._context, scope.attempt)
+        self._name = f"{_round_folder(scope.fence)}/{self._component}-{self._task_index}-{scope.attempt}.parquet"
         self._file = self._schema = None
         self._rows = 0
 
@@ -76,18 +80,16 @@ class SinkExecutor:
         try:
             if self._schema is None:
                 self._schema = self._sink.schema or _inferred(header.fields, batch.columns)
-                self._sink.refuse_foreign_output(
-                    self._txid, self._context.this_component_id, self._context.this_task_index
-                )
+                self._sink.refuse_foreign_output(self._txid, self._component, self._task_index)
                 self._stream = open_folder(self._location).create(self._name)
                 self._writer = pq.ParquetWriter(self._stream, self._schema)
                 reach(FaultPoint.SINK_FILE_BEGUN)
             if tuple(self._schema.names) != header.fields:
                 raise TopologyError(
-                    f"sink {self._context.this_component_id!r} takes the fields {', '.join(self._schema.names)}, but "
+                    f"sink {self._component!r} takes the fields {', '.join(self._schema.names)}, but "
                     f"{header.component!r} sends {', '.join(header.fields)}. Give all its inputs, and its schema, "
                     "the same fields.",
-                    component=self._context.this_component_id,
+                    component=self._component,
                 )
             arrays = [
                 pa.array(column, type=field.type) for field, column in zip(self._schema, batch.columns, strict=True)
@@ -97,18 +99,16 @@ class SinkExecutor:
             raise self._unwritable(error) from error
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise BoltError(
-                f"sink {self._context.this_component_id!r}: {_misfit(batch, self._schema)} of {header.component!r}: "
+                f"sink {self._component!r}: {_misfit(batch, self._schema)} of {header.component!r}: "
                 f"{error}. Give the sink a schema that fits all values.",
-                component=self._context.this_component_id,
-                task_index=self._context.this_task_index,
-                tuple_text=None,
-                user_traceback="",
+                component=self._component,
+                task_index=self._task_index,
             ) from error
         self._rows += batch.size
 
     def _unwritable(self, error: OSError) -> SinkUnavailable:
         return SinkUnavailable(
-            f"sink {self._context.this_component_id!r}, task {self._context.this_task_index}, cannot write "
+            f"sink {self._component!r}, task {self._task_index}, cannot write "
             f"{join(self._location, self._name)}: {error}. Make room, or make it writable on every machine that "
             "runs tasks."
         )
@@ -124,8 +124,8 @@ class SinkExecutor:
             except OSError as error:
                 raise self._unwritable(error) from error
             self._file = SinkFile(
-                self._context.this_component_id,
-                self._context.this_task_index,
+                self._component,
+                self._task_index,
                 join(self._location, self._name),
                 self._rows,
                 ", ".join(f"{field.name} {field.type}" for field in self._schema),
@@ -142,6 +142,88 @@ class SinkExecutor:
                 with suppress(OSError):
                     unfinished.close()
         self._writer = self._stream = None
+
+
+class Outbox:
+    """The driver's side of the outbox: publishes decided rows, and removes files that are no longer needed."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        sinks: Mapping[str, DataFrameSink],
+        read_files: Callable[[Sequence[str]], Any],  # returns a Spark DataFrame of Parquet files
+    ) -> None:
+        self._folder = folder
+        self._sinks = sinks
+        self._read_files = read_files
+
+    def publish(self, record: DecisionRecord, check_claim: Callable[[], None]) -> None:
+        """Publish the rows of a decided wave, sink by sink; may be repeated. Calls `check_claim` before each sink."""
+        by_component: dict[str, list[SinkFile]] = {}
+        for file in record.outbox:
+            by_component.setdefault(file.component, []).append(file)
+        for component, files in by_component.items():
+            sink = self._sinks.get(component)
+            if sink is None:
+                raise ConfigError(
+                    f"the decided txid {record.txid} has rows for sink {component!r}, which the topology "
+                    "no longer has. Start it once more with that sink, so that they are published."
+                )
+            check_claim()
+            reach(FaultPoint.SINK_PUBLISHING, component, txid=record.txid)
+            try:
+                sink.publish(record.txid, files, self._read_files)
+            except Exception as error:
+                check_claim()  # a newer driver has published these rows, and removed their files
+                if isinstance(error, AnchorboltError):
+                    raise
+                text = user_traceback(error)
+                raise BoltError(
+                    f"{text}\n\nraised while sink {component!r} published txid {record.txid}. The wave is decided and "
+                    "its state committed; the next start publishes the same rows again, before anything else.",
+                    component=component,
+                    task_index=0,
+                    user_traceback=text,
+                ) from error
+            reach(FaultPoint.SINK_PUBLISHED, component, txid=record.txid)
+
+    def without_lost(self, record: DecisionRecord) -> DecisionRecord:
+        """Return the record without the files that are gone, and warn of each lost row.
+
+        Only for a user who accepted a new query although the old checkpoint location is gone.
+        """
+        there: list[SinkFile] = []
+        lost: dict[str, list[SinkFile]] = {}
+        for file in record.outbox:
+            folder, _, name = file.path.rpartition("/")
+            if open_folder(folder).exists(name):
+                there.append(file)
+                continue
+            sink = self._sinks.get(file.component)
+            if sink is None or not sink.is_published(record.txid, file):
+                lost.setdefault(file.component, []).append(file)
+        for component, files in lost.items():
+            _log.warning(
+                "%d rows of txid %d for sink %r were decided, may not have been published, and are gone with the "
+                "checkpoint location (%s): the run continues without them. The state is that of after these rows.",
+                sum(file.rows for file in files),
+                record.txid,
+                component,
+                ", ".join(file.path for file in files),
+            )
+        return replace(record, outbox=tuple(there))
+
+    def drop_round(self, fence: Fence) -> None:
+        """Remove what the tasks of a failed round wrote."""
+        self._folder.remove_tree(_round_folder(fence))
+
+    def clean(self, record: DecisionRecord, generation: int) -> None:
+        """Remove the files of this and older drivers, except the record's own."""
+        kept = {file.path.split("/")[-2] for file in record.outbox}
+        for name in list(self._folder.names(_OUTBOX)):
+            owner = name.partition("-")[0]
+            if name not in kept and owner.isdigit() and int(owner) <= generation:
+                self._folder.remove_tree(f"{_OUTBOX}/{name}")
 
 
 def _misfit(batch: TupleBatch, schema: Any) -> str:

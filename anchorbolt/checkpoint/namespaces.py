@@ -1,4 +1,7 @@
-"""All namespaces of a topology on the driver: each operation runs on many of them at once, and is retried."""
+"""All namespaces of a topology on the driver, the only place where state is committed.
+
+Each operation runs on many namespaces at once, and waits for a store that does not answer, within bounds.
+"""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -8,10 +11,10 @@ from typing import TypeVar
 from anchorbolt.checkpoint.custom_state import commit_custom, roll_back_custom
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.driver.retry import RetryPolicy
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, StateProvider, StateStorage
 from anchorbolt.state_backends.state import State
+from anchorbolt.util.retry import RetryPolicy
 
 T = TypeVar("T")
 
@@ -20,8 +23,8 @@ _log = logging.getLogger("anchorbolt.engine")
 _THREADS = 8
 
 
-class ProviderNamespaces:
-    """The port `checkpoint.ports.Namespaces`. Each namespace is opened once, and used by one thread at a time."""
+class Namespaces:
+    """Each namespace is opened once, and used by one thread at a time."""
 
     def __init__(
         self,
@@ -47,15 +50,18 @@ class ProviderNamespaces:
                 self._storages[name] = self._provider.open(name)
 
     def is_custom(self, name: str) -> bool:
+        """Return whether the namespace is kept beside a state of a user's own class."""
         return name in self._custom
 
     def heads(self) -> dict[str, NamespaceHead]:
         return self._on_each(self._storages, lambda _, storage: storage.head())
 
     def raise_fence(self, fence: Fence) -> dict[str, NamespaceHead]:
+        """Raise the fence of all open namespaces, then read their heads."""
         return self._on_each(self._storages, lambda _, storage: storage.raise_fence(fence))
 
     def roll_back(self, fence: Fence, names: Iterable[str] | None = None) -> None:
+        """Raise the fence of these namespaces, or of all, and drop what is staged there."""
         chosen = self._storages if names is None else {name: self._storages[name] for name in names}
 
         def roll_back(name: str, storage: StateStorage) -> None:
@@ -68,7 +74,7 @@ class ProviderNamespaces:
         self._on_each(chosen, roll_back)
 
     def commit(self, fence: Fence, txid: int, winners: Mapping[str, Winner]) -> None:
-        """Commit the winning attempts: all state is committed here."""
+        """Commit the winning attempts."""
         chosen = {name: self._storages[name] for name in winners}
 
         def commit(name: str, storage: StateStorage) -> None:
