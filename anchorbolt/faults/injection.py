@@ -6,6 +6,7 @@ events of the run, one line each. `anchorbolt.testing.crash` writes and reads it
 """
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -19,15 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from anchorbolt.errors import ConfigError, FaultInjected
-from anchorbolt.faults.checks import (
-    check_component,
-    check_known_task,
-    check_number,
-    check_reachable,
-    check_seconds,
-    checked_member,
-)
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
+from anchorbolt.util.messages import did_you_mean, shortened
 
 FAULTS_VARIABLE = "ANCHORBOLT_FAULTS"
 
@@ -57,45 +51,54 @@ class Victim(str, Enum):
 class Fault:
     """One fault, which strikes once.
 
-    Members of the enumerations may be given by their values, such as `"state.sealed"`.
-
-    Attributes:
-        point: Where the fault strikes.
-        action: What it does.
-        nth: Strike on the nth time that the point is reached with this `component`, `task_index` and `txid`, counted
-            from 1 across processes and restarts.
-        component: Strike only for this component, at a point that `has_component`; None for any.
-        task_index: Strike only for this task, at a point that `has_task`; None for any.
-        txid: Strike only in this transaction, at least the point's `first_txid`; None for any.
-        victim: The process to kill or stop.
-        seconds: Duration of DELAY and STOP.
-
-    Raises:
-        ConfigError: A value is unknown or out of range, or does not fit the point.
+    Members of the enumerations may be given by their values, such as `"state.sealed"`. Raises `ConfigError` if a value
+    is unknown or out of range, or does not fit the point: otherwise a test would pass without its fault.
     """
 
     point: FaultPoint
     action: FaultAction = FaultAction.KILL
     nth: int = 1
+    """Strike on the nth time that the point is reached with this `component`, `task_index` and `txid`, counted from 1
+    across processes and restarts."""
     component: str | None = None
+    """Strike only for this component, at a point that `has_component`; None for any."""
     task_index: int | None = None
+    """Strike only for this task, at a point that `has_task`; None for any."""
     txid: int | None = None
+    """Strike only in this transaction, at least the point's `first_txid`; None for any."""
     victim: Victim = Victim.HERE
     seconds: float = 0.0
+    """Duration of DELAY and STOP."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "point", checked_member("point", self.point, FaultPoint))
-        object.__setattr__(self, "action", checked_member("action", self.action, FaultAction))
-        object.__setattr__(self, "victim", checked_member("victim", self.victim, Victim))
-        check_number("nth", self.nth, 1)
-        if self.component is not None:
-            check_component(self.component)
-        if self.task_index is not None:
-            check_number("task_index", self.task_index, 0)
-        if self.txid is not None:
-            check_number("txid", self.txid, -1)
-        check_seconds(self.seconds)
-        check_reachable(self.point, self.component, self.task_index, self.txid)
+        enumerations: dict[str, type[Enum]] = {"point": FaultPoint, "action": FaultAction, "victim": Victim}
+        for name, kind in enumerations.items():
+            object.__setattr__(self, name, _member(name, getattr(self, name), kind))
+        for name, least in {"nth": 1, "task_index": 0, "txid": -1}.items():
+            given = getattr(self, name)
+            if (name == "nth" or given is not None) and (type(given) is not int or given < least):
+                raise _refusal(name, given, f"Pass a whole number, at least {least}.")
+        if type(self.seconds) not in (int, float) or not 0 <= self.seconds < math.inf:
+            raise _refusal("seconds", self.seconds, "Pass a number of seconds, at least 0.")
+        if self.component is not None and (not isinstance(self.component, str) or not self.component):
+            raise _refusal("component", self.component, "Pass a component's id.")
+        self._check_reachable()
+
+    def _check_reachable(self) -> None:
+        """Refuse a component, a task or a transaction with which the point is never reached."""
+        point, first = self.point, self.point.first_txid
+        unfit = {
+            "component": self.component is not None and not point.has_component,
+            "task_index": self.task_index is not None and not point.has_task,
+            "txid": self.txid is not None and (first is None or self.txid < first),
+        }
+        for name, is_unfit in unfit.items():
+            if is_unfit:
+                reason = "the point has none" if name != "txid" or first is None else f"the first is {first}"
+                raise ConfigError(
+                    f"Fault: {name} does not fit FaultPoint.{point.name} ({point.value!r}): {reason}. Leave it out, "
+                    "and use nth to select a later time."
+                )
 
     def fits(self, reached: PointReached) -> bool:
         """Return whether this fault counts a point that was reached."""
@@ -105,6 +108,21 @@ class Fault:
             and self.task_index in (None, reached.task_index)
             and self.txid in (None, reached.txid)
         )
+
+
+def _member(name: str, given: object, kind: type[Enum]) -> Enum:
+    """Return the member of `kind` that is, or has the value, `given`."""
+    try:
+        return kind(given)
+    except ValueError:
+        values = [member.value for member in kind]
+        hint = did_you_mean(str(given).lower(), values)
+        advice = f"Pass a {kind.__name__}, or the value of one: {', '.join(values)}."
+        raise _refusal(name, given, advice, hint) from None
+
+
+def _refusal(name: str, given: object, advice: str, hint: str = "") -> ConfigError:
+    return ConfigError(f"Fault: {name} is {shortened(given, 100)}.{hint} {advice}")
 
 
 class FaultFolder:
@@ -123,10 +141,23 @@ class FaultFolder:
         (self.path / "faults.json").write_text(json.dumps([asdict(fault) for fault in faults]))
 
     def check_known(self, tasks: Mapping[str, int | None]) -> None:
-        """Raise `ConfigError` if a fault names a component or task that is not in `tasks`."""
+        """Raise `ConfigError` if a fault names a component or task that the topology lacks.
+
+        `tasks` has the number of tasks of each component, None if it is not known.
+        """
         for fault in self._read():
-            if fault.component is not None:
-                check_known_task(fault.component, fault.task_index, tasks)
+            component, index = fault.component, fault.task_index
+            if component is not None and component not in tasks:
+                raise ConfigError(
+                    f"Fault: component is {component!r}, which the topology does not have."
+                    f"{did_you_mean(component, tasks)} It has {', '.join(tasks)}. Nothing was started."
+                )
+            count = None if component is None else tasks[component]
+            if index is not None and count is not None and index >= count:
+                raise ConfigError(
+                    f"Fault: task_index is {index}, but {component!r} has {count} tasks, counted from 0. Nothing was "
+                    "started."
+                )
 
     def on_point(self, reached: PointReached) -> None:
         """Strike with the faults that fit. This is an observer for `points.observe`."""
@@ -232,8 +263,7 @@ def _stop(pid: int, seconds: float) -> None:
 def install_faults(tasks: Mapping[str, int | None] | None = None) -> None:
     """Observe this process with the folder that the environment names, if any. Every driver and worker calls it.
 
-    A driver passes the number of tasks of each component (None if it is not known); then a `ConfigError` is raised if
-    the folder cannot be read or a fault names a component or task that the topology lacks.
+    A driver passes `tasks` for `FaultFolder.check_known`. Raises its `ConfigError`, also if the folder is unreadable.
     """
     path = os.environ.get(FAULTS_VARIABLE)
     if path:

@@ -11,81 +11,56 @@ from typing import NamedTuple
 
 
 class FaultPoint(str, Enum):
-    """The points at which a fault can strike, in the order of a run.
+    """The points at which a fault can strike, in the order of a run."""
 
-    `on_driver` is True for points that the driver reaches. `has_component`, `has_task` and `first_txid` define the
-    arguments that a fault at the point can have.
-    """
+    on_driver: bool
+    """Whether the driver reaches this point; otherwise a task does, in a worker."""
+    has_component: bool
+    """Whether this point is reached for a component, so that a fault can name one."""
+    has_task: bool
+    """Whether this point is reached for one task of a component, so that a fault can name one."""
+    first_txid: int | None
+    """The first transaction in which this point is reached, -1 before any; None if it belongs to none."""
 
-    CLAIMED = "driver.claimed"  # a starting driver has taken a new generation; no other namespace knows of it
-    FENCES_RAISED = "driver.fences_raised"  # all namespaces refuse older drivers; nothing is recovered
-    RECOVERED = "driver.recovered"  # recovery has ended; no wave has begun
+    def __new__(cls, value: str, reached_by: str = "driver", first_txid: int | None = 0) -> "FaultPoint":
+        point = str.__new__(cls, value)
+        point._value_ = value
+        point.on_driver = reached_by != "worker"
+        point.has_component = reached_by != "driver"
+        point.has_task = reached_by in ("worker", "driver, for a task")
+        point.first_txid = first_txid
+        return point
+
+    CLAIMED = "driver.claimed", "driver", None  # a driver has taken a new generation; no other namespace knows of it
+    FENCES_RAISED = "driver.fences_raised", "driver", None  # all namespaces refuse older drivers; nothing is recovered
+    RECOVERED = "driver.recovered", "driver", -1  # recovery has ended; no wave has begun
     ROUND_BEGUN = "round.begun"  # the driver is about to run a round of a wave
-    TASK_BEGUN = "task.begun"  # a task's attempt has begun, a spout's included; it has executed no tuple
-    TASK_EXECUTED = "task.executed"  # a task has executed a blob, or up to 2,048 tuples of it
-    TASK_ALIGNED = "task.aligned"  # all barriers have arrived: the task is about to prepare
-    SLICE_STAGED = "state.slice_staged"  # a slice of a task's updates is staged
-    STAGED = "state.staged"  # all of a task's updates are staged, but not sealed
-    SEALED = "state.sealed"  # a task's updates are sealed; its report is not sent
-    SINK_FILE_BEGUN = "sink.file_begun"  # a sink's task has opened its outbox file
-    SINK_FILE_WRITTEN = "sink.file_written"  # a sink's outbox file is durable; the task's report is not sent
-    TASK_PREPARED = "task.prepared"  # a task has prepared; its report is not sent
+    TASK_BEGUN = "task.begun", "worker"  # a task's attempt has begun, a spout's included; it has executed no tuple
+    TASK_EXECUTED = "task.executed", "worker"  # a task has executed a blob, or up to 2,048 tuples of it
+    TASK_ALIGNED = "task.aligned", "worker"  # all barriers have arrived: the task is about to prepare
+    SLICE_STAGED = "state.slice_staged", "worker"  # a slice of a task's updates is staged
+    STAGED = "state.staged", "worker"  # all of a task's updates are staged, but not sealed
+    SEALED = "state.sealed", "worker"  # a task's updates are sealed; its report is not sent
+    SINK_FILE_BEGUN = "sink.file_begun", "worker"  # a sink's task has opened its outbox file
+    SINK_FILE_WRITTEN = "sink.file_written", "worker"  # a sink's outbox file is durable; the task's report is not sent
+    TASK_PREPARED = "task.prepared", "worker"  # a task has prepared; its report is not sent
     ROUND_ENDED = "round.ended"  # the driver has all reports; nothing is decided
     ROUND_FAILED = "round.failed"  # a round has failed; the driver is about to roll it back
     ROLLED_BACK = "rollback.namespaces"  # all namespaces are rolled back, but not the outbox files
     # The decision is durable in the store, but not its copy. The first start stores one decision before any wave.
-    DECIDED = "decision.stored"
-    DECISION_COPIED = "decision.copied"  # the decision's copy is durable, too; no namespace has committed
+    DECIDED = "decision.stored", "driver", -1
+    DECISION_COPIED = "decision.copied", "driver", -1  # the decision's copy is durable, too; no namespace has committed
     HOOKS_CALLED = "commit.hooks_called"  # `pre_commit` was called on all tasks that have it
     # A namespace has applied a slice of its winner's updates, but has not committed. The memory provider has no
     # slices; Redis has none if one round trip commits everything (up to 4,000 updates).
-    SLICE_APPLIED = "commit.slice_applied"
-    NAMESPACE_COMMITTED = "commit.namespace"  # one namespace has committed; others may not have
+    SLICE_APPLIED = "commit.slice_applied", "driver, for a task"
+    NAMESPACE_COMMITTED = "commit.namespace", "driver, for a task"  # one namespace has committed; others may not have
     NAMESPACES_COMMITTED = "commit.namespaces"  # all namespaces have committed; no sink has published
-    SINK_PUBLISHING = "sink.publishing"  # the driver is about to publish a sink's rows
-    SINK_FILE_MOVED = "sink.file_moved"  # a `ParquetSink` has moved one file; it may not have moved others
-    SINK_PUBLISHED = "sink.published"  # a sink's rows are published
+    SINK_PUBLISHING = "sink.publishing", "driver, for a component"  # the driver is about to publish a sink's rows
+    SINK_FILE_MOVED = "sink.file_moved", "driver, for a task"  # a `ParquetSink` has moved one file, others perhaps not
+    SINK_PUBLISHED = "sink.published", "driver, for a component"  # a sink's rows are published
     COMMITTED = "commit.recorded"  # COMMITTED is durable in the store; the outbox is not cleaned
     WAVE_ENDED = "wave.ended"  # the wave has ended; Spark does not know yet that its batch is done
-
-    @property
-    def on_driver(self) -> bool:
-        """Whether the driver reaches this point; otherwise a task does, in a worker."""
-        return self not in _OF_TASKS
-
-    @property
-    def has_component(self) -> bool:
-        """Whether this point is reached for a component, so that a fault can name one."""
-        return self.has_task or self in _OF_SINKS
-
-    @property
-    def has_task(self) -> bool:
-        """Whether this point is reached for one task of a component, so that a fault can name one."""
-        return self in _AT_TASK or self is FaultPoint.SINK_FILE_MOVED
-
-    @property
-    def first_txid(self) -> int | None:
-        """The first transaction in which this point is reached, -1 before any; None if it belongs to none."""
-        if self in (FaultPoint.CLAIMED, FaultPoint.FENCES_RAISED):
-            return None
-        return -1 if self in _BEFORE_ANY else 0
-
-
-_OF_TASKS = {
-    FaultPoint.TASK_BEGUN,
-    FaultPoint.TASK_EXECUTED,
-    FaultPoint.TASK_ALIGNED,
-    FaultPoint.SLICE_STAGED,
-    FaultPoint.STAGED,
-    FaultPoint.SEALED,
-    FaultPoint.SINK_FILE_BEGUN,
-    FaultPoint.SINK_FILE_WRITTEN,
-    FaultPoint.TASK_PREPARED,
-}
-_AT_TASK = _OF_TASKS | {FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED}
-"""The points for which `at_task` has set the task: in a worker, and on the driver before each namespace."""
-_OF_SINKS = {FaultPoint.SINK_PUBLISHING, FaultPoint.SINK_PUBLISHED}
-_BEFORE_ANY = {FaultPoint.RECOVERED, FaultPoint.DECIDED, FaultPoint.DECISION_COPIED}
 
 
 class PointReached(NamedTuple):
@@ -112,9 +87,10 @@ def at_task(component: str, task_index: int, txid: int) -> None:
 def reach(point: FaultPoint, component: str = "", task_index: int = -1, txid: int | None = None) -> None:
     """Call the observer, which may raise, or kill or stop this process."""
     if _observer is not None:
-        own_component, own_index, own_txid = _task.get() if point in _AT_TASK else ("", -1, -1)
-        index = max(task_index, own_index)
-        _observer(PointReached(point, component or own_component, index, own_txid if txid is None else txid))
+        own_txid = -1
+        if point.has_task and not component:
+            component, task_index, own_txid = _task.get()
+        _observer(PointReached(point, component, task_index, own_txid if txid is None else txid))
 
 
 def observe(observer: Observer | None) -> Observer | None:

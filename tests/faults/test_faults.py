@@ -15,12 +15,12 @@ from anchorbolt.testing import Fault, FaultAction, FaultPoint, Victim
 @pytest.mark.parametrize(
     ("values", "hint"),
     [
-        ({"point": "state.nope"}, "one of CLAIMED, "),
-        ({"point": "state.seeled"}, "Did you mean FaultPoint.SEALED ('state.sealed')?"),
-        ({"point": "SEALED"}, "Did you mean FaultPoint.SEALED ('state.sealed')?"),
+        ({"point": "state.nope"}, "driver.claimed, "),
+        ({"point": "state.seeled"}, "Did you mean 'state.sealed'?"),
+        ({"point": "SEALED"}, "Did you mean 'state.sealed'?"),
         ({"point": None}, "FaultPoint"),
-        ({"action": "kil"}, "Did you mean FaultAction.KILL ('kill')?"),
-        ({"victim": "drivers"}, "Did you mean Victim.DRIVER ('driver')?"),
+        ({"action": "kil"}, "Did you mean 'kill'?"),
+        ({"victim": "drivers"}, "Did you mean 'driver'?"),
         *(({"nth": nth}, "at least 1") for nth in (0, "2", True)),
         ({"task_index": -1}, "at least 0"),
         *(({"txid": txid}, "at least -1") for txid in ("1", -2)),
@@ -66,7 +66,7 @@ def test_what_a_point_has_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "hint"), [({"point": "state.seeled"}, "Did you mean FaultPoint.SEALED"), ({"nth": 1}, "point")]
+    ("fault", "hint"), [({"point": "state.seeled"}, "Did you mean 'state.sealed'"), ({"nth": 1}, "point")]
 )
 def test_a_wrong_fault_in_a_file_is_refused_with_the_files_name(
     tmp_path: Path, fault: dict[str, Any], hint: str
