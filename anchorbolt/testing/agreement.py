@@ -50,6 +50,7 @@ _values = st.one_of(st.none(), st.sampled_from([b"", b"-", b"+", b"\xc1"]), st.b
 _updates = st.dictionaries(st.sampled_from(_KEYS), _values, max_size=4)
 _entries = st.dictionaries(st.sampled_from(_KEYS), st.binary(max_size=3), max_size=3)
 _codecs = st.sampled_from(["one", "one", "one", "two"])
+_slices = st.builds(StagedSlice, _fences, _txids, _attempts, _txids, st.integers(0, 3), _updates, _codecs)
 _read_positions = st.none() | st.just(True) | st.builds(ReadPosition, _txids, st.sampled_from(["", *_ATTEMPTS]))
 """The read position of a reader: none, the namespace's own, or another one."""
 
@@ -78,10 +79,12 @@ class StateStorageAgreement(RuleBasedStateMachine):
     def _open(self, provider: StateProvider) -> StateStorage:
         return provider.open(self._namespace)
 
+    def _head(self) -> NamespaceHead:
+        return self._storages[0][0].head()
+
     def _both(self, handle: int, call: Callable[[StateStorage], Any]) -> _Outcome:
         """Make one call on both, demand the same outcome, and remember the call to repeat it."""
-        storages = self._storages[handle]
-        expected, actual = (self._outcome(call, storage) for storage in storages)
+        expected, actual = (self._outcome(call, storage) for storage in self._storages[handle])
         self._demand(actual, expected)
         self._last = lambda: self._both(handle, call)
         return expected
@@ -103,57 +106,42 @@ class StateStorageAgreement(RuleBasedStateMachine):
     def raise_fence(self, handle: int, fence: Fence) -> None:
         self._both(handle, lambda storage: storage.raise_fence(fence))
 
-    @rule(
-        handle=_handles,
-        fence=_fences,
-        txid=_txids,
-        attempt=_attempts,
-        base=_txids,
-        number=st.integers(0, 3),
-        updates=_updates,
-        codec=_codecs,
-    )
-    def stage_anything(
-        self, handle: int, fence: Fence, txid: int, attempt: str, base: int, number: int, updates: _Updates, codec: str
-    ) -> None:
-        self._stage(handle, StagedSlice(fence, txid, attempt, base, number, updates, codec))
+    @rule(handle=_handles, staged=_slices)
+    def stage_anything(self, handle: int, staged: StagedSlice) -> None:
+        self._stage(handle, staged)
 
     def _stage(self, handle: int, staged: StagedSlice) -> _Outcome:
         return self._both(handle, lambda storage: storage.stage(staged))
 
-    def _seal(self, handle: int, fence: Fence, attempt: str, seal: Seal) -> _Outcome:
-        return self._both(handle, lambda storage: storage.seal(fence, attempt, seal))
+    @rule(handle=_handles, fence=_fences, attempt=_attempts, seal=st.builds(Seal, st.integers(0, 3), st.just(0)))
+    def seal(self, handle: int, fence: Fence, attempt: str, seal: Seal) -> None:
+        self._both(handle, lambda storage: storage.seal(fence, attempt, seal))
+
+    def _next_slice(self, attempt: str, number: int, updates: _Updates, *, seq_above: int = 0) -> StagedSlice:
+        head = self._head()
+        fence = Fence(head.fence.generation, head.fence.seq + seq_above)
+        return StagedSlice(fence, head.committed + 1, attempt, head.committed, number, updates, head.codec or "one")
 
     @rule(handle=_handles, higher=st.booleans(), attempt=_attempts, updates=st.lists(_updates, min_size=1, max_size=3))
     def stage_as_one_should(self, handle: int, higher: bool, attempt: str, updates: list[_Updates]) -> None:
-        head = self._storages[0][0].head()
-        fence = Fence(head.fence.generation, head.fence.seq + higher)
-        txid, codec = head.committed + 1, head.codec or "one"
         for number, some in enumerate(updates):
-            self._stage(handle, StagedSlice(fence, txid, attempt, head.committed, number, some, codec))
-
-    @rule(handle=_handles, fence=_fences, attempt=_attempts, seal=st.builds(Seal, st.integers(0, 3), st.just(0)))
-    def seal_anything(self, handle: int, fence: Fence, attempt: str, seal: Seal) -> None:
-        self._seal(handle, fence, attempt, seal)
+            self._stage(handle, self._next_slice(attempt, number, some, seq_above=higher and number == 0))
 
     @rule(handle=_handles, attempt=_attempts, updates=_updates, commit=st.booleans())
     def finish_an_attempt(self, handle: int, attempt: str, updates: _Updates, commit: bool) -> None:
         """Add what may be its last slice, or the first one, seal it, and commit it."""
-        head = self._storages[0][0].head()
-        txid, codec = head.committed + 1, head.codec or "one"
         for number in range(3):
-            kind, seal = self._stage(
-                handle, StagedSlice(head.fence, txid, attempt, head.committed, number, updates, codec)
-            )
+            staged = self._next_slice(attempt, number, updates)
+            kind, seal = self._stage(handle, staged)
             if kind == "returned":
                 assert isinstance(seal, Seal)
-                self._seal(handle, head.fence, attempt, seal)
+                self.seal(handle, staged.fence, attempt, seal)
                 break
         if commit:
-            self._both(handle, lambda storage: storage.commit(head.fence, txid, attempt))
+            self.commit(handle, staged.fence, staged.txid, attempt)
 
     @rule(handle=_handles, fence=_fences, txid=_txids, attempt=_attempts)
-    def commit_anything(self, handle: int, fence: Fence, txid: int, attempt: str) -> None:
+    def commit(self, handle: int, fence: Fence, txid: int, attempt: str) -> None:
         self._both(handle, lambda storage: storage.commit(fence, txid, attempt))
 
     @rule(handle=_handles, fence=_fences)
@@ -185,7 +173,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
     def _read_position(self, attempt: str | None, at: ReadPosition | bool | None) -> ReadPosition | None:
         if not isinstance(at, bool):
             return at
-        head: NamespaceHead = self._storages[0][0].head()
+        head = self._head()
         staged = head.attempts.get(attempt or "")
         return ReadPosition(head.committed, head.winner, staged.seal if staged else None)
 

@@ -10,6 +10,7 @@ For a job's own tests, with real processes and real signals:
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from anchorbolt.faults.points import FaultPoint
 
 _STARTS_TO_SPARE = 3
 _TAIL = 4000
+_CONF = "crash-test-conf.json"
 _WRONG_USAGE = 2  # exit code of `anchorbolt run` for a job, configuration or fault that it refuses
 
 
@@ -35,38 +37,23 @@ class CrashTestError(AnchorboltError):
 
 @dataclass(frozen=True)
 class JobStart:
-    """One start of the job.
+    """One start of the job."""
 
-    Attributes:
-        exit_code: Exit code of the driver's process; the negative signal number if a signal ended it.
-        seconds: Duration of the process.
-        recovery: `started`, `resumed`, `rolled back` or `rolled forward`; empty if it ended before its recovery.
-        first_commit_s: Seconds from its start to its first COMMITTED wave; None if it committed no wave.
-        output: The output of the process.
-    """
-
-    exit_code: int
-    seconds: float
-    recovery: str
-    first_commit_s: float | None
-    output: str
+    exit_code: int  # of the driver's process; the negative signal number if a signal ended it
+    seconds: float  # duration of the process
+    recovery: str  # `started`, `resumed`, `rolled back` or `rolled forward`; empty if it ended before its recovery
+    first_commit_s: float | None  # seconds from its start to its first COMMITTED wave; None if it committed no wave
+    output: str  # of the process
 
 
 @dataclass(frozen=True)
 class CrashReport:
-    """The result of a crash test.
+    """The result of a crash test."""
 
-    Attributes:
-        faults: The requested faults.
-        struck: The faults that struck.
-        starts: Every start of the job, in order; the last one ended by itself.
-        seconds: Duration from the first start to the last end.
-    """
-
-    faults: tuple[Fault, ...]
-    struck: tuple[Fault, ...]
-    starts: tuple[JobStart, ...]
-    seconds: float
+    faults: tuple[Fault, ...]  # the requested faults
+    struck: tuple[Fault, ...]  # the faults that struck
+    starts: tuple[JobStart, ...]  # every start of the job, in order; the last one ended by itself
+    seconds: float  # duration from the first start to the last end
 
 
 class CrashRunner:
@@ -93,10 +80,11 @@ class CrashRunner:
             start_timeout_s: Seconds that one start may take; after that the runner kills it and the test fails.
         """
         self._job = job
-        self._directory = Path(directory)
+        self._directory = Path(directory).absolute()
         self._conf = dict(conf or {})
         self._arguments = list(arguments)
-        self._environment = {**os.environ, **(environment or {})}
+        self._folder = FaultFolder(self._directory / "faults")
+        self._environment = {**os.environ, **(environment or {}), FAULTS_VARIABLE: str(self._folder.path)}
         importable = [os.getcwd(), self._environment.get("PYTHONPATH", "")]
         self._environment["PYTHONPATH"] = os.pathsep.join(filter(None, importable))
         self._start_timeout_s = start_timeout_s
@@ -118,10 +106,8 @@ class CrashRunner:
                     "run(Fault(FaultPoint.DECIDED), Fault(FaultPoint.SEALED)); pass a list as run(*faults)."
                 )
         self._directory.mkdir(parents=True, exist_ok=True)
-        folder = FaultFolder(self._directory / "faults")
-        folder.write(faults)
-        conf = self._directory / "crash-test-conf.json"
-        conf.write_text(json.dumps(self._conf))
+        self._folder.write(faults)
+        (self._directory / _CONF).write_text(json.dumps(self._conf))
         begun = time.monotonic()
         starts: list[JobStart] = []
         groups: list[int] = []
@@ -129,10 +115,10 @@ class CrashRunner:
             while not starts or starts[-1].exit_code != 0:
                 if len(starts) >= len(faults) + _STARTS_TO_SPARE:
                     raise CrashTestError(
-                        f"{self._job} was started {len(starts)} times and did not finish; {_struck(folder, faults)}. "
+                        f"{self._job} was started {len(starts)} times and did not finish; {self._struck(faults)}. "
                         f"Its last output:\n{starts[-1].output[-_TAIL:]}"
                     )
-                starts.append(self._start(conf, folder, len(starts), groups, faults))
+                starts.append(self._start(len(starts), groups, faults))
                 if starts[-1].exit_code == _WRONG_USAGE:
                     raise CrashTestError(
                         f"{self._job} ended with exit code {_WRONG_USAGE}, wrong usage, in start {len(starts)}; "
@@ -143,22 +129,19 @@ class CrashRunner:
             for group in groups:  # the JVM and the workers of a killed driver
                 with suppress(ProcessLookupError):
                     os.killpg(group, signal.SIGKILL)
-        struck = tuple(fault for number, fault in enumerate(faults) if folder.has_struck(number))
-        return CrashReport(tuple(faults), struck, tuple(starts), time.monotonic() - begun)
+        struck = tuple(fault for number, fault in enumerate(faults) if self._folder.has_struck(number))
+        return CrashReport(faults, struck, tuple(starts), time.monotonic() - begun)
 
-    def _start(
-        self, conf: Path, folder: FaultFolder, number: int, groups: list[int], faults: Sequence[Fault]
-    ) -> JobStart:
-        command = [sys.executable, "-m", "anchorbolt", "run", self._job, "--until-empty", "--conf", str(conf)]
-        environment = {**self._environment, FAULTS_VARIABLE: str(folder.path.absolute())}
-        events_before = len(folder.events())
+    def _start(self, number: int, groups: list[int], faults: Sequence[Fault]) -> JobStart:
+        command = [sys.executable, "-m", "anchorbolt", "run", self._job, "--until-empty", "--conf", _CONF]
+        events_before = len(self._folder.events())
         log = self._directory / f"start-{number}.log"
         begun, begun_at = time.monotonic(), time.time()
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [*command, *self._arguments],
                 cwd=self._directory,
-                env=environment,
+                env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -172,26 +155,25 @@ class CrashRunner:
             process.wait()
             raise CrashTestError(
                 f"{self._job} took more than {self._start_timeout_s:g} s, in start {number + 1}; "
-                f"{_struck(folder, faults)}. Its output:\n{_text(log)[-_TAIL:]}"
+                f"{self._struck(faults)}. Its output:\n{_text(log)[-_TAIL:]}"
             ) from error
         seconds = time.monotonic() - begun
         commits = [
-            event["at"]
-            for event in folder.events()[events_before:]
+            event["at"] - begun_at
+            for event in self._folder.events()[events_before:]
             if event["event"] == FaultPoint.COMMITTED.value and event["pid"] == process.pid
         ]
         text = _text(log)
-        first = commits[0] - begun_at if commits else None
-        return JobStart(exit_code, seconds, _recovery(text), first, text)
+        recovery = re.search(r"^recovery: (.*?)(?:;| \(|$)", text, re.MULTILINE)
+        return JobStart(exit_code, seconds, recovery[1] if recovery else "", next(iter(commits), None), text)
+
+    def _struck(self, faults: Sequence[Fault]) -> str:
+        struck = [_named(fault, number) for number, fault in enumerate(faults) if self._folder.has_struck(number)]
+        return f"{len(struck)} of {len(faults)} faults had struck{': ' if struck else ''}{', '.join(struck)}"
 
 
 def _text(log: Path) -> str:
     return log.read_text(errors="backslashreplace")
-
-
-def _struck(folder: FaultFolder, faults: Sequence[Fault]) -> str:
-    struck = [_named(fault, number) for number, fault in enumerate(faults) if folder.has_struck(number)]
-    return f"{len(struck)} of {len(faults)} faults had struck{': ' if struck else ''}{', '.join(struck)}"
 
 
 def _named(fault: Fault, number: int) -> str:
@@ -199,10 +181,3 @@ def _named(fault: Fault, number: int) -> str:
     given = "".join(f" {name}={value!r}" for name, value in asked.items() if value is not None)
     hint = f" (until faults/released-{number} appears)" if fault.action is FaultAction.HANG else ""
     return f"{fault.action.name} at {fault.point.name}{given}{hint}"
-
-
-def _recovery(output: str) -> str:
-    for line in output.splitlines():
-        if line.startswith("recovery: "):
-            return line.removeprefix("recovery: ").partition(";")[0].partition(" (")[0]
-    return ""
