@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from anchorbolt.errors import CodecMismatch, Fenced, StaleAttempt, StateError, StateRegressed
+from anchorbolt.errors import StaleAttempt, StateError, StateRegressed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import START_OVER, NamespaceHead, ReadPosition, Seal, StagedSlice, StateStorage
+from anchorbolt.state_backends.rules import check_write
 from anchorbolt.state_backends.scope import AttemptScope
 
 SLICE_UPDATES = 4096
@@ -37,8 +38,7 @@ class NamespaceAttempt:
         self._is_checked = False
         self._is_released = False
         self._committed: ReadPosition | None = None  # set once this attempt is committed
-        self._slices = 0
-        self._running: Seal | None = None
+        self._running: Seal | None = None  # all that is staged, as `stage` returned it
         self._sealed: Seal | None = None
         self.counters = StateCounters()
 
@@ -61,7 +61,7 @@ class NamespaceAttempt:
     @property
     def is_unsealed(self) -> bool:
         """Whether something was staged that is not sealed."""
-        return self._slices > 0 and self._sealed is None
+        return self._running is not None and self._sealed is None
 
     def begin(self, scope: AttemptScope) -> None:
         """Start a wave. Reads and writes nothing."""
@@ -77,7 +77,6 @@ class NamespaceAttempt:
 
     def forget(self) -> None:
         """Forget which slices were staged."""
-        self._slices = 0
         self._running = self._sealed = None
 
     def check_head(self) -> None:
@@ -86,28 +85,16 @@ class NamespaceAttempt:
         Raises `Fenced`, `StateRegressed` or `CodecMismatch`.
         """
         if not self._is_checked and not self._is_released:
-            self._compare_head(None)
+            self._compare_head()
             self._is_checked = True
 
-    def _compare_head(self, cause: Exception | None) -> None:
-        scope, namespace = self.scope, self._storage.namespace
-        head = self._storage.head()
+    def _compare_head(self) -> None:
+        scope, head = self.scope, self._storage.head()
         if self._sealed is not None and (head.committed, head.winner) == (scope.txid, scope.attempt):
             self._committed = ReadPosition(scope.txid, scope.attempt)  # by the driver: a hook may still read
             return
-        if head.fence > scope.fence:
-            raise Fenced(
-                f"state {namespace!r} is fenced at {tuple(head.fence)}; this attempt has "
-                f"{tuple(scope.fence)}: a newer driver or round has taken over.",
-                namespace=namespace,
-            ) from cause
-        self._refuse_regressed(head, cause)
-        if head.codec and head.codec != self._codec:
-            raise CodecMismatch(
-                f"state {namespace!r} was written as {head.codec!r}, but the configuration says "
-                f"{self._codec!r}. Set keySerializerClass and valueSerializerClass back to what wrote it.",
-                namespace=namespace,
-            ) from cause
+        check_write(self._storage.namespace, head, scope.fence, self._codec)
+        self._refuse_regressed(head)
 
     def read(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of `keys` in their order; updates of this attempt replace committed values.
@@ -143,8 +130,8 @@ class NamespaceAttempt:
                 )
             try:
                 page = next(pages, None)
-            except StaleAttempt as error:
-                self._compare_head(error)
+            except StaleAttempt:
+                self._compare_head()
                 raise
 
     def stage(self, updates: Updates) -> None:
@@ -156,7 +143,7 @@ class NamespaceAttempt:
 
     def stage_nothing(self) -> None:
         """Start the attempt without an update, so that it can be sealed."""
-        if not self._slices:
+        if self._running is None:
             self._stage_slice({})
 
     def seal_staged(self, txid: int) -> None:
@@ -182,7 +169,7 @@ class NamespaceAttempt:
 
     def roll_back(self) -> None:
         """Drop the staged updates, also in the store."""
-        if self._slices:
+        if self._running is not None:
             self._storage.rollback(self.scope.fence)
         self.forget()
 
@@ -190,14 +177,14 @@ class NamespaceAttempt:
         self._storage.close()
 
     def _overlay(self) -> str | None:
-        return self.scope.attempt if self._slices and self._committed is None else None
+        return self.scope.attempt if self._running is not None and self._committed is None else None
 
     def _read(self, read: Callable[[str | None, ReadPosition | None], T]) -> T:
         """Read under this attempt; read again if the driver has committed the attempt meanwhile."""
         try:
             return read(self._overlay(), self._read_position())
-        except StaleAttempt as error:
-            self._compare_head(error)
+        except StaleAttempt:
+            self._compare_head()
             if self._committed is None:
                 raise
             return read(self._overlay(), self._read_position())
@@ -210,18 +197,16 @@ class NamespaceAttempt:
 
     def _stage_slice(self, updates: Updates) -> None:
         scope = self.scope
-        staged = StagedSlice(
-            scope.fence, scope.txid, scope.attempt, scope.committed, self._slices, updates, self._codec
-        )
+        number = self._running.slices if self._running is not None else 0
+        staged = StagedSlice(scope.fence, scope.txid, scope.attempt, scope.committed, number, updates, self._codec)
         try:
             self._running = self._storage.stage(staged)
-        except StaleAttempt as error:
-            self._refuse_regressed(self._storage.head(), error)
+        except StaleAttempt:
+            self._refuse_regressed(self._storage.head())
             raise
-        self._slices += 1
         reach(FaultPoint.SLICE_STAGED)
 
-    def _refuse_regressed(self, head: NamespaceHead, cause: Exception | None) -> None:
+    def _refuse_regressed(self, head: NamespaceHead) -> None:
         position = self._committed or ReadPosition(self.scope.committed, self.scope.winner)
         if (head.committed, head.winner) != position[:2] and head.fence <= self.scope.fence:
             expected = f"txid {position.committed} from attempt {position.winner or '(none)'}"
@@ -232,7 +217,7 @@ class NamespaceAttempt:
                 namespace=self._storage.namespace,
                 expected=expected,
                 found=found,
-            ) from cause
+            )
 
 
 def _slices(updates: Updates, most_bytes: int) -> Iterator[Updates]:

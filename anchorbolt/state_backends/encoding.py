@@ -164,11 +164,7 @@ class EntryEncoding:
         try:
             return self._key_codec.decode(data)
         except SerializationError as error:
-            raise StateCorrupted(
-                f"state {self._namespace!r}: the key {shortened(data)} cannot be decoded: "
-                f"{str(error).rstrip('. ')}. {START_OVER}.",
-                namespace=self._namespace,
-            ) from error
+            raise self._corrupted("", data, error) from error
 
     def entry_from(self, key_data: bytes, data: bytes) -> tuple[Any, Any]:
         """Decode a stored entry. Raises the errors of `cached_value` and `value_from`."""
@@ -220,13 +216,13 @@ class EntryEncoding:
         except SerializationError as error:
             if not self._is_tagged:
                 self._untag(key, encoded)  # raises, if that is the reason
-            raise self._corrupted(key, error) from error
+            raise self._corrupted("value of ", key, error) from error
 
     def _untag(self, key: Any, data: bytes) -> tuple[int, bytes]:
         try:
             version, encoded = untagged(data)
         except SerializationError as error:
-            raise self._corrupted(key, error) from error
+            raise self._corrupted("value of ", key, error) from error
         if version > self._schema.version:
             raise CodecMismatch(
                 f"state {self._namespace!r}: the value of key {shortened(key)} was written under schema version "
@@ -248,9 +244,9 @@ class EntryEncoding:
                 f"{at.filename}, line {at.lineno}. Fix upcast: it must convert such a value to version {version + 1}."
             ) from error
 
-    def _corrupted(self, key: Any, error: SerializationError) -> StateCorrupted:
+    def _corrupted(self, part: str, key: Any, error: SerializationError) -> StateCorrupted:
         return StateCorrupted(
-            f"state {self._namespace!r}: the value of key {shortened(key)} cannot be decoded: "
+            f"state {self._namespace!r}: the {part}key {shortened(key)} cannot be decoded: "
             f"{str(error).rstrip('. ')}. {START_OVER}.",
             namespace=self._namespace,
         )

@@ -1,5 +1,8 @@
 """Builds the state provider that the settings ask for. Opens nothing: a provider connects when it is used."""
 
+from importlib import import_module
+from typing import Any
+
 from anchorbolt.config.providers import PROVIDER, PROVIDER_CONFIG, ProviderSettings
 from anchorbolt.config.settings import Settings
 from anchorbolt.errors import AnchorboltError, ConfigError
@@ -8,16 +11,10 @@ from anchorbolt.util.class_loading import load_class
 
 
 def provider_from(settings: Settings, *, shared_by_processes: bool, shared_by_machines: bool) -> StateProvider:
-    """Return a new provider, as configured.
+    """Return a new provider, as configured, for tasks in one or several processes and on one or several machines.
 
-    Args:
-        settings: The settings of the run.
-        shared_by_processes: Whether tasks run in several processes, which must see the same state.
-        shared_by_machines: Whether they run on several machines.
-
-    Raises:
-        ConfigError: The provider cannot serve several processes or machines, or a user's class cannot be imported or
-            built, or does not extend `StateProvider`.
+    Raises `ConfigError` if the provider cannot serve several processes or machines, or a user's class cannot be
+    imported or built, or does not extend `StateProvider`.
     """
     provider = _build(settings.provider)
     name = settings.provider.name
@@ -36,29 +33,28 @@ def provider_from(settings: Settings, *, shared_by_processes: bool, shared_by_ma
     return provider
 
 
+_CLASSES = {
+    "memory": "memory.MemoryStateProvider",
+    "sqlite": "sqlite.provider.SqliteStateProvider",
+    "redis": "redis.provider.RedisStateProvider",
+    "redis-cluster": "redis.cluster_provider.RedisClusterStateProvider",
+    "hbase": "hbase.provider.HBaseStateProvider",
+}
+
+
 def _build(settings: ProviderSettings) -> StateProvider:
+    name = settings.name
+    if name not in _CLASSES:
+        return _custom(settings)
+    arguments: dict[str, Any] = {}
+    if name == "sqlite":
+        arguments = {"directory": settings.state_directory}
+    elif name != "memory":
+        arguments = vars(getattr(settings, name.replace("-", "_")))
     # Each driver is imported only where it is used: a job on SQLite must not need the one of Redis.
-    if settings.name == "memory":
-        from anchorbolt.state_backends.memory import MemoryStateProvider
-
-        return MemoryStateProvider()
-    if settings.name == "sqlite":
-        from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
-
-        return SqliteStateProvider(settings.state_directory)
-    if settings.name == "redis":
-        from anchorbolt.state_backends.redis.provider import RedisStateProvider
-
-        return RedisStateProvider(**vars(settings.redis))
-    if settings.name == "redis-cluster":
-        from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
-
-        return RedisClusterStateProvider(**vars(settings.redis_cluster))
-    if settings.name == "hbase":
-        from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
-
-        return HBaseStateProvider(**vars(settings.hbase))
-    return _custom(settings)
+    module, _, kind = _CLASSES[name].rpartition(".")
+    provider: StateProvider = getattr(import_module(f"anchorbolt.state_backends.{module}"), kind)(**arguments)
+    return provider
 
 
 def _custom(provider: ProviderSettings) -> StateProvider:

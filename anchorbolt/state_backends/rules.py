@@ -115,7 +115,7 @@ def head_of(metadata: Metadata, records: Mapping[str, AttemptRecord]) -> Namespa
     return NamespaceHead(metadata.fence, metadata.committed, metadata.winner, metadata.codec, attempts)
 
 
-def check_fence(namespace: str, metadata: Metadata, fence: Fence) -> None:
+def check_fence(namespace: str, metadata: Metadata | NamespaceHead, fence: Fence) -> None:
     """Raise `Fenced` if `fence` is lower than the namespace's."""
     if fence < metadata.fence:
         raise Fenced(
@@ -139,13 +139,14 @@ def check_reading(
         raise _stale(namespace, attempt or "(none)", f"it read at {_shown(found)}, and expected {_shown(at)}")
 
 
-def check_write(namespace: str, metadata: Metadata, fence: Fence, codec: str) -> None:
+def check_write(namespace: str, metadata: Metadata | NamespaceHead, fence: Fence, codec: str) -> None:
     """Raise the errors of `StateStorage.write`."""
     check_fence(namespace, metadata, fence)
     if metadata.codec and codec != metadata.codec:
         raise CodecMismatch(
-            f"{namespace} was written with codec {metadata.codec!r}, and {codec!r} is configured: configure "
-            f"{metadata.codec!r} again, or give the topology another name or prefix to start with empty state",
+            f"state {namespace!r} was written as {metadata.codec!r}, but {codec!r} is configured: set "
+            "keySerializerClass and valueSerializerClass back to what wrote it, or give the topology another name or "
+            "prefix to start with empty state",
             namespace=namespace,
         )
 

@@ -13,14 +13,10 @@ _Client = TypeVar("_Client", bound="SharedClient[Any]")
 
 
 class SharedClient(ABC, Generic[_Address]):
-    """Got from `acquire`, given back by `release`. A forked process starts without any.
-
-    Attributes:
-        address: Where it connects to; hashable, and of a class of its own for each kind of client.
-    """
+    """Got from `acquire`, given back by `release`. A forked process starts without any."""
 
     def __init__(self, address: _Address) -> None:
-        self.address = address
+        self.address = address  # where it connects to; hashable, and of a class of its own for each kind of client
         self._users = 0
 
     @classmethod
@@ -29,21 +25,21 @@ class SharedClient(ABC, Generic[_Address]):
 
         Raises `ConfigError` if a file that TLS needs cannot be used.
         """
-        with _registry.lock:
-            client: _Client | None = _registry.clients.get(address)
+        with _lock:
+            client: _Client | None = _clients.get(address)
             if client is None:
-                client = _registry.clients[address] = cls(address)
+                client = _clients[address] = cls(address)
             client._users += 1
             return client
 
     def release(self) -> None:
         """Close the connections, unless another user of them is left."""
-        with _registry.lock:
+        with _lock:
             self._users -= 1
             if self._users > 0:
                 return
-            if _registry.clients.get(self.address) is self:
-                del _registry.clients[self.address]
+            if _clients.get(self.address) is self:
+                del _clients[self.address]
         self._close()
 
     @abstractmethod
@@ -60,19 +56,15 @@ def check_tls_files(tls: TlsSettings | None) -> None:
             )
 
 
-class _Registry:
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.clients: dict[Any, Any] = {}
-
-
-_registry = _Registry()
+_lock = threading.Lock()
+_clients: dict[Any, Any] = {}
 
 
 def _forget_after_fork() -> None:
     # The lock may be held by a thread that does not exist here.
-    global _registry
-    _registry = _Registry()
+    global _lock
+    _lock = threading.Lock()
+    _clients.clear()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -46,7 +46,7 @@ def test_what_a_store_has_that_lost_updates_of_the_same_attempt_is_not_read(read
     state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
     state["a"] = 2
     state["b"] = 3
-    assert state._attempt._slices, "nothing was staged"
+    assert state._attempt.is_unsealed, "nothing was staged"
     state["c"] = 4
     assert state.get("c") == 4
     assert state.get("a") == 2
