@@ -17,10 +17,12 @@ further backends use them too, and the rules in `rules`.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 from zlib import crc32
 
-from anchorbolt.state_backends.packed_updates import packed_updates
+import msgpack
+
 from anchorbolt.state_backends.scope import NO_FENCE, NOTHING_COMMITTED, Fence
 from anchorbolt.state_backends.state import State
 from anchorbolt.streams.context import TopologyContext
@@ -49,6 +51,40 @@ START_OVER = (
     "delete both"
 )
 """The advice of a message if the store lost or changed data."""
+
+
+def packed_updates(updates: Mapping[bytes, bytes | None]) -> bytes:
+    """Pack a slice of updates as every store keeps it: msgpack of `[[key, value, key, …], [deleted key, …]]`.
+
+    It has no type "bin" of msgpack, because Redis's Lua reads it too and does not know that type.
+    """
+    deletes: list[bytes] = []
+    puts: list[bytes | None] = [None] * (2 * len(updates))
+    puts[::2], puts[1::2] = updates, updates.values()
+    if None in puts:
+        deletes = [key for key, value in updates.items() if value is None]
+        puts = [part for item in updates.items() if item[1] is not None for part in item]
+    packed: bytes = msgpack.packb([puts, deletes], use_bin_type=False)
+    return packed
+
+
+def unpacked_updates(packed: bytes, checksum: int) -> dict[bytes, bytes | None]:
+    """Return the updates that were packed to these bytes.
+
+    The checksum says that the bytes are undamaged, not who wrote them, so the content is checked as well. Raises
+    `ValueError` if `packed` has another CRC-32 than `checksum`, or is not what `packed_updates` makes.
+    """
+    if crc32(packed) != checksum:
+        raise ValueError("bytes whose checksum is wrong")
+    try:
+        puts, deletes = msgpack.unpackb(packed, raw=True, strict_map_key=False)
+        if type(puts) is type(deletes) is list and set(map(type, chain(puts, deletes))) <= {bytes}:
+            updates: dict[bytes, bytes | None] = dict(zip(puts[::2], puts[1::2], strict=True))
+            updates.update(dict.fromkeys(deletes))
+            return updates
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException) as error:
+        raise ValueError(f"other content than updates: {error}") from error
+    raise ValueError("other content than updates")
 
 
 class Seal(NamedTuple):

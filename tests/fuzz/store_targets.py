@@ -7,9 +7,8 @@ from zlib import crc32
 from anchorbolt.checkpoint.location import query_id_at
 from anchorbolt.engine.spark import source_files
 from anchorbolt.errors import StateCorrupted
-from anchorbolt.state_backends.contract import Fence, SizeLimits
+from anchorbolt.state_backends.contract import Fence, SizeLimits, packed_updates, unpacked_updates
 from anchorbolt.state_backends.hbase import layout as hbase_layout
-from anchorbolt.state_backends.packed_updates import packed_updates, unpacked_updates
 from anchorbolt.state_backends.redis.addresses import RedisServer
 from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.redis.storage import RedisStateStorage

@@ -12,8 +12,7 @@ from zlib import crc32
 import msgpack
 
 from anchorbolt.errors import StateCorrupted
-from anchorbolt.state_backends.contract import START_OVER, Fence
-from anchorbolt.state_backends.packed_updates import unpacked_updates
+from anchorbolt.state_backends.contract import START_OVER, Fence, unpacked_updates
 from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 
 DATA = b"s"

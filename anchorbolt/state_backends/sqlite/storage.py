@@ -20,8 +20,8 @@ from anchorbolt.state_backends.contract import (
     SizeLimits,
     StagedSlice,
     StateStorage,
+    unpacked_updates,
 )
-from anchorbolt.state_backends.packed_updates import unpacked_updates
 from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 from anchorbolt.state_backends.sqlite.database_file import SqliteFile
 
