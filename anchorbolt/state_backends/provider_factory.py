@@ -7,7 +7,7 @@ from anchorbolt.config.providers import PROVIDER, PROVIDER_CONFIG, ProviderSetti
 from anchorbolt.config.settings import Settings
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.state_backends.contract import StateProvider
-from anchorbolt.util.class_loading import load_class
+from anchorbolt.util.imports import load_class
 
 
 def provider_from(settings: Settings, *, shared_by_processes: bool, shared_by_machines: bool) -> StateProvider:

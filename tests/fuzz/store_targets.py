@@ -12,7 +12,7 @@ from anchorbolt.state_backends.hbase import layout as hbase_layout
 from anchorbolt.state_backends.redis.addresses import RedisServer
 from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.redis.storage import RedisStateStorage
-from anchorbolt.state_backends.rules import AttemptRecord, Metadata
+from anchorbolt.state_backends.rules import AttemptRecord
 from anchorbolt.util.locations import Folder
 from tests.fuzz.target import Target
 
@@ -20,7 +20,7 @@ _NAMESPACE = "word-count:count-0"
 _UPDATES = {b"key %d" % number: None if number % 3 == 0 else b"v" * number for number in range(20)}
 _ATTEMPT = AttemptRecord(7, 6, Fence(3, 2), 2, 77, 5, True)
 _METADATA = hbase_layout.HBaseMetadata(
-    Metadata(Fence(3, 2), 6, "a" * 32, "msgpack/1", "b" * 32),
+    *(Fence(3, 2), 6, "a" * 32, "msgpack/1", "b" * 32),
     {"b" * 32: hbase_layout.Staged(_ATTEMPT, "01234567", 4)},
     version=5,
     epoch=1_700_000_000_000,

@@ -11,10 +11,9 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from anchorbolt.config.providers import PROVIDER_CONFIG, TlsSettings
+from anchorbolt.config.providers import PROVIDER_CONFIG, HBaseSettings, TlsSettings
 from anchorbolt.errors import ConfigError
 from anchorbolt.state_backends.hbase.errors import (
     ANSWERS,
@@ -37,28 +36,10 @@ _LONGEST_PAUSE = 0.25
 _CREATE_SECONDS = 30.0
 
 
-@dataclass(frozen=True)
-class HBaseAddress:
-    """Address and protocol of a Thrift server, and the table to use."""
+class HBaseClient(SharedClient[HBaseSettings]):
+    """Makes calls on one Thrift server; thread-safe. Its address is the provider, which is hashable."""
 
-    host: str
-    port: int
-    transport: str
-    protocol: str
-    timeout_ms: int
-    tls: TlsSettings | None
-    table: str
-    column_family: str
-    create_table: bool
-
-    def __str__(self) -> str:
-        return f"HBase's Thrift server at {self.host}:{self.port}"
-
-
-class HBaseClient(SharedClient[HBaseAddress]):
-    """Makes calls on one Thrift server; thread-safe."""
-
-    def __init__(self, address: HBaseAddress) -> None:
+    def __init__(self, address: HBaseSettings) -> None:
         super().__init__(address)
         self._lock = threading.Lock()
         self._idle: list[_Connection] = []
@@ -90,7 +71,7 @@ class HBaseClient(SharedClient[HBaseAddress]):
                     continue
                 # A table that another worker is creating stays missing for some time.
                 if (is_lasting(error) and not is_missing) or time.monotonic() + pause >= deadline:
-                    raise self._translated(error, namespace) from error
+                    raise translated(error, self.address, namespace) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -101,9 +82,12 @@ class HBaseClient(SharedClient[HBaseAddress]):
             connection.close()
 
     def _try(self, work: Callable[[Any], _T], deadline: float) -> _T:
-        connection = self._take(deadline)
+        connection = self._take()
+        connection.socket.deadline = deadline
         try:
-            result = work(connection.client)
+            if not connection.socket.is_open():
+                connection.socket.open()
+            result = work(connection)
         except ANSWERS:
             self._give_back(connection)
             raise
@@ -113,7 +97,7 @@ class HBaseClient(SharedClient[HBaseAddress]):
         self._give_back(connection)
         return result
 
-    def _take(self, deadline: float) -> _Connection:
+    def _take(self) -> _Connection:
         """Return a connection that no other thread uses, preferably an open one."""
         oldest = time.monotonic() - _IDLE_SECONDS
         with self._lock:
@@ -122,15 +106,7 @@ class HBaseClient(SharedClient[HBaseAddress]):
             connection = self._idle.pop() if self._idle else None
         for each in stale:
             each.close()
-        if connection is None:
-            connection = _Connection(self.address, self._tls)
-        connection.socket.deadline = deadline
-        try:
-            connection.open()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        return connection or _Connection(self.address, self._tls)
 
     def _give_back(self, connection: _Connection) -> None:
         connection.used_at = time.monotonic()
@@ -149,18 +125,11 @@ class HBaseClient(SharedClient[HBaseAddress]):
             timeToLive=-1,
         )
 
-        def create(client: Any) -> None:
-            client.createTable(self.address.table.encode(), [family])
-
         try:
-            self._try(create, deadline)
+            self._try(lambda client: client.createTable(self.address.table.encode(), [family]), deadline)
         except FAILURES as error:
             if not is_existing_table(error):  # another worker may have created the table
-                raise self._translated(error, namespace) from error
-
-    def _translated(self, error: Exception, namespace: str | None) -> Exception:
-        at = self.address
-        return translated(error, str(at), at.table, at.column_family, at.timeout_ms, namespace)
+                raise translated(error, self.address, namespace) from error
 
 
 class _Socket(TSocket):  # type: ignore[misc]
@@ -195,23 +164,15 @@ class _Socket(TSocket):  # type: ignore[misc]
         return left
 
 
-class _Connection:
-    """One connection and its client."""
+class _Connection(TClient):  # type: ignore[misc]
+    """A client of the Thrift service and its socket."""
 
-    def __init__(self, address: HBaseAddress, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, address: HBaseSettings, tls: ssl.SSLContext | None) -> None:
         self.socket = _Socket(address.host, address.port, tls)
+        self.used_at = 0.0
         transport = {"buffered": TBufferedTransport, "framed": TFramedTransport}[address.transport]
         protocol = {"binary": TBinaryProtocol, "compact": TCompactProtocol}[address.protocol]
-        self._transport = transport(self.socket)
-        self.client = TClient(Hbase, protocol(self._transport, decode_response=False))
-        self.used_at = 0.0
-
-    def open(self) -> None:
-        if not self.socket.is_open():
-            self._transport.open()
-
-    def close(self) -> None:
-        self.socket.close()
+        super().__init__(Hbase, protocol(transport(self.socket), decode_response=False))
 
 
 def _tls_context(tls: TlsSettings) -> ssl.SSLContext:

@@ -1,10 +1,10 @@
 """Translates the errors of HBase's Thrift server, and of the connection to it, to Anchorbolt's errors."""
 
 import ssl
-from typing import Any
+from typing import Any, NamedTuple
 
-from anchorbolt.config.providers import PROVIDER_CONFIG
-from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
+from anchorbolt.config.providers import PROVIDER_CONFIG, HBaseSettings
+from anchorbolt.errors import ConfigError, StateError, StateUnavailable
 
 try:
     import happybase  # noqa: F401 (it makes the module Hbase_thrift)
@@ -26,130 +26,108 @@ ANSWERS = (HBaseIOError, IllegalArgument, AlreadyExists, TApplicationException)
 FAILURES = (TException, ProtocolError, OSError, EOFError)
 """Everything that a call can raise. After an error that is not in `ANSWERS`, the connection must be dropped."""
 
-# In the region server's words; the Thrift server's are an IllegalArgument.
-_MUTATION_TOO_LARGE = "exceeds limit of"
-_LASTING = (
-    "TableNotFoundException",
-    "NoSuchColumnFamilyException",
-    "TableNotEnabledException",
-    "AccessDeniedException",
-    "KeyValue size too large",
-    _MUTATION_TOO_LARGE,
+_NO_TABLE = (
+    "{server} has no table {table!r}. Create it in the HBase shell: create '{table}', '{family}'; or set "
+    "createTable to true"
 )
-
-
-def is_lasting(error: Exception) -> bool:
-    """Return whether the same call would fail again in the same way."""
-    if isinstance(error, IllegalArgument | AlreadyExists | TApplicationException | ssl.SSLError):
-        return True
-    return isinstance(error, HBaseIOError) and any(sign in text_of(error) for sign in _LASTING)
-
-
-def is_missing_table(error: Exception) -> bool:
-    return isinstance(error, HBaseIOError) and "TableNotFoundException" in text_of(error)
-
-
-def is_existing_table(error: Exception) -> bool:
-    # Two creations at once: the later one fails in the master, with another error than AlreadyExists.
-    return isinstance(error, AlreadyExists) or "TableExistsException" in text_of(error)
-
-
-def text_of(error: Exception) -> str:
-    """Return what an error says, without the Java stack that HBase adds to it."""
-    message: Any = getattr(error, "message", None) or str(error) or type(error).__name__
-    if isinstance(message, bytes):
-        message = message.decode("utf-8", "replace")
-    return str(message).partition("\n")[0][:500]
-
-
-def translated(
-    error: Exception, server: str, table: str, family: str, timeout_ms: int, namespace: str | None
-) -> AnchorboltError:
-    """Return Anchorbolt's error for an error of the driver; its message ends with the next action."""
-    text = text_of(error)
-    error_class, advice = next(
-        (error_class, advice)
-        for types, sign, error_class, advice in _TRANSLATIONS
-        if isinstance(error, types) and sign in text
-    )
-    message = advice.format(server=server, table=table, family=family, timeout_ms=timeout_ms, text=text)
-    if error_class is ConfigError:
-        return ConfigError(message, key=PROVIDER_CONFIG)
-    refused: AnchorboltError = error_class(message, namespace=namespace)
-    return refused
-
-
+_NO_FAMILY = (
+    "the table {table!r} of {server} has no column family {family!r}. Name another one in columnFamily, or add it in "
+    "the HBase shell: alter '{table}', '{family}'"
+)
+_DISABLED = "{server} has disabled the table {table!r}: enable it in the HBase shell: enable '{table}'"
+_NOT_PERMITTED = "{server} does not permit it ({text}): grant its user RW on the table {table!r}"
 _TOO_LARGE = (
     "{server} refused ({text}): if a size is the reason, raise hbase.client.keyvalue.maxsize and "
     "hbase.server.keyvalue.maxsize there, or keep less under one key"
+)
+_FAILED = (
+    "{server} failed in a call ({text}): the log of the Thrift server says why. Anchorbolt needs HBase 2 with its "
+    "Thrift 1 server"
+)
+_NOT_NOW = "{server} could not do it now ({text}): check that the master and the region servers run; then try again"
+_TIMED_OUT = (
+    "{server} did not answer within {timeout_ms} ms: check that HBase runs behind its Thrift server and that "
+    "transport (buffered or framed) and protocol are the server's, or raise the timeout"
+)
+_NO_TLS = "{server} cannot be reached by TLS ({text}): check the certificates and that the server uses TLS"
+_OTHER_PROTOCOL = (
+    "{server} does not answer as HBase's Thrift server does ({text}): check host, port, transport and protocol"
 )
 _UNREACHABLE = (
     "{server} cannot be reached ({text}): check that the Thrift server runs, host and port, and that transport "
     "(buffered or framed) and protocol are the server's; a framed server also closes the connection on a message above "
     "its hbase.regionserver.thrift.framed.max_frame_size_in_mb"
 )
-# Type of the error, a sign in its text, Anchorbolt's error and its message. The first row that matches counts.
-_TRANSLATIONS: tuple[tuple[Any, str, Any, str], ...] = (
-    (
-        Exception,
-        "TableNotFoundException",
-        ConfigError,
-        "{server} has no table {table!r}. Create it in the HBase shell: create '{table}', '{family}'; or set "
-        "createTable to true",
-    ),
-    (
-        Exception,
-        "NoSuchColumnFamilyException",
-        ConfigError,
-        "the table {table!r} of {server} has no column family {family!r}. Name another one in columnFamily, or "
-        "add it in the HBase shell: alter '{table}', '{family}'",
-    ),
-    (
-        Exception,
-        "TableNotEnabledException",
-        StateUnavailable,
-        "{server} has disabled the table {table!r}: enable it in the HBase shell: enable '{table}'",
-    ),
-    (
-        Exception,
-        "AccessDeniedException",
-        ConfigError,
-        "{server} does not permit it ({text}): grant its user RW on the table {table!r}",
-    ),
-    (IllegalArgument, "", StateError, _TOO_LARGE),
-    (Exception, _MUTATION_TOO_LARGE, StateError, _TOO_LARGE),
-    (
-        TApplicationException,
-        "",
-        StateError,
-        "{server} failed in a call ({text}): the log of the Thrift server says why. Anchorbolt needs HBase 2 with its "
-        "Thrift 1 server",
-    ),
-    (
-        (HBaseIOError, AlreadyExists),
-        "",
-        StateUnavailable,
-        "{server} could not do it now ({text}): check that the master and the region servers run; then try again",
-    ),
-    (
-        TimeoutError,
-        "",
-        StateUnavailable,
-        "{server} did not answer within {timeout_ms} ms: check that HBase runs behind its Thrift server and that "
-        "transport (buffered or framed) and protocol are the server's, or raise the timeout",
-    ),
-    (
-        ssl.SSLError,
-        "",
-        StateUnavailable,
-        "{server} cannot be reached by TLS ({text}): check the certificates and that the server uses TLS",
-    ),
-    (TTransportException, "", StateUnavailable, _UNREACHABLE),
-    (
-        (ProtocolError, TException),
-        "",
-        StateUnavailable,
-        "{server} does not answer as HBase's Thrift server does ({text}): check host, port, transport and protocol",
-    ),
-    (Exception, "", StateUnavailable, _UNREACHABLE),
+
+
+class _Translation(NamedTuple):
+    types: Any  # of the driver's error
+    sign: str  # in its text
+    is_lasting: bool  # the same call would fail again in the same way
+    error_class: type[ConfigError | StateError]
+    message: str
+
+
+# The first row that matches counts.
+_TRANSLATIONS = (
+    _Translation(Exception, "TableNotFoundException", True, ConfigError, _NO_TABLE),
+    _Translation(Exception, "NoSuchColumnFamilyException", True, ConfigError, _NO_FAMILY),
+    _Translation(Exception, "TableNotEnabledException", True, StateUnavailable, _DISABLED),
+    _Translation(Exception, "AccessDeniedException", True, ConfigError, _NOT_PERMITTED),
+    _Translation(IllegalArgument, "", True, StateError, _TOO_LARGE),
+    _Translation(HBaseIOError, "KeyValue size too large", True, StateError, _TOO_LARGE),
+    _Translation(HBaseIOError, "exceeds limit of", True, StateError, _TOO_LARGE),  # the region server's words
+    _Translation(TApplicationException, "", True, StateError, _FAILED),
+    _Translation((HBaseIOError, AlreadyExists), "", False, StateUnavailable, _NOT_NOW),
+    _Translation(TimeoutError, "", False, StateUnavailable, _TIMED_OUT),
+    _Translation(ssl.SSLError, "", True, StateUnavailable, _NO_TLS),
+    _Translation(TTransportException, "", False, StateUnavailable, _UNREACHABLE),
+    _Translation((ProtocolError, TException), "", False, StateUnavailable, _OTHER_PROTOCOL),
+    _Translation(Exception, "", False, StateUnavailable, _UNREACHABLE),
 )
+
+
+def is_lasting(error: Exception) -> bool:
+    """Return whether the same call would fail again in the same way."""
+    return _translation(error).is_lasting
+
+
+def is_missing_table(error: Exception) -> bool:
+    return isinstance(error, HBaseIOError) and "TableNotFoundException" in _text_of(error)
+
+
+def is_existing_table(error: Exception) -> bool:
+    # Two creations at once: the later one fails in the master, with another error than AlreadyExists.
+    return isinstance(error, AlreadyExists) or "TableExistsException" in _text_of(error)
+
+
+def translated(error: Exception, settings: HBaseSettings, namespace: str | None) -> ConfigError | StateError:
+    """Return Anchorbolt's error for an error of the driver; its message ends with the next action."""
+    found = _translation(error)
+    message = found.message.format(
+        server=server_name(settings),
+        table=settings.table,
+        family=settings.column_family,
+        timeout_ms=settings.timeout_ms,
+        text=_text_of(error),
+    )
+    if issubclass(found.error_class, ConfigError):
+        return ConfigError(message, key=PROVIDER_CONFIG)
+    return found.error_class(message, namespace=namespace)
+
+
+def server_name(settings: HBaseSettings) -> str:
+    return f"HBase's Thrift server at {settings.host}:{settings.port}"
+
+
+def _translation(error: Exception) -> _Translation:
+    text = _text_of(error)
+    return next(row for row in _TRANSLATIONS if isinstance(error, row.types) and row.sign in text)
+
+
+def _text_of(error: Exception) -> str:
+    """Return what an error says, without the Java stack that HBase adds to it."""
+    message: Any = getattr(error, "message", None) or str(error) or type(error).__name__
+    if isinstance(message, bytes):
+        message = message.decode("utf-8", "replace")
+    return str(message).partition("\n")[0][:500]

@@ -42,10 +42,9 @@ class Staged:
 
 
 @dataclass(frozen=True)
-class HBaseMetadata:
+class HBaseMetadata(Metadata):
     """All that one cell keeps about a namespace. The defaults are those of a new namespace."""
 
-    rules: Metadata = field(default_factory=Metadata)
     attempts: Mapping[str, Staged] = field(default_factory=dict)
     version: int = 0  # number of transactions that were committed here
     epoch: int = 0  # the first timestamp: the region server's clock when the namespace was created
@@ -54,11 +53,10 @@ class HBaseMetadata:
 
     def visible(self) -> dict[str, AttemptRecord]:
         """Return the attempts that readers see; during a half-applied commit only the winner."""
-        promoted = self.rules.promoted
         return {
             attempt: staged.record
             for attempt, staged in self.attempts.items()
-            if staged.record.slices and promoted in ("", attempt)
+            if staged.record.slices and self.promoted in ("", attempt)
         }
 
 
@@ -83,34 +81,26 @@ class NamespaceRows:
 
     def staged(self, attempt: str, staged: Staged, first_slice: int = 0) -> tuple[bytes, bytes]:
         """Return start and stop of the rows of an attempt, from a slice on."""
-        prefix = self._attempt(attempt, staged)
+        prefix = self.attempt(attempt, staged)
         return prefix + b"$%08x" % first_slice, prefix + b"%"
 
     def slice_row(self, attempt: str, staged: Staged, slice_number: int, chunk: int) -> bytes:
         """Return the row of one chunk of a slice."""
-        return self._attempt(attempt, staged) + b"$%08x.%04x" % (slice_number, chunk)
+        return self.attempt(attempt, staged) + b"$%08x.%04x" % (slice_number, chunk)
 
-    def of_attempt(self, row: bytes) -> bytes:
-        """Return the prefix of a staged row's name that identifies its attempt, as in `attempt_rows`."""
-        return row[: row.rfind(b"$")]
-
-    def attempt_rows(self, attempts: Mapping[str, Staged]) -> set[bytes]:
-        """Return the prefixes of these attempts' rows."""
-        return {self._attempt(attempt, staged) for attempt, staged in attempts.items()}
-
-    def _attempt(self, attempt: str, staged: Staged) -> bytes:
+    def attempt(self, attempt: str, staged: Staged) -> bytes:
+        """Return what the rows of an attempt begin with, up to the last `$`."""
         return self._staged + b"%016x$%s.%s" % (staged.version, attempt.encode(), staged.label.encode())
 
 
 def packed_metadata(metadata: HBaseMetadata) -> bytes:
     """Return the metadata's cell. It contains random bytes, so that check-and-put finds no two cells equal."""
-    rules = metadata.rules
     attempts = [
         [attempt, staged.label, staged.version, *_flat(staged.record)] for attempt, staged in metadata.attempts.items()
     ]
     content = msgpack.packb(
         [
-            *(os.urandom(12), rules.fence, rules.committed, rules.winner, rules.codec, rules.promoted),
+            *(os.urandom(12), metadata.fence, metadata.committed, metadata.winner, metadata.codec, metadata.promoted),
             *(attempts, metadata.version, metadata.epoch, metadata.applied, dict(metadata.written)),
         ]
     )
@@ -134,8 +124,8 @@ def unpacked_metadata(namespace: str, cell: bytes) -> HBaseMetadata:
         checksum, content = rest
         if form == _FORMAT and crc32(content) == checksum:
             _, fence, committed, winner, codec, promoted, attempts, *others = msgpack.unpackb(content)
-            rules = Metadata(Fence(*fence), committed, winner, codec, promoted)
-            return HBaseMetadata(rules, dict(_attempt(*each) for each in attempts), *others)
+            staged = dict(_attempt(*each) for each in attempts)
+            return HBaseMetadata(Fence(*fence), committed, winner, codec, promoted, staged, *others)
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException):
         pass
     raise _corrupted(namespace, "the metadata ($txid)")

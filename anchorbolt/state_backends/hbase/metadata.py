@@ -1,16 +1,14 @@
 """The cell in HBase that keeps the metadata of a namespace. It is changed by check-and-put only."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from anchorbolt.errors import StateError, StateUnavailable
-from anchorbolt.state_backends.hbase import layout as layout
+from anchorbolt.state_backends.hbase import layout
 from anchorbolt.state_backends.hbase.layout import DATA, METADATA, NAMESPACES_ROW, HBaseMetadata, NamespaceRows
-from anchorbolt.state_backends.hbase.table import Cell, HBaseTable
+from anchorbolt.state_backends.hbase.table import HBaseTable
 
-TRIES = 100
-"""Number of retries of a call after other processes were faster."""
+_TRIES = 100
 
 
 class MetadataSnapshot(NamedTuple):
@@ -34,43 +32,38 @@ class MetadataCell:
         self._has_read = True
         return seen
 
-    def read_beside(self, rows: Sequence[bytes]) -> Iterator[tuple[HBaseMetadata, dict[bytes, Cell]]]:
+    def read_beside(self, rows: Sequence[bytes]) -> Iterator[tuple[HBaseMetadata, dict[bytes, Any]]]:
         """Read rows of data, and the metadata in each message. Without rows, one message still reads the metadata."""
         if not self._has_read:
             self.read()  # HBase reports a missing table only if a single row is requested
-        for cells, metadata in self._table.read_many(DATA, rows, (METADATA, self._rows.metadata)):
-            yield self._seen(metadata).metadata, cells
+        for cells in self._table.read_many(DATA, rows, (self._rows.metadata, METADATA)):
+            yield self._seen(cells.pop(self._rows.metadata, None)).metadata, cells
 
-    def _seen(self, cell: Cell | None) -> MetadataSnapshot:
+    def _seen(self, cell: Any) -> MetadataSnapshot:
         if cell is None:
             return MetadataSnapshot(HBaseMetadata(), None, 0)
-        return MetadataSnapshot(
-            layout.unpacked_metadata(self._rows.name.decode(), cell.value), cell.value, cell.timestamp
-        )
+        metadata = layout.unpacked_metadata(self._rows.name.decode(), cell.value)
+        return MetadataSnapshot(metadata, cell.value, cell.timestamp)
 
     def change(
-        self,
-        change: Callable[[HBaseMetadata], HBaseMetadata],
-        seen: MetadataSnapshot | None = None,
-        *,
-        create: bool = False,
+        self, change: Callable[[HBaseMetadata], HBaseMetadata], seen: MetadataSnapshot | None = None
     ) -> MetadataSnapshot:
         """Replace the metadata by the result of `change`, atomically, and return the new metadata.
 
-        `change` raises the errors of the rules, or returns its argument if there is nothing to do. It is called again
-        if another process was faster. With `seen`, the metadata is read only if it has changed since; with `create`,
-        it is written for a new namespace even if `change` returns its argument.
+        `change` raises the errors of the rules, or returns its argument if there is nothing to do; then only the
+        metadata of a new namespace is written. It is called again if another process was faster. With `seen`, the
+        metadata is read only if it has changed since.
         """
         is_fresh = seen is None
         seen = seen or self.read()
-        for _ in range(TRIES):
+        for _ in range(_TRIES):
             try:
                 metadata = change(seen.metadata)
             except StateError:
                 if is_fresh:
                     raise
                 metadata = seen.metadata
-            if metadata == seen.metadata and not (create and seen.cell is None):
+            if metadata == seen.metadata and not (is_fresh and seen.cell is None):
                 if is_fresh:
                     return seen
                 seen, is_fresh = self.read(), True
@@ -84,20 +77,9 @@ class MetadataCell:
             # The connection broke after the first call had succeeded, and the repeated call failed.
             if seen.cell == cell:
                 return seen
-        raise self.contended()
-
-    def contended(self) -> StateUnavailable:
-        """Return the error for a call that was always slower than other processes."""
         namespace = self._rows.name.decode()
-        return StateUnavailable(
-            f"{namespace}: its metadata was changed by others {TRIES} times before this call could: stop all "
+        raise StateUnavailable(
+            f"{namespace}: its metadata was changed by others {_TRIES} times before this call could: stop all "
             "drivers of this topology but one",
             namespace=namespace,
         )
-
-
-def with_metadata(metadata: HBaseMetadata, **changes: object) -> HBaseMetadata:
-    """Return the metadata with `changes` to its rules; keep a codec that is already set."""
-    if metadata.rules.codec:
-        changes.pop("codec", None)
-    return replace(metadata, rules=replace(metadata.rules, **changes))  # type: ignore[arg-type]

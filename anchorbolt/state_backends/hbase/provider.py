@@ -30,12 +30,14 @@ it again resumes it.
 
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from anchorbolt.config.providers import HBaseSettings
 from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import SizeLimits, StateProvider
-from anchorbolt.state_backends.hbase.client import HBaseAddress, HBaseClient
+from anchorbolt.state_backends.hbase.client import HBaseClient
+from anchorbolt.state_backends.hbase.errors import server_name
 from anchorbolt.state_backends.hbase.layout import METADATA, NAMESPACES_ROW, NamespaceRows
 from anchorbolt.state_backends.hbase.storage import HBaseStateStorage
 from anchorbolt.state_backends.hbase.table import HBaseTable
@@ -71,40 +73,23 @@ class HBaseStateProvider(HBaseSettings, StateProvider):
             ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
         """
         rules.check_namespace(namespace)
-        return HBaseStateStorage(namespace, HBaseClient.acquire(self._address), self._limits(namespace))
+        return HBaseStateStorage(namespace, HBaseClient.acquire(self), self._limits(namespace))
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:
         """Read one row of names, then one row for each name."""
         if not re.fullmatch(r"[A-Za-z0-9_.:$-]*", prefix):
             return
-        table = HBaseTable(HBaseClient.acquire(self._address), None)
-        try:
+        with closing(HBaseTable(HBaseClient.acquire(self), None)) as table:
             names = table.columns(NAMESPACES_ROW, prefix.encode())
             # A namespace is listed before its metadata is written, which may have failed. Or someone deleted it.
             metadata_rows = {name: NamespaceRows(name.decode("ascii", "replace")).metadata for name in names}
-            found = {row for cells, _ in table.read_many(METADATA, list(metadata_rows.values())) for row in cells}
-        finally:
-            table.close()
+            found = {row for cells in table.read_many(METADATA, list(metadata_rows.values())) for row in cells}
         for name, row in metadata_rows.items():
             if row in found and rules.is_namespace(name.decode("ascii", "replace")):
                 yield name.decode()
 
     def describe(self) -> str:
-        return f"{self._address}, table {self.table}, column family {self.column_family}"
-
-    @property
-    def _address(self) -> HBaseAddress:
-        return HBaseAddress(
-            self.host,
-            self.port,
-            self.transport,
-            self.protocol,
-            self.timeout_ms,
-            self.tls,
-            self.table,
-            self.column_family,
-            self.create_table,
-        )
+        return f"{server_name(self)}, table {self.table}, column family {self.column_family}"
 
     def _limits(self, namespace: str) -> SizeLimits:
         key = NamespaceRows(namespace).longest_key

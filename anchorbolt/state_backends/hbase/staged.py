@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from anchorbolt.state_backends.hbase import layout as layout
+from anchorbolt.state_backends.hbase import layout
 from anchorbolt.state_backends.hbase.layout import DATA, HBaseMetadata, NamespaceRows, Staged
 from anchorbolt.state_backends.hbase.metadata import MetadataCell
 from anchorbolt.state_backends.hbase.table import HBaseTable
@@ -19,11 +19,12 @@ class StagedRows:
     def __init__(self, table: HBaseTable, rows: NamespaceRows) -> None:
         self._table = table
         self._rows = rows
-        # What an attempt staged, as far as this handle has read it: the attempt, slices read, updates, their bytes.
-        self._overlay: tuple[Staged, int, dict[bytes, bytes | None], int] | None = None
+        self.forget()
 
     def forget(self) -> None:
-        self._overlay = None
+        # The label of an attempt; its first slices as far as they were read and fit in memory: how many, their updates,
+        # the bytes of these.
+        self._overlay: tuple[str, int, _Updates, int] = ("", 0, {}, 0)
 
     def remove(self, dropped: Mapping[str, Staged], epoch: int) -> None:
         """Remove the rows of attempts that are no longer in the metadata."""
@@ -40,8 +41,8 @@ class StagedRows:
         rows = [row for page in self._names(*self._rows.all_staged(version)) for row in page]
         if rows:
             metadata = cell.read().metadata
-            known = self._rows.attempt_rows(metadata.attempts)
-            left = [row for row in rows if self._rows.of_attempt(row) not in known]
+            known = {self._rows.attempt(attempt, staged) for attempt, staged in metadata.attempts.items()}
+            left = [row for row in rows if row.rpartition(b"$")[0] not in known]
             self._table.delete(DATA, left, metadata.epoch)
 
     def groups(self, metadata: HBaseMetadata, attempt: str) -> Iterator[_Updates]:
@@ -57,38 +58,31 @@ class StagedRows:
                 yield group
                 group = {}
 
-    def slices(self, metadata: HBaseMetadata, attempt: str) -> Iterator[_Updates]:
-        """Yield the slices of `attempt`; nothing if the attempt does not exist."""
+    def over_data(self, metadata: HBaseMetadata, attempt: str | None) -> Iterator[Mapping[bytes, bytes | None]]:
+        """Yield what hides data rows, the oldest first: the entries of `write`, then the slices of `attempt`."""
+        yield metadata.written
         if attempt in metadata.visible():
             yield from self._read_slices(attempt, metadata.attempts[attempt], 0)
 
-    def updates(self, metadata: HBaseMetadata, attempt: str, wanted: set[bytes]) -> dict[bytes, bytes | None]:
+    def updates(self, metadata: HBaseMetadata, attempt: str, wanted: set[bytes]) -> _Updates:
         """Return the updates that `attempt` staged for the `wanted` keys.
 
-        All updates stay in memory up to a limit; above it, each call reads them again.
+        The first slices stay in memory, up to a limit of bytes; each call reads the others again.
         """
         if attempt not in metadata.visible():
             return {}
         staged = metadata.attempts[attempt]
-        first, size = 0, 0
-        updates: dict[bytes, bytes | None] = {}
-        if self._overlay is not None and self._overlay[0].label == staged.label:
-            _, first, updates, size = self._overlay
-        self._overlay = None
-        if size <= _OVERLAY_BYTES:
-            for items in self._read_slices(attempt, staged, first):
+        if self._overlay[0] != staged.label:
+            self._overlay = (staged.label, 0, {}, 0)
+        label, kept, updates, size = self._overlay
+        found = {key: updates[key] for key in wanted if key in updates}
+        for items in self._read_slices(attempt, staged, kept):
+            found.update((key, items[key]) for key in wanted & items.keys())
+            if size <= _OVERLAY_BYTES:
                 updates.update(items)
                 size += sum(len(key) + len(value or b"") for key, value in items.items())
-                first += 1
-                if size > _OVERLAY_BYTES:
-                    updates = {}
-                    break
-            self._overlay = (staged, first, updates, size)
-        if size <= _OVERLAY_BYTES:
-            return {key: updates[key] for key in wanted if key in updates}
-        found: dict[bytes, bytes | None] = {}
-        for items in self._read_slices(attempt, staged, 0):
-            found.update((key, items[key]) for key in wanted & items.keys())
+                kept += 1
+                self._overlay = (label, kept, updates, size)
         return found
 
     def _read_slices(self, attempt: str, staged: Staged, first: int) -> Iterator[_Updates]:
@@ -97,5 +91,5 @@ class StagedRows:
         return layout.read_slices(self._rows.name.decode(), pages, first, staged.record.slices)
 
     def _names(self, start: bytes, stop: bytes) -> Iterator[list[bytes]]:
-        for page in self._table.scan(DATA, start, stop, filtered="KeyOnlyFilter()"):
+        for page in self._table.scan(DATA, start, stop, only=b"KeyOnlyFilter()"):
             yield [row for row, _ in page]

@@ -20,7 +20,7 @@ from anchorbolt.state_backends.contract import (
 from anchorbolt.state_backends.hbase import layout
 from anchorbolt.state_backends.hbase.client import HBaseClient
 from anchorbolt.state_backends.hbase.layout import DATA, HBaseMetadata, NamespaceRows, Staged
-from anchorbolt.state_backends.hbase.metadata import TRIES, MetadataCell, MetadataSnapshot, with_metadata
+from anchorbolt.state_backends.hbase.metadata import MetadataCell, MetadataSnapshot
 from anchorbolt.state_backends.hbase.staged import StagedRows
 from anchorbolt.state_backends.hbase.table import HBaseTable
 from anchorbolt.state_backends.rules import AttemptRecord
@@ -41,28 +41,26 @@ class HBaseStateStorage(StateStorage):
         self._is_checked = False
 
     def head(self) -> NamespaceHead:
-        return _head(self._cell.read().metadata)
+        return _head(self._cell.read())
 
     def claim(self) -> Fence:
         """Raises `ConfigError` if the column family is missing or drops old cells."""
         if not self._is_checked:
             self._table.check()
             self._is_checked = True
-        claimed = self._cell.change(
-            lambda metadata: with_metadata(metadata, fence=Fence(metadata.rules.fence.generation + 1, 0))
-        )
-        return claimed.metadata.rules.fence
+        claimed = self._cell.change(lambda metadata: replace(metadata, fence=Fence(metadata.fence.generation + 1, 0)))
+        return claimed.metadata.fence
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
         """Also removes the rows that interrupted attempts left behind."""
 
         def raised(metadata: HBaseMetadata) -> HBaseMetadata:
-            rules.check_fence(self.namespace, metadata.rules, fence)
-            return with_metadata(metadata, fence=fence)
+            rules.check_fence(self.namespace, metadata, fence)
+            return replace(metadata, fence=fence)
 
-        head = _head(self._cell.change(raised, create=True).metadata)
+        seen = self._cell.change(raised)
         self._staged.sweep(self._cell)
-        return head
+        return _head(seen)
 
     def get_many(
         self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
@@ -93,11 +91,10 @@ class HBaseStateStorage(StateStorage):
         """
         metadata = self._cell.read().metadata
         self._check_reading(metadata, attempt, at)
-        over: dict[bytes, int] = dict.fromkeys(metadata.written, -1)  # the last slice that has the key
-        if attempt is not None:
-            with self._still_there(attempt, at):
-                for number, items in enumerate(self._staged.slices(metadata, attempt)):
-                    over.update(dict.fromkeys(items, number))
+        over: dict[bytes, int] = {}  # which of the items over the data have the key last
+        with self._still_there(attempt, at):
+            for number, items in enumerate(self._staged.over_data(metadata, attempt)):
+                over.update(dict.fromkeys(items, number))
         prefix = len(self._rows.data)
         for page in self._table.scan(DATA, self._rows.data, self._rows.data_end, page_size=page_size):
             self._check_again(attempt, at)
@@ -105,14 +102,11 @@ class HBaseStateStorage(StateStorage):
             if entries_left := [(key, value) for key, value in entries if value is not None and key not in over]:
                 yield entries_left
         self._check_again(attempt, at)
-        if entries_left := [(key, value) for key, value in metadata.written.items() if over[key] == -1]:
-            yield entries_left
-        if attempt is not None:
-            with self._still_there(attempt, at):
-                for number, items in enumerate(self._staged.slices(metadata, attempt)):
-                    latest = [(key, value) for key, value in items.items() if value is not None and over[key] == number]
-                    for start in range(0, len(latest), page_size):
-                        yield latest[start : start + page_size]
+        with self._still_there(attempt, at):
+            for number, items in enumerate(self._staged.over_data(metadata, attempt)):
+                latest = [(key, value) for key, value in items.items() if value is not None and over[key] == number]
+                for start in range(0, len(latest), page_size):
+                    yield latest[start : start + page_size]
 
     def stage(self, staged: StagedSlice) -> Seal:
         rules.check_attempt(staged.attempt)
@@ -121,35 +115,38 @@ class HBaseStateStorage(StateStorage):
         attempt = staged.attempt
 
         def next_record(metadata: HBaseMetadata) -> AttemptRecord | None:
-            return rules.next_record(self.namespace, metadata.rules, metadata.visible().get(attempt), staged)
+            return rules.next_record(self.namespace, metadata, metadata.visible().get(attempt), staged)
 
-        for _ in range(TRIES):
-            seen = self._register(staged, next_record)
-            registered = seen.metadata.attempts[attempt]
-            if next_record(seen.metadata) is not None:
-                rows = [self._rows.slice_row(attempt, registered, staged.number, part) for part in range(len(parts))]
-                self._table.put(DATA, zip(rows, parts, strict=True), seen.metadata.epoch)
+        seen = self._register(staged, next_record)
+        registered = seen.metadata.attempts[attempt]
+        if next_record(seen.metadata) is not None:
+            rows = [self._rows.slice_row(attempt, registered, staged.number, part) for part in range(len(parts))]
+            self._table.put(DATA, zip(rows, parts, strict=True), seen.metadata.epoch)
 
-            def counted(metadata: HBaseMetadata, label: str = registered.label) -> HBaseMetadata:
-                record = next_record(metadata)
-                known = metadata.attempts.get(attempt)
-                if known is None or known.label != label:
-                    return metadata  # dropped meanwhile, perhaps with its rows: start again
-                attempts = {**metadata.attempts, attempt: replace(known, record=record or known.record)}
-                return with_metadata(replace(metadata, attempts=attempts), fence=staged.fence, codec=staged.codec)
+        def is_registered(metadata: HBaseMetadata) -> bool:
+            return attempt in metadata.attempts and metadata.attempts[attempt].label == registered.label
 
-            known = self._cell.change(counted, seen).metadata.attempts.get(attempt)
-            if known is not None and known.label == registered.label:
-                return Seal(known.record.slices, known.record.checksum)
-        raise self._cell.contended()
+        def counted(metadata: HBaseMetadata) -> HBaseMetadata:
+            record = next_record(metadata)
+            if not is_registered(metadata):
+                return metadata
+            known = metadata.attempts[attempt]
+            attempts = {**metadata.attempts, attempt: replace(known, record=record or known.record)}
+            return replace(metadata, attempts=attempts, fence=staged.fence, codec=metadata.codec or staged.codec)
+
+        metadata = self._cell.change(counted, seen).metadata
+        if not is_registered(metadata):
+            return self.stage(staged)  # it was dropped meanwhile, perhaps with its rows: start again
+        record = metadata.attempts[attempt].record
+        return Seal(record.slices, record.checksum)
 
     def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
 
         def sealed(metadata: HBaseMetadata) -> HBaseMetadata:
             record = metadata.visible().get(attempt)
-            closed = rules.sealed_record(self.namespace, metadata.rules, record, fence, attempt, seal)
+            closed = rules.sealed_record(self.namespace, metadata, record, fence, attempt, seal)
             attempts = {**metadata.attempts, attempt: replace(metadata.attempts[attempt], record=closed)}
-            return with_metadata(replace(metadata, attempts=attempts), fence=fence)
+            return replace(metadata, attempts=attempts, fence=fence)
 
         self._cell.change(sealed)
 
@@ -157,17 +154,13 @@ class HBaseStateStorage(StateStorage):
 
         def check(metadata: HBaseMetadata) -> bool:
             record = metadata.visible().get(attempt)
-            return rules.check_commit(self.namespace, metadata.rules, record, fence, txid, attempt)
+            return rules.check_commit(self.namespace, metadata, record, fence, txid, attempt)
 
         def promoted(metadata: HBaseMetadata) -> HBaseMetadata:
-            return (
-                with_metadata(metadata, fence=fence, promoted=attempt)
-                if check(metadata)
-                else with_metadata(metadata, fence=fence)
-            )
+            return replace(metadata, fence=fence, promoted=attempt if check(metadata) else "")
 
         seen = self._cell.change(promoted)
-        if seen.metadata.rules.promoted != attempt:
+        if seen.metadata.promoted != attempt:
             return
         try:
             seen = self._apply(seen, fence, txid, attempt, check)
@@ -180,8 +173,8 @@ class HBaseStateStorage(StateStorage):
         def finished(metadata: HBaseMetadata) -> HBaseMetadata:
             if not check(metadata):
                 return metadata
-            done = replace(metadata, attempts={}, version=metadata.version + 1, applied=0)
-            return with_metadata(done, fence=fence, committed=txid, winner=attempt, promoted="")
+            done = replace(metadata, fence=fence, committed=txid, winner=attempt, promoted="")
+            return replace(done, attempts={}, version=metadata.version + 1, applied=0)
 
         dropped = seen.metadata.attempts
         self._cell.change(finished, seen)
@@ -203,34 +196,32 @@ class HBaseStateStorage(StateStorage):
                 if not check(metadata) or metadata.applied > number:
                     return metadata  # another process was faster
                 written = {key: value for key, value in metadata.written.items() if key not in items}
-                return with_metadata(replace(metadata, applied=number + 1, written=written), fence=fence)
+                return replace(metadata, applied=number + 1, written=written, fence=fence)
 
             seen = self._cell.change(counted, seen)
-            if seen.metadata.rules.promoted != attempt:
+            if seen.metadata.promoted != attempt:
                 break
             reach(FaultPoint.SLICE_APPLIED, txid=txid)
         return seen
 
     def rollback(self, fence: Fence) -> int:
-        dropped: dict[str, Staged] = {}
-        visible = 0
+        before = HBaseMetadata()
 
         def rolled_back(metadata: HBaseMetadata) -> HBaseMetadata:
-            nonlocal visible
-            rules.check_rollback(self.namespace, metadata.rules, fence)
-            visible = len(metadata.visible())
-            dropped.update(metadata.attempts)
-            return with_metadata(replace(metadata, attempts={}), fence=fence)
+            nonlocal before
+            before = metadata
+            rules.check_rollback(self.namespace, metadata, fence)
+            return replace(metadata, attempts={}, fence=fence)
 
-        seen = self._cell.change(rolled_back)
-        self._staged.remove(dropped, seen.metadata.epoch)
-        return visible
+        self._cell.change(rolled_back)
+        self._staged.remove(before.attempts, before.epoch)
+        return len(before.visible())
 
     def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
         """Everything that `write` put is in the metadata cell, so it cannot be larger than one cell."""
 
         def written(metadata: HBaseMetadata) -> HBaseMetadata:
-            rules.check_write(self.namespace, metadata.rules, fence, codec)
+            rules.check_write(self.namespace, metadata, fence, codec)
             entries = {**metadata.written, **items}
             size = sum(len(key) + len(value) for key, value in entries.items())
             if size > self.limits.value:
@@ -238,7 +229,7 @@ class HBaseStateStorage(StateStorage):
                     f"{self.namespace}: {size} bytes are to be written, and HBase takes {self.limits.value} in one "
                     f"cell. {self.limits.advice}."
                 )
-            return with_metadata(replace(metadata, written=entries), fence=fence, codec=codec)
+            return replace(metadata, written=entries, fence=fence, codec=metadata.codec or codec)
 
         self._cell.change(written)
 
@@ -253,26 +244,26 @@ class HBaseStateStorage(StateStorage):
         seen = self._cell.read()
         next_record(seen.metadata)
         if seen.cell is None:
-            self._cell.change(lambda metadata: metadata, seen, create=True)
+            self._cell.change(lambda metadata: metadata)
             seen = self._cell.read()
         epoch = seen.metadata.epoch or seen.timestamp
         fence = staged.fence
-        dropped: dict[str, Staged] = {}
+        before = seen.metadata
 
         def registered(metadata: HBaseMetadata) -> HBaseMetadata:
-            dropped.clear()
+            nonlocal before
+            before = metadata
             next_record(metadata)
             if staged.attempt in metadata.visible():
                 return metadata
-            label = secrets.token_hex(4)
-            new = Staged(AttemptRecord(staged.txid, staged.base, fence, 0, 0, 0, False), label, metadata.version)
-            kept = {each: known for each, known in metadata.attempts.items() if known.record.fence >= fence}
-            dropped.update((each, known) for each, known in metadata.attempts.items() if each not in kept)
-            attempts = {**kept, staged.attempt: new}
+            record = AttemptRecord(staged.txid, staged.base, fence, 0, 0, 0, False)
+            attempts = {each: known for each, known in metadata.attempts.items() if known.record.fence >= fence}
+            attempts[staged.attempt] = Staged(record, secrets.token_hex(4), metadata.version)
             changed = replace(metadata, attempts=attempts, epoch=metadata.epoch or epoch)
-            return with_metadata(changed, fence=fence, codec=staged.codec)
+            return replace(changed, fence=fence, codec=metadata.codec or staged.codec)
 
         seen = self._cell.change(registered, seen)
+        dropped = {each: known for each, known in before.attempts.items() if each not in seen.metadata.attempts}
         self._staged.remove(dropped, seen.metadata.epoch)
         return seen
 
@@ -291,7 +282,7 @@ class HBaseStateStorage(StateStorage):
 
     def _check_reading(self, metadata: HBaseMetadata, attempt: str | None, at: ReadPosition | None) -> None:
         record = metadata.visible().get(attempt) if attempt is not None else None
-        rules.check_reading(self.namespace, metadata.rules, record, attempt, at)
+        rules.check_reading(self.namespace, metadata, record, attempt, at)
 
     def _refuse_large(self, updates: Mapping[bytes, bytes | None]) -> None:
         key = max(map(len, updates), default=0)
@@ -303,5 +294,5 @@ class HBaseStateStorage(StateStorage):
             )
 
 
-def _head(metadata: HBaseMetadata) -> NamespaceHead:
-    return rules.head_of(metadata.rules, metadata.visible())
+def _head(seen: MetadataSnapshot) -> NamespaceHead:
+    return rules.head_of(seen.metadata, seen.metadata.visible())

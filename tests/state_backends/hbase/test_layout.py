@@ -6,10 +6,10 @@ import pytest
 from anchorbolt.errors import StateCorrupted
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.hbase.layout import HBaseMetadata, Staged, packed_metadata, unpacked_metadata
-from anchorbolt.state_backends.rules import AttemptRecord, Metadata
+from anchorbolt.state_backends.rules import AttemptRecord
 
 METADATA = HBaseMetadata(
-    Metadata(Fence(3, 2), 6, "a" * 32, "msgpack/1", "b" * 32),
+    *(Fence(3, 2), 6, "a" * 32, "msgpack/1", "b" * 32),
     {"b" * 32: Staged(AttemptRecord(7, 6, Fence(3, 2), 2, 77, 5, True), "01234567", 4)},
     version=5,
     epoch=1_700_000_000_000,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.errors import UnsupportedValue
+from anchorbolt.errors import StateUnavailable, UnsupportedValue
 from anchorbolt.state_backends.contract import StateStorage
-from anchorbolt.state_backends.hbase import table as hbase_table
 from anchorbolt.state_backends.hbase.layout import NamespaceRows
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
+from anchorbolt.state_backends.hbase.table import HBaseTable
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.scope import AttemptScope
 from anchorbolt.testing.conformance.base import committed, new_attempt, new_namespace, stage_slice, staged
@@ -29,7 +29,7 @@ def test_reads_under_a_large_attempt_need_no_memory_for_it(
     expected = [NEW.get(key) for key in keys]
     assert storage.get_many(keys, attempt) == expected
     monkeypatch.setattr("anchorbolt.state_backends.hbase.staged._OVERLAY_BYTES", 1000)
-    vars(storage)["_overlay"] = None
+    vars(storage)["_staged"].forget()
     for _ in range(2):
         assert storage.get_many(keys, attempt) == expected
 
@@ -68,14 +68,15 @@ def test_large_values_are_read_a_few_at_a_time(
     values = {b"%02d" % number: bytes([number]) * 1_500_000 for number in range(24)}
     with closing(hbase_provider.open(ns)) as storage:
         committed(storage, *([item] for item in values.items()))
-    replies, get_rows = [], hbase_table._get_rows
+    replies, call = [], HBaseTable._call
 
-    def measured(*arguments: Any) -> Any:
-        found = get_rows(*arguments)
-        replies.append(sum(len(cell.value) for row in found for cell in row.columns.values()))
+    def measured(table: HBaseTable, method: str, *arguments: Any) -> Any:
+        found = call(table, method, *arguments)
+        if method == "getRowsWithColumns":
+            replies.append(sum(len(cell.value) for row in found for cell in row.columns.values()))
         return found
 
-    monkeypatch.setattr(hbase_table, "_get_rows", measured)
+    monkeypatch.setattr(HBaseTable, "_call", measured)
     with closing(hbase_provider.open(ns)) as storage:
         assert storage.get_many(list(values)) == list(values.values())
     assert max(replies) < 5 << 20
@@ -87,21 +88,21 @@ def test_a_reply_that_is_too_large_to_come_is_asked_for_in_parts(
     values = {b"%02d" % number: b"%d" % number for number in range(40)}
     with closing(provider_of(hbase_server).open(ns)) as storage:
         committed(storage, list(values.items()))
-    asked, get_rows = [], hbase_table._get_rows
+    asked, call = [], HBaseTable._call
 
-    def overwhelmed(table: bytes, rows: list[bytes], *more: Any) -> Any:
+    def overwhelmed(table: HBaseTable, method: str, rows: list[bytes], *more: Any) -> Any:
         asked.append(len(rows))
         if min(asked) > 2:
-            raise TimeoutError("the server is out of memory")
-        return get_rows(table, rows, *more)
+            raise StateUnavailable("the server is out of memory")
+        return call(table, method, rows, *more)
 
-    with closing(provider_of(hbase_server, timeout_ms=5_000).open(ns)) as storage:
+    with closing(provider_of(hbase_server).open(ns)) as storage:
         storage.get_many(list(values))  # they are small, so many are asked for at once from now on
         table = vars(storage)["_table"]
-        monkeypatch.setattr(hbase_table, "_get_rows", overwhelmed)
+        monkeypatch.setattr(HBaseTable, "_call", overwhelmed)
         data = NamespaceRows(ns).data
         parts = list(table.read_many(b"s", [data + key for key in values]))
-    assert {row[len(data) :]: cell.value for found, _ in parts for row, cell in found.items()} == {
+    assert {row[len(data) :]: cell.value for found in parts for row, cell in found.items()} == {
         key: b"+" + value for key, value in values.items()
     }
     assert asked[0] > 2
