@@ -1,30 +1,8 @@
 """Every error that Anchorbolt raises on purpose, in one tree.
 
-```
-AnchorboltError
-├── ConfigError            a configuration key or value is wrong
-├── TopologyError          the graph of spouts and bolts is wrong
-├── JobError               the job's module, name or file cannot be loaded
-├── PlatformError          Java, Spark or a Python package is missing or too old
-├── SerializationError     a value cannot be encoded or decoded
-│   ├── UnsupportedValue   … because of its type or size; nothing was changed
-│   └── UnsupportedJavaClass   Storm stored a Java class that only its own code can read
-├── BoltError              a user's bolt raised, or called `fail`
-├── WaveFailed             a wave did not finish within its retries
-├── FaultInjected          a test injected this error, see `anchorbolt.faults.points`
-├── QueryChanged           the state was computed by another streaming query
-├── MigrationRefused       a migration tool refused or could not finish; its source is unchanged
-└── StateError             a state provider refused or failed
-    ├── StateUnavailable   the store cannot be reached, or did not answer in time
-    ├── Fenced             a newer driver or a newer round owns the namespace
-    ├── StaleAttempt       the staged updates are not based on the committed state
-    ├── StateRegressed     the store went back in time, or lost data
-    ├── CodecMismatch      the namespace was written with another codec
-    └── StateCorrupted     the store holds bytes that Anchorbolt did not write
-```
-
-Errors cross process boundaries, so each of them survives pickling with all its attributes. A message names what is
-wrong and ends with what to do next. It never contains a secret.
+All derive from `AnchorboltError`; those of state providers from `StateError`, those of encoding from
+`SerializationError`. Errors cross process boundaries, so each of them survives pickling with all its attributes. A
+message names what is wrong and ends with what to do next. It never contains a secret.
 """
 
 from typing import Any
@@ -66,14 +44,8 @@ class AnchorboltError(Exception):
         self.message = message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.args, dict(self.__dict__))
-
-
-def _rebuild(cls: type[AnchorboltError], args: tuple[Any, ...], attributes: dict[str, Any]) -> AnchorboltError:
-    error = cls.__new__(cls, *args)
-    error.args = args
-    error.__dict__.update(attributes)
-    return error
+        # Not by `__init__`, whose other arguments are not in `args`.
+        return Exception.__new__, (type(self), *self.args), dict(self.__dict__)
 
 
 class ConfigError(AnchorboltError):

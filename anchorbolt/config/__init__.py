@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anchorbolt.util.lazy_imports import lazy_names
+from anchorbolt.util.imports import lazy_names
 
 if TYPE_CHECKING:
     from anchorbolt.config.loading import Configuration, load_conf

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anchorbolt.util.lazy_imports import lazy_names
+from anchorbolt.util.imports import lazy_names
 
 if TYPE_CHECKING:
     from anchorbolt.engine.local.cluster import LocalCluster

@@ -8,7 +8,7 @@ from zlib import crc32
 
 from anchorbolt.errors import ConfigError, SerializationError, UnsupportedValue
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec
-from anchorbolt.util.class_loading import load_class
+from anchorbolt.util.imports import load_class
 
 V = TypeVar("V")
 

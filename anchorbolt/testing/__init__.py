@@ -13,7 +13,7 @@ from anchorbolt.faults.points import FaultPoint
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.testing.capture import TupleCapture
 from anchorbolt.testing.crash import CrashReport, CrashRunner, CrashTestError
-from anchorbolt.util.lazy_imports import is_installed, lazy_names
+from anchorbolt.util.imports import is_installed, lazy_names
 
 if TYPE_CHECKING:
     from anchorbolt.engine.local.cluster import LocalCluster

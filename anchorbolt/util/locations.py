@@ -171,7 +171,7 @@ class _RemoteFolder:
         from pyarrow import fs
 
         self.location = location
-        self._types = fs.FileType
+        self._pyarrow = fs
         try:
             self._fs, self._root = fs.FileSystem.from_uri(location)
         except (OSError, ValueError) as error:
@@ -179,9 +179,6 @@ class _RemoteFolder:
                 f"location {location!r} cannot be opened: {error}. Use a local path, or a URI of a "
                 "file system that pyarrow.fs supports."
             ) from error
-
-    def _at(self, name: str) -> str:
-        return join(self._root, name)
 
     def read(self, name: str) -> bytes | None:
         if not self.exists(name):
@@ -191,44 +188,48 @@ class _RemoteFolder:
         return data
 
     def replace(self, name: str, data: bytes) -> None:
-        target = self._at(name)
-        self._fs.create_dir(target.rpartition("/")[0], recursive=True)
         # An object store shows a file only when it is closed.
-        with self._fs.open_output_stream(target) as stream:
+        with self.create(name) as stream:
             stream.write(data)
 
     def create(self, name: str) -> BinaryIO:
-        target = self._at(name)
-        self._fs.create_dir(target.rpartition("/")[0], recursive=True)
-        stream: BinaryIO = self._fs.open_output_stream(target)
+        stream: BinaryIO = self._fs.open_output_stream(self._with_parent(name))
         return stream
 
     def exists(self, name: str) -> bool:
-        return bool(self._fs.get_file_info(self._at(name)).type != self._types.NotFound)
+        return self._kind(self._at(name)) != "NotFound"
 
     def move_in(self, source: str, name: str) -> None:
-        from pyarrow import fs
-
         if local_path(source) is not None:
             raise _different_file_systems(source, self.location)
-        origin: str = fs.FileSystem.from_uri(source)[1]
-        if self._fs.get_file_info(origin).type == self._types.NotFound:
-            if not self.exists(name):
-                raise FileNotFoundError(source)
-            return
-        self._fs.create_dir(self._at(name).rpartition("/")[0], recursive=True)
-        self._fs.move(origin, self._at(name))
+        origin: str = self._pyarrow.FileSystem.from_uri(source)[1]
+        if self._kind(origin) != "NotFound":
+            self._fs.move(origin, self._with_parent(name))
+        elif not self.exists(name):
+            raise FileNotFoundError(source)
 
     def remove_tree(self, name: str) -> None:
-        kind = self._fs.get_file_info(self._at(name)).type
-        if kind == self._types.Directory:
+        kind = self._kind(self._at(name))
+        if kind == "Directory":
             self._fs.delete_dir(self._at(name))
-        elif kind != self._types.NotFound:
+        elif kind != "NotFound":
             self._fs.delete_file(self._at(name))
 
     def names(self, name: str) -> Iterator[str]:
-        from pyarrow import fs
-
-        selector = fs.FileSelector(self._at(name), allow_not_found=True)
+        selector = self._pyarrow.FileSelector(self._at(name), allow_not_found=True)
         for info in self._fs.get_file_info(selector):
             yield info.base_name
+
+    def _at(self, name: str) -> str:
+        return join(self._root, name)
+
+    def _with_parent(self, name: str) -> str:
+        """Return the path of a file after its folder was made."""
+        target = self._at(name)
+        self._fs.create_dir(target.rpartition("/")[0], recursive=True)
+        return target
+
+    def _kind(self, path: str) -> str:
+        """Return "NotFound", "File" or "Directory"."""
+        kind: str = self._fs.get_file_info(path).type.name
+        return kind

@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from anchorbolt.util.lazy_imports import lazy_names
+from anchorbolt.util.imports import lazy_names
 
 if TYPE_CHECKING:
     from anchorbolt.migration_tools.base64_to_binary.commands import discard_backup, migrate, undo, verify
