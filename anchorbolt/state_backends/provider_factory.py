@@ -37,7 +37,7 @@ _CLASSES = {
     "memory": "memory.MemoryStateProvider",
     "sqlite": "sqlite.provider.SqliteStateProvider",
     "redis": "redis.provider.RedisStateProvider",
-    "redis-cluster": "redis.cluster_provider.RedisClusterStateProvider",
+    "redis-cluster": "redis.provider.RedisClusterStateProvider",
     "hbase": "hbase.provider.HBaseStateProvider",
 }
 

@@ -111,11 +111,11 @@ class FakeRedisStateProvider(StateProvider):
         Raises:
             ConfigError: `namespace` is not a possible name.
         """
-        return open_storage(self._address, namespace, namespace, None)
+        return open_storage(self._address, namespace, None)
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:
         """Yield the namespaces whose names start with `prefix`."""
-        return namespaces_of(self._address, prefix, "")
+        return namespaces_of(self._address, prefix)
 
     def describe(self) -> str:
         """Return what this is, for messages."""

@@ -14,8 +14,7 @@ from anchorbolt.state_backends.contract import StateProvider, StateStorage
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.provider_factory import provider_from
-from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 
 CONFIG = "topology.state.provider.config"

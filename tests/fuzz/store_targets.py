@@ -59,7 +59,7 @@ def _checked(items: Iterable[Any]) -> list[tuple[bytes, bytes | None]]:
 
 def _redis() -> RedisStateStorage:
     server = RedisServer(None, None, 1000, None, "localhost", 6379, 0)
-    return RedisStateStorage(_NAMESPACE, _NAMESPACE, RedisClient(server), SizeLimits(1, 1, ""))
+    return RedisStateStorage(_NAMESPACE, RedisClient(server), SizeLimits(1, 1, ""))
 
 
 _REDIS = _redis()

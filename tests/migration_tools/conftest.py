@@ -16,8 +16,7 @@ from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
-from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance.base import Items, committed, new_namespace
 from tests.engine.jobs import word_count

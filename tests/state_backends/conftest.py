@@ -7,8 +7,7 @@ import pytest
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from tests.state_backends.hbase.providers import provider_of
 from tests.support.hbase_server import HBaseServer

@@ -4,8 +4,7 @@ import pytest
 
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing import FakeRedisStateProvider
 from anchorbolt.testing.conformance import StateStorageConformance

@@ -10,8 +10,7 @@ import pytest
 from anchorbolt.errors import StateUnavailable
 from anchorbolt.state_backends.contract import Fence, ReadPosition, StagedAttempt, StateProvider, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.testing.conformance.base import CODEC, entries, new_attempt, new_namespace, stage_slice
 from tests.conftest import StartRedisCluster
 from tests.state_backends.hbase.providers import provider_of

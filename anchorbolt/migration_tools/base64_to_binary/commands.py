@@ -162,9 +162,7 @@ def _on_backups(
 
 def _ours(hashes: RedisHashes) -> list[bytes]:
     """Return the keys of checkpoint spouts, their backups, and the temporary hashes of migrations."""
-    return [
-        key for key in hashes.matching(OURS) if suffix_of(key) or checkpoint_spouts_among([key.removesuffix(b"_old")])
-    ]
+    return [key for key in hashes.keys(OURS) if suffix_of(key) or checkpoint_spouts_among([key.removesuffix(b"_old")])]
 
 
 def _wanted(namespaces: Sequence[bytes], spouts: Sequence[bytes]) -> list[bytes]:

@@ -102,8 +102,7 @@ def _compared(
             except Unfit as unfit:
                 found.unfit = str(unfit)
                 return found
-            other.read(key, pages[found.wrapper])
-            values = other.receive()
+            values = other.values(key, pages[found.wrapper][::2])
             # The first page decides on the wrapper; all other pages must have the same.
             if len(conversions) > 1:
                 found.wrapper = max(pages, key=lambda wrapper: _matches(pages[wrapper], values))
@@ -124,8 +123,7 @@ def _equal(hashes: RedisHashes, one: bytes, other: bytes, progress: Progress) ->
     pages = pages_of(hashes, one, progress, f"comparing {shown(one)} with {shown(other)}")
     with closing(pages), hashes.connection(other) as second:
         for page in pages:
-            second.read(other, page)
-            if second.receive() != page[1::2]:
+            if second.values(other, page[::2]) != page[1::2]:
                 return False
     return True
 

@@ -28,6 +28,10 @@ class RedisAddress(ABC):
     tls: TlsSettings | None
 
     @abstractmethod
+    def root(self, namespace: str) -> str:
+        """Return the name of a namespace's data key, which all its keys start with."""
+
+    @abstractmethod
     def connect(self) -> Any:
         """Return a client of redis-py."""
 
@@ -69,6 +73,9 @@ class RedisServer(RedisAddress):
     def __str__(self) -> str:
         return f"Redis at {self.host}:{self.port}"
 
+    def root(self, namespace: str) -> str:
+        return namespace
+
     def connect(self) -> Any:
         return redis.Redis(
             host=self.host, port=self.port, db=self.database, retry=Retry(NoBackoff(), 0), **self._options()
@@ -88,6 +95,9 @@ class RedisCluster(RedisAddress):
 
     def __str__(self) -> str:
         return "the Redis Cluster of " + ", ".join(f"{host}:{port}" for host, port in self.nodes)
+
+    def root(self, namespace: str) -> str:
+        return f"{{{namespace}}}"
 
     def connect(self) -> Any:
         # The client connects at once, to read the map of slots.

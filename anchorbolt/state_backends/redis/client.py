@@ -4,14 +4,12 @@ All namespaces of a provider in a process share their connections. redis-py open
 each thread its own, and opens new ones after a fork.
 """
 
-from __future__ import annotations
-
 import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import redis
 from redis.backoff import ExponentialBackoff
@@ -21,7 +19,6 @@ from redis.exceptions import (
     ClusterError,
     DataError,
     MovedError,
-    NoPermissionError,
     NoScriptError,
     RedisClusterException,
     ResponseError,
@@ -29,12 +26,11 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
+from anchorbolt.config.providers import PROVIDER_CONFIG
+from anchorbolt.errors import ConfigError
 from anchorbolt.state_backends.redis.addresses import RedisAddress, RedisCluster
-from anchorbolt.state_backends.redis.errors import REDIS_ERRORS, Advice, is_final, refuse_eviction, translated
+from anchorbolt.state_backends.redis.errors import REDIS_ERRORS, Advice, is_final, translated
 from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files
-
-if TYPE_CHECKING:
-    from anchorbolt.state_backends.redis.connection import RedisConnection
 
 _T = TypeVar("_T")
 _OF_A_TOPOLOGY = Advice()
@@ -114,62 +110,51 @@ class RedisClient(SharedClient[RedisAddress]):
         """Run one command, which must be repeatable."""
         return self._retried(namespace, lambda client: client.execute_command(*_without_numbers(command)))
 
-    def refuse_eviction(self) -> None:
-        """Raise `ConfigError` if a server may evict keys. A server that forbids the question passes."""
-        for master in self._retried(None, self.address.masters):
-            with self._translating(None), suppress(NoPermissionError):
-                refuse_eviction(self.address, master.execute_command("INFO", "memory"))
+    def once(self, server: Any, namespace: str | None, *command: Any) -> Any:
+        """Run one command, without retries, by a client of one server."""
+        with self.translating(namespace):
+            return server.execute_command(*_without_numbers(command))
+
+    def refuse_eviction(self, namespace: str | None = None, key: str | None = None) -> None:
+        """Raise `ConfigError` if the server that has `key`, or without a key any server, may evict keys."""
+
+        def servers(client: Any) -> Sequence[Any]:
+            return self.address.masters(client) if key is None else [self._holder(client, key)]
+
+        for server in self._retried(namespace, servers):
+            try:
+                memory = self.once(server, namespace, "INFO", "memory")
+            except ConfigError:  # the user may not run INFO; a wrong password shows at the next call
+                continue
+            policy = str(memory.get("maxmemory_policy", ""))
+            if memory.get("maxmemory") and policy.startswith("allkeys"):
+                raise ConfigError(
+                    f"{self.address} drops keys when its memory is full (maxmemory-policy {policy}), so state would be "
+                    "lost. Set it to noeviction: redis-cli CONFIG SET maxmemory-policy noeviction, and the same in "
+                    "redis.conf.",
+                    key=PROVIDER_CONFIG,
+                )
 
     def keys(self, pattern: str) -> Iterator[bytes]:
-        """Yield the keys of all servers that match a pattern; a key may come twice."""
+        """Yield the keys of all servers that match a glob; a key may come twice."""
         for master in self._retried(None, self.address.masters):
-            cursor = 0
-            while True:
-                with self._translating(None):
-                    command = _without_numbers(("SCAN", cursor, "MATCH", pattern, "COUNT", 1000))
-                    cursor, keys = master.execute_command(*command)
+            cursor = None
+            while cursor != 0:
+                cursor, keys = self.once(master, None, "SCAN", cursor or 0, "MATCH", pattern, "COUNT", 1000)
                 yield from keys
-                if cursor == 0:
-                    break
 
     @contextmanager
-    def connection(self, namespace: str, key: str) -> Iterator[Callable[..., Any]]:
-        """Yield a function that runs commands, without retries, on one connection to the server that has `key`."""
-
-        def connect(client: Any) -> Any:
-            client.execute_command("HLEN", key)  # follows the redirections of a cluster, and learns from them
-            return self.address.holder(client, key).client()
-
-        single = self._retried(namespace, connect)
-
-        def run(*command: Any) -> Any:
-            with self._translating(namespace):
-                return single.execute_command(*_without_numbers(command))
-
+    def single(self, namespace: str, key: str | bytes) -> Iterator[Any]:
+        """Yield a client of redis-py with one connection to the server that has `key`."""
+        server = self._retried(namespace, lambda client: self._holder(client, key).client())
         try:
-            yield run
+            yield server
         finally:
-            single.close()
+            server.close()
 
-    @contextmanager
-    def exclusive(self, namespace: str, key: bytes) -> Iterator[RedisConnection]:
-        """Yield an exclusive connection to the server that has `key`."""
-        # It needs hiredis. Spark's executors may lack it: it is not pure Python, so it is not shipped to them.
-        from anchorbolt.state_backends.redis.connection import RedisConnection
-
-        def connect(client: Any) -> Any:
-            client.execute_command("TYPE", key)  # follows the redirections of a cluster, and learns from them
-            return self.address.holder(client, key).client()
-
-        single = self._retried(namespace, connect)
-        with self._translating(namespace):
-            single.connection.connect()
-        exclusive = RedisConnection(self.address, namespace, self._advice, single.connection)
-        try:
-            yield exclusive
-        finally:
-            exclusive.close()  # before it returns to the pool, so that no watch or reply stays on it
-            single.close()
+    def _holder(self, client: Any, key: str | bytes) -> Any:
+        client.execute_command("HLEN", key)  # follows the redirections of a cluster, and learns from them
+        return self.address.holder(client, key)
 
     def _connected(self) -> Any:
         with self._lock:
@@ -185,12 +170,13 @@ class RedisClient(SharedClient[RedisAddress]):
                 raise error
 
         # The last repetition begins before the deadline; the socket's time-out ends it.
-        with self._translating(namespace):
+        with self.translating(namespace):
             retry = Retry(ExponentialBackoff(cap=0.25, base=0.01), -1, _MAY_PASS)
             return retry.call_with_retry(lambda: run(self._connected()), failed)
 
     @contextmanager
-    def _translating(self, namespace: str | None) -> Iterator[None]:
+    def translating(self, namespace: str | None) -> Iterator[None]:
+        """Translate redis-py's errors within the block."""
         try:
             yield
         except DataError:

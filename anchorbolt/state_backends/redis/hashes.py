@@ -8,16 +8,17 @@ error.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import hiredis
 from redis.crc import key_slot
 
+from anchorbolt.errors import StateUnavailable
 from anchorbolt.state_backends.redis.addresses import RedisAddress, RedisServer
 from anchorbolt.state_backends.redis.client import RedisClient
-from anchorbolt.state_backends.redis.connection import RedisConnection
-from anchorbolt.state_backends.redis.errors import Advice
+from anchorbolt.state_backends.redis.errors import REDIS_ERRORS, Advice
 
 FieldsAndValues = list[bytes]
 """Fields and values alternating, as in Redis's commands and replies."""
@@ -35,26 +36,25 @@ _ADVICE = Advice(
 )
 
 
-class RedisHashes:
+class RedisHashes(RedisClient):
     """The hashes at one address; a context manager that closes its connections. It connects on first use."""
 
     def __init__(self, address: RedisAddress, advice: Advice = _ADVICE) -> None:
-        self.address = address
-        self._client = RedisClient(address, advice)
+        super().__init__(address, advice)
 
     def __enter__(self) -> RedisHashes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._client.release()
+        self.release()
 
     def types(self, keys: Sequence[bytes]) -> Mapping[bytes, str]:
         """Return the type of each key as Redis names it; `none` if the key does not exist."""
-        return {key: self._client.command(shown(key), "TYPE", key).decode() for key in keys}
+        return {key: self.command(shown(key), "TYPE", key).decode() for key in keys}
 
     def length(self, key: bytes) -> int:
         """Return the number of fields of a hash, 0 if it does not exist."""
-        return int(self._client.command(shown(key), "HLEN", key))
+        return int(self.command(shown(key), "HLEN", key))
 
     def entries(self, key: bytes) -> Iterator[list[tuple[bytes, bytes]]]:
         """Yield the fields and values of a hash, about 1 MiB at a time; an entry may come twice."""
@@ -64,21 +64,13 @@ class RedisHashes:
 
     def fields(self, key: bytes, fields: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of some fields of a hash, None for missing ones."""
-        values: list[bytes | None] = self._client.command(shown(key), "HMGET", key, *fields)
+        values: list[bytes | None] = self.command(shown(key), "HMGET", key, *fields)
         return values
-
-    def matching(self, pattern: str) -> Iterator[bytes]:
-        """Yield the keys of all servers that match a glob; a key may come twice."""
-        return self._client.keys(pattern)
-
-    def refuse_eviction(self) -> None:
-        """Raise `ConfigError` if a server may evict keys. A server that forbids the question passes."""
-        self._client.refuse_eviction()
 
     def remove(self, keys: Sequence[bytes]) -> None:
         """Remove keys, ignoring missing ones."""
         for key in keys:
-            self._client.command(shown(key), "UNLINK", key)
+            self.command(shown(key), "UNLINK", key)
 
     def together(self, keys: Sequence[bytes]) -> bool:
         """Whether one transaction can hold all these keys."""
@@ -102,21 +94,65 @@ class RedisHashes:
     @contextmanager
     def connection(self, key: bytes) -> Iterator[HashConnection]:
         """Open a connection to the server that has `key` now. The end of the block closes it and its WATCH."""
-        with self._client.exclusive(shown(key), key) as connection:
-            yield HashConnection(connection)
+        with self.single(shown(key), key) as server:
+            connection = HashConnection(self, shown(key), server.connection)
+            try:
+                yield connection
+            finally:
+                connection.close()  # before it returns to the pool, so that no watch or reply stays on it
 
 
 class HashConnection:
-    """One connection to one server. After it is lost, every call raises `StateUnavailable`."""
+    """One connection to one server, on which commands are sent ahead of their replies.
 
-    def __init__(self, connection: RedisConnection) -> None:
+    An error closes it; after that every call raises `StateUnavailable`. Not thread-safe.
+    """
+
+    def __init__(self, client: RedisClient, namespace: str, connection: Any) -> None:
+        self._client = client
+        self._namespace = namespace
         self._connection = connection
-        self._sent: list[list[bytes]] = []
+        self._written: list[list[bytes]] = []  # values of pages that are not confirmed
+
+    def send(self, *commands: Sequence[bytes | str]) -> None:
+        """Send commands, whose replies come in the same order.
+
+        Arguments must not be numbers: a signal while hiredis (3.0 to 3.5 at least) formats a number ends the process
+        with a segmentation fault.
+        """
+        # hiredis packs the commands: redis-py would check the type of each argument, which doubles the time.
+        packed = [hiredis.pack_command(tuple(command)) for command in commands]  # type: ignore[arg-type]
+        with self._opened() as connection:
+            connection.send_packed_command(packed, check_health=False)
+
+    def receive(self) -> Any:
+        with self._opened() as connection:
+            return connection.read_response()
 
     def run(self, *command: bytes | str) -> Any:
         """Run a command and return its reply."""
-        self._connection.send(command)
-        return self._connection.receive()
+        self.send(command)
+        return self.receive()
+
+    def close(self) -> None:
+        """Close the connection, which ends its watches. May be called more than once."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.disconnect()
+
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        # redis-py would reconnect by itself, without the watches.
+        if self._connection is None:
+            raise StateUnavailable(
+                f"the connection to {self._client.address} was lost: start again", namespace=self._namespace
+            )
+        with self._client.translating(self._namespace):
+            try:
+                yield self._connection
+            except REDIS_ERRORS:
+                self.close()
+                raise
 
     def watch(self, *keys: bytes) -> None:
         """Make the next transaction do nothing if one of the keys changes before it."""
@@ -140,44 +176,40 @@ class HashConnection:
         server prepares the next one, so run no other command on this connection meanwhile. Close an unfinished scan.
         """
         count = _FIRST_PAGE_ENTRIES
-        self._connection.send(("HSCAN", key, b"0", "COUNT", b"%d" % count))
+        self.send(("HSCAN", key, b"0", "COUNT", b"%d" % count))
         asked = True
         try:
             while asked:
                 asked = False
-                cursor, page = self._connection.receive()
+                cursor, page = self.receive()
                 size = sum(map(len, page)) or 1
                 fitting = _PAGE_BYTES * (len(page) // 2) // size
                 count = max(1, min(fitting, 2 * count, _PAGE_ENTRIES)) if page else count
                 if cursor != b"0":
-                    self._connection.send(("HSCAN", key, cursor, "COUNT", b"%d" % count))
+                    self.send(("HSCAN", key, cursor, "COUNT", b"%d" % count))
                     asked = True
                 if page:
                     yield page
         finally:
-            if asked and self._connection.is_open:
-                self._connection.receive()
+            if asked and self._connection is not None:  # neither closed nor lost
+                self.receive()
 
     def write(self, key: bytes, page: FieldsAndValues) -> None:
         """Start to write a page into a hash and to read it back. `confirm` returns the result."""
-        self._connection.send(("HSET", key, *page), ("HMGET", key, *page[::2]))
-        self._sent.append(page[1::2])
+        self.send(("HSET", key, *page), ("HMGET", key, *page[::2]))
+        self._written.append(page[1::2])
 
-    def read(self, key: bytes, page: FieldsAndValues) -> None:
-        """Start to read the fields of a page. `receive` returns their values."""
-        self._connection.send(("HMGET", key, *page[::2]))
-
-    def receive(self) -> list[bytes | None]:
-        """Return the values of the first outstanding `read`."""
-        values: list[bytes | None] = self._connection.receive()
+    def values(self, key: bytes, fields: Iterable[bytes]) -> list[bytes | None]:
+        """Return the values of some fields of a hash, None for missing ones."""
+        values: list[bytes | None] = self.run("HMGET", key, *fields)
         return values
 
     def confirm(self) -> bool:
         """Wait for all written pages; return whether each was read back unchanged."""
         same = True
-        while self._sent:
-            self._connection.receive()
-            same = self._connection.receive() == self._sent.pop(0) and same
+        while self._written:
+            self.receive()
+            same = self.receive() == self._written.pop(0) and same
         return same
 
     def transaction(self, commands: Sequence[Sequence[Any]]) -> bool:
@@ -194,7 +226,8 @@ class HashConnection:
             return False
         for reply in replies:
             if isinstance(reply, Exception):
-                self._connection.fail(reply)
+                with self._opened():
+                    raise reply
         return True
 
 

@@ -1,16 +1,39 @@
-"""State in one Redis server. `storage` says which key holds what."""
+"""State in one Redis server, or in a Redis Cluster. `storage` says which key holds what."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from anchorbolt.config.providers import RedisSettings
+from anchorbolt.config.providers import RedisClusterSettings, RedisLogin, RedisSettings
 from anchorbolt.state_backends.contract import StateProvider
-from anchorbolt.state_backends.redis.addresses import RedisServer
+from anchorbolt.state_backends.redis.addresses import RedisAddress, RedisCluster, RedisServer
 from anchorbolt.state_backends.redis.storage import RedisStateStorage, namespaces_of, open_storage
 
 
+class _RedisProvider(RedisLogin, StateProvider):
+    @property
+    @abstractmethod
+    def address(self) -> RedisAddress:
+        """The address and login."""
+
+    def open(self, namespace: str) -> RedisStateStorage:
+        """Open a namespace. Connects at the first call of a method.
+
+        Raises:
+            ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
+        """
+        return open_storage(self.address, namespace, self.largest_value)
+
+    def namespaces(self, prefix: str = "") -> Iterator[str]:
+        """Yield the namespaces whose names start with `prefix`. Goes through all keys of the database or cluster.
+
+        A cluster may leave out a namespace while it moves its keys to another server.
+        """
+        return namespaces_of(self.address, prefix)
+
+
 @dataclass(frozen=True)
-class RedisStateProvider(RedisSettings, StateProvider):
+class RedisStateProvider(RedisSettings, _RedisProvider):
     """Keeps all namespaces in one database of a Redis server, version 5 or newer.
 
     What survives the loss of that server is what its own settings save: with `appendonly yes`, the last second may be
@@ -28,30 +51,37 @@ class RedisStateProvider(RedisSettings, StateProvider):
         largest_value: Bytes of the largest value to take; None means what Redis takes by default, some 490 MB.
     """
 
-    def open(self, namespace: str) -> RedisStateStorage:
-        """Open a namespace. Connects at the first call of a method.
-
-        Raises:
-            ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
-        """
-        return open_storage(self.address, namespace, namespace, self.largest_value)
-
-    def namespaces(self, prefix: str = "") -> Iterator[str]:
-        """Yield the namespaces whose names start with `prefix`. Goes through all keys of the database."""
-        return namespaces_of(self.address, prefix, "")
-
     def describe(self) -> str:
         return f"{self.address}, database {self.database}"
 
     @property
     def address(self) -> RedisServer:
-        """The address and login of the server."""
-        return RedisServer(
-            host=self.host,
-            port=self.port,
-            database=self.database,
-            username=self.username,
-            password=self.password,
-            timeout_ms=self.timeout_ms,
-            tls=self.tls,
-        )
+        login = (self.username, self.password, self.timeout_ms, self.tls)
+        return RedisServer(*login, self.host, self.port, self.database)
+
+
+@dataclass(frozen=True)
+class RedisClusterStateProvider(RedisClusterSettings, _RedisProvider):
+    """Spreads the namespaces over the servers of a Redis Cluster, version 5 or newer; each is on one of them.
+
+    Replicas get what was written a moment later. If a master is lost in that moment, its replica takes over without it:
+    the run then halts with `StateRegressed`. As on a single server, no master may evict.
+
+    Attributes:
+        nodes: Some of the servers, each as `host:port`; the others are found through them.
+        max_redirections: How many times one command follows a redirection to another server.
+        username: ACL user; None means the default one.
+        password: Its password.
+        timeout_ms: Time in milliseconds for connecting, and for each read and write of a socket. A call that fails is
+            repeated for as long.
+        tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
+        largest_value: Bytes of the largest value to take; None means what Redis takes by default, some 490 MB.
+    """
+
+    def describe(self) -> str:
+        return str(self.address)
+
+    @property
+    def address(self) -> RedisCluster:
+        login = (self.username, self.password, self.timeout_ms, self.tls)
+        return RedisCluster(*login, self.addresses, self.max_redirections)

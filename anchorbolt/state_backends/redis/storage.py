@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from anchorbolt.errors import ConfigError, StateCorrupted, StateRegressed
+from anchorbolt.errors import StateCorrupted, StateRegressed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import (
@@ -48,7 +48,6 @@ from anchorbolt.state_backends.contract import (
 from anchorbolt.state_backends.redis import scripts
 from anchorbolt.state_backends.redis.addresses import RedisAddress
 from anchorbolt.state_backends.redis.client import RedisClient
-from anchorbolt.state_backends.redis.errors import refuse_eviction
 from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 
 _KEYS_PER_SCRIPT = 4096
@@ -59,11 +58,10 @@ _LARGEST_KEY = 16 << 20
 _PACKING = 64
 
 
-def open_storage(address: RedisAddress, namespace: str, root: str, largest_value: int | None) -> RedisStateStorage:
-    """Open a namespace; `root` is the name of its data key, and the prefix of all its keys.
+def open_storage(address: RedisAddress, namespace: str, largest_value: int | None) -> RedisStateStorage:
+    """Open a namespace, for values of up to `largest_value` bytes; None means Redis's default limit.
 
-    Values may have up to `largest_value` bytes; None means Redis's default limit. Raises `ConfigError` if a TLS file
-    cannot be read, or `namespace` is not a possible name.
+    Raises `ConfigError` if a TLS file cannot be read, or `namespace` is not a possible name.
     """
     rules.check_namespace(namespace)
     limits = SizeLimits(
@@ -71,20 +69,21 @@ def open_storage(address: RedisAddress, namespace: str, root: str, largest_value
         largest_value or _LARGEST_STRING - _LARGEST_KEY - _PACKING,
         "Raise proto-max-bulk-len in redis.conf, and then largestValue in the provider's configuration",
     )
-    return RedisStateStorage(namespace, root, RedisClient.acquire(address), limits)
+    return RedisStateStorage(namespace, RedisClient.acquire(address), limits)
 
 
-def namespaces_of(address: RedisAddress, prefix: str, opening: str) -> Iterator[str]:
-    """Yield the namespaces that start with `prefix`; `opening` is "{" if their roots are in braces, else empty."""
-    closing = opening.replace("{", "}")
+def namespaces_of(address: RedisAddress, prefix: str) -> Iterator[str]:
+    """Yield the namespaces that start with `prefix`."""
     # A glob that matches all namespaces with the prefix, and perhaps others, which are skipped below.
     pattern = "".join(letter if letter.isalnum() or letter in "_.:-$" else "?" for letter in prefix)
     seen = set()
     client = RedisClient.acquire(address)
     try:
-        for key in client.keys(f"{opening}{pattern}*{closing}$fence"):
-            namespace = key.decode("ascii", "replace").removeprefix(opening).removesuffix(f"{closing}$fence")
-            if namespace not in seen and namespace.startswith(prefix) and rules.is_namespace(namespace):
+        for key in client.keys(address.root(f"{pattern}*") + "$fence"):
+            root = key.decode("ascii", "replace").removesuffix("$fence")
+            namespace = root.strip("{}")
+            is_ours = rules.is_namespace(namespace) and root == address.root(namespace)
+            if is_ours and namespace not in seen and namespace.startswith(prefix):
                 seen.add(namespace)
                 yield namespace
     finally:
@@ -94,11 +93,11 @@ def namespaces_of(address: RedisAddress, prefix: str, opening: str) -> Iterator[
 class RedisStateStorage(StateStorage):
     """One namespace of a `RedisStateProvider` or a `RedisClusterStateProvider`."""
 
-    def __init__(self, namespace: str, root: str, client: RedisClient, limits: SizeLimits) -> None:
+    def __init__(self, namespace: str, client: RedisClient, limits: SizeLimits) -> None:
         self.namespace = namespace
         self.limits = limits
         self._client: RedisClient | None = client
-        self._root = root
+        self._root = root = client.address.root(namespace)
         self._keys = [root, *(f"{root}${name}" for name in ("prepare", "txid", "fence", "attempts"))]
 
     def head(self) -> NamespaceHead:
@@ -106,7 +105,7 @@ class RedisStateStorage(StateStorage):
 
     def claim(self) -> Fence:
         """Raises `ConfigError` if the server may evict keys."""
-        self._refuse_eviction()
+        self._connected.refuse_eviction(self.namespace, self._root)
         return Fence(self._run(scripts.CLAIM), 0)
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
@@ -193,14 +192,6 @@ class RedisStateStorage(StateStorage):
         if client is not None:
             client.release()
 
-    def _refuse_eviction(self) -> None:
-        try:
-            with self._connected.connection(self.namespace, self._root) as run:
-                memory = run("INFO", "memory")
-        except ConfigError:  # the user may not run INFO; a wrong password shows at the next call
-            return
-        refuse_eviction(self._connected.address, memory)
-
     @property
     def _connected(self) -> RedisClient:
         if self._client is None:
@@ -252,30 +243,30 @@ class RedisStateStorage(StateStorage):
     ) -> Iterator[dict[bytes, bytes]]:
         """Yield the fields and values of the committed or the staged data, in pages of at most `page_size` entries."""
         plain = attempt is None and at is None  # as in `get_many`
+        client = self._connected
 
         def command(cursor: int) -> tuple[Any, ...]:
             if plain:
                 return ("HSCAN", self._root, cursor, "COUNT", page_size)
             return ("EVAL", scripts.PAGE, len(self._keys), *self._keys, attempt or "", which, page_size, cursor)
 
-        def answer(reply: Any) -> tuple[int, dict[bytes, bytes]]:
+        def answer(reply: Any) -> tuple[int, list[dict[bytes, bytes]]]:
             if plain:
-                return int(reply[0]), reply[1]
+                return int(reply[0]), _paged(reply[1], page_size)
             self._check_reading(reply, attempt, at)
-            return int(reply[4]), dict(zip(reply[5][::2], reply[5][1::2], strict=True))
+            return int(reply[4]), _paged(dict(zip(reply[5][::2], reply[5][1::2], strict=True)), page_size)
 
-        cursor, found = answer(self._connected.command(self.namespace, *command(0)))
+        cursor, pages = answer(client.command(self.namespace, *command(0)))
         if cursor == 0:  # Redis returns a small hash as a whole
-            yield from _paged(found, page_size)
+            yield from pages
             return
         # A cursor is invalid after a restart of the server, and on a replica that took over: entries would be missing.
         # So all pages are read over one connection, and a scan that loses it fails.
-        with self._connected.connection(self.namespace, self._root) as run:
-            cursor, found = answer(run(*command(0)))
-            yield from _paged(found, page_size)
-            while cursor != 0:
-                cursor, found = answer(run(*command(cursor)))
-                yield from _paged(found, page_size)
+        with client.single(self.namespace, self._root) as server:
+            next_cursor: int | None = None
+            while next_cursor != 0:
+                next_cursor, pages = answer(client.once(server, self.namespace, *command(next_cursor or 0)))
+                yield from pages
 
     def _check_reading(self, reply: Sequence[Any], attempt: str | None, at: ReadPosition | None) -> None:
         if at is not None:
@@ -339,10 +330,9 @@ class RedisStateStorage(StateStorage):
         )
 
 
-def _paged(found: Mapping[bytes, bytes], page_size: int) -> Iterator[dict[bytes, bytes]]:
+def _paged(found: Mapping[bytes, bytes], page_size: int) -> list[dict[bytes, bytes]]:
     entries = list(found.items())
-    for start in range(0, len(entries), page_size):
-        yield dict(entries[start : start + page_size])
+    return [dict(entries[start : start + page_size]) for start in range(0, len(entries), page_size)]
 
 
 def _update(unfolded: bytes) -> bytes | None:

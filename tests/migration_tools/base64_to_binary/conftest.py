@@ -79,7 +79,7 @@ def cluster_store(cluster: cluster_support.RedisCluster) -> Store:
 
 def close(store: Store) -> None:
     for client in [*store.clients, store.router, store.hashes]:
-        (client._client.release if isinstance(client, RedisHashes) else client.close)()
+        (client.release if isinstance(client, RedisHashes) else client.close)()
 
 
 @pytest.fixture

@@ -36,19 +36,19 @@ def test_a_second_run_finishes_from_each_step_that_changes_something(
     store: Store, monkeypatch: pytest.MonkeyPatch, command: str, nth: int, after: bool
 ) -> None:
     from anchorbolt.state_backends.redis.client import RedisClient
-    from anchorbolt.state_backends.redis.connection import RedisConnection
+    from anchorbolt.state_backends.redis.hashes import HashConnection
 
     source = {"words-1": storm_1_1(words(600)), "words-1$prepare": storm_1_1(words(5))}
     for key, entries in source.items():
         store.put(key, entries)
     left = [nth]
-    send, single = RedisConnection.send, RedisClient.command
+    send, single = HashConnection.send, RedisClient.command
 
     def strike(name: object) -> bool:
         left[0] -= name == command
         return name == command and left[0] == 0
 
-    def sent(connection: RedisConnection, *commands: list[bytes | str]) -> None:
+    def sent(connection: HashConnection, *commands: list[bytes | str]) -> None:
         if left[0] <= 0:  # a killed process says nothing any more
             raise Killed
         struck = any(list(map(strike, (each[0] for each in commands))))
@@ -65,7 +65,7 @@ def test_a_second_run_finishes_from_each_step_that_changes_something(
         return single(client, namespace, *command)
 
     with monkeypatch.context() as patched:
-        patched.setattr(RedisConnection, "send", sent)
+        patched.setattr(HashConnection, "send", sent)
         patched.setattr(RedisClient, "command", ran)
         try:
             store.migrate("words-1", progress=Listening())

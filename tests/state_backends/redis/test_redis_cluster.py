@@ -11,8 +11,7 @@ from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret
 from anchorbolt.errors import ConfigError, StaleAttempt, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, ReadPosition, StateStorage
-from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries, stage, staged
 from tests.conftest import StartRedis, StartRedisCluster
 from tests.state_backends.redis.test_redis_servers import RULES, work

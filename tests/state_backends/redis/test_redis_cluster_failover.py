@@ -8,7 +8,7 @@ import pytest
 
 from anchorbolt.errors import StateRegressed, StateUnavailable
 from anchorbolt.state_backends.contract import ReadPosition, StateStorage
-from anchorbolt.state_backends.redis.cluster_provider import RedisClusterStateProvider
+from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider
 from anchorbolt.testing.conformance.base import FIRST, committed, entries, staged
 from tests.conftest import StartRedisCluster
 from tests.state_backends.redis.test_redis_cluster import MANY, NS, ROOT
