@@ -6,7 +6,7 @@ fences and recovery treat a custom state like any other. The driver commits the 
 after it: until the namespace has committed, the user's commit is repeated.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -46,30 +46,23 @@ class CustomTaskState:
         return self._attempt.scope.committed
 
     def begin(self, scope: AttemptScope, decided: str = "") -> None:
-        """Start a round.
+        """Start a round; `decided` is the attempt that won it, if COMMIT follows.
 
-        Args:
-            scope: The round, and this attempt.
-            decided: The attempt that won `scope.txid`, if COMMIT follows. A driver may have died between the user's
-                commit and the namespace's; then the user's state has committed already.
-
-        Raises:
-            Fenced: A newer driver or round uses the namespace.
-            StateRegressed: The namespace, or the user's state, has not committed what the driver knows to be committed.
+        Raises `Fenced` if a newer driver or round uses the namespace, and `StateRegressed` if the namespace, or the
+        user's state, has not committed what the driver knows to be committed.
         """
         self._attempt.begin(scope)
         self._attempt.check_head()
-        state = self.state
-        if isinstance(state, AttemptState):
+        if isinstance(self.state, AttemptState):
             try:
-                self._call("begin", lambda: state.begin(scope))
+                self._call("begin", scope)
             except StateRegressed:
                 if not decided:
                     raise
-                further = replace(scope, committed=scope.txid, winner=decided)
-                self._call("begin", lambda: state.begin(further))
+                # The driver died between the user's commit and the namespace's: the user's state is further on.
+                self._call("begin", replace(scope, committed=scope.txid, winner=decided))
         elif self._prepared == (scope.committed, scope.winner):
-            self._call("commit", lambda: state.commit(scope.committed))
+            self._call("commit", scope.committed)
         self._prepared = None
 
     def prefetch(self, keys: Iterable[Any]) -> None:
@@ -79,18 +72,18 @@ class CustomTaskState:
         """Call the user's `prepare_commit` within an attempt of the namespace."""
         if self._attempt.seal is None:
             self._attempt.stage_nothing()
-        self._call("prepare_commit", lambda: self.state.prepare_commit(txid))
+        self._call("prepare_commit", txid)
         self._attempt.seal_staged(txid)
         self._prepared = (txid, self._attempt.scope.attempt)
 
     def close(self) -> None:
         try:
-            self._call("close", self.state.close)
+            self._call("close")
         finally:
             self._attempt.close()
 
-    def _call(self, name: str, act: Callable[[], None]) -> None:
-        _call(self._namespace, self.state, name, act)
+    def _call(self, name: str, *arguments: Any) -> None:
+        _call(self._namespace, self.state, name, *arguments)
 
 
 def commit_custom(state: State, storage: StateStorage, fence: Fence, txid: int, attempt: str) -> None:
@@ -99,9 +92,9 @@ def commit_custom(state: State, storage: StateStorage, fence: Fence, txid: int, 
     staged = head.attempts.get(attempt)
     if (head.committed, head.winner) != (txid, attempt) and staged is not None and staged.seal is not None:
         if isinstance(state, AttemptState):
-            _call(storage.namespace, state, "commit_attempt", lambda: state.commit_attempt(txid, attempt))
+            _call(storage.namespace, state, "commit_attempt", txid, attempt)
         else:
-            _call(storage.namespace, state, "commit", lambda: state.commit(txid))
+            _call(storage.namespace, state, "commit", txid)
     storage.commit(fence, txid, attempt)  # raises if the attempt is not staged
 
 
@@ -109,16 +102,16 @@ def roll_back_custom(state: State, storage: StateStorage, fence: Fence) -> None:
     """Drop on the driver what was prepared under a lower fence; may be repeated."""
     storage.raise_fence(fence)
     if isinstance(state, AttemptState):
-        _call(storage.namespace, state, "drop_attempts", lambda: state.drop_attempts(fence))
+        _call(storage.namespace, state, "drop_attempts", fence)
     else:
-        _call(storage.namespace, state, "rollback", state.rollback)
+        _call(storage.namespace, state, "rollback")
     # Last: while the namespace holds an attempt, a starting driver rolls back again.
     storage.rollback(fence)
 
 
-def _call(namespace: str, state: State, name: str, act: Callable[[], None]) -> None:
+def _call(namespace: str, state: State, name: str, *arguments: Any) -> None:
     try:
-        act()
+        getattr(state, name)(*arguments)
     except AnchorboltError:
         raise
     except Exception as error:

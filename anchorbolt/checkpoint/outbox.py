@@ -11,7 +11,7 @@ from typing import Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.forwarder import TaskOutcome
+from anchorbolt.checkpoint.forwarder import TaskOutcome, WrappedBolt
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.errors import AnchorboltError, BoltError, ConfigError, SinkUnavailable, TopologyError
 from anchorbolt.faults.points import FaultPoint, reach
@@ -32,7 +32,7 @@ def _round_folder(fence: Fence) -> str:
     return f"{_OUTBOX}/{fence.generation}-{fence.seq}"
 
 
-class SinkExecutor:
+class SinkExecutor(WrappedBolt):
     """Writes the rows column by column; PREPARE makes the file durable."""
 
     def __init__(
@@ -57,19 +57,14 @@ class SinkExecutor:
 
     @property
     def outcome(self) -> TaskOutcome:
-        """The file that PREPARE wrote."""
         return TaskOutcome(file=self._file)
 
     def begin(self, scope: AttemptScope, decided: str = "") -> None:
-        """Start a round."""
         self.close()
         self._txid = scope.txid
         self._name = f"{_round_folder(scope.fence)}/{self._component}-{self._task_index}-{scope.attempt}.parquet"
         self._file = self._schema = None
         self._rows = 0
-
-    def prefetch(self, batch: TupleBatch) -> None:
-        """Do nothing: a sink has no state."""
 
     def execute(self, batch: TupleBatch) -> None:
         """Write rows. Raises `BoltError` if a value does not fit its column."""

@@ -49,8 +49,8 @@ class Rig:
             {},
             TopologyContext("t", "notes", 1, 0),
             collector,
-            KeyValueState(self.storage),
             self.forwarded.append,
+            KeyValueState(self.storage),
             {("words", "default"): ("word",)},
         )
         self.executor.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))

@@ -9,9 +9,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-from anchorbolt.bolts.base import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt
+from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.collector import OutputCollector
-from anchorbolt.bolts.executor import PlainBoltExecutor
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.decision import Committed
@@ -121,14 +120,12 @@ def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
     if isinstance(bolt, BaseStatefulBolt):
         state = _open_state(plan, task, bolt)
         wrapped = StatefulBoltExecutor(
-            bolt, plan.conf, context, collector, state, emitter.forward, plan.key_fields(component)
+            bolt, plan.conf, context, collector, emitter.forward, state, plan.key_fields(component)
         )
     elif isinstance(bolt, DataFrameSink):
         wrapped = SinkExecutor(bolt, context, plan.settings.checkpoint_location, emitter.forward)
     else:
-        assert isinstance(bolt, BaseRichBolt | BaseBasicBolt)
-        plain = PlainBoltExecutor(bolt, plan.conf, context, collector)
-        wrapped = CheckpointTupleForwarder(plain, collector, emitter.forward)
+        wrapped = CheckpointTupleForwarder(bolt, plan.conf, context, collector, emitter.forward)
     return Instance(wrapped, isinstance(bolt, BaseStatefulBolt), collector, emitter)
 
 
