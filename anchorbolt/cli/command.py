@@ -1,7 +1,8 @@
-"""Runs a command that starts no topology: its output, its errors and its exit code."""
+"""What all commands share: their output, their errors, their log, and the exit code of one that starts no topology."""
 
 import functools
 import json
+import logging
 import os
 import sys
 import traceback
@@ -11,7 +12,6 @@ from typing import Any
 import typer
 
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
-from anchorbolt.cli.logs import set_up_logging
 from anchorbolt.errors import AnchorboltError
 
 
@@ -41,9 +41,8 @@ def run_command(
     try:
         code = command()
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of standard output has closed it
-        with open(os.devnull, "w") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    except BrokenPipeError:
+        drop_output()
         code = DONE
     except KeyboardInterrupt:
         print_error(interrupted)
@@ -64,9 +63,36 @@ def print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
+def drop_output() -> None:
+    """Send standard output nowhere from now on: its reader has closed the pipe."""
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
 def print_error(text: str) -> None:
     """Write a message to standard error. Control characters, of a namespace's name for example, are escaped."""
     from anchorbolt.migration_tools.inspect.json_format import printable  # --help must not wait for this import
 
     sys.stderr.write("".join(f"{printable(line.expandtabs())}\n" for line in text.split("\n")))
     sys.stderr.flush()
+
+
+def set_up_logging(*, verbose: bool) -> None:
+    """Send log records to standard error: warnings, and with `verbose` Anchorbolt's own from INFO on.
+
+    Without `verbose`, py4j's records of exceptions are left out, since the command prints the error itself. A root
+    logger that already has a handler stays as it is.
+    """
+    logging.basicConfig(
+        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", handlers=[_StandardError()]
+    )
+    logging.getLogger("anchorbolt").setLevel(logging.INFO if verbose else logging.WARNING)
+    logging.getLogger("py4j").setLevel(logging.WARNING if verbose else logging.CRITICAL)
+
+
+class _StandardError(logging.StreamHandler):  # type: ignore[type-arg]  # Python 3.10 cannot subscript it
+    """Looks up `sys.stderr` for each record, so that the live display can print the record above its own line."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.stream = sys.stderr
+        super().emit(record)

@@ -10,24 +10,14 @@ from anchorbolt.errors import (
     TopologyError,
 )
 
-DONE = 0
-"""The source is empty, or the run was stopped clean."""
-
-JOB_FAILED = 1
-"""The job failed: a bolt raised, a wave could not be finished, Spark gave up."""
-
-WRONG_USAGE = 2
-"""Wrong arguments, job, configuration or topology; nothing ran."""
-
-PLATFORM_UNUSABLE = 3
-"""No Java, or a Spark that is too old or cannot be started."""
-
+DONE = 0  # the source is empty, or the run was stopped clean
+JOB_FAILED = 1  # a bolt raised, a wave could not be finished, Spark gave up
+WRONG_USAGE = 2  # wrong arguments, job, configuration or topology; nothing ran
+PLATFORM_UNUSABLE = 3  # no Java, or a Spark that is too old or cannot be started
+# The state store refused, failed or could not be reached, the state belongs to another streaming query, or a migration
+# was refused or not finished.
 STATE_REFUSED = 4
-"""The state store refused, failed or could not be reached, the state belongs to another streaming query, or a migration
-was refused or not finished."""
-
-LEFT_AT_ONCE = 130
-"""A second SIGINT ended the run within a wave, which the next start rolls back or forward."""
+LEFT_AT_ONCE = 130  # a second SIGINT ended the run within a wave, which the next start rolls back or forward
 
 
 def exit_code(error: BaseException, *, running: bool) -> int:

@@ -10,11 +10,13 @@ import typer
 import anchorbolt
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.app import App
-from anchorbolt.cli.migrate.app import app as migrate_app
+from anchorbolt.cli.migrate.base64 import app as migrate_app
+from anchorbolt.cli.migrate.copy import copy
 from anchorbolt.cli.state.commands import app as state_app
 
 app = App("Storm-style topologies on Apache Spark, with durable, exactly-once state.")
 app.add_typer(state_app, name="state")
+migrate_app.command()(copy)
 app.add_typer(migrate_app, name="migrate")
 
 
@@ -102,7 +104,7 @@ def run(
     Ctrl-C or SIGTERM finish the current wave and stop clean; a second Ctrl-C leaves at once.
     """
     # --help and --version must not wait for these imports.
-    from anchorbolt.cli.run.display import choose_display
+    from anchorbolt.cli.run.progress import Display
     from anchorbolt.cli.run.run_job import RunOptions, run_job
     from anchorbolt.cli.run.spark_engine import SparkEngine
 
@@ -117,7 +119,7 @@ def run(
     }
     given = {name: value for name, value in spark.items() if value is not None}
     options = RunOptions(job, conf, tuple(overrides or ()), given, until_empty, verbose)
-    code = run_job(options, SparkEngine(master, verbose=verbose), choose_display())
+    code = run_job(options, SparkEngine(master, verbose=verbose), Display())
     if code == exit_codes.LEFT_AT_ONCE:
         # A normal exit would wait for the threads of the wave. Spark ends with this process.
         sys.stdout.flush()

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from anchorbolt.config.loading import load_conf
-from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.config.settings import Settings
 from anchorbolt.errors import ConfigError
 from anchorbolt.migration_tools.inspect.decoding import Codecs
-from anchorbolt.serialization.serializers import codec_named
 from anchorbolt.state_backends.contract import StateProvider
-from anchorbolt.state_backends.provider_factory import provider_from
+from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
 
 
 @dataclass(frozen=True)
@@ -41,8 +39,4 @@ def open_store(conf_file: Path | None, overrides: Sequence[str]) -> Store:
             "topology. Name the provider of a run: --conf FILE, or --set topology.state.provider=redis.",
             key="topology.state.provider",
         )
-    codecs = Codecs(
-        codec_named(settings.provider.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True),
-        codec_named(settings.provider.value_serializer, f"{PROVIDER_CONFIG}.valueSerializerClass", for_keys=False),
-    )
-    return Store(provider, settings, codecs)
+    return Store(provider, settings, Codecs(*codecs_from(settings.provider)))

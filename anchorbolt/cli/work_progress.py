@@ -3,10 +3,9 @@
 On a terminal Rich draws a bar. Elsewhere a line is printed every ten seconds, so a short command prints none.
 """
 
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
 from rich.progress import (
@@ -14,7 +13,6 @@ from rich.progress import (
     MofNCompleteColumn,
     ProgressColumn,
     Task,
-    TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -33,50 +31,40 @@ def shown_progress(*, wanted: bool = True) -> Iterator[Progress]:
     if not wanted:
         yield Silent()
         return
-    console = Console(stderr=True)
-    if console.is_terminal and not console.is_dumb_terminal:
-        columns = (
+    shown = WorkProgress(Console(stderr=True))
+    with nullcontext() if shown.bars.disable else shown.bars:  # a disabled one would print an empty line in Rich 13
+        yield shown
+
+
+class WorkProgress:
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console
+        self._clock = clock
+        self._shown_at = 0.0
+        self.bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             _Rate(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal or console.is_dumb_terminal,
+            get_time=clock,
         )
-        with Bars(*columns, console=console, transient=True) as bars:
-            yield _Shown(bars)
-    else:
-        yield Lines(lambda line: sys.stderr.write(line))
-
-
-class Lines:
-    """A line every ten seconds."""
-
-    def __init__(self, write: Callable[[str], object], clock: Callable[[], float] = time.monotonic) -> None:
-        self._write = write
-        self._clock = clock
-        self._what, self._done = "", 0
-        self._total: int | None = None
-        self._began = self._shown = 0.0
 
     def begin(self, what: str, total: int | None) -> None:
-        self._what, self._total, self._done = what, total, 0
-        self._began = self._shown = self._clock()
+        for each in self.bars.task_ids:
+            self.bars.remove_task(each)
+        self._task = self.bars.add_task(what, total=total)
+        self._shown_at = self._clock()
 
     def advance(self, entries: int) -> None:
-        self._done += entries
-        now = self._clock()
-        if now - self._shown < _BETWEEN_LINES_S:
-            return
-        self._shown = now
-        rate = self._done / (now - self._began)
-        line = f"{self._what}: {self._done:,}"
-        if self._total is not None:
-            line += f" of {self._total:,}"
-        line += f", {rate:,.0f} entries/s"
-        if self._total is not None and rate:
-            line += f", {max(0, self._total - self._done) / rate:,.0f} s left"
-        self._write(f"{line}\n")
+        self.bars.advance(self._task, entries)
+        if self.bars.disable and self._clock() - self._shown_at >= _BETWEEN_LINES_S:
+            self._shown_at = self._clock()
+            self._console.file.write(_line(self.bars.tasks[-1]))
 
 
 class _Rate(ProgressColumn):
@@ -85,16 +73,10 @@ class _Rate(ProgressColumn):
         return Text("" if speed is None else f"{speed:,.0f} entries/s")
 
 
-class _Shown:
-    def __init__(self, bars: Bars) -> None:
-        self._bars = bars
-        self._task: TaskID | None = None
-
-    def begin(self, what: str, total: int | None) -> None:
-        if self._task is not None:
-            self._bars.remove_task(self._task)
-        self._task = self._bars.add_task(what, total=total)
-
-    def advance(self, entries: int) -> None:
-        if self._task is not None:
-            self._bars.advance(self._task, entries)
+def _line(task: Task) -> str:
+    rate = task.completed / (task.elapsed or 1)
+    of_total = left = ""
+    if task.total is not None:
+        of_total = f" of {task.total:,}"
+        left = f", {max(0, task.total - task.completed) / rate:,.0f} s left" if rate else ""
+    return f"{task.description}: {task.completed:,}{of_total}, {rate:,.0f} entries/s{left}\n"

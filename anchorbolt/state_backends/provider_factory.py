@@ -1,4 +1,4 @@
-"""Builds the state provider that the settings ask for. Opens nothing: a provider connects when it is used."""
+"""Builds the state provider and the codecs that the settings ask for. Opens nothing: a provider connects when used."""
 
 from importlib import import_module
 from typing import Any
@@ -6,6 +6,8 @@ from typing import Any
 from anchorbolt.config.providers import PROVIDER, PROVIDER_CONFIG, ProviderSettings
 from anchorbolt.config.settings import Settings
 from anchorbolt.errors import AnchorboltError, ConfigError
+from anchorbolt.serialization import Codec
+from anchorbolt.serialization.serializers import codec_named
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.util.imports import load_class
 
@@ -31,6 +33,14 @@ def provider_from(settings: Settings, *, shared_by_processes: bool, shared_by_ma
             key=PROVIDER,
         )
     return provider
+
+
+def codecs_from(settings: ProviderSettings) -> tuple[Codec, Codec]:
+    """Return the codecs of keys and values. Raises `ConfigError` if a user's class cannot be used."""
+    return (
+        codec_named(settings.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True),
+        codec_named(settings.value_serializer, f"{PROVIDER_CONFIG}.valueSerializerClass", for_keys=False),
+    )
 
 
 _CLASSES = {

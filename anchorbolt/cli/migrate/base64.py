@@ -24,6 +24,8 @@ EXIT_CODES = (
     "was refused, or Redis failed: steps that are not reported as done were not done; 130 interrupted by Ctrl-C."
 )
 
+app = App("Move state between stores and formats.")
+
 Namespaces = Annotated[
     list[str],
     typer.Option(
@@ -41,6 +43,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything except wr
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
+@app.command("base64-to-binary", epilog=EXIT_CODES)
 @with_redis_options
 def base64_to_binary(
     redis: RedisOptions,
@@ -79,6 +82,7 @@ def base64_to_binary(
     _run(redis, run, namespace, include_checkpoint_spout, as_json)
 
 
+@app.command(epilog=EXIT_CODES)
 @with_redis_options
 def undo(
     redis: RedisOptions,
@@ -99,6 +103,7 @@ def undo(
     _run(redis, run, namespace, include_checkpoint_spout, as_json)
 
 
+@app.command("discard-backup", epilog=EXIT_CODES)
 @with_redis_options
 def discard_backup(
     redis: RedisOptions,

@@ -5,7 +5,6 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,65 +15,52 @@ from anchorbolt.util.messages import did_you_mean
 from anchorbolt.util.user_traceback import user_traceback
 
 _FORM = "Name a job as MODULE:NAME, such as jobs.word_count:topology or jobs/word_count.py:topology"
-_CONF = "conf"
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-@dataclass(frozen=True)
-class Job:
-    """A loaded job: a topology, or a function that builds one."""
-
-    reference: str  # MODULE:NAME as the user gave it
-    target: Topology | Callable[..., object]
-    takes_conf: bool  # whether the target is a function with a parameter `conf`
-
-    def topology(self, conf: Mapping[str, Any]) -> Topology:
-        """Return the job's topology. A function is called with `conf`, if it has that parameter.
-
-        Raises:
-            AnchorboltError: The function raised it, as `TopologyBuilder` does.
-            JobError: The function raised another exception (the message starts with its traceback), or returned no
-                topology.
-        """
-        if isinstance(self.target, Topology):
-            return self.target
-        try:
-            built = self.target(conf=conf) if self.takes_conf else self.target()
-        except AnchorboltError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise JobError(
-                f"{user_traceback(error)}\n{self.reference} raised {type(error).__name__} while it built the "
-                "topology (traceback above). Fix it and start again."
-            ) from error
-        if not isinstance(built, Topology):
-            raise JobError(f"what {self.reference} returned is {_described(built)}. {_advice(built)}")
-        return built
-
-
-def load_job(reference: str) -> Job:
-    """Import a job's module, as `python -m` or `python FILE` would, and find NAME in it.
+def load_topology(reference: str, conf: Mapping[str, Any]) -> Topology:
+    """Import a job's module, as `python -m` or `python FILE` would, and return the topology that NAME is or builds.
 
     The first directory on the path is the current one for a dotted module, and the file's own for a `.py` file. A file
-    of a package is imported as a module of that package. Raises `JobError`.
+    of a package is imported as a module of that package. A function is called with `conf`, if it has that parameter.
+
+    Raises:
+        AnchorboltError: The function raised it, as `TopologyBuilder` does.
+        JobError: There is no topology, or the module or the function raised another exception: then the message starts
+            with its traceback.
     """
-    where, colon, name = reference.rpartition(":")
-    if not colon or not where or not name:
+    where, _, name = reference.rpartition(":")
+    if not where or not name:
         raise JobError(f"{reference!r} is not the name of a job. {_FORM}.")
-    module = _import_file(where) if _is_path(where) else _import_dotted(where)
-    return _find(module, name, reference)
-
-
-def _is_path(where: str) -> bool:
-    return where.endswith(".py") or os.sep in where
-
-
-def _import_dotted(module: str) -> ModuleType:
-    if not all(part.isidentifier() for part in module.split(".")):
-        raise JobError(f"{module!r} is neither a dotted module nor a .py file. {_FORM}.")
-    _put_first(Path.cwd())
-    return _import(module)
+    if where.endswith(".py") or os.sep in where:
+        module = _import_file(where)
+    elif all(part.isidentifier() for part in where.split(".")):
+        module = _import(where, Path.cwd())
+    else:
+        raise JobError(f"{where!r} is neither a dotted module nor a .py file. {_FORM}.")
+    target: Any = module
+    for part in name.split("."):
+        if not hasattr(target, part):
+            raise JobError(f"module {module.__name__!r} has no {name!r}.{_candidates(module, name)}")
+        target = getattr(target, part)
+    if isinstance(target, Topology):
+        return target
+    if isinstance(target, type) or not callable(target):
+        raise JobError(f"{reference} is {_no_topology(target)}")
+    given = {"conf": conf} if _takes_conf(target, reference) else {}
+    try:
+        built = target(**given)
+    except AnchorboltError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise JobError(
+            f"{user_traceback(error)}\n{reference} raised {type(error).__name__} while it built the topology "
+            "(traceback above). Fix it and start again."
+        ) from error
+    if not isinstance(built, Topology):
+        raise JobError(f"what {reference} returned is {_no_topology(built)}")
+    return built
 
 
 def _import_file(path: str) -> ModuleType:
@@ -93,8 +79,7 @@ def _import_file(path: str) -> ModuleType:
             f"{file} cannot be imported, because {module or file.name!r} is not a valid module name, and Spark's "
             "workers import a job by its name. Rename it: use letters, digits and underscores."
         )
-    _put_first(folder)
-    loaded = _import(module)
+    loaded = _import(module, folder)
     origin = getattr(loaded, "__file__", None)
     if origin is None or Path(origin).resolve() != file:
         raise JobError(
@@ -104,55 +89,30 @@ def _import_file(path: str) -> ModuleType:
     return loaded
 
 
-def _put_first(folder: Path) -> None:
-    entry = str(folder)
-    if sys.path[:1] != [entry]:
-        sys.path.insert(0, entry)
+def _import(module: str, folder: Path) -> ModuleType:
+    """Import a module, with `folder` as the first directory on the path."""
+    if sys.path[:1] != [str(folder)]:
+        sys.path.insert(0, str(folder))
         importlib.invalidate_caches()
-
-
-def _import(module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except AnchorboltError:
         raise
     except (Exception, SystemExit) as error:
-        if _is_missing(error, module):
-            raise JobError(
-                f"there is no module {module!r}: {error}. Python searched {sys.path[0]} and its path. Start from the "
-                "directory that contains the module, or give the path of its .py file."
-            ) from None
+        advice = "Fix it and start again."
+        if isinstance(error, SystemExit):
+            advice = 'Put code that must run only as a script below: if __name__ == "__main__":'
+        elif isinstance(error, ModuleNotFoundError):
+            if f"{module}.".startswith(f"{error.name}."):  # the job's module or its package, not an import of the job
+                raise JobError(
+                    f"there is no module {module!r}: {error}. Python searched {folder} and its path. Start from the "
+                    "directory that contains the module, or give the path of its .py file."
+                ) from None
+            advice = f"Install the package that contains {error.name!r}, or start from the module's directory."
         raise JobError(
             f"{user_traceback(error)}\nmodule {module!r} raised {type(error).__name__} while it was imported "
-            f"(traceback above).{_import_advice(error)}"
+            f"(traceback above). {advice}"
         ) from error
-
-
-def _is_missing(error: BaseException, module: str) -> bool:
-    """Whether the missing module is the job's module or one of its packages, and not an import of the job."""
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
-    return missing is not None and f"{module}.".startswith(f"{missing}.")
-
-
-def _import_advice(error: BaseException) -> str:
-    if isinstance(error, ModuleNotFoundError):
-        return f" Install the package that contains {error.name!r}, or start from the module's directory."
-    if isinstance(error, SystemExit):
-        return ' Put code that must run only as a script below: if __name__ == "__main__":'
-    return " Fix it and start again."
-
-
-def _find(module: ModuleType, name: str, reference: str) -> Job:
-    target: Any = module
-    for part in name.split("."):
-        if not hasattr(target, part):
-            raise JobError(f"module {module.__name__!r} has no {name!r}.{_candidates(module, name)}")
-        target = getattr(target, part)
-    if isinstance(target, Topology):
-        return Job(reference, target, takes_conf=False)
-    if isinstance(target, type) or not callable(target):
-        raise JobError(f"{reference} is {_described(target)}. {_advice(target)}")
-    return Job(reference, target, takes_conf=_takes_conf(target, reference))
 
 
 def _takes_conf(function: Callable[..., object], reference: str) -> bool:
@@ -160,30 +120,25 @@ def _takes_conf(function: Callable[..., object], reference: str) -> bool:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in callables have no signature
         return False
-    takes = [each.name == _CONF and each.kind in _BY_NAME for each in parameters]
-    for each, is_conf in zip(parameters, takes, strict=True):
-        if not is_conf and each.default is each.empty and each.kind not in _VARIADIC:
+    others = [each for each in parameters if each.name != "conf" or each.kind not in _BY_NAME]
+    for each in others:
+        if each.default is each.empty and each.kind not in _VARIADIC:
             raise JobError(
                 f"{reference} cannot be called: it has the parameter {str(each)!r}. A function that builds a topology "
                 "has no parameter, or one with the name conf."
             )
-    return any(takes)
+    return len(others) < len(parameters)
 
 
-def _described(value: object) -> str:
+def _no_topology(value: object) -> str:
+    """Say what a value is, and what to do, to complete "… is"."""
     if value is None:
-        return "None, not a topology"
-    if isinstance(value, type):
-        return f"the class {value.__name__}, not a topology"
-    return f"of type {type(value).__name__}, not a topology"
-
-
-def _advice(value: object) -> str:
+        return "None, not a topology. Let the function return builder.create_topology(name)."
+    what = f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
+    advice = "Name a topology, or a function that returns builder.create_topology(name)."
     if hasattr(value, "create_topology"):
-        return "Call its create_topology(name), and use the topology that it returns."
-    if value is None:
-        return "Let the function return builder.create_topology(name)."
-    return "Name a topology, or a function that returns builder.create_topology(name)."
+        advice = "Call its create_topology(name), and use the topology that it returns."
+    return f"{what}, not a topology. {advice}"
 
 
 def _candidates(module: ModuleType, name: str) -> str:

@@ -1,70 +1,61 @@
-"""The figures of a run's progress, summed from its wave reports. Uses neither clock nor terminal."""
+"""A run's progress: the figures, summed from its wave reports, and their display, which never stops a run."""
 
+import sys
+import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from anchorbolt.cli.command import drop_output
 from anchorbolt.engine.driver.reports import WaveReport
+from anchorbolt.util.messages import counted
 
 _WINDOW_S = 10.0
+_BETWEEN_LINES_S = 1.0
 
 
-class _Wave(NamedTuple):
-    began: float
-    ended: float
-    emitted: int
-    executed: int
+class Activity(NamedTuple):
+    """What the engine is doing in the current wave."""
+
+    tasks_done: int = 0
+    tasks: int = 0  # of the stages that have begun or wait
+    waits_for: str | None = None  # a bolt's task that does not return
 
 
 class Progress:
-    """The progress of a run. Not thread-safe.
-
-    Attributes:
-        waves: Committed waves of this run.
-        tuples: Tuples that the spouts emitted in these waves.
-        txid: The latest committed transaction; None before the first wave.
-        checkpoint_ms: Time of the latest wave to prepare, decide and commit, in ms.
-        lag_ms: Time by which the latest wave exceeded the checkpoint interval, in ms; 0 if it did not.
-        retried: Number of failed rounds that were run again.
-        wave_began: When the current wave began at the earliest: the end of the last one.
-        tasks_done: Finished tasks of the current wave.
-        tasks: Its tasks until now, or 0 if nothing runs.
-        waits_for: A bolt's task that the current wave waits for, or None.
-    """
+    """The figures of a run. Not thread-safe. All times are in seconds of one monotonic clock."""
 
     def __init__(self, spouts: Collection[str], interval_ms: float, now: float = 0.0) -> None:
-        self.waves = 0
-        self.tuples = 0
-        self.txid: int | None = None
-        self.checkpoint_ms = 0.0
-        self.lag_ms = 0.0
-        self.retried = 0
-        self.wave_began = now
-        self.tasks_done = 0
-        self.tasks = 0
-        self.waits_for: str | None = None
+        self.waves = 0  # committed in this run
+        self.tuples = 0  # that the spouts emitted in these waves
+        self.last: WaveReport | None = None
+        self.retried = 0  # failed rounds that were run again
+        self.wave_began = now  # at the earliest: the end of the last wave
+        self.activity = Activity()  # in the current wave
         self._spouts = spouts
         self._interval_ms = interval_ms
-        self._latest: deque[_Wave] = deque()
+        self._latest: deque[tuple[float, WaveReport]] = deque()  # by the time of their end
 
     def add(self, report: WaveReport, now: float) -> None:
-        """Add a wave that was committed at `now`, in seconds of a monotonic clock."""
-        tuples = sum(report.tuples_out.get(spout, 0) for spout in self._spouts)
+        """Add a wave that was committed at `now`."""
         self.waves += 1
-        self.wave_began = now
-        self.waits_for = None
-        self.tuples += tuples
-        self.txid = report.txid
-        self.checkpoint_ms = report.checkpoint_ms
-        self.lag_ms = max(0.0, report.total_ms - self._interval_ms)
+        self.tuples += self._emitted(report)
+        self.last = report
         self.retried += report.rounds - 1
-        executed = sum(number for component, number in report.tuples_in.items() if component not in self._spouts)
-        self._latest.append(_Wave(now - report.total_ms / 1000, now, tuples, executed))
+        self.wave_began = now
+        self.activity = self.activity._replace(waits_for=None)
+        self._latest.append((now, report))
         self._forget_before(now - _WINDOW_S)
 
-    def show_activity(self, tasks_done: int, tasks: int, waits_for: str | None) -> None:
-        """Set what the engine does in the current wave."""
-        self.tasks_done, self.tasks, self.waits_for = tasks_done, tasks, waits_for
+    @property
+    def lag_ms(self) -> float:
+        """Time by which the latest wave exceeded the checkpoint interval."""
+        return max(0.0, self.last.total_ms - self._interval_ms) if self.last else 0.0
 
     def rates(self, now: float) -> tuple[float, float]:
         """Return what the spouts emitted and what the bolts executed, in tuples per second.
@@ -74,11 +65,94 @@ class Progress:
         self._forget_before(now - _WINDOW_S)
         if not self._latest:
             return 0.0, 0.0
-        seconds = max(now - self._latest[0].began, 0.001)
-        return sum(wave.emitted for wave in self._latest) / seconds, sum(
-            wave.executed for wave in self._latest
-        ) / seconds
+        ended, first = self._latest[0]
+        seconds = max(now - ended + first.total_ms / 1000, 0.001)
+        emitted = sum(self._emitted(report) for _, report in self._latest)
+        executed = sum(
+            number
+            for _, report in self._latest
+            for component, number in report.tuples_in.items()
+            if component not in self._spouts
+        )
+        return emitted / seconds, executed / seconds
+
+    def line(self, now: float) -> str:
+        """Return the line of a run whose latest wave is `last`."""
+        if self.last is None:
+            return "waiting for the first wave"
+        retried = f", rounds run again: {self.retried}" if self.retried else ""
+        read, executed = self.rates(now)
+        return (
+            f"wave {self.last.txid}: {counted(self.tuples, 'tuple')}, {read:,.0f} read/s, {executed:,.0f} executed/s, "
+            f"checkpoint {self.last.checkpoint_ms:,.0f} ms, lag {self.lag_ms:,.0f} ms{retried}"
+        )
+
+    def current_wave(self, now: float) -> str:
+        """Return what the current wave does, to be added to the line; empty in its first second."""
+        done, tasks, waits_for = self.activity
+        seconds = now - self.wave_began
+        if not tasks or seconds < 1.0:
+            return ""
+        waits = f", waits for {waits_for}" if waits_for else ""
+        return f" | next: {done} of {counted(tasks, 'task')}, {seconds:,.0f} s{waits}"
+
+    def _emitted(self, report: WaveReport) -> int:
+        return sum(report.tuples_out.get(spout, 0) for spout in self._spouts)
 
     def _forget_before(self, moment: float) -> None:
-        while self._latest and self._latest[0].ended < moment:
+        while self._latest and self._latest[0][0] < moment:
             self._latest.popleft()
+
+
+class Display:
+    """Prints lines, and shows the progress: as one live line on a terminal, elsewhere as a line per wave.
+
+    Rich draws the live line, and prints the job's own output above it. The lines per wave are at least a second apart.
+    """
+
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._console = console or Console(highlight=False)
+        self._is_live = self._console.is_terminal and not self._console.is_dumb_terminal
+        self._clock = clock
+        self._progress: Progress | None = None
+        self._live: Live | None = None
+        self._spinner = Spinner("dots")
+        self._shown_waves, self._shown_at = 0, float("-inf")
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        if self._is_live:
+            self._console.print(text, markup=False, soft_wrap=True)
+            return
+        try:
+            sys.stdout.write(f"{text}\n")
+            sys.stdout.flush()
+        except BrokenPipeError:
+            drop_output()
+
+    def begin(self, progress: Progress) -> None:
+        """Start to show the progress."""
+        self._progress = progress
+        if self._is_live:
+            # Only `refresh` draws: Rich's own thread would read figures while they change.
+            self._live = Live(console=self._console, auto_refresh=False, transient=True)
+            self._live.start()
+
+    def refresh(self) -> None:
+        """Show the current progress. Called several times a second."""
+        progress, now = self._progress, self._clock()
+        if progress is None:
+            return
+        if self._live is not None:
+            text = progress.line(now) + progress.current_wave(now)
+            self._spinner.update(text=Text(text, no_wrap=True, overflow="ellipsis"))
+            self._live.update(self._spinner, refresh=True)
+        elif progress.waves != self._shown_waves and now - self._shown_at >= _BETWEEN_LINES_S:
+            self._shown_waves, self._shown_at = progress.waves, now
+            self.say(progress.line(now))
+
+    def end(self) -> None:
+        """Stop showing the progress. May be called at any time, more than once."""
+        if self._live is not None:
+            self._live.stop()
+        self._live = self._progress = None

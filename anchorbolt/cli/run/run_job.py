@@ -9,28 +9,25 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import anchorbolt
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
 from anchorbolt.checkpoint.spout import RecoveryReport
-from anchorbolt.cli.command import print_error
+from anchorbolt.cli.command import print_error, set_up_logging
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
-from anchorbolt.cli.logs import set_up_logging
-from anchorbolt.cli.run.display import Display
-from anchorbolt.cli.run.job_loading import load_job
-from anchorbolt.cli.run.progress import Progress
+from anchorbolt.cli.run.job_loading import load_topology
+from anchorbolt.cli.run.progress import Display, Progress
 from anchorbolt.cli.run.signals import StopSignals
+from anchorbolt.cli.run.spark_engine import SparkEngine
 from anchorbolt.config.loading import Configuration, load_conf
-from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.config.settings import Settings
-from anchorbolt.config.spark_options import SPARK, SparkOptions
+from anchorbolt.config.spark_options import SPARK
 from anchorbolt.engine.driver.reports import WaveReport
-from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
+from anchorbolt.engine.submit.handle import RunHandle, RunStatus
 from anchorbolt.errors import AnchorboltError
-from anchorbolt.serialization.serializers import codec_named
 from anchorbolt.state_backends.contract import StateProvider
-from anchorbolt.state_backends.provider_factory import provider_from
+from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
 from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.messages import counted
@@ -53,43 +50,7 @@ class RunOptions:
     verbose: bool = False
 
 
-class Connection(NamedTuple):
-    """An engine that was started: its name and master, and the address of its UI, if it has one."""
-
-    place: str
-    ui: str | None = None
-
-
-class Activity(NamedTuple):
-    """What the engine is doing in the current wave."""
-
-    tasks_done: int = 0
-    tasks: int = 0  # of the stages that have begun or wait
-    waits_for: str | None = None  # a bolt's task that does not return
-
-
-class Engine(Protocol):
-    """Runs the topology."""
-
-    def connect(self, app_name: str, options: SparkOptions) -> Connection:
-        """Start the engine. Raises `PlatformError` if it cannot be started."""
-
-    def submit(
-        self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
-    ) -> RunHandle:
-        """Start the topology, as `SparkCluster.submit` does."""
-
-    def activity(self, since: float) -> Activity:
-        """Return what the engine is doing; a bolt is named if it was warned of after `since`, by `time.monotonic`."""
-
-    def quieten(self) -> None:
-        """Log nothing from now on: a requested stop interrupts operations, whose errors mean nothing."""
-
-    def close(self) -> None:
-        """Stop the engine, if it was started. Never raises."""
-
-
-def run_job(options: RunOptions, engine: Engine, display: Display) -> int:
+def run_job(options: RunOptions, engine: SparkEngine, display: Display) -> int:
     """Run a job until its end and return the exit code. Call it on the main thread: it handles SIGINT and SIGTERM.
 
     The message of an error is printed to standard error. A bolt's error starts with the user's traceback.
@@ -114,7 +75,7 @@ def run_job(options: RunOptions, engine: Engine, display: Display) -> int:
 class _Run:
     """One run of the command; `running` turns true when the topology has started."""
 
-    def __init__(self, options: RunOptions, engine: Engine, display: Display) -> None:
+    def __init__(self, options: RunOptions, engine: SparkEngine, display: Display) -> None:
         self.running = False
         self._options = options
         self._engine = engine
@@ -123,7 +84,7 @@ class _Run:
     def to_its_end(self, signals: StopSignals) -> int:
         options = self._options
         conf = load_conf({SPARK: options.spark}, file=options.conf_file, overrides=options.overrides)
-        topology = load_job(options.job).topology(dict(conf))
+        topology = load_topology(options.job, dict(conf))
         waves: deque[WaveReport] = deque()
         try:
             handle = self._start(topology, conf, signals, waves)
@@ -167,11 +128,12 @@ class _Run:
         display.begin(progress)
         try:
             while not _ended(handle, waves, progress):
-                progress.show_activity(*self._engine.activity(progress.wave_began))
+                progress.activity = self._engine.activity(progress.wave_began)
                 display.refresh()
                 if signals.stop_requested and not stopping:
                     stopping = True
-                    waits = f", which waits for {progress.waits_for}" if progress.waits_for else ""
+                    waits_for = progress.activity.waits_for
+                    waits = f", which waits for {waits_for}" if waits_for else ""
                     display.say(f"stopping after the current wave{waits}; another Ctrl-C leaves at once")
                     # `stop` waits for the wave; meanwhile this thread refreshes the display and handles signals.
                     threading.Thread(target=_stop, args=(self._engine, handle), daemon=True).start()
@@ -184,15 +146,13 @@ class _Run:
 
 def _check_store(settings: Settings, topology: str, provider: StateProvider) -> None:
     """Make the serializers, and read the head of the decision record's namespace."""
-    chosen = settings.provider
-    codec_named(chosen.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True)
-    codec_named(chosen.value_serializer, f"{PROVIDER_CONFIG}.valueSerializerClass", for_keys=False)
+    codecs_from(settings.provider)
     namespace = task_namespace(settings.namespace_prefix_of(topology), CHECKPOINT_SPOUT_ID, 0)
     with closing(provider.open(namespace)) as storage:
         RetryPolicy(settings.message_timeout_secs * 1000).until_available(storage.head)
 
 
-def _stop(engine: Engine, handle: RunHandle) -> None:
+def _stop(engine: SparkEngine, handle: RunHandle) -> None:
     try:
         engine.quieten()
         handle.stop()
@@ -215,6 +175,6 @@ def _recovery_line(report: RecoveryReport) -> str:
 
 
 def _summary(status: RunStatus, progress: Progress, seconds: float) -> str:
-    where = "" if progress.txid is None else f"; the state is at txid {progress.txid}"
+    where = f"; the state is at txid {progress.last.txid}" if progress.last else ""
     done = f"{counted(progress.waves, 'wave')}, {counted(progress.tuples, 'tuple')}"
     return f"{status.value.lower()}: {done} in {seconds:,.1f} s{where}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from anchorbolt.cli.run.jvm_output import JvmOutput
-from anchorbolt.cli.run.run_job import Activity, Connection
+from anchorbolt.cli.run.progress import Activity
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.topology.graph import Topology
@@ -34,7 +34,7 @@ _log = logging.getLogger("anchorbolt.cli")
 
 
 class SparkEngine:
-    """An `Engine` on a Spark master, `local[*]` by default; `verbose` leaves Spark's log as it is."""
+    """Runs the topology on a Spark master, `local[*]` by default; `verbose` leaves Spark's log as it is."""
 
     def __init__(self, master: str | None, *, verbose: bool = False) -> None:
         self._master = master
@@ -44,7 +44,11 @@ class SparkEngine:
         self._activity = Activity()
         self._activity_due = 0.0
 
-    def connect(self, app_name: str, options: SparkOptions) -> Connection:
+    def connect(self, app_name: str, options: SparkOptions) -> tuple[str, str | None]:
+        """Start Spark; return its version and master, and the address of its UI, if it has one.
+
+        Raises `PlatformError` if it cannot be started.
+        """
         from anchorbolt.engine.spark.session import build_session
 
         if not self._verbose:
@@ -54,16 +58,18 @@ class SparkEngine:
         if not self._verbose:
             _quieten(self._spark)
         context = self._spark.sparkContext
-        return Connection(f"Spark {self._spark.version}, {context.master}", context.uiWebUrl)
+        return f"Spark {self._spark.version}, {context.master}", context.uiWebUrl
 
     def submit(
         self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
     ) -> RunHandle:
+        """Start the topology, as `SparkCluster.submit` does."""
         from anchorbolt.engine.spark.cluster import SparkCluster
 
         return SparkCluster(self._spark).submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
 
     def activity(self, since: float) -> Activity:
+        """Return what Spark is doing; a bolt is named if it was warned of after `since`, by `time.monotonic`."""
         if self._spark is None or self._activity_due > time.monotonic():
             return self._activity
         done = tasks = 0
@@ -82,10 +88,12 @@ class SparkEngine:
         return self._activity
 
     def quieten(self) -> None:
+        """Log nothing from now on: a requested stop interrupts operations, whose errors mean nothing."""
         if self._spark is not None and not self._verbose:
             self._spark.sparkContext.setLogLevel("OFF")
 
     def close(self) -> None:
+        """Stop Spark, if it was started. Never raises."""
         if self._spark is None:
             return
         if self._output:

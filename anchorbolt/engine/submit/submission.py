@@ -14,10 +14,9 @@ from anchorbolt.config.settings import Settings, TaskSettings
 from anchorbolt.engine.submit.plan import EngineSettings, ExecutionPlan
 from anchorbolt.errors import TopologyError
 from anchorbolt.faults.injection import install_faults
-from anchorbolt.serialization import Codec
-from anchorbolt.serialization.serializers import PickleCodec, codec_named
+from anchorbolt.serialization.serializers import PickleCodec
 from anchorbolt.state_backends.contract import StateProvider
-from anchorbolt.state_backends.provider_factory import provider_from
+from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
 from anchorbolt.topology.graph import Topology
 
 _log = logging.getLogger("anchorbolt.engine")
@@ -68,11 +67,19 @@ def prepare_submission(
             settings, shared_by_processes=shared_by_processes, shared_by_machines=shared_by_machines
         )
     configured = settings.checkpoint_location is not None or location is None
+    key_codec, value_codec = codecs_from(settings.provider)
+    if isinstance(value_codec, PickleCodec):
+        _log.warning(
+            "%s.valueSerializerClass is pickle: anyone who can write to the state store can run code in the driver and "
+            "in every worker. Use it only with a store that nobody else can write to, or choose msgpack, json or a "
+            "Serializer of yours.",
+            PROVIDER_CONFIG,
+        )
     engine_settings = EngineSettings(
         checkpoint_location=settings.checkpoint_location_of(topology.name) if configured else location or "",
         **{each.field: getattr(settings, each.field) for each in declared(TaskSettings)},
-        key_codec=codec_named(settings.provider.key_serializer, f"{PROVIDER_CONFIG}.keySerializerClass", for_keys=True),
-        value_codec=_value_codec(settings.provider.value_serializer),
+        key_codec=key_codec,
+        value_codec=value_codec,
         namespace_prefix=settings.namespace_prefix_of(topology.name),
     )
     return Submission(
@@ -80,15 +87,3 @@ def prepare_submission(
         sinks={name: spec.bolt for name, spec in topology.bolts.items() if isinstance(spec.bolt, DataFrameSink)},
         settings=settings,
     )
-
-
-def _value_codec(name: str) -> Codec:
-    codec = codec_named(name, f"{PROVIDER_CONFIG}.valueSerializerClass", for_keys=False)
-    if isinstance(codec, PickleCodec):
-        _log.warning(
-            "%s.valueSerializerClass is pickle: anyone who can write to the state store can run code in the driver and "
-            "in every worker. Use it only with a store that nobody else can write to, or choose msgpack, json or a "
-            "Serializer of yours.",
-            PROVIDER_CONFIG,
-        )
-    return codec

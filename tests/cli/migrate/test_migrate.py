@@ -1,5 +1,6 @@
 """`anchorbolt migrate …`: options, what is shown, exit codes, and where the password may be."""
 
+import io
 import json
 import os
 import signal
@@ -9,10 +10,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from anchorbolt.cli.main import app
-from anchorbolt.cli.work_progress import Lines
+from anchorbolt.cli.work_progress import WorkProgress
 from tests.cli.command import ROOT, Command
 from tests.conftest import StartRedis
 from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words
@@ -207,13 +209,13 @@ def test_a_terminal_shows_a_bar_and_the_result(redis_database: RedisServer, tmp_
 
 def test_elsewhere_a_line_every_ten_seconds_says_rate_and_time_left() -> None:
     now = [0.0]
-    lines: list[str] = []
-    progress = Lines(lines.append, lambda: now[0])
+    written = io.StringIO()
+    progress = WorkProgress(Console(file=written), lambda: now[0])
     progress.begin("converting words-1", 4_000)
     for _ in range(4):
         now[0] += 6
         progress.advance(1_000)
-    assert lines == [
-        "converting words-1: 2,000 of 4,000, 167 entries/s, 12 s left\n",
-        "converting words-1: 4,000 of 4,000, 167 entries/s, 0 s left\n",
-    ]
+    assert written.getvalue() == (
+        "converting words-1: 2,000 of 4,000, 167 entries/s, 12 s left\n"
+        "converting words-1: 4,000 of 4,000, 167 entries/s, 0 s left\n"
+    )

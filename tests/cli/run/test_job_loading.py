@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.cli.run.job_loading import load_job
+from anchorbolt.cli.run.job_loading import load_topology
 from anchorbolt.errors import JobError, TopologyError
 from tests.cli.conftest import BUILD, WriteFiles
 
@@ -13,12 +13,12 @@ CONF = {"lines": 3}
 
 
 def topology_name(reference: str) -> str:
-    return load_job(reference).topology(CONF).name
+    return load_topology(reference, CONF).name
 
 
 def refusal(reference: str) -> str:
     with pytest.raises(JobError) as caught:
-        load_job(reference).topology(CONF)
+        load_topology(reference, CONF)
     return str(caught.value)
 
 
@@ -224,4 +224,4 @@ def test_a_wiring_error_stays_what_it_is(write: WriteFiles) -> None:
         }
     )
     with pytest.raises(TopologyError):
-        load_job("ab_job:topology").topology(CONF)
+        load_topology("ab_job:topology", CONF)

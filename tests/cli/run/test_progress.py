@@ -6,8 +6,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from anchorbolt.cli.run.display import LiveDisplay, PlainDisplay, choose_display, current_wave
-from anchorbolt.cli.run.progress import Progress
+from anchorbolt.cli.run.progress import Activity, Display, Progress
 from anchorbolt.engine.driver.reports import WaveReport
 
 
@@ -39,7 +38,7 @@ def test_only_the_spouts_tuples_are_counted() -> None:
     progress = Progress(["lines"], interval_ms=1000)
     progress.add(wave(0), now=10.0)
     progress.add(wave(1), now=11.0)
-    assert (progress.waves, progress.tuples, progress.txid) == (2, 2000, 1)
+    assert (progress.waves, progress.tuples, progress.last) == (2, 2000, wave(1))
 
 
 def test_the_rate_is_that_of_the_last_ten_seconds_and_falls_when_nothing_comes() -> None:
@@ -59,12 +58,11 @@ def test_lag_is_what_a_wave_took_longer_than_the_checkpoint_interval() -> None:
     assert progress.lag_ms == 0.0
     progress.add(wave(1, compute_ms=1400.0), now=3.0)
     assert progress.lag_ms == pytest.approx(500.0)
-    assert progress.checkpoint_ms == pytest.approx(100.0)
 
 
 def test_plain_lines_come_one_per_wave_and_at_most_one_a_second(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
-    display, progress = PlainDisplay(clock), Progress(["lines"], interval_ms=1000)
+    display, progress = Display(clock=clock), Progress(["lines"], interval_ms=1000)
     display.begin(progress)
     display.refresh()
     assert capsys.readouterr().out == ""
@@ -89,7 +87,7 @@ def test_plain_lines_come_one_per_wave_and_at_most_one_a_second(capsys: pytest.C
 def test_one_tuple_is_one_tuple(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(["lines"], interval_ms=1000)
     progress.add(wave(0, tuples=1), now=1.0)
-    display = PlainDisplay(lambda: 1.0)
+    display = Display(clock=lambda: 1.0)
     display.begin(progress)
     display.refresh()
     assert capsys.readouterr().out.startswith("wave 0: 1 tuple, ")
@@ -98,7 +96,7 @@ def test_one_tuple_is_one_tuple(capsys: pytest.CaptureFixture[str]) -> None:
 def test_rounds_that_were_run_again_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(["lines"], interval_ms=1000)
     progress.add(wave(0, rounds=3), now=1.0)
-    display = PlainDisplay(lambda: 1.0)
+    display = Display(clock=lambda: 1.0)
     display.begin(progress)
     display.refresh()
     assert "rounds run again: 2" in capsys.readouterr().out
@@ -123,7 +121,7 @@ def test_a_reader_that_has_gone_does_not_end_the_run(
     gone = Gone()
     with gone.file:
         monkeypatch.setattr(sys, "stdout", gone)
-        PlainDisplay().say("nobody reads this")
+        Display().say("nobody reads this")
         gone.file.write("and this goes nowhere")
     assert path.read_text() == ""
 
@@ -131,7 +129,7 @@ def test_a_reader_that_has_gone_does_not_end_the_run(
 def test_a_terminal_gets_one_line_that_is_drawn_anew() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, highlight=False)
-    display, progress = LiveDisplay(console, clock=lambda: 11.0), Progress(["lines"], interval_ms=1000)
+    display, progress = Display(console, clock=lambda: 11.0), Progress(["lines"], interval_ms=1000)
     display.say("state: sqlite")
     display.begin(progress)
     display.refresh()
@@ -149,17 +147,13 @@ def test_a_terminal_gets_one_line_that_is_drawn_anew() -> None:
     assert text.endswith("finished\n")
 
 
-def test_standard_output_that_is_no_terminal_gets_plain_lines() -> None:
-    assert isinstance(choose_display(), PlainDisplay)
-
-
 def test_within_a_wave_the_line_shows_tasks_time_and_the_bolt_that_is_waited_for() -> None:
     progress = Progress(["lines"], interval_ms=1000, now=10.0)
-    progress.show_activity(0, 1, None)
-    assert current_wave(progress, 10.5) == ""
-    assert current_wave(progress, 12.0) == " | next: 0 of 1 task, 2 s"
-    progress.show_activity(3, 8, "bolt 'count', task 1")
-    assert current_wave(progress, 42.0) == " | next: 3 of 8 tasks, 32 s, waits for bolt 'count', task 1"
+    progress.activity = Activity(0, 1)
+    assert progress.current_wave(10.5) == ""
+    assert progress.current_wave(12.0) == " | next: 0 of 1 task, 2 s"
+    progress.activity = Activity(3, 8, "bolt 'count', task 1")
+    assert progress.current_wave(42.0) == " | next: 3 of 8 tasks, 32 s, waits for bolt 'count', task 1"
     progress.add(wave(0), now=43.0)
-    assert progress.waits_for is None
-    assert current_wave(progress, 43.5) == ""
+    assert progress.activity.waits_for is None
+    assert progress.current_wave(43.5) == ""

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from anchorbolt.cli import exit_codes
-from anchorbolt.cli.run.display import PlainDisplay
-from anchorbolt.cli.run.run_job import Activity, Connection, RunOptions, run_job
+from anchorbolt.cli.run.progress import Activity, Display
+from anchorbolt.cli.run.run_job import RunOptions, run_job
+from anchorbolt.cli.run.spark_engine import SparkEngine
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine.local.cluster import LocalCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
@@ -55,7 +56,7 @@ JOB = """
 """
 
 
-class LocalEngine:
+class LocalEngine(SparkEngine):
     """The local engine as the command's; its `connect` or `submit` may raise a given error."""
 
     def __init__(self, *, connect: BaseException | None = None, submit: AnchorboltError | None = None) -> None:
@@ -66,11 +67,11 @@ class LocalEngine:
         self._connect = connect
         self._submit = submit
 
-    def connect(self, app_name: str, options: SparkOptions) -> Connection:
+    def connect(self, app_name: str, options: SparkOptions) -> tuple[str, str | None]:
         self.connected = True
         if self._connect is not None:
             raise self._connect
-        return Connection("this process")
+        return "this process", None
 
     def submit(
         self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
@@ -100,7 +101,7 @@ def log_as_it_was(write: WriteFiles) -> Iterator[None]:
 
 
 def run(engine: LocalEngine, job: str = "ab_summing:summing", **options: Any) -> int:
-    return run_job(RunOptions(job, **{"until_empty": True, **options}), engine, PlainDisplay())
+    return run_job(RunOptions(job, **{"until_empty": True, **options}), engine, Display())
 
 
 def test_a_job_runs_until_its_source_is_empty(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,7 +228,7 @@ def test_a_signal_stops_a_running_job_clean(number: signal.Signals, capsys: pyte
 
 def test_a_signal_before_the_start_keeps_the_job_from_starting(capsys: pytest.CaptureFixture[str]) -> None:
     class Interrupted(LocalEngine):
-        def connect(self, app_name: str, options: SparkOptions) -> Connection:
+        def connect(self, app_name: str, options: SparkOptions) -> tuple[str, str | None]:
             signal.raise_signal(signal.SIGTERM)
             return super().connect(app_name, options)
 
@@ -240,7 +241,7 @@ def test_a_signal_before_the_start_keeps_the_job_from_starting(capsys: pytest.Ca
 
 def test_a_second_sigint_leaves_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     class TwiceInterrupted(LocalEngine):
-        def connect(self, app_name: str, options: SparkOptions) -> Connection:
+        def connect(self, app_name: str, options: SparkOptions) -> tuple[str, str | None]:
             signal.raise_signal(signal.SIGINT)
             signal.raise_signal(signal.SIGINT)
             raise AssertionError("not left")
