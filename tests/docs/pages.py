@@ -1,16 +1,24 @@
 """Reads a page of the documentation as its reader does: what to save, what to type, what is shown then."""
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-_FENCE = re.compile(r"^```(\w*)$")
+_PART = re.compile(
+    r"^#+ (?P<heading>[^\n]+)$|^```(?P<language>\w*)\n(?P<text>.*?)^```$|^[^\n]+$", re.MULTILINE | re.DOTALL
+)
 _SAVE_AS = re.compile(r"[Ss]ave (?:this|it) as `([\w./]+)`:$")
-_HEADING = re.compile(r"^#+ (.+)$")
-_NUMBER = re.compile(r"\d[\d,.]*\d|\d")
-_RECOVERY = re.compile("rolled back|rolled forward|resumed")
+_RECOVERY = "rolled back|rolled forward|resumed"
+# What differs from one reader to another, and what may be there instead.
+_OPEN = {r"\d[\d,.]*\d|\d": r"\d[\d,.]*", _RECOVERY: f"(?:{_RECOVERY})", "/home/you/quickstart": "/.+"}
+
+
+def text_of(name: str) -> str:
+    """Read a file by its path in the repository."""
+    return (ROOT / name).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -26,8 +34,19 @@ class Block:
 class Page:
     """The blocks of a page, in order."""
 
-    def __init__(self, blocks: list[Block]) -> None:
-        self.blocks = blocks
+    def __init__(self, name: str) -> None:
+        """Read a page by its path in the repository."""
+        self.blocks: list[Block] = []
+        section = file = ""
+        for part in _PART.finditer(text_of(name)):
+            if part["heading"]:
+                section = part["heading"]
+            elif part["text"] is not None:
+                self.blocks.append(Block(part["language"], section, file, part["text"]))
+                file = ""
+            else:
+                named = _SAVE_AS.search(part[0])
+                file = named[1] if named else ""
 
     def save_files(self, directory: Path) -> list[str]:
         """Save every block that the page says to save; return the names."""
@@ -36,48 +55,18 @@ class Page:
             (directory / name).write_text(text, encoding="utf-8")
         return list(files)
 
-    def commands(self, *, without: set[str]) -> list[str]:
+    def commands(self, without: Collection[str]) -> list[str]:
         """Return the blocks of what the page says to type, but for these sections."""
         return [block.text for block in self.blocks if block.language == "sh" and block.section not in without]
 
-    def shown(self) -> list[re.Pattern[str]]:
-        """Return the lines that the page shows as output, numbers and the person's directory left open."""
-        lines = [line for block in self.blocks if block.language == "text" for line in block.text.splitlines()]
-        return [_pattern(line) for line in lines]
+    def missing_in(self, seen: str, without: Collection[str]) -> list[str]:
+        """Return the lines that the page shows as output, but for these sections, and that were not seen."""
+        shown = [block.text for block in self.blocks if block.language == "text" and block.section not in without]
+        return [line for text in shown for line in text.splitlines() if not re.search(_pattern(line), seen)]
 
 
-def read_page(name: str) -> Page:
-    """Read a page by its path in the repository."""
-    blocks: list[Block] = []
-    section = file = ""
-    language: str | None = None
-    text: list[str] = []
-    for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
-        fence = _FENCE.match(line)
-        if language is not None:
-            if fence:
-                blocks.append(Block(language, section, file, "".join(f"{part}\n" for part in text)))
-                language, file, text = None, "", []
-            else:
-                text.append(line)
-        elif fence:
-            language = fence[1]
-        elif heading := _HEADING.match(line):
-            section = heading[1]
-        elif line:
-            named = _SAVE_AS.search(line)
-            file = named[1] if named else ""
-    return Page(blocks)
-
-
-def _pattern(line: str) -> re.Pattern[str]:
-    parts = re.split(f"({_NUMBER.pattern}|{_RECOVERY.pattern}|/home/you/quickstart)", line)
-    return re.compile("".join(map(_open, parts)))
-
-
-def _open(part: str) -> str:
-    if _NUMBER.fullmatch(part):
-        return r"\d[\d,.]*"
-    if _RECOVERY.fullmatch(part):
-        return f"(?:{_RECOVERY.pattern})"
-    return "/.+" if part == "/home/you/quickstart" else re.escape(part)
+def _pattern(line: str) -> str:
+    parts = re.split(f"({'|'.join(_OPEN)})", line)
+    return "".join(
+        next((now for shown, now in _OPEN.items() if re.fullmatch(shown, part)), re.escape(part)) for part in parts
+    )

@@ -11,7 +11,7 @@ from anchorbolt import errors
 from anchorbolt.config.declaration import by_key
 from anchorbolt.config.providers import PROVIDER, PROVIDER_CONFIG
 from anchorbolt.config.settings import Settings
-from tests.docs.pages import ROOT
+from tests.docs.pages import ROOT, text_of
 
 PAGES = [
     "README.md",
@@ -27,10 +27,6 @@ ERROR = re.compile(
 KEY = re.compile(r"topology\.[a-z.]*[a-z]")
 IMPORT = re.compile(r"^from (anchorbolt[\w.]*) import (.+)$", re.MULTILINE)
 HAND_WRITTEN = ["README.md", *[page for page in PAGES if page.startswith("docs/")]]
-
-
-def text_of(page: str) -> str:
-    return (ROOT / page).read_text(encoding="utf-8")
 
 
 def anchors_of(path: Path) -> set[str]:
@@ -87,7 +83,7 @@ def test_the_index_names_every_page() -> None:
 
 
 def test_the_index_of_failures_names_every_page_of_them_and_every_error_that_ends_a_run() -> None:
-    text = (FAILURES / "README.md").read_text(encoding="utf-8")
+    text = text_of("docs/failures/README.md")
     pages = {path.name for path in FAILURES.glob("*.md")} - {"README.md"}
     assert {target for target, _ in LINK.findall(text) if "/" not in target} == pages
     of_a_job = {error.__name__ for error in errors.StateError.__subclasses__()} - {"StaleAttempt"}
