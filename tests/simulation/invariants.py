@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,7 +13,6 @@ from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, Seal
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.memory import _Namespace
-from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 from tests.simulation.topology import NAME, OUT, SIZE, Expected
 
 if TYPE_CHECKING:
@@ -31,15 +29,6 @@ class Violation(BaseException):
     """An invariant does not hold. No `except Exception` of the tested code may swallow it."""
 
 
-@dataclass
-class Before:
-    """A namespace before a call."""
-
-    metadata: Metadata
-    records: dict[str, AttemptRecord]
-    entries: dict[bytes, bytes] | None
-
-
 class Invariants:
     """What must hold in a world.
 
@@ -53,20 +42,17 @@ class Invariants:
         self._decided: dict[int, DecisionRecord] = {}
         self._parsed: dict[str, tuple[bytes, list[tuple[str, int, int]]]] = {}
 
-    def before(self, namespace: str, fence: Fence | None) -> Before:
-        """Note what has to be known of a namespace before a call."""
-        store = self._world.store.contents.get(namespace) or _Namespace()
-        fenced = fence is not None and fence < store.metadata.fence
-        return Before(store.metadata, dict(store.records), dict(store.entries) if fenced else None)
+    def before(self, namespace: str, fence: Fence | None) -> _Namespace:
+        """Note what has to be known of a namespace before a call: its entries, if they must not change."""
+        store = self._store(namespace)
+        entries = dict(store.entries) if _is_lower(fence, store) else {}
+        return _Namespace(store.metadata, entries, dict(store.records))
 
-    def after(self, namespace: str, call: str, before: Before, *, refused: bool) -> None:
+    def after(self, namespace: str, call: str, fence: Fence | None, before: _Namespace, *, refused: bool) -> None:
         """Check a namespace after a call, whatever came of it."""
-        store = self._world.store.contents.get(namespace) or _Namespace()
-        if before.entries is not None and (store.metadata, store.records, store.entries) != (
-            before.metadata,
-            before.records,
-            before.entries,
-        ):
+        store = self._store(namespace)
+        parts = ("metadata", "records", "entries")
+        if _is_lower(fence, before) and any(getattr(store, part) != getattr(before, part) for part in parts):
             raise Violation(f"a lower fence had an effect: {call} on {namespace}")
         if store.metadata.fence < before.metadata.fence:
             raise Violation(f"the fence of {namespace} was lowered by {call}")
@@ -105,11 +91,13 @@ class Invariants:
 
     def record(self) -> DecisionRecord | None:
         """Return the decision record that the store holds."""
-        store = self._world.store.contents.get(CHECKPOINT_NAMESPACE)
-        data = None if store is None else store.entries.get(_STATE_KEY)
+        data = self._store(CHECKPOINT_NAMESPACE).entries.get(_STATE_KEY)
         return None if data is None else DecisionRecord.decode(data, "the simulated store")
 
-    def _committed(self, namespace: str, store: _Namespace, before: Before) -> None:
+    def _store(self, namespace: str) -> _Namespace:
+        return self._world.store.contents.get(namespace) or _Namespace()
+
+    def _committed(self, namespace: str, store: _Namespace, before: _Namespace) -> None:
         txid, attempt = store.metadata.committed, store.metadata.winner
         staged = before.records.get(attempt)
         if staged is None or staged.base != before.metadata.committed:
@@ -136,7 +124,7 @@ class Invariants:
         if decided.winners != record.winners:
             raise Violation(f"transaction {record.txid} was decided twice, with different winners")
         for namespace, winner in record.winners.items():
-            store = self._world.store.contents.get(namespace) or _Namespace()
+            store = self._store(namespace)
             staged = store.records.get(winner.attempt)
             committable = (
                 staged is not None
@@ -151,7 +139,7 @@ class Invariants:
         """COMMITTED: every namespace is where the record says, and holds what it should; rows are published."""
         merged: dict[str, tuple[int, int]] = {}
         for name, at in record.namespaces.items():
-            store = self._world.store.contents.get(name) or _Namespace()
+            store = self._store(name)
             if (store.metadata.committed, store.metadata.winner) != (at.txid, at.attempt):
                 raise Violation(f"txid {record.txid} is COMMITTED, and {name} is at {store.metadata.committed}")
             if "count" in name:
@@ -159,8 +147,7 @@ class Invariants:
         counts = {word: count for word, (count, _) in merged.items()}
         if counts != self._expected.counts(record.txid):
             raise Violation(f"after txid {record.txid} the counts are {counts}")
-        remember = self._world.store.contents.get(f"{NAME}:remember-0") or _Namespace()
-        marks = {word: mark for word, (_, mark) in _decoded(remember).items()}
+        marks = {word: mark for word, (_, mark) in _decoded(self._store(f"{NAME}:remember-0")).items()}
         if marks.keys() != counts.keys():
             raise Violation(f"after txid {record.txid} the words remembered are {sorted(marks)}")
         for word in self._expected.words[record.txid]:
@@ -206,6 +193,10 @@ def _decoded(store: _Namespace) -> dict[str, Any]:
     if store.metadata.committed == NOTHING_COMMITTED:
         return {}
     return {_CODEC.decode(key): tuple(_CODEC.decode(value)) for key, value in store.entries.items()}
+
+
+def _is_lower(fence: Fence | None, store: _Namespace) -> bool:
+    return fence is not None and fence < store.metadata.fence
 
 
 def _part(txid: int, task: int) -> str:

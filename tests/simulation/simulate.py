@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from os import cpu_count
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -132,39 +133,30 @@ def _in_one_thread(world: World) -> Iterator[World]:
     """Have the tested code use the world's files, order and clock, and ids that replay."""
     ids = random.Random(7)
 
-    def open_folder(location: str) -> SimulatedFolder:
-        return SimulatedFolder(world, location)
+    def call_in_any_order(function: Any, *lists: Any) -> list[Any]:
+        """Do what a pool's threads do, one after the other in an order of the world's choosing."""
+        calls = list(zip(*lists, strict=False))
+        results: dict[int, Any] = {}
+        failures: dict[int, Exception] = {}
+        waiting = list(range(len(calls)))
+        while waiting:
+            number = waiting.pop(world.choices.pick(len(waiting)))
+            try:
+                results[number] = function(*calls[number])
+            except Exception as error:
+                failures[number] = error
+        if failures:
+            raise failures[min(failures)]
+        return [results[number] for number in range(len(calls))]
 
-    class Inline:
-        """Does what a pool's threads do, one after the other in an order of the world's choosing."""
-
-        def __init__(self, *_: Any, **__: Any) -> None:
-            pass
-
-        def map(self, function: Any, *lists: Any) -> list[Any]:
-            calls = list(zip(*lists, strict=False))
-            results: dict[int, Any] = {}
-            failures: dict[int, Exception] = {}
-            waiting = list(range(len(calls)))
-            while waiting:
-                number = waiting.pop(world.choices.pick(len(waiting)))
-                try:
-                    results[number] = function(*calls[number])
-                except Exception as error:
-                    failures[number] = error
-            if failures:
-                raise failures[min(failures)]
-            return [results[number] for number in range(len(calls))]
-
-        def shutdown(self, **_: Any) -> None:
-            pass
-
+    pool = SimpleNamespace(map=call_in_any_order, shutdown=lambda **_: None)
+    open_folder = partial(SimulatedFolder, world)
     numbered = SimpleNamespace(uuid4=lambda: uuid.UUID(int=ids.getrandbits(128)))
     topology.restart_marks()
     observer = observe(world.at)
     try:
         with (
-            mock.patch.object(namespaces, "ThreadPoolExecutor", Inline),
+            mock.patch.object(namespaces, "ThreadPoolExecutor", return_value=pool),
             mock.patch.object(bolt_task, "uuid", numbered),
             mock.patch.object(spout_task, "uuid", numbered),
             mock.patch.object(spout, "sleep", side_effect=lambda _: world.step("waits")),

@@ -2,44 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from anchorbolt.state_backends.contract import (
-    Fence,
-    NamespaceHead,
-    ReadPosition,
-    Seal,
-    StagedSlice,
-    StateProvider,
-    StateStorage,
-)
+from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider, _Namespace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.simulation.world import World
-
-T = TypeVar("T")
 
 Snapshot = dict[str, _Namespace]
 """A copy of everything in a store."""
 
 
-class SimulatedProvider(StateProvider):
+class SimulatedProvider(MemoryStateProvider):
     """Memory, seen through a network that loses requests and replies and repeats them."""
 
-    shared_by_machines = True
-
     def __init__(self, world: World) -> None:
+        super().__init__()
         self._world = world
-        self.memory = MemoryStateProvider()
-
-    @property
-    def contents(self) -> dict[str, _Namespace]:
-        """The namespaces themselves."""
-        return self.memory._namespaces
+        self.contents = self._namespaces
 
     def snapshot(self) -> Snapshot:
         """Copy everything."""
@@ -53,14 +35,8 @@ class SimulatedProvider(StateProvider):
             if name in snapshot:
                 self.contents[name] = _copied(snapshot[name])
 
-    def open(self, namespace: str) -> StateStorage:
-        return _SimulatedStorage(self._world, self.memory.open(namespace))
-
-    def namespaces(self, prefix: str = "") -> list[str]:
-        return list(self.memory.namespaces(prefix))
-
-    def describe(self) -> str:
-        return "a simulated store"
+    def open(self, namespace: str) -> Any:
+        return _SimulatedStorage(self._world, super().open(namespace))
 
 
 def _copied(namespace: _Namespace) -> _Namespace:
@@ -68,49 +44,31 @@ def _copied(namespace: _Namespace) -> _Namespace:
     return _Namespace(namespace.metadata, dict(namespace.entries), dict(namespace.records), updates)
 
 
-class _SimulatedStorage(StateStorage):
+class _SimulatedStorage:
+    """A storage, each call of which goes through the world."""
+
     def __init__(self, world: World, storage: StateStorage) -> None:
         self._world = world
         self._storage = storage
-        self.namespace = storage.namespace
+        self.namespace, self.limits = storage.namespace, storage.limits
 
-    def _call(self, name: str, call: Callable[[], T], fence: Fence | None = None, told: Any = "") -> T:
-        return self._world.call_store(self.namespace, name, call, fence, told)
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._storage, name)
 
-    def head(self) -> NamespaceHead:
-        return self._call("head", self._storage.head)
+        def call(*arguments: Any, **named: Any) -> Any:
+            def answer() -> Any:
+                answered = method(*arguments, **named)
+                return list(answered) if name == "scan" else answered
 
-    def claim(self) -> Fence:
-        return self._call("claim", self._storage.claim)
+            told = [*arguments, *named.values()]
+            if name == "stage":
+                [staged] = arguments
+                told = [staged.fence, staged.txid, staged.attempt, staged.base]
+            fence = next((value for value in told if isinstance(value, Fence)), None)
+            shown = [value[-4:] if isinstance(value, str) else value for value in told if isinstance(value, (int, str))]
+            return self._world.call_store(self.namespace, name, answer, fence, shown)
 
-    def raise_fence(self, fence: Fence) -> NamespaceHead:
-        return self._call("raise_fence", lambda: self._storage.raise_fence(fence), fence)
-
-    def get_many(
-        self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
-    ) -> list[bytes | None]:
-        return self._call("get_many", lambda: self._storage.get_many(keys, attempt, at))
-
-    def scan(
-        self, attempt: str | None = None, page_size: int = 1000, at: ReadPosition | None = None
-    ) -> Iterator[list[tuple[bytes, bytes]]]:
-        return iter(self._call("scan", lambda: list(self._storage.scan(attempt, page_size, at))))
-
-    def stage(self, staged: StagedSlice) -> Seal:
-        told = (staged.txid, staged.attempt[-4:], "over", staged.base)
-        return self._call("stage", lambda: self._storage.stage(staged), staged.fence, told)
-
-    def seal(self, fence: Fence, attempt: str, seal: Seal) -> None:
-        self._call("seal", lambda: self._storage.seal(fence, attempt, seal), fence, attempt[-4:])
-
-    def commit(self, fence: Fence, txid: int, attempt: str) -> None:
-        self._call("commit", lambda: self._storage.commit(fence, txid, attempt), fence, (txid, attempt[-4:]))
-
-    def rollback(self, fence: Fence) -> int:
-        return self._call("rollback", lambda: self._storage.rollback(fence), fence)
-
-    def write(self, fence: Fence, items: Mapping[bytes, bytes], codec: str) -> None:
-        self._call("write", lambda: self._storage.write(fence, items, codec), fence)
+        return call
 
     def close(self) -> None:
         pass

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import greenlet
+
 from anchorbolt.errors import (
     AnchorboltError,
     Fenced,
@@ -17,7 +19,7 @@ from anchorbolt.errors import (
 )
 from anchorbolt.faults.points import FaultPoint, PointReached
 from anchorbolt.state_backends.contract import Fence
-from tests.simulation.actors import Actor, Crash, Stage
+from tests.simulation.actors import Actor, Crash
 from tests.simulation.choices import Choices
 from tests.simulation.invariants import CHECKPOINT_NAMESPACE, Invariants, Violation
 from tests.simulation.store import SimulatedProvider, Snapshot
@@ -48,7 +50,9 @@ class World:
     def __init__(self, choices: Choices, drive: Callable[[World, str], None], *, traced: bool = False) -> None:
         """Make a world."""
         self.choices = choices
-        self.stage = Stage()
+        self.actors: list[Actor] = []
+        self.current: Actor | None = None
+        self._scheduler = greenlet.getcurrent()
         self.store = SimulatedProvider(self)
         self.files: dict[str, bytes] = {}
         self.batches = [
@@ -78,7 +82,7 @@ class World:
             while not self._halted:
                 if not self._driver_lives() and self.acknowledged < len(self.batches):
                     self._start_driver()
-                if not self.stage.actors:
+                if not self.actors:
                     if not self.regressed or self._looked_again:
                         break
                     # What the store lost behind the last driver's back, the next one sees.
@@ -86,10 +90,10 @@ class World:
                     self._faults_left = 0
                     self._start_driver()
                 actor = self._next(actor)
-                self.stage.turn(actor)
+                self._turn(actor)
                 if self._violation is not None:
                     raise self._violation
-                if actor.is_over:
+                if actor.dead:
                     self._ended(actor)
                 self._outside()
         finally:
@@ -100,12 +104,12 @@ class World:
     @property
     def is_unwinding(self) -> bool:
         """Whether no process is running here, or the running one has been killed."""
-        return self.stage.current is None or self.stage.current.is_dead
+        return self.current is None or self.current.is_killed
 
     def say(self, text: str) -> None:
         """Add a line to the trace."""
         if self.trace is not None:
-            who = "world" if self.stage.current is None else self.stage.current.name
+            who = "world" if self.current is None else self.current.name
             self.trace.append(f"{who:>10}: {text}")
 
     def strikes(self, probability: float) -> bool:
@@ -117,10 +121,10 @@ class World:
 
     def step(self, what: str) -> None:
         """A step of the process at hand: it may be killed here, and others may run before it goes on."""
-        actor = self.stage.current
+        actor = self.current
         if actor is None:
             return
-        if actor.is_dead:
+        if actor.is_killed:
             raise Crash
         self._steps += 1
         if self._steps > _MOST_STEPS:
@@ -128,7 +132,9 @@ class World:
         if self.strikes(0.004):
             self._kill(actor, f"before: {what}")
         self.say(what)
-        self.stage.give_way()
+        self._scheduler.switch()
+        if actor.is_killed:
+            raise Crash
 
     def call_store(self, namespace: str, name: str, call: Callable[[], T], fence: Fence | None, told: Any) -> T:
         """Carry out a call of the store, or lose it, or its reply, or repeat it."""
@@ -147,12 +153,10 @@ class World:
             self.step(f"sent again: {what}")
             result = self._checked(namespace, name, call, fence)
         elif fault == 4:
-            actor = self.stage.current
-            assert actor is not None
-            self._kill(actor, f"right after: {what}")
+            self._kill(self._running, f"right after: {what}")
         elif fault == 5:
             self.say(f"will arrive a second time: {what}")
-            self.stage.add(Actor("network", lambda: self._arrive_late(namespace, name, call, fence, what)))
+            self.actors.append(Actor("network", lambda: self._arrive_late(namespace, name, call, fence, what)))
         return result
 
     def at(self, place: PointReached) -> None:
@@ -163,8 +167,7 @@ class World:
     def run_task(self, name: str, work: Callable[[], T]) -> T:
         """Run a task's attempt within the driver at hand; raises `TaskLost` where its worker dies."""
         self.working.append(name)
-        actor = self.stage.current
-        assert actor is not None
+        actor = self._running
         self._tasks.add(actor)
         try:
             return work()
@@ -175,7 +178,7 @@ class World:
     def start_late_attempt(self, name: str, work: Callable[[], Any]) -> None:
         """Have another attempt of a task run by itself, whenever; nobody listens to it."""
         self.say(f"{name} runs twice, the second one by itself")
-        self.stage.add(Actor(f"late {name}", work))
+        self.actors.append(Actor(f"late {name}", work))
 
     def acknowledge(self, batch: int) -> None:
         """A driver tells the source that a batch is done."""
@@ -189,9 +192,9 @@ class World:
     def break_off(self, violation: BaseException) -> None:
         """End the simulation: an invariant does not hold."""
         self._violation = self._violation or violation
-        actor = self.stage.current
+        actor = self.current
         if actor is not None:
-            actor.is_dead = True
+            actor.is_killed = True
             raise Crash
 
     def _checked(self, namespace: str, name: str, call: Callable[[], T], fence: Fence | None) -> T:
@@ -203,7 +206,7 @@ class World:
             return result
         finally:
             try:
-                self.invariants.after(namespace, name, before, refused=refused)
+                self.invariants.after(namespace, name, fence, before, refused=refused)
             except Violation as violation:
                 self.break_off(violation)
 
@@ -219,21 +222,36 @@ class World:
             self.say(f"the worker of {self.working[-1]} dies {what}")
             raise TaskLost
         self.say(f"is killed {what}")
-        actor.is_dead = True
+        actor.is_killed = True
         raise Crash
 
     def _driver_lives(self) -> bool:
-        return any(actor.name.startswith("driver") for actor in self.stage.actors)
+        return any(actor.name.startswith("driver") for actor in self.actors)
 
     def _start_driver(self) -> None:
         self._drivers += 1
         if self._drivers > _MOST_DRIVERS:
             raise Violation(f"no progress after {_MOST_DRIVERS} drivers")
         name = f"driver {self._drivers}"
-        self.stage.add(Actor(name, lambda: self._drive(self, name)))
+        self.actors.append(Actor(name, lambda: self._drive(self, name)))
+
+    @property
+    def _running(self) -> Actor:
+        assert self.current is not None
+        return self.current
+
+    def _turn(self, actor: Actor) -> None:
+        """Let an actor run up to its next step, or to its end."""
+        self.current = actor
+        try:
+            actor.switch()
+        finally:
+            self.current = None
+        if actor.dead:
+            self.actors.remove(actor)
 
     def _next(self, last: Actor | None) -> Actor:
-        actors = self.stage.actors
+        actors = self.actors
         if last not in actors:
             return actors[self.choices.pick(len(actors))]
         if len(actors) > 1 and self.choices.happens(0.15):
@@ -257,7 +275,7 @@ class World:
                 raise Violation(f"{actor.name} was fenced, and there is no newer driver") from failure
         elif not isinstance(failure, StateUnavailable) and not self._is_excused(failure):
             raise Violation(f"{actor.name} ended with {failure!r}") from failure
-        elif isinstance(failure, WaveFailed) and not self.stage.actors and not self.regressed:
+        elif isinstance(failure, WaveFailed) and not self.actors and not self.regressed:
             self.invariants.nothing_staged()
 
     def _is_excused(self, failure: AnchorboltError) -> bool:
@@ -283,7 +301,7 @@ class World:
             self.regressed = True
 
     def _end_all(self) -> None:
-        for actor in list(self.stage.actors):
-            actor.is_dead = True
-            if actor.coroutine:
-                actor.coroutine.throw(Crash)
+        for actor in list(self.actors):
+            actor.is_killed = True
+            if actor:  # it has begun
+                actor.throw(Crash)
