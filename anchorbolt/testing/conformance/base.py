@@ -1,9 +1,9 @@
 """The common fixtures of the conformance suite, and short forms of the steps. It contains no tests."""
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -13,6 +13,7 @@ CODEC = "conformance/1"
 FIRST = Fence(1, 0)
 """The fence that most tests begin with."""
 
+E = TypeVar("E", bound=Exception)
 Items = Sequence[tuple[bytes, bytes | None]]
 
 
@@ -85,3 +86,10 @@ def entries(
     found = [entry for page in storage.scan(attempt, page_size, at) for entry in page]
     assert len(found) == len({key for key, _ in found}), "scan yielded a key twice"
     return dict(found)
+
+
+def refused(error: type[E], call: Callable[..., object], *arguments: Any, **named: Any) -> E:
+    """Demand that a call raises `error`, and return what it raised."""
+    with pytest.raises(error) as refusal:
+        call(*arguments, **named)
+    return refusal.value
