@@ -235,18 +235,12 @@ class FaultFolder:
         elif fault.action is FaultAction.HANG:
             while not any((self.path / _released(which)).exists() for which in (number, None)):
                 time.sleep(_POLL_S)
-        else:
-            self._signal(fault)
-
-    def _signal(self, fault: Fault) -> None:
-        pid = os.getpid() if fault.victim is Victim.HERE else self.pid_of(fault.victim.value)
-        if pid is None:
-            return
-        if fault.action is FaultAction.KILL:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        else:
-            _stop(pid, fault.seconds)
+        elif pid := os.getpid() if fault.victim is Victim.HERE else self.pid_of(fault.victim.value):
+            if fault.action is FaultAction.STOP:
+                _stop(pid, fault.seconds)
+            else:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
 
 def _released(number: int | None) -> str:

@@ -169,6 +169,7 @@ class StateStorage(ABC):
 
     All methods raise `StateUnavailable` if they cannot reach the store within the configured timeout, and
     `StateCorrupted` if they cannot read the metadata of the namespace.
+    Those with a fence, a slice's included, raise `Fenced` if it is lower than the namespace's.
     """
 
     namespace: str
@@ -186,11 +187,7 @@ class StateStorage(ABC):
 
     @abstractmethod
     def raise_fence(self, fence: Fence) -> NamespaceHead:
-        """Raise the fence to `fence`, then read the head.
-
-        Raises:
-            Fenced: `fence` is lower than the namespace's.
-        """
+        """Raise the fence to `fence`, then read the head."""
 
     @abstractmethod
     def get_many(
@@ -234,7 +231,6 @@ class StateStorage(ABC):
         equal, accept and ignore it.
 
         Raises:
-            Fenced: The slice's fence is lower than the namespace's.
             StaleAttempt: The slice's base is not the committed txid, the attempt is known with another txid or base,
                 is sealed already, or the slice is out of order.
             CodecMismatch: The namespace has another format header.
@@ -245,7 +241,6 @@ class StateStorage(ABC):
         """Close an attempt after its last slice. Only a sealed attempt can be committed.
 
         Raises:
-            Fenced: `fence` is lower than the namespace's.
             StaleAttempt: The attempt is not staged, or the store counted other slices than `seal` says.
         """
 
@@ -257,7 +252,6 @@ class StateStorage(ABC):
         see a half-applied commit only while the driver is between its decision and COMMITTED.
 
         Raises:
-            Fenced: `fence` is lower than the namespace's.
             StaleAttempt: The attempt is not sealed, has another txid, or its base is not the committed txid; or
                 `txid` is committed already from another attempt.
             StateRegressed: The attempt is unknown here and `txid` is not committed.
@@ -278,7 +272,6 @@ class StateStorage(ABC):
         Only for the decision record, whose namespace takes part in no transaction.
 
         Raises:
-            Fenced: `fence` is lower than the namespace's.
             CodecMismatch: The namespace has another format header.
         """
 

@@ -76,15 +76,10 @@ def check_namespace(namespace: str) -> None:
         ConfigError: It does not consist of names of `[A-Za-z0-9_.-]` (at most 128 each, no leading dot, one leading
             `$` for Anchorbolt's own) joined by ":", or is longer than 240 characters.
     """
-    if len(namespace) > _LONGEST_NAMESPACE:
-        raise ConfigError(
-            f"the namespace {namespace!r} has {len(namespace)} characters, {_LONGEST_NAMESPACE} are possible: "
-            "shorten the topology's name, the component's id or the prefix"
-        )
     if not is_namespace(namespace):
         raise ConfigError(
-            f"{namespace!r} cannot be a namespace: use letters, digits, '_', '.' and '-' (128 at most, no leading "
-            "dot) for the topology's name, the component's id and the prefix"
+            f"{namespace!r} cannot be a namespace: use letters, digits, '_', '.' and '-' (128 at most, no leading dot) "
+            f"for the topology's name, the component's id and the prefix, and {_LONGEST_NAMESPACE} characters together"
         )
 
 
@@ -157,10 +152,7 @@ def next_record(
     """Return the record of the attempt with one more slice, or None if the slice is a repeated one.
 
     If `record` is None, the caller starts the attempt and drops all attempts with a lower fence than the slice.
-
-    Raises:
-        Fenced, CodecMismatch, StaleAttempt: As said by `StateStorage.stage`.
-        ValueError: `staged.attempt` is not an attempt id.
+    Raises the errors of `StateStorage.stage`, and `ValueError` if `staged.attempt` is not an attempt id.
     """
     attempt, number = staged.attempt, staged.number
     check_attempt(attempt)
@@ -170,14 +162,10 @@ def next_record(
     if record is None:
         if number != 0:
             raise _stale(namespace, attempt, f"its slice {number} came, and no slice of it is staged")
-        checksum = staged.checksum_after(0)
-        return AttemptRecord(staged.txid, staged.base, staged.fence, 1, checksum, 0, False)
+        return AttemptRecord(staged.txid, staged.base, staged.fence, 1, staged.checksum_after(0), 0, False)
     if (record.txid, record.base) != (staged.txid, staged.base):
-        raise _stale(
-            namespace,
-            attempt,
-            f"it is staged for txid {record.txid} over {record.base}, and txid {staged.txid} over {staged.base} came",
-        )
+        known = f"it is staged for txid {record.txid} over {record.base}"
+        raise _stale(namespace, attempt, f"{known}, and txid {staged.txid} over {staged.base} came")
     if record.sealed:
         raise _stale(namespace, attempt, f"it is sealed, and its slice {number} came")
     if number == record.slices:
@@ -193,32 +181,20 @@ def next_record(
 def sealed_record(
     namespace: str, metadata: Metadata, record: AttemptRecord | None, fence: Fence, attempt: str, seal: Seal
 ) -> AttemptRecord:
-    """Return the record of the attempt as a sealed one.
-
-    Raises:
-        Fenced, StaleAttempt: As said by `StateStorage.seal`.
-    """
+    """Return the record of the attempt as a sealed one. Raises the errors of `StateStorage.seal`."""
     check_fence(namespace, metadata, fence)
     if record is None:
         raise _stale(namespace, attempt, "it is to be sealed, and is not staged")
     if (record.slices, record.checksum) != seal:
-        raise _stale(
-            namespace,
-            attempt,
-            f"{record.slices} slices with checksum {record.checksum} are staged, and its seal says "
-            f"{seal.slices} with {seal.checksum}",
-        )
+        known = f"{record.slices} slices with checksum {record.checksum} are staged"
+        raise _stale(namespace, attempt, f"{known}, and its seal says {seal.slices} with {seal.checksum}")
     return record._replace(sealed=True)
 
 
 def check_commit(
     namespace: str, metadata: Metadata, record: AttemptRecord | None, fence: Fence, txid: int, attempt: str
 ) -> bool:
-    """Return whether the attempt has to be applied; False if it already was.
-
-    Raises:
-        Fenced, StaleAttempt, StateRegressed: As said by `StateStorage.commit`.
-    """
+    """Return whether the attempt has to be applied; False if it was. Raises the errors of `StateStorage.commit`."""
     check_fence(namespace, metadata, fence)
     if metadata.committed == txid and not metadata.promoted:
         if metadata.winner == attempt:
@@ -256,11 +232,8 @@ def _check_base(namespace: str, metadata: Metadata, attempt: str, base: int) -> 
 
 def _check_not_promoted(namespace: str, metadata: Metadata, attempt: str) -> None:
     if metadata.promoted:
-        raise _stale(
-            namespace,
-            attempt or metadata.promoted,
-            f"the commit of attempt {metadata.promoted} is half applied here: finish it first",
-        )
+        reason = f"the commit of attempt {metadata.promoted} is half applied here: finish it first"
+        raise _stale(namespace, attempt or metadata.promoted, reason)
 
 
 def _shown(position: ReadPosition) -> str:

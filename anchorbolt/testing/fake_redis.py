@@ -18,7 +18,7 @@ except ImportError as missing:
         f"FakeRedisStateProvider needs a package that is not installed ({missing}): pip install 'anchorbolt[testing]'"
     ) from missing
 
-# fakeredis has no cmsgpack. This reads what the scripts unpack: lists of strings, with false or nil for a delete.
+# fakeredis has no cmsgpack. This reads what the scripts unpack: two lists of strings.
 _CMSGPACK = """
 local cmsgpack = {}
 function cmsgpack.unpack(packed)
@@ -42,15 +42,13 @@ function cmsgpack.unpack(packed)
     for i = 1, length do items[i] = value() end
     return items
   end
-  local lengths = {[0xc4] = 1, [0xc5] = 2, [0xc6] = 4, [0xd9] = 1, [0xda] = 2, [0xdb] = 4}
+  local lengths = {[0xd9] = 1, [0xda] = 2, [0xdb] = 4}
   function value()
     local tag = size(1)
     if tag >= 0xa0 and tag <= 0xbf then return text(tag - 0xa0) end
     if lengths[tag] then return text(size(lengths[tag])) end
     if tag >= 0x90 and tag <= 0x9f then return list(tag - 0x90) end
     if tag == 0xdc or tag == 0xdd then return list(size(tag == 0xdc and 2 or 4)) end
-    if tag == 0xc2 then return false end
-    if tag == 0xc0 then return nil end
     error('Bad data format in input.')
   end
   return value()
@@ -132,17 +130,16 @@ class _FakeAddress(RedisServer):
 
 class _FakeRedis(fakeredis.FakeRedis):
     def execute_command(self, *command: Any, **options: Any) -> Any:
-        if command[0] == "INFO":  # fakeredis does not know it; it never evicts
+        name, *arguments = command
+        if name == "INFO":  # fakeredis does not know it; it never evicts
             return {}
-        if command[0] in ("EVAL", "EVALSHA"):
-            name, script, *rest = command
-            if name == "EVAL":
-                whole = _CMSGPACK + script
-                _whole_digests[_digest(script)] = _digest(whole)
-                command = (name, whole, *rest)
-            else:
-                command = (name, _whole_digests.get(script, script), *rest)
-        return super().execute_command(*command, **options)  # type: ignore[no-untyped-call]
+        if name == "EVAL":
+            whole = _CMSGPACK + arguments[0]
+            _whole_digests[_digest(arguments[0])] = _digest(whole)
+            arguments[0] = whole
+        elif name == "EVALSHA":
+            arguments[0] = _whole_digests.get(arguments[0], arguments[0])
+        return super().execute_command(name, *arguments, **options)  # type: ignore[no-untyped-call]
 
 
 # Digest of a script to the digest of the same script with cmsgpack.

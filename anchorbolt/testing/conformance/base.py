@@ -32,9 +32,9 @@ class ConformanceBase:
             yield storage
 
 
-def new_namespace(suffix: str = "") -> str:
+def new_namespace() -> str:
     """Return a name that nobody has used."""
-    return f"conformance:{uuid.uuid4().hex}-0{suffix}"
+    return f"conformance:{uuid.uuid4().hex}-0"
 
 
 def new_attempt() -> str:
