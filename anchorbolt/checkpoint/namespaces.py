@@ -30,7 +30,7 @@ class Namespaces:
         self,
         provider: StateProvider,
         retry: RetryPolicy,
-        new_state: Callable[[str], State | None],  # the custom state beside a namespace, if there is one
+        new_state: Callable[[TaskKey], State | None],  # the custom state of a task, if it has one
         tasks: Mapping[str, TaskKey],  # by namespace; for the points of `anchorbolt.faults`
     ) -> None:
         self._provider = provider
@@ -44,7 +44,7 @@ class Namespaces:
     def open(self, names: Iterable[str]) -> None:
         for name in names:
             if name not in self._storages:
-                state = self._new_state(name)
+                state = self._new_state(self._tasks[name]) if name in self._tasks else None
                 if state is not None:
                     self._custom[name] = state
                 self._storages[name] = self._provider.open(name)

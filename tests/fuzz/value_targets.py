@@ -10,7 +10,7 @@ from typing import Any
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
-from anchorbolt.engine.task.messages import BarrierMessage, decode_message, encode_barrier, encode_report, encode_tuples
+from anchorbolt.engine.task.messages import BarrierMessage, TuplesMessage, decode_message, encode_message, encode_report
 from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import BoltError
 from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
@@ -59,10 +59,9 @@ _RECORD = DecisionRecord(
     parallelism={"count": 2},
     schemas={"out": "word string, count int64"},
 )
-_REPORT = TaskReport("count", 0, "a" * 32, 9, {("split", 1): "b" * 32}, 10, 20, 300)
+_REPORT = TaskReport(("count", 0), "a" * 32, 9, {("split", 1): "b" * 32}, 10, 20, 300)
 _FAILURE = TaskReport(
-    "count",
-    1,
+    ("count", 1),
     "c" * 32,
     9,
     failure=BoltError("it raised", component="count", task_index=1, tuple_text="…", user_traceback="Traceback …"),
@@ -120,8 +119,10 @@ VALUE_TARGETS = (
         "messages between tasks",
         decode_message,
         [
-            encode_tuples(("split", 0), 3, "a" * 32, 0, "default", [("a", 1, None), ("b", 2, 1.5)]),
-            encode_barrier(BarrierMessage(("split", 0), "a" * 32, 7, 3)),
+            encode_message(
+                TuplesMessage(("split", 0), 3, "a" * 32, 0, "default", 2, [["a", "b"], [1, 2], [None, 1.5]])
+            ),
+            encode_message(BarrierMessage(("split", 0), "a" * 32, 7, 3)),
             encode_report(_REPORT),
             encode_report(_FAILURE),
         ],

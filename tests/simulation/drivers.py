@@ -2,42 +2,49 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.assembly import checkpoint_spout
-from anchorbolt.engine.submit.plan import EngineSettings, ExecutionPlan
-from anchorbolt.engine.submit.submission import Submission
+from anchorbolt.config.settings import Settings
+from anchorbolt.engine.submit.handle import checkpoint_spout
+from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, reports_in
 from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.engine.task.spout_task import run_spout_task
 from tests.simulation.folder import SimulatedFolder
-from tests.simulation.topology import NAME, simulated_topology
+from tests.simulation.topology import simulated_topology
 from tests.simulation.world import TaskLost, World
 
 _CHECKPOINT = "sim://checkpoint"
 _QUERY = "query-1"
 _TOPOLOGY = simulated_topology()
-_SETTINGS = EngineSettings(
-    _CHECKPOINT, buffer_tuples=3, first_buffer_tuples=2, cache_entries=4, pending_entries=2, namespace_prefix=NAME
+
+
+class _Settings(Settings):
+    def __post_init__(self) -> None:
+        """Check nothing: a simulated driver does not wait, so its timeout is 0."""
+
+
+_SETTINGS = _Settings(
+    checkpoint_location=_CHECKPOINT,
+    message_timeout_secs=0,
+    max_batch_retries=2,
+    buffer_tuples=3,
+    cache_entries=4,
+    pending_entries=2,
 )
-# Not `Settings`, which takes no timeout of 0: a simulated driver does not wait.
-_RUN_SETTINGS = SimpleNamespace(max_batch_retries=2, message_timeout_secs=0)
 _TASK_FAILURES = 4
 
 
 def drive(world: World, name: str) -> None:
     """Run a driver: recover, then run what the source has not been told to be done with."""
     world.step("starts")
-    plan = ExecutionPlan(_TOPOLOGY, name, {}, _SETTINGS, world.store)
-    sinks = {"out": _TOPOLOGY.bolts["out"].bolt}
-    submission = Submission(plan, sinks, _RUN_SETTINGS)  # type: ignore[arg-type]
+    plan = ExecutionPlan(_TOPOLOGY, {}, _SETTINGS, world.store, name)
     runner = _Runner(world, plan)
-    spout = checkpoint_spout(submission, runner, SimulatedFolder(world, _CHECKPOINT))
+    spout = checkpoint_spout(plan, SimulatedFolder(world, _CHECKPOINT), runner)
     spout.recover(world.query_id)
     world.query_id = _QUERY
     while world.acknowledged < len(world.batches):
@@ -79,6 +86,9 @@ class _Runner:
 
     def read_files(self, locations: Sequence[str]) -> Any:
         raise AssertionError("a ParquetSink reads no files")
+
+    def close_instances(self) -> None:
+        pass
 
     def _run_task(self, task: TaskKey, current: Round, rows: list[Envelope]) -> list[Envelope]:
         world, plan = self._world, self._plan

@@ -161,6 +161,7 @@ def _in_one_thread(world: World) -> Iterator[World]:
             mock.patch.object(spout_task, "uuid", numbered),
             mock.patch.object(spout, "sleep", side_effect=lambda _: world.step("waits")),
             mock.patch("anchorbolt.checkpoint.outbox.open_folder", open_folder),
+            mock.patch.object(spout_task, "_FIRST_CAPACITY", 2),
             mock.patch("anchorbolt.bolts.sink.open_folder", open_folder),
             # Files that only the invariants read: Parquet would be a quarter of a simulation's time.
             mock.patch("pyarrow.parquet.ParquetWriter", pa.ipc.new_stream),

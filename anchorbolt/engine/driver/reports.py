@@ -1,9 +1,9 @@
 """Checks a round's task reports against each other, and adds them up into a `WaveReport`. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.engine.submit.plan import ExecutionPlan
@@ -59,9 +59,9 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
     if missing:
         raise WaveFailed(f"no report from {missing} in txid {txid}", txid=txid)
     for report in reports:
-        if report.component in plan.spouts:
+        if report.component in plan.graph.spouts:
             continue
-        sources = plan.sources(report.component)
+        sources = plan.graph.bolts[report.component].sources
         expected = {task: attempt for task, attempt in attempts.items() if task[0] in sources}
         if report.seen != expected:
             raise WaveFailed(
@@ -77,23 +77,13 @@ def _severity(error: AnchorboltError) -> int:
     return 2 if isinstance(error, WaveFailed) else 1
 
 
-def winners_of(plan: ExecutionPlan, reports: Sequence[TaskReport]) -> dict[str, Winner]:
-    """Return by namespace the attempts that changed state."""
-    return {
-        plan.namespace(*report.task): Winner(report.attempt, report.outcome.base, report.outcome.seal)
-        for report in reports
-        if report.outcome.seal is not None
-    }
-
-
 def summarise(wave: CommittedWave) -> WaveReport:
     """Add up a committed wave."""
     reports: Sequence[TaskReport] = wave.reports
-    tuples_in: dict[str, int] = {}
-    tuples_out: dict[str, int] = {}
+    tuples_in, tuples_out = Counter[str](), Counter[str]()
     for report in reports:
-        tuples_in[report.component] = tuples_in.get(report.component, 0) + report.tuples_in
-        tuples_out[report.component] = tuples_out.get(report.component, 0) + report.tuples_out
+        tuples_in[report.component] += report.tuples_in
+        tuples_out[report.component] += report.tuples_out
     source_ms = max((report.source_ms for report in reports), default=0.0)
     prepare_ms = max((report.prepare_ms for report in reports), default=0.0)
     return WaveReport(

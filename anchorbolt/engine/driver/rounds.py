@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from anchorbolt.bolts.base import BaseStatefulBolt
+from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.engine.driver.reports import check_round, winners_of
+from anchorbolt.engine.driver.reports import check_round
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import AnchorboltError, WaveFailed
@@ -32,14 +33,17 @@ class Runner(Protocol):
     def read_files(self, locations: Sequence[str]) -> Any:
         """Return a Spark DataFrame of Parquet files."""
 
+    def close_instances(self) -> None:
+        """Close the instances of bolts that the tasks keep."""
+
 
 class Rounds:
     """The port `checkpoint.ports.Tasks`. COMMIT and ROLLBACK are sent again if a worker is lost meanwhile."""
 
-    def __init__(self, plan: ExecutionPlan, runner: Runner, *, max_retries: int) -> None:
+    def __init__(self, plan: ExecutionPlan, runner: Runner) -> None:
         self._plan = plan
         self._runner = runner
-        self._max_retries = max_retries
+        self._max_retries = plan.settings.max_batch_retries
         self._hooked = {action: _hooked_tasks(plan, name) for action, name in _HOOKS.items()}
 
     def prepare(self, current: Round) -> PreparedRound:
@@ -54,7 +58,11 @@ class Rounds:
         check_round(self._plan, reports, current.txid)
         stateful = self._plan.stateful_bolts
         return PreparedRound(
-            winners=winners_of(self._plan, reports),
+            winners={
+                self._plan.namespace(report.task): Winner(report.attempt, report.outcome.base, report.outcome.seal)
+                for report in reports
+                if report.outcome.seal is not None
+            },
             attempts={report.task: report.attempt for report in reports if report.component in stateful},
             files=tuple(report.outcome.file for report in reports if report.outcome.file is not None),
             reports=reports,
@@ -77,8 +85,8 @@ class Rounds:
 
 def _hooked_tasks(plan: ExecutionPlan, hook: str) -> list[TaskKey]:
     return [
-        (component, index)
+        task
         for component in plan.stateful_bolts
-        if getattr(type(plan.unpickle_bolt(component)), hook) is not getattr(BaseStatefulBolt, hook)
-        for index in range(plan.parallelism(component))
+        if getattr(type(plan.graph.bolts[component].bolt), hook) is not getattr(BaseStatefulBolt, hook)
+        for task in plan.tasks[component]
     ]

@@ -7,7 +7,6 @@ between tasks, so that a job behaves the same on both engines.
 import random
 import shutil
 import tempfile
-import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +14,11 @@ from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.assembly import checkpoint_spout
 from anchorbolt.engine.local.sources import LocalSource, open_source
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.submit.submission import Submission, prepare_submission
+from anchorbolt.engine.submit.submission import prepare_plan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
-from anchorbolt.engine.task.checkpoint_job import handle_checkpoint
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, decode_message, reports_in
 from anchorbolt.engine.task.report import TaskReport
@@ -62,17 +59,12 @@ class LocalCluster:
         Raises:
             AnchorboltError: The topology or configuration is wrong, or recovery was refused.
         """
-        submission = prepare_submission(
-            topology,
-            conf,
-            shared_by_processes=False,
-            shared_by_machines=False,
-            memory=self._memory,
-            location=join(self._directory.path, topology.name),
-        )
-        handle = _LocalRunHandle(topology, submission, on_wave, random.Random(self._seed), self._directory)
-        handle.start(until_empty=until_empty)
-        return handle
+        location = join(self._directory.path, topology.name)
+        plan = prepare_plan(topology, conf, memory=self._memory, location=location)
+        folder = open_folder(plan.checkpoint_location)
+        source = open_source(plan, folder)
+        runner = _LocalRunner(plan, source, random.Random(self._seed), self._directory)
+        return RunHandle(plan, folder, runner, source, on_wave, until_empty=until_empty)
 
 
 class _TemporaryDirectory:
@@ -83,52 +75,16 @@ class _TemporaryDirectory:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-class _LocalRunHandle(RunHandle):
-    def __init__(
-        self,
-        topology: Topology,
-        submission: Submission,
-        listener: WaveListener | None,
-        order: random.Random,
-        directory: _TemporaryDirectory,
-    ) -> None:
-        super().__init__(submission.plan, listener)
-        self._directory = directory
-        self._submission = submission
-        plan = submission.plan
-        folder = open_folder(plan.settings.checkpoint_location)
-        self._source = open_source(topology, submission, folder)
-        self._runner = _LocalRunner(plan, self._source, order)
-        self._spout = checkpoint_spout(submission, self._runner, folder)
-
-    def start(self, *, until_empty: bool) -> None:
-        try:
-            self._recovery = self._spout.recover(
-                self._source.query_id(), accept_new=self._submission.settings.accept_new_query
-            )
-        except BaseException:
-            self._spout.close()
-            raise
-        threading.Thread(target=self._run, args=(until_empty,), name="anchorbolt-local", daemon=True).start()
-
-    def _run(self, until_empty: bool) -> None:
-        failure: BaseException | None = None
-        try:
-            self._source.run(self._spout, self._add, self._stop_requested, until_empty=until_empty)
-            if not self._stop_requested.is_set():
-                self._spout.check_not_overtaken()
-        except BaseException as error:
-            failure = error
-        self._end(failure, self._runner.close_instances, self._spout.close)
-
-
 class _LocalRunner:
     """The port `anchorbolt.engine.driver.rounds.Runner` in this process."""
 
-    def __init__(self, plan: ExecutionPlan, source: LocalSource, order: random.Random) -> None:
+    def __init__(
+        self, plan: ExecutionPlan, source: LocalSource, order: random.Random, directory: _TemporaryDirectory
+    ) -> None:
         self._plan = plan
         self._source = source
         self._order = order
+        self._directory = directory  # exists as long as the run
         self._registry = InstanceRegistry()
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
@@ -150,7 +106,7 @@ class _LocalRunner:
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         """Have these tasks handle the tuple, one after the other."""
         for task in tasks:
-            handle_checkpoint(self._plan, checkpoint, task, current, self._registry)
+            self._registry.handle(self._plan, checkpoint, task, current)
 
     def read_files(self, locations: Sequence[str]) -> Any:
         """Read Parquet files: except for stream spouts, the only thing here that needs Spark."""

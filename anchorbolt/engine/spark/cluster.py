@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from anchorbolt.checkpoint.location import query_id_at
 from anchorbolt.config.loading import load_conf
-from anchorbolt.engine.driver.assembly import checkpoint_spout
 from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import build_session, check_options, engine_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
-from anchorbolt.engine.submit.submission import Submission, prepare_submission
+from anchorbolt.engine.submit.submission import prepare_plan
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.locations import open_folder
-
-_log = logging.getLogger("anchorbolt.engine")
 
 
 class SparkCluster:
@@ -62,52 +56,18 @@ class SparkCluster:
         spark = self._spark or build_session(topology.name, self._master, options)
         check_options(spark, options)
         local = (spark.sparkContext.master or "").startswith("local")
-        submission = prepare_submission(topology, conf, shared_by_processes=True, shared_by_machines=not local)
+        plan = prepare_plan(topology, conf, shared_by_machines=not local)
         ship(spark.sparkContext)
-        handle = SparkRunHandle(engine_session(spark), topology, submission, on_wave)
-        handle.start(until_empty=until_empty)
-        return handle
+        folder = open_folder(plan.checkpoint_location)
+        runner = SparkRunner(engine_session(spark), plan, folder)
+        return SparkRunHandle(plan, folder, runner, runner.waves, on_wave, until_empty=until_empty)
 
 
 class SparkRunHandle(RunHandle):
     """The handle of a topology that runs on Spark."""
 
-    def __init__(
-        self, session: SparkSession, topology: Topology, submission: Submission, listener: WaveListener | None
-    ) -> None:
-        super().__init__(submission.plan, listener)
-        self._submission = submission
-        self._folder = folder = open_folder(submission.plan.settings.checkpoint_location)
-        self._runner = SparkRunner(session, topology, submission.plan)
-        self._spout = checkpoint_spout(submission, self._runner, folder)
-        self._waves = WaveQuery(submission, folder, session, self._spout, self._runner.begin_batch, self._add)
-
     @property
     def query(self) -> StreamingQuery | None:
         """Spark's own handle of the streaming query. Its `recentProgress` describes the source."""
+        assert isinstance(self._waves, WaveQuery)
         return self._waves.query
-
-    def start(self, *, until_empty: bool) -> None:
-        """Recover, then start the streaming query."""
-        try:
-            self._recovery = self._spout.recover(
-                query_id_at(self._folder), accept_new=self._submission.settings.accept_new_query
-            )
-            self._waves.start(self._runner.chain, until_empty=until_empty)
-        except BaseException:
-            self._spout.close()
-            raise
-        threading.Thread(target=self._watch, name="anchorbolt-watch", daemon=True).start()
-
-    def _interrupt(self) -> bool:
-        return self._waves.stop()
-
-    def _watch(self) -> None:
-        failure = self._waves.wait()
-        self._end(failure, self._close_instances, self._spout.close)
-
-    def _close_instances(self) -> None:
-        try:
-            self._runner.close_instances()
-        except Exception as error:
-            _log.warning("the workers did not clean up: %s", error)

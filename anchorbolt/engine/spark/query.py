@@ -4,19 +4,19 @@ import hashlib
 import logging
 import re
 import threading
-from collections.abc import Callable
 
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from anchorbolt.checkpoint.location import query_id_at
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.reports import summarise
 from anchorbolt.engine.spark.source_files import SourceFiles
 from anchorbolt.engine.submit.handle import WaveListener
-from anchorbolt.engine.submit.submission import Submission
+from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.errors import AnchorboltError, WaveFailed
 from anchorbolt.util.locations import Folder, local_path
 from anchorbolt.util.messages import counted
@@ -32,37 +32,37 @@ _JVM_LOST = (Py4JNetworkError, OSError)  # raised by py4j when the JVM does not 
 
 
 class WaveQuery:
-    """One streaming query and its `foreachBatch`. The checkpoint spout has recovered before `start`."""
+    """The port `anchorbolt.engine.submit.handle.Waves`: one streaming query and its `foreachBatch`."""
 
     def __init__(
         self,
-        submission: Submission,
-        folder: Folder,
+        plan: ExecutionPlan,
+        folder: Folder,  # the checkpoint location
         session: SparkSession,
-        spout: CheckpointSpout,
-        begin_batch: Callable[[DataFrame], None],  # called with each micro-batch before its wave
-        add: WaveListener,  # called after each committed wave
+        frame: DataFrame,
     ) -> None:
-        self._submission = submission
+        self._plan = plan
         self._folder = folder
+        self._frame = frame
         self._source_files = SourceFiles(folder, session)
-        self._spout = spout
-        self._begin_batch = begin_batch
-        self._add = add
+        self.batch: DataFrame | None = None  # the micro-batch of the current wave
         self._stop_requested = threading.Event()
         self._between_waves = threading.Lock()
         self._wave_thread: int | None = None
         self._wave_failure: BaseException | None = None
         self.query: StreamingQuery | None = None
 
-    def start(self, frame: DataFrame, *, until_empty: bool) -> None:
-        submission = self._submission
+    def query_id(self) -> str:
+        return query_id_at(self._folder)
+
+    def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
+        self._spout, self._add = spout, add
         writer = (
-            frame.writeStream.foreachBatch(self._on_batch)
-            .queryName(submission.plan.topology)
-            .option("checkpointLocation", submission.plan.settings.checkpoint_location)
+            self._frame.writeStream.foreachBatch(self._on_batch)
+            .queryName(self._plan.topology)
+            .option("checkpointLocation", self._plan.checkpoint_location)
         )
-        interval = f"{submission.settings.checkpoint_interval_ms} milliseconds"
+        interval = f"{self._plan.settings.checkpoint_interval_ms} milliseconds"
         writer = writer.trigger(availableNow=True) if until_empty else writer.trigger(processingTime=interval)
         try:
             self.query = writer.start()
@@ -70,7 +70,6 @@ class WaveQuery:
             raise WaveFailed(f"Spark could not start the streaming query: {error}", txid=-1) from error
 
     def stop(self) -> bool:
-        """End the query after the current wave. Return False at once if a listener calls this within the wave."""
         self._stop_requested.set()
         if self._wave_thread == threading.get_ident():  # called by a listener, for which the wave waits
             threading.Thread(target=self.stop, name="anchorbolt-stop", daemon=True).start()
@@ -81,7 +80,6 @@ class WaveQuery:
         return True
 
     def wait(self) -> BaseException | None:
-        """Wait until the query has ended; return the error, or None after `stop` or when the source was empty."""
         assert self.query is not None
         failure: AnchorboltError | None = None
         try:
@@ -142,7 +140,7 @@ class WaveQuery:
             return
         txid = self._spout.record.txid + 1
         self._source_files.check(batch_id, offsets, txid)
-        self._begin_batch(frame)
+        self.batch = frame
         try:
             report = summarise(self._spout.run_wave(batch))
         except WaveFailed:

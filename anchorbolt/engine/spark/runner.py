@@ -1,5 +1,6 @@
 """Runs rounds as Spark jobs: one linear job for a round, a small single-stage job for COMMIT or ROLLBACK."""
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from functools import reduce
@@ -11,14 +12,20 @@ from pyspark.sql import DataFrame, SparkSession
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.remote import RemoteStage
+from anchorbolt.engine.spark.session import build_session, engine_session
+from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, round_to_text
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, reports_in
 from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import TopologyError, WaveFailed
 from anchorbolt.spouts.stream import StreamSpout
-from anchorbolt.topology.graph import SpoutSpec, Topology
+from anchorbolt.topology.graph import SpoutSpec
+from anchorbolt.util.locations import Folder
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _STACK_LINE = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
 
@@ -26,15 +33,14 @@ _WORKER_DIED = re.compile(r"Python worker exited unexpectedly|java\.io\.EOFExcep
 _LOST_TASK = re.compile(r"Task (?P<partition>\d+) in stage (?P<stage>\d+)\.\d+ failed")
 
 
-def source_rows(session: SparkSession, topology: Topology, plan: ExecutionPlan, pickled: bytes) -> DataFrame:
+def source_rows(session: SparkSession, plan: ExecutionPlan, pickled: bytes) -> DataFrame:
     """Return the blobs of all stream spouts of a topology, as one streaming DataFrame.
 
     Raises `TopologyError` if Spark cannot run a spout, or if its source is not a streaming DataFrame with a column per
     field.
     """
     frames = []
-    for component in plan.spouts:
-        spec = topology.spouts[component]
+    for component, spec in plan.graph.spouts.items():
         frame = _source_frame(session, component, spec)
         if spec.parallelism is not None:
             frame = frame.coalesce(spec.parallelism)
@@ -92,33 +98,28 @@ def _without_frames(text: str) -> str:
 class SparkRunner:
     """The port `anchorbolt.engine.driver.rounds.Runner` on Spark. Its chain of stages is declared once."""
 
-    def __init__(self, session: SparkSession, topology: Topology, plan: ExecutionPlan) -> None:
+    def __init__(self, session: SparkSession, plan: ExecutionPlan, folder: Folder) -> None:
         self._session = session
         self._plan = plan
         self._pickled = plan.pickled()
-        frame = source_rows(session, topology, plan, self._pickled)
-        for level in range(1, plan.driver_level):
-            frame = frame.repartitionById(plan.width(level), frame["partition"]).mapInArrow(
+        frame = source_rows(session, plan, self._pickled)
+        for level, tasks in enumerate(plan.levels, start=1):
+            frame = frame.repartitionById(len(tasks), frame["partition"]).mapInArrow(
                 self._stage("bolts", level), ENVELOPE_SCHEMA
             )
-        self.chain = frame
-        self._batch: DataFrame | None = None
-        self._round_begun = False
-
-    def begin_batch(self, batch: DataFrame) -> None:
-        """Set the DataFrame of the micro-batch that the next rounds run."""
-        self._batch = batch
-        self._round_begun = False
+        self.waves = WaveQuery(plan, folder, session, frame)
+        self._ran: DataFrame | None = None
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         """Run the batch as one Spark job."""
-        assert self._batch is not None
-        if self._round_begun:
+        batch = self.waves.batch
+        assert batch is not None
+        if batch is self._ran:
             # Otherwise Spark skips stages whose shuffle output still exists: the output of rolled back attempts.
-            self._batch._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
-        self._round_begun = True
+            batch._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
+        self._ran = batch
         try:
-            rows = collect_rows(self._session, self._batch, current)
+            rows = collect_rows(self._session, batch, current)
         except (PySparkException, Py4JError) as error:
             text = str(error)
             reason = self._dead_worker(text) if _WORKER_DIED.search(text) else _without_frames(text)
@@ -149,7 +150,7 @@ class SparkRunner:
             return "a task"
         partition, level = int(lost["partition"]), sorted(info.stageIds).index(int(lost["stage"]))
         if level == 0:
-            return f"a spout ({', '.join(self._plan.spouts)}), partition {partition},"
+            return f"a spout ({', '.join(self._plan.graph.spouts)}), partition {partition},"
         tasks = self._plan.levels[level - 1] if level <= len(self._plan.levels) else []
         return f"bolt {tasks[partition][0]!r}, task {tasks[partition][1]}," if partition < len(tasks) else "a task"
 
@@ -167,14 +168,33 @@ class SparkRunner:
 
     def close_instances(self) -> None:
         """Have the workers call `cleanup` on the instances that they keep, if Spark gives each of them a task."""
-        plan = self._plan
-        if all(type(plan.unpickle_bolt(component)).cleanup is Bolt.cleanup for component in plan.bolts):
+        if all(type(spec.bolt).cleanup is Bolt.cleanup for spec in self._plan.graph.bolts.values()):
             return
-        tasks = self._session.sparkContext.defaultParallelism
-        self._one_row_each(tasks).mapInArrow(self._stage("close", None), ENVELOPE_SCHEMA).toArrow()
+        try:
+            tasks = self._session.sparkContext.defaultParallelism
+            self._one_row_each(tasks).mapInArrow(self._stage("close", None), ENVELOPE_SCHEMA).toArrow()
+        except Exception as error:
+            _log.warning("the workers did not clean up: %s", error)
 
     def _stage(self, kind: str, argument: object) -> RemoteStage:
         return RemoteStage(kind, self._plan.run_id, self._pickled, argument)
 
     def _one_row_each(self, partitions: int) -> DataFrame:
         return self._session.range(0, partitions, 1, partitions)
+
+
+class LocalStreams(WaveQuery):
+    """The stream spouts of a topology on `LocalCluster`: a local Spark runs only their stage."""
+
+    def __init__(self, plan: ExecutionPlan, folder: Folder) -> None:
+        spark = build_session(plan.topology)
+        ship(spark.sparkContext)
+        self._session = engine_session(spark)
+        super().__init__(plan, folder, self._session, source_rows(self._session, plan, plan.pickled("provider")))
+
+    def rows(self, current: Round) -> Iterator[Envelope]:
+        assert self.batch is not None
+        return collect_rows(self._session, self.batch, current)
+
+    def spark_session(self) -> SparkSession:
+        return self._session

@@ -16,7 +16,6 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
-from anchorbolt.engine.task.checkpoint_job import handle_checkpoint
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, encode_report
 from anchorbolt.engine.task.report import TaskReport, as_failure
@@ -71,9 +70,9 @@ def _checkpoint(
     task, current = tasks[context.partitionId()], _round(context)
     for _ in batches:
         try:
-            handle_checkpoint(plan, checkpoint, task, current, _registry)
+            _registry.handle(plan, checkpoint, task, current)
         except Exception as error:
-            report = TaskReport(*task, "", current.fence.seq, failure=as_failure(error, current.txid))
+            report = TaskReport(task, "", current.fence.seq, failure=as_failure(error, current.txid))
             yield _batch([Envelope(0, plan.driver_level, 0, encode_report(report))])
 
 

@@ -1,24 +1,68 @@
-"""The handle of a running topology, which `submit` returns on every engine."""
+"""The handle of a running topology, which `submit` returns on every engine, and what every run is made of."""
 
 import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
-from anchorbolt.checkpoint.spout import RecoveryReport
+from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID, DecisionLog
+from anchorbolt.checkpoint.namespaces import Namespaces
+from anchorbolt.checkpoint.outbox import Outbox
+from anchorbolt.checkpoint.ports import Layout
+from anchorbolt.checkpoint.spout import CheckpointSpout, RecoveryReport
+from anchorbolt.checkpoint.transaction import Run
 from anchorbolt.engine.driver.reports import WaveReport
+from anchorbolt.engine.driver.rounds import Rounds, Runner
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.util.locations import Folder
+from anchorbolt.util.retry import RetryPolicy
 
 _log = logging.getLogger("anchorbolt.engine")
 
 _REPORTS_KEPT = 1000
 
 WaveListener = Callable[[WaveReport], None]
+
+
+def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> CheckpointSpout:
+    """Return the spout of a run whose streaming checkpoint location is `folder`; it has read nothing yet."""
+    retry = RetryPolicy(plan.settings.message_timeout_secs * 1000)
+    layout = Layout(
+        topology=plan.topology,
+        tasks=plan.namespaces,
+        headers=dict.fromkeys(plan.namespaces, EntryEncoding("", plan.key_codec, plan.value_codec).header),
+        parallelism={component: len(plan.tasks[component]) for component in plan.stateful_bolts},
+        schema_versions={component: plan.schema(component).version for component in plan.stateful_bolts},
+    )
+    run = Run(
+        layout=layout,
+        log=DecisionLog(plan.provider.open(plan.namespace((CHECKPOINT_SPOUT_ID, 0))), folder, retry),
+        tasks=Rounds(plan, runner),
+        namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.namespaces),
+        outbox=Outbox(folder, plan.sinks, runner.read_files),
+    )
+    return CheckpointSpout(run, retry, max_batch_retries=plan.settings.max_batch_retries)
+
+
+class Waves(Protocol):
+    """The waves of a run; each engine implements it."""
+
+    def query_id(self) -> str:
+        """Return the id of the streaming query at the checkpoint location, or an empty string."""
+
+    def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
+        """Start the source. The spout has recovered; `add` is to be called after each committed wave."""
+
+    def wait(self) -> BaseException | None:
+        """Run waves until `stop` or, with `until_empty`, until the source is empty. Return or raise the error."""
+
+    def stop(self) -> bool:
+        """End the waves after the current one. Return False if a listener calls this, for which that wave waits."""
 
 
 class RunStatus(str, Enum):
@@ -31,16 +75,34 @@ class RunStatus(str, Enum):
 class RunHandle:
     """A topology that was submitted. Thread-safe."""
 
-    def __init__(self, plan: ExecutionPlan, listener: WaveListener | None = None) -> None:
-        """Called by an engine; `listener` is called after each committed wave."""
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        folder: Folder,
+        runner: Runner,
+        waves: Waves,
+        listener: WaveListener | None,
+        *,
+        until_empty: bool,
+    ) -> None:
+        """Called by an engine: recover, and start the waves. `listener` is called after each committed wave."""
         self._plan = plan
+        self._runner = runner
+        self._waves = waves
         self._listener = listener
         self._reports: deque[WaveReport] = deque(maxlen=_REPORTS_KEPT)
         self._ended = threading.Event()
         self._stop_requested = threading.Event()
         self._status = RunStatus.RUNNING
         self._failure: BaseException | None = None
-        self._recovery: RecoveryReport | None = None
+        self._spout = checkpoint_spout(plan, folder, runner)
+        try:
+            self._recovery = self._spout.recover(waves.query_id(), accept_new=plan.settings.accept_new_query)
+            waves.start(self._spout, self._add, until_empty=until_empty)
+        except BaseException:
+            self._spout.close()
+            raise
+        threading.Thread(target=self._watch, name="anchorbolt-run", daemon=True).start()
 
     @property
     def status(self) -> RunStatus:
@@ -53,8 +115,8 @@ class RunHandle:
         return list(self._reports)
 
     @property
-    def recovery(self) -> RecoveryReport | None:
-        """The result of the driver's start; None before it."""
+    def recovery(self) -> RecoveryReport:
+        """The result of the driver's start."""
         return self._recovery
 
     @property
@@ -80,9 +142,7 @@ class RunHandle:
         Waits at most `timeout` seconds, but not at all if an `on_wave` listener calls it. May be called repeatedly.
         """
         self._stop_requested.set()
-        if not self._interrupt():
-            return self._ended.is_set()
-        return self._ended.wait(timeout)
+        return self._ended.wait(timeout if self._waves.stop() else 0)
 
     def state(self, component: str) -> dict[Any, Any]:
         """Read the committed state of all tasks of a stateful bolt into memory. For tests and small states.
@@ -117,10 +177,9 @@ class RunHandle:
                 f"{component!r} is not a stateful bolt of {plan.topology!r}. Its stateful bolts: "
                 f"{', '.join(plan.stateful_bolts) or 'none'}."
             )
-        settings, schema = plan.settings, plan.state_schema(component)
-        for index in range(plan.parallelism(component)):
-            namespace = plan.namespace(component, index)
-            encoding = EntryEncoding(namespace, settings.key_codec, settings.value_codec, schema)
+        for task in plan.tasks[component]:
+            namespace = plan.namespace(task)
+            encoding = EntryEncoding(namespace, plan.key_codec, plan.value_codec, plan.schema(component))
             storage = plan.provider.open(namespace)
             try:
                 if storage.head().codec == CUSTOM_HEADER:
@@ -134,21 +193,20 @@ class RunHandle:
             finally:
                 storage.close()
 
-    def _interrupt(self) -> bool:
-        """Make the engine notice `_stop_requested`. Return True if the calling thread may wait for the end."""
-        return True
-
     def _add(self, report: WaveReport) -> None:
         self._reports.append(report)
         if self._listener is not None:
             self._listener(report)
 
-    def _end(self, failure: BaseException | None, *clean_ups: Callable[[], object]) -> None:
-        """Clean up and end the run. Errors of `clean_ups` are logged, so that `await_termination` always returns."""
-        for clean_up in clean_ups:
+    def _watch(self) -> None:
+        try:
+            failure = self._waves.wait()
+        except BaseException as error:
+            failure = error
+        for clean_up in (self._runner.close_instances, self._spout.close):
             try:
                 clean_up()
-            except Exception:
+            except Exception:  # `await_termination` must return in any case
                 _log.warning("the run has ended, but cleaning up failed", exc_info=True)
         if failure is not None:
             self._failure = failure

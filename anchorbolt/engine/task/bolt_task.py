@@ -8,9 +8,9 @@ import logging
 import os
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from time import perf_counter
 
+from anchorbolt.checkpoint.forwarder import WrappedBolt
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
@@ -36,25 +36,17 @@ def run_bolt_task(
 
     A failure is reported to the driver, never raised: the envelopes still have to be read to their end.
     """
+    level, partition = plan.places[task]
     with watched(task, plan.settings):
-        yield from _run(plan, task, current, registry, envelopes)
-
-
-def _run(
-    plan: ExecutionPlan, task: TaskKey, current: Round, registry: InstanceRegistry, envelopes: Iterable[Envelope]
-) -> Iterator[Envelope]:
-    level, partition = plan.place(*task)
-    run = _BoltTask(plan, task, current, registry)
-    for envelope in envelopes:
-        if envelope.level != level:
-            following = plan.next_partition(level, envelope.level, envelope.destination)
-            yield Envelope(following, envelope.level, envelope.destination, envelope.payload)
-            continue
-        assert envelope.destination == partition, "a blob reached another partition than its own"
-        for _ in run.receive(envelope.payload):
-            yield from run.take()
-    run.finish()
-    yield from run.take()
+        run = _BoltTask(plan, task, current, registry)
+        for envelope in envelopes:
+            if envelope.level != level:
+                following = plan.next_partition(level, envelope.level, envelope.destination)
+                yield Envelope(following, envelope.level, envelope.destination, envelope.payload)
+                continue
+            assert envelope.destination == partition, "a blob reached another partition than its own"
+            yield from run.receive(envelope.payload)
+        yield from run.finish()
 
 
 class _BoltTask:
@@ -66,29 +58,24 @@ class _BoltTask:
         self._round = current
         self._attempt = uuid.uuid4().hex
         self._pid = os.getpid()
-        self._report = TaskReport(*task, self._attempt, current.fence.seq)
+        self._report = TaskReport(task, self._attempt, current.fence.seq)
         self._received: dict[TaskKey, int] = {}
         self._early: dict[TaskKey, dict[int, TuplesMessage]] = {}
         self._barriers: dict[TaskKey, BarrierMessage] = {}
         self._headers: dict[tuple[TaskKey, str], StreamHeader] = {}
         self._instance: Instance | None = None
-        self._emitter: Emitter | None = None
         at_task(*task, current.txid)
         try:
             reach(FaultPoint.TASK_BEGUN)
             self._instance = registry.obtain(plan, task, current)
-            self._emitter = self._instance.emitter
             self._instance.begin(plan, task, current, self._attempt)
         except Exception as error:
             self._fail(error)
 
-    def take(self) -> list[Envelope]:
-        """Return the envelopes that wait to be sent, once."""
-        return [] if self._emitter is None else self._emitter.take()
-
-    def receive(self, payload: bytes) -> Iterator[None]:
-        """Take a blob; yield now and then, so that the caller can send what was emitted."""
-        if self._report.failure is not None:
+    def receive(self, payload: bytes) -> Iterator[Envelope]:
+        """Take a blob; yield what is emitted meanwhile."""
+        instance = self._instance
+        if self._report.failure is not None or instance is None:
             return
         try:
             message = decode_message(payload)
@@ -98,14 +85,14 @@ class _BoltTask:
             elif isinstance(message, TuplesMessage):
                 self._check_attempt(message.source, message.attempt)
                 for ready in self._in_order(message):
-                    for _ in self._execute(ready):
+                    for _ in self._execute(ready, instance.bolt):
                         self._end_if_forked()
                         reach(FaultPoint.TASK_EXECUTED)
-                        yield
+                        yield from instance.emitter.take()
         except Exception as error:
             self._fail(error)
 
-    def finish(self) -> None:
+    def finish(self) -> list[Envelope]:
         """The input has ended: prepare if PREPARE came from every upstream task, and report in any case."""
         report, instance = self._report, self._instance
         try:
@@ -125,10 +112,9 @@ class _BoltTask:
             report.bytes_out = instance.emitter.bytes_out
             report.tuples_out = instance.collector.emitted
             report.errors_reported = instance.collector.errors_reported
-        if self._emitter is None:
-            level, _ = self._plan.place(*self._task)
-            self._emitter = Emitter(self._plan, level, self._plan.context(*self._task))
-        self._emitter.report(report)
+        emitter = Emitter(self._plan, self._task) if instance is None else instance.emitter
+        emitter.report(report)
+        return emitter.take()
 
     def _end_if_forked(self) -> None:
         """End a process that a bolt has forked and that returned from `execute`: it would send everything twice."""
@@ -162,9 +148,7 @@ class _BoltTask:
             self._received[source] = expected
             yield ready
 
-    def _execute(self, message: TuplesMessage) -> Iterator[None]:
-        assert self._instance is not None
-        bolt = self._instance.bolt
+    def _execute(self, message: TuplesMessage, bolt: WrappedBolt) -> Iterator[None]:
         header = self._header(message)
         whole = TupleBatch(header, message.size, message.columns)
         bolt.prefetch(whole)
@@ -183,14 +167,13 @@ class _BoltTask:
         key = (message.source, message.stream)
         if key not in self._headers:
             component = message.source[0]
-            self._headers[key] = StreamHeader(
-                component, message.task_id, message.stream, self._plan.fields(component, message.stream)
-            )
+            fields = self._plan.streams[component][message.stream].fields
+            self._headers[key] = StreamHeader(component, message.task_id, message.stream, fields)
         return self._headers[key]
 
     def _check_aligned(self) -> None:
         """Check for one barrier from each upstream bolt task, and from each spout task that sent, behind all blobs."""
-        missing = [task for task in self._plan.upstream_tasks(self._task[0]) if task not in self._barriers]
+        missing = [task for task in self._plan.upstream[self._task[0]] if task not in self._barriers]
         missing += [task for task in self._report.seen if task not in self._barriers]
         short = [
             source
@@ -207,8 +190,6 @@ class _BoltTask:
     def _fail(self, error: Exception) -> None:
         self._report.failure = as_failure(error, self._round.txid)
         # The wave will be rolled back, so nothing more of it is sent. ROLLBACK still finds the instance.
-        if self._emitter is not None:
-            self._emitter.take()
-        with suppress(Exception):
-            if self._instance is not None:
-                self._instance.attempt = ""
+        if self._instance is not None:
+            self._instance.emitter.take()
+            self._instance.attempt = ""

@@ -8,10 +8,9 @@ from typing import Any
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import Edge, ExecutionPlan
-from anchorbolt.engine.task.messages import BarrierMessage, Envelope, encode_barrier, encode_report, encode_tuples
+from anchorbolt.engine.task.messages import BarrierMessage, Envelope, TuplesMessage, encode_message, encode_report
 from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import TopologyError, UnsupportedValue
-from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.routing import Router, make_router
 
 
@@ -21,15 +20,15 @@ class Emitter:
     Envelopes wait in `out` until the engine takes them.
     """
 
-    def __init__(self, plan: ExecutionPlan, level: int, context: TopologyContext) -> None:
+    def __init__(self, plan: ExecutionPlan, task: TaskKey) -> None:
+        self.context = plan.context(task)
         self._plan = plan
-        self._level = level
-        self._source: TaskKey = (context.this_component_id, context.this_task_index)
-        self._task_id = context.this_task_id
-        self._context = context
+        self._level = plan.places[task][0] if task in plan.places else 0  # 0 is the spouts' level
+        self._source = task
+        self._edges = plan.edges[task[0]]
         self._capacity: dict[str, int] = {}
         self._routers: dict[tuple[str, str], Router] = {}
-        self._receivers = {edge.component for edges in plan.edges(self._source[0]).values() for edge in edges}
+        self._receivers = sorted({edge.component for edges in self._edges.values() for edge in edges})
         self._attempt = ""
         self._sent: defaultdict[TaskKey, int] = defaultdict(int)
         self.out: list[Envelope] = []
@@ -45,28 +44,26 @@ class Emitter:
     def flush(self, stream: str, rows: list[Any]) -> int:
         """Send buffered rows of a stream; return how many to buffer next time."""
         largest = 0
-        edges = self._plan.edges(self._source[0]).get(stream, ())
+        edges = self._edges.get(stream, ())
         self._check_receivers(stream, edges, rows)
         for edge in edges:
-            router = self._router(edge.component, stream)
+            router = self._router(edge)
             shares = router.route_direct(rows) if edge.direct else router.route(rows)
             for index, share in enumerate(shares):
                 if share:
-                    largest = max(largest, self._send(edge.component, index, stream, share))
+                    largest = max(largest, self._send((edge.component, index), stream, share))
         return self._next_capacity(stream, len(rows), largest)
 
     def forward(self, checkpoint: CheckpointTuple) -> None:
         """Send PREPARE behind everything sent so far, to every task of every receiving bolt."""
-        for component in sorted(self._receivers):
-            for index in range(self._plan.parallelism(component)):
-                message = BarrierMessage(self._source, self._attempt, checkpoint.txid, self._sent[component, index])
-                self._append(component, index, encode_barrier(message))
+        for component in self._receivers:
+            for task in self._plan.tasks[component]:
+                message = BarrierMessage(self._source, self._attempt, checkpoint.txid, self._sent[task])
+                self._append(task, encode_message(message))
 
     def report(self, report: TaskReport) -> None:
         """Send the task's report to the driver."""
-        payload = encode_report(report)
-        level = self._plan.driver_level
-        self.out.append(Envelope(self._plan.next_partition(self._level, level, 0), level, 0, payload))
+        self._send_on(self._plan.driver_level, 0, encode_report(report))
 
     def take(self) -> list[Envelope]:
         """Return the envelopes that wait to be sent, once."""
@@ -78,7 +75,7 @@ class Emitter:
         direct = [edge for edge in edges if edge.direct]
         if not direct:
             return
-        receivers = {task for edge in direct for task in self._plan.task_ids(edge.component)}
+        receivers = {task for edge in direct for task in self._plan.task_ids[edge.component]}
         for task, _ in rows:
             if task not in receivers:
                 raise TopologyError(
@@ -88,37 +85,40 @@ class Emitter:
                     component=self._source[0],
                 )
 
-    def _router(self, component: str, stream: str) -> Router:
-        key = (component, stream)
+    def _router(self, edge: Edge) -> Router:
+        key = (edge.component, edge.stream_id.stream)
         if key not in self._routers:
-            edge = next(edge for edge in self._plan.edges(self._source[0])[stream] if edge.component == component)
             self._routers[key] = make_router(
                 copy.deepcopy(edge.grouping),  # a custom one may keep state: each emitting task has its own
                 stream=edge.stream_id,
-                fields=self._plan.fields(self._source[0], stream),
-                target_tasks=self._plan.task_ids(component),
-                context=self._context,
+                fields=self._plan.streams[self._source[0]][edge.stream_id.stream].fields,
+                target_tasks=self._plan.task_ids[edge.component],
+                context=self.context,
             )
         return self._routers[key]
 
-    def _send(self, component: str, index: int, stream: str, rows: Sequence[tuple[Any, ...]]) -> int:
-        number = self._sent[component, index]
+    def _send(self, task: TaskKey, stream: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        columns = list(map(list, zip(*rows, strict=True)))
+        sender = (self._source, self.context.this_task_id, self._attempt)
         try:
-            payload = encode_tuples(self._source, self._task_id, self._attempt, number, stream, rows)
+            payload = encode_message(TuplesMessage(*sender, self._sent[task], stream, len(rows), columns))
         except UnsupportedValue as error:
             raise UnsupportedValue(
                 f"component {self._source[0]!r} emitted a value to stream {stream!r} that cannot "
                 f"be sent: {error.message}"
             ) from error
-        self._sent[component, index] = number + 1
-        self._append(component, index, payload)
+        self._sent[task] += 1
+        self._append(task, payload)
         return len(payload)
 
-    def _append(self, component: str, index: int, payload: bytes) -> None:
-        plan = self._plan
-        level, partition = plan.place(component, index)
+    def _append(self, task: TaskKey, payload: bytes) -> None:
+        level, partition = self._plan.places[task]
         self.bytes_out += len(payload)
-        self.out.append(Envelope(plan.next_partition(self._level, level, partition), level, partition, payload))
+        self._send_on(level, partition, payload)
+
+    def _send_on(self, level: int, destination: int, payload: bytes) -> None:
+        partition = self._plan.next_partition(self._level, level, destination)
+        self.out.append(Envelope(partition, level, destination, payload))
 
     def _next_capacity(self, stream: str, rows: int, largest: int) -> int:
         """Return a larger buffer size while the blobs stay below the target size, else a smaller one."""

@@ -5,6 +5,7 @@ instance is used again in any later wave, unless it failed. Otherwise the instan
 """
 
 import logging
+import uuid
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +49,7 @@ class Instance:
         self.fence = current.fence
         self.collector.begin()
         self.emitter.begin(attempt)
-        position = current.committed.get(plan.namespace(*task), Committed(NOTHING_COMMITTED, ""))
+        position = current.committed.get(plan.namespace(task), Committed(NOTHING_COMMITTED, ""))
         scope = AttemptScope(current.fence, current.txid, attempt, position.txid, position.attempt)
         self.bolt.begin(scope, decided)
         self.bolt.handle(CheckpointTuple(current.txid - 1, Action.INITSTATE))
@@ -64,22 +65,27 @@ class InstanceRegistry:
         """Return the kept instance of a task if it may be used again, else a new one."""
         instances = self._run(plan)
         instance = instances.get(task)
-        if instance is not None and not _usable_again(instance, current.winners.get(task)):
-            self.evict(plan, task)
-            instance = None
-        if instance is None:
+        if instance is None or not _usable_again(instance, current.winners.get(task)):
+            if instance is not None:
+                _close(instances.pop(task), task)
             instance = instances[task] = _build(plan, task)
         return instance
 
-    def find(self, plan: ExecutionPlan, task: TaskKey) -> Instance | None:
-        """Return the instance of a task if this process keeps it."""
-        return self._run(plan).get(task)
+    def handle(self, plan: ExecutionPlan, checkpoint: CheckpointTuple, task: TaskKey, current: Round) -> None:
+        """Give COMMIT or ROLLBACK to a task's bolt. Raises `BoltError`, and whatever the store raises.
 
-    def evict(self, plan: ExecutionPlan, task: TaskKey) -> None:
-        """Close the instance of a task. An error in its `cleanup` is logged."""
-        instance = self._run(plan).pop(task, None)
-        if instance is not None:
-            _close(instance, task)
+        COMMIT goes to the instance that processed the wave, if this process keeps it, else to a new one. ROLLBACK goes
+        only to an instance of this process that took part in the round.
+        """
+        instance = self._run(plan).get(task)
+        winner = current.winners.get(task)
+        if checkpoint.action is Action.ROLLBACK:
+            if instance is None or instance.fence != current.fence:
+                return
+        elif instance is None or instance.attempt != winner:
+            instance = self.obtain(plan, task, current)
+            instance.begin(plan, task, current, uuid.uuid4().hex, winner or "")
+        instance.bolt.handle(checkpoint)
 
     def close_run(self, run_id: str) -> None:
         """Close all instances of a run."""
@@ -103,6 +109,7 @@ def _usable_again(instance: Instance, winner: str | None) -> bool:
 
 
 def _close(instance: Instance, task: TaskKey) -> None:
+    """Close an instance. An error in its `cleanup` is logged."""
     try:
         instance.bolt.close()
     except AnchorboltError as error:
@@ -110,36 +117,35 @@ def _close(instance: Instance, task: TaskKey) -> None:
 
 
 def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
-    component, index = task
+    component = task[0]
     bolt = plan.unpickle_bolt(component)
-    context = plan.context(component, index)
-    level, _ = plan.place(component, index)
-    emitter = Emitter(plan, level, context)
-    collector = OutputCollector(component, plan.streams(component), emitter.flush, must_anchor=plan.is_stateful)
+    emitter = Emitter(plan, task)
+    context = emitter.context
+    anchored = bool(plan.stateful_bolts)
+    collector = OutputCollector(component, plan.streams[component], emitter.flush, must_anchor=anchored)
     wrapped: WrappedBolt
     if isinstance(bolt, BaseStatefulBolt):
         state = _open_state(plan, task, bolt)
         wrapped = StatefulBoltExecutor(
-            bolt, plan.conf, context, collector, emitter.forward, state, plan.key_fields(component)
+            bolt, plan.conf, context, collector, emitter.forward, state, plan.key_fields[component]
         )
     elif isinstance(bolt, DataFrameSink):
-        wrapped = SinkExecutor(bolt, context, plan.settings.checkpoint_location, emitter.forward)
+        wrapped = SinkExecutor(bolt, context, plan.checkpoint_location, emitter.forward)
     else:
         wrapped = CheckpointTupleForwarder(bolt, plan.conf, context, collector, emitter.forward)
     return Instance(wrapped, isinstance(bolt, BaseStatefulBolt), collector, emitter)
 
 
 def _open_state(plan: ExecutionPlan, task: TaskKey, bolt: BaseStatefulBolt[Any]) -> TaskState:
-    settings = plan.settings
-    custom = plan.new_state(*task)
-    storage = plan.provider.open(plan.namespace(*task))
+    custom = plan.new_state(task)
+    storage = plan.provider.open(plan.namespace(task))
     if custom is not None:
         return CustomTaskState(custom, storage)
     return KeyValueState(
         storage,
-        key_codec=settings.key_codec,
-        value_codec=settings.value_codec,
+        key_codec=plan.key_codec,
+        value_codec=plan.value_codec,
         schema=Schema(bolt.state_schema_version, bolt.upcast),
-        cache_entries=settings.cache_entries,
-        pending_entries=settings.pending_entries,
+        cache_entries=plan.settings.cache_entries,
+        pending_entries=plan.settings.pending_entries,
     )

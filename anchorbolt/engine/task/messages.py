@@ -5,15 +5,12 @@ A blob travels in an `Envelope`, so that it can pass through the stages in betwe
 
 import pickle
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import SerializationError, WaveFailed
 from anchorbolt.serialization import pack, unpack
-
-_TUPLES, _BARRIER, _REPORT = range(3)
 
 
 class Envelope(NamedTuple):
@@ -25,8 +22,7 @@ class Envelope(NamedTuple):
     payload: bytes
 
 
-@dataclass(frozen=True)
-class TuplesMessage:
+class TuplesMessage(NamedTuple):
     """Tuples of one stream, from one attempt of a task to one task."""
 
     source: TaskKey
@@ -38,8 +34,7 @@ class TuplesMessage:
     columns: Sequence[Sequence[Any]]  # one for each field
 
 
-@dataclass(frozen=True)
-class BarrierMessage:
+class BarrierMessage(NamedTuple):
     """The checkpoint tuple PREPARE(txid) from one attempt of a task, behind all tuples that it sent to this task."""
 
     source: TaskKey
@@ -48,8 +43,7 @@ class BarrierMessage:
     sent: int  # number of `TuplesMessage`s before it
 
 
-@dataclass(frozen=True)
-class ReportMessage:
+class ReportMessage(NamedTuple):
     """A task's report, still pickled."""
 
     source: TaskKey
@@ -57,42 +51,31 @@ class ReportMessage:
     pickled: bytes
 
 
-def encode_tuples(
-    source: TaskKey, task_id: int, attempt: str, number: int, stream: str, rows: Sequence[tuple[Any, ...]]
-) -> bytes:
-    """Encode rows as columns. Raises `UnsupportedValue` where a value cannot be sent."""
-    columns = list(map(list, zip(*rows, strict=True)))
-    return pack([_TUPLES, source[0], source[1], task_id, attempt, number, stream, len(rows), columns])
+Message = TuplesMessage | BarrierMessage | ReportMessage
+
+_KINDS: tuple[type[Message], ...] = (TuplesMessage, BarrierMessage, ReportMessage)
 
 
-def encode_barrier(message: BarrierMessage) -> bytes:
-    """Encode a barrier."""
-    return pack([_BARRIER, message.source[0], message.source[1], message.attempt, message.txid, message.sent])
+def encode_message(message: Message) -> bytes:
+    """Encode a message. Raises `UnsupportedValue` where a value cannot be sent."""
+    source, *rest = message
+    return pack([_KINDS.index(type(message)), *source, *rest])
 
 
 def encode_report(report: TaskReport) -> bytes:
-    """Encode a report."""
-    return pack([_REPORT, report.component, report.index, report.seq, pickle.dumps(report)])
+    return encode_message(ReportMessage(report.task, report.seq, pickle.dumps(report)))
 
 
-def decode_message(payload: bytes) -> TuplesMessage | BarrierMessage | ReportMessage:
+def decode_message(payload: bytes) -> Message:
     """Decode a blob. Raises `SerializationError` if it is damaged."""
     try:
-        kind, *rest = unpack(payload)
-        if kind == _TUPLES:
-            component, index, task_id, attempt, number, stream, size, columns = rest
-            if any(len(column) != size for column in columns):
-                raise SerializationError("the columns of a blob differ in length")
-            return TuplesMessage((component, index), task_id, attempt, number, stream, size, columns)
-        if kind == _BARRIER:
-            component, index, attempt, txid, sent = rest
-            return BarrierMessage((component, index), attempt, txid, sent)
-        if kind == _REPORT:
-            component, index, seq, pickled = rest
-            return ReportMessage((component, index), seq, pickled)
-    except (TypeError, ValueError) as error:
+        kind, component, index, *rest = unpack(payload)
+        message: Message = _KINDS[kind]((component, index), *rest)
+        if isinstance(message, TuplesMessage) and any(len(column) != message.size for column in message.columns):
+            raise ValueError("its columns differ in length")
+    except (TypeError, ValueError, IndexError) as error:
         raise SerializationError(f"a blob of {len(payload)} bytes cannot be read: {error}") from error
-    raise SerializationError(f"a blob of {len(payload)} bytes is of unknown kind {kind!r}")
+    return message
 
 
 def reports_in(envelopes: Iterable[Envelope], current: Round) -> list[TaskReport]:

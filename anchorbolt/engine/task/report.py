@@ -16,8 +16,7 @@ _KINDS = sorted((getattr(errors, name) for name in errors.__all__), key=lambda k
 class TaskReport:
     """The report of one attempt. Pickled from the task to the driver."""
 
-    component: str
-    index: int  # of the task; for a stream spout, of the source's partition
+    task: TaskKey
     attempt: str
     seq: int  # of the round's fence
     seen: dict[TaskKey, str] = field(default_factory=dict)  # the attempt of each upstream task that sent here
@@ -31,9 +30,8 @@ class TaskReport:
     failure: AnchorboltError | None = None  # None if the attempt prepared
 
     @property
-    def task(self) -> TaskKey:
-        """The task."""
-        return (self.component, self.index)
+    def component(self) -> str:
+        return self.task[0]
 
 
 def as_failure(error: Exception, txid: int) -> AnchorboltError:

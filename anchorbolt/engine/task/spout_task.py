@@ -14,6 +14,8 @@ from anchorbolt.engine.task.report import TaskReport, as_failure
 from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 
+_FIRST_CAPACITY = 512  # tuples in the first buffer; the emitter decides on the next ones
+
 SourceRows = tuple[int, Sequence[Sequence[Any]]]
 """Rows of a source: how many, and one list of values per column."""
 
@@ -23,15 +25,16 @@ def run_spout_task(
 ) -> Iterator[Envelope]:
     """Yield what the task of a stream spout sends; `index` is that of the source's partition."""
     attempt = uuid.uuid4().hex
-    emitter = Emitter(plan, 0, plan.context(component, index))
+    emitter = Emitter(plan, (component, index))
     emitter.begin(attempt)
     at_task(component, index, current.txid)
-    report = TaskReport(component, index, attempt, current.fence.seq)
-    stream, fields = plan.spout_stream(component)
+    report = TaskReport((component, index), attempt, current.fence.seq)
+    [(stream, declaration)] = plan.streams[component].items()
+    fields = declaration.fields
     waiting = iter(rows)
     try:
         reach(FaultPoint.TASK_BEGUN)
-        capacity = plan.settings.first_buffer_tuples
+        capacity = _FIRST_CAPACITY
         while True:
             started = perf_counter()
             arrived = next(waiting, None)

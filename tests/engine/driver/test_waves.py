@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,12 +15,14 @@ from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.local.cluster import _LocalRunner
+from anchorbolt.engine.submit.handle import checkpoint_spout
+from anchorbolt.engine.submit.submission import prepare_plan
 from anchorbolt.errors import BoltError, FaultInjected, Fenced, QueryChanged, StateRegressed, WaveFailed
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.contract import Fence, Seal, StagedSlice
-from anchorbolt.state_backends.memory import MemoryStateStorage
+from anchorbolt.state_backends.memory import MemoryStateProvider, MemoryStateStorage
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId
@@ -81,37 +84,13 @@ def test_a_checkpoint_location_of_another_topology_is_refused_before_anything_is
 
 def test_a_location_whose_query_the_store_never_saw_is_refused(tmp_path: Path) -> None:
     (tmp_path / "metadata").write_text('{"id":"11111111-2222-3333-4444-555555555555"}')
-    from anchorbolt.engine.driver.assembly import checkpoint_spout
-    from anchorbolt.engine.submit.submission import prepare_submission
-    from anchorbolt.state_backends.memory import MemoryStateProvider
-
     memory = MemoryStateProvider()
-    submission = prepare_submission(
-        word_count(feeder()),
-        None,
-        shared_by_processes=False,
-        shared_by_machines=False,
-        memory=memory,
-        location=str(tmp_path),
-    )
-    spout = checkpoint_spout(submission, NoRunner(), open_folder(str(tmp_path)))
+    plan = prepare_plan(word_count(feeder()), None, memory=memory, location=str(tmp_path))
+    spout = checkpoint_spout(plan, open_folder(str(tmp_path)), Mock())
     with pytest.raises(QueryChanged):
         spout.recover("11111111-2222-3333-4444-555555555555")
     assert list(memory.namespaces()) == []
     spout.close()
-
-
-class NoRunner:
-    """Runs nothing."""
-
-    def run_round(self, wave: Any) -> Any:
-        raise NotImplementedError
-
-    def send(self, checkpoint: Any, current: Any, tasks: Any) -> None:
-        raise NotImplementedError
-
-    def read_files(self, locations: Sequence[str]) -> Any:
-        raise NotImplementedError
 
 
 def test_a_decision_whose_copy_was_never_written_is_copied_by_the_next_driver(

@@ -94,6 +94,14 @@ def test_until_empty_false_goes_on_until_it_is_stopped() -> None:
     assert handle.status is RunStatus.STOPPED
 
 
+def test_a_listener_may_stop_the_run() -> None:
+    spout = feeder()
+    handle = LocalCluster().submit(word_count(spout), until_empty=False, on_wave=lambda _: handle.stop() and None)
+    spout.feed([("a",)])
+    assert handle.await_termination(30)
+    assert (handle.status, handle.state("count")) == (RunStatus.STOPPED, {"a": 1})
+
+
 class FailsOn(BaseRichBolt):
     """Raises on a word, so many times, or fails its tuple."""
 

@@ -54,7 +54,7 @@ def test_the_report_of_an_earlier_round_is_refused() -> None:
     current = Round(txid=4, fence=Fence(1, 9))
 
     def envelope(seq: int) -> Envelope:
-        return Envelope(0, 3, 0, encode_report(TaskReport("count", 0, "a" * 32, seq)))
+        return Envelope(0, 3, 0, encode_report(TaskReport(("count", 0), "a" * 32, seq)))
 
     assert [report.task for report in reports_in([envelope(9)], current)] == [("count", 0)]
     with pytest.raises(WaveFailed, match=r"'count', 0.* round 8"):

@@ -18,13 +18,20 @@ RAISED = BoltError("it raised", component="count", task_index=0, tuple_text=None
 WRAPPED = StreamingQueryException("An exception was raised by the Python Proxy")
 
 
+def started(spout: Mock, ends_with: Exception, folder: Mock | None = None) -> WaveQuery:
+    """Return a started query that ends with an error."""
+    query = WaveQuery(Mock(), folder or Mock(), Mock(), Mock())
+    query.start(spout, Mock(), until_empty=False)
+    query.query = Mock()
+    query.query.awaitTermination.side_effect = ends_with
+    return query
+
+
 def ended_by(of_the_wave: BaseException, of_the_query: Exception) -> BaseException | None:
     """Return what a run ended by whose wave raised one error and whose streaming query another one."""
     spout = Mock()
     spout.bind_query.side_effect = of_the_wave
-    query = WaveQuery(Mock(), Mock(), Mock(), spout, Mock(), Mock())
-    query.query = Mock()
-    query.query.awaitTermination.side_effect = of_the_query
+    query = started(spout, of_the_query)
     with pytest.raises(type(of_the_wave)):
         query._on_batch(Mock(), 0)
     return query.wait()
@@ -68,10 +75,7 @@ def test_a_wave_that_knows_why_it_failed_is_believed(of_the_wave: Exception, of_
 def test_what_changed_at_the_checkpoint_location_is_said(said: str, exists: bool, means: str) -> None:
     folder = Mock(location="/x")
     folder.exists.return_value = exists
-    query = WaveQuery(Mock(), folder, Mock(), Mock(), Mock(), Mock())
-    query.query = Mock()
-    query.query.awaitTermination.side_effect = StreamingQueryException(said)
-    failure = query.wait()
+    failure = started(Mock(), StreamingQueryException(said), folder).wait()
     assert isinstance(failure, WaveFailed)
     assert means in failure.message
     assert "assertion" not in failure.message
@@ -93,9 +97,7 @@ def test_the_spout_is_asked_who_took_over_only_after_the_wave_that_lost_java_has
 
     spout.bind_query.side_effect = wave
     spout.check_not_overtaken.side_effect = ask
-    query = WaveQuery(Mock(), Mock(), Mock(), spout, Mock(), Mock())
-    query.query = Mock()
-    query.query.awaitTermination.side_effect = NETWORK
+    query = started(spout, NETWORK)
 
     def run_batch() -> None:
         with pytest.raises(Py4JNetworkError):

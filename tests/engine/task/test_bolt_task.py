@@ -6,10 +6,10 @@ import pytest
 
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.submit.submission import prepare_submission
+from anchorbolt.engine.submit.submission import prepare_plan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
-from anchorbolt.engine.task.messages import BarrierMessage, Envelope, encode_barrier, encode_tuples, reports_in
+from anchorbolt.engine.task.messages import BarrierMessage, Envelope, TuplesMessage, encode_message, reports_in
 from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import WaveFailed
 from anchorbolt.spouts.feeder import FeederSpout
@@ -24,21 +24,18 @@ COUNT = ("count", 0)
 @pytest.fixture
 def plan(tmp_path: Path) -> ExecutionPlan:
     topology = word_count(FeederSpout(["sentence"]))
-    memory = MemoryStateProvider()
-    return prepare_submission(
-        topology, None, shared_by_processes=False, shared_by_machines=False, memory=memory, location=str(tmp_path)
-    ).plan
+    return prepare_plan(topology, None, memory=MemoryStateProvider(), location=str(tmp_path))
 
 
 def batch(plan: ExecutionPlan, attempt: str, number: int, *words: str) -> Envelope:
-    level, partition = plan.place(*COUNT)
-    rows = [(word,) for word in words]
-    return Envelope(partition, level, partition, encode_tuples(("split", 0), 1, attempt, number, "default", rows))
+    level, partition = plan.places[COUNT]
+    message = TuplesMessage(("split", 0), 1, attempt, number, "default", len(words), [words])
+    return Envelope(partition, level, partition, encode_message(message))
 
 
 def barrier(plan: ExecutionPlan, split: int, attempt: str, batches: int) -> Envelope:
-    level, partition = plan.place(*COUNT)
-    return Envelope(partition, level, partition, encode_barrier(BarrierMessage(("split", split), attempt, 0, batches)))
+    level, partition = plan.places[COUNT]
+    return Envelope(partition, level, partition, encode_message(BarrierMessage(("split", split), attempt, 0, batches)))
 
 
 def report_of(plan: ExecutionPlan, *rows: Envelope) -> TaskReport:
