@@ -14,8 +14,8 @@ from anchorbolt.util.locations import local_path
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskSettings(Checked):
-    """The settings that the tasks of a run need."""
+class Settings(Checked):
+    """All settings of a run."""
 
     cache_entries: int = setting(whole(0), 200_000, key="topology.state.cache.max.entries")
     pending_entries: int = setting(whole(1), 100_000, key="topology.state.pending.max.entries")
@@ -23,12 +23,6 @@ class TaskSettings(Checked):
     message_timeout_secs: int = setting(whole(1, unit="seconds"), 30, key="topology.message.timeout.secs")
     task_timeout_secs: int | None = setting(whole(1, unit="seconds"), None, key="topology.task.timeout.secs")
     buffer_tuples: int = setting(whole(1), 16_384, key="topology.transfer.buffer.tuples")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Settings(TaskSettings):
-    """All settings of a run."""
-
     provider: ProviderSettings = field(default_factory=ProviderSettings)
     spark: SparkOptions = field(default_factory=SparkOptions)
     namespace_prefix: str | None = setting(

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.config.settings import TaskSettings
+from anchorbolt.config.settings import Settings
 from anchorbolt.streams.tuple import Tuple
 
 _log = logging.getLogger("anchorbolt.engine")
@@ -51,7 +51,7 @@ def allow_to_end_this_process() -> None:
 
 
 @contextmanager
-def watched(task: TaskKey, settings: TaskSettings) -> Iterator[None]:
+def watched(task: TaskKey, settings: Settings) -> Iterator[None]:
     """Watch what the calling thread runs. The thread must not change until the end."""
     _start()
     thread = threading.get_ident()
