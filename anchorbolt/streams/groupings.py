@@ -6,7 +6,7 @@ The methods of `topology.declarer.BoltDeclarer` say what each grouping does.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from anchorbolt.streams.context import TopologyContext
 
@@ -50,68 +50,12 @@ class CustomStreamGrouping(ABC):
 
 @dataclass(frozen=True)
 class Grouping:
-    """Base of all groupings; `str` gives its name and fields, as in `fields(word)`."""
+    """How a bolt takes a stream. `str` gives its name and fields, as in `fields(word)`."""
 
-    name: ClassVar[str]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True)
-class ShuffleGrouping(Grouping):
-    name = "shuffle"
-
-
-@dataclass(frozen=True)
-class KeyGrouping(Grouping):
-    """Base of the groupings that choose a task by the values of `fields`: one or more declared fields."""
-
-    fields: tuple[str, ...]
+    name: str  # of its method of `BoltDeclarer`, without `_grouping`
+    fields: tuple[str, ...] = ()  # of fields and partial_key: the declared fields that choose the task
+    custom: CustomStreamGrouping | None = None  # of custom: what chooses the tasks
 
     def __str__(self) -> str:
-        return f"{self.name}({', '.join(self.fields)})"
-
-
-@dataclass(frozen=True)
-class FieldsGrouping(KeyGrouping):
-    name = "fields"
-
-
-@dataclass(frozen=True)
-class PartialKeyGrouping(KeyGrouping):
-    name = "partial_key"
-
-
-@dataclass(frozen=True)
-class AllGrouping(Grouping):
-    name = "all"
-
-
-@dataclass(frozen=True)
-class GlobalGrouping(Grouping):
-    name = "global"
-
-
-@dataclass(frozen=True)
-class NoneGrouping(ShuffleGrouping):
-    name = "none"
-
-
-@dataclass(frozen=True)
-class LocalOrShuffleGrouping(ShuffleGrouping):
-    name = "local_or_shuffle"
-
-
-@dataclass(frozen=True)
-class DirectGrouping(Grouping):
-    name = "direct"
-
-
-@dataclass(frozen=True)
-class CustomGrouping(Grouping):
-    name = "custom"
-    implementation: CustomStreamGrouping
-
-    def __str__(self) -> str:
-        return f"{self.name}({type(self.implementation).__name__})"
+        arguments = ", ".join(self.fields) if self.custom is None else type(self.custom).__name__
+        return f"{self.name}({arguments})" if arguments else self.name

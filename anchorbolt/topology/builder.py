@@ -8,8 +8,13 @@ from anchorbolt.spouts.base import Spout
 from anchorbolt.streams.declaration import OutputFieldsDeclarer, StreamDeclaration, check_name
 from anchorbolt.topology.declarer import BoltDeclarer
 from anchorbolt.topology.graph import BoltSpec, Component, SpoutSpec, Topology
-from anchorbolt.topology.order import topological_order
-from anchorbolt.topology.validation import check_graph, check_instance, check_parallelism, check_picklable
+from anchorbolt.topology.validation import (
+    check_graph,
+    check_instance,
+    check_parallelism,
+    check_picklable,
+    topological_order,
+)
 
 
 class TopologyBuilder:

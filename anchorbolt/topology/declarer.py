@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from anchorbolt.errors import TopologyError
 from anchorbolt.streams.declaration import DEFAULT_STREAM, check_name
-from anchorbolt.streams.groupings import (
-    AllGrouping,
-    CustomGrouping,
-    CustomStreamGrouping,
-    DirectGrouping,
-    FieldsGrouping,
-    GlobalGrouping,
-    GlobalStreamId,
-    Grouping,
-    LocalOrShuffleGrouping,
-    NoneGrouping,
-    PartialKeyGrouping,
-    ShuffleGrouping,
-)
+from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId, Grouping
 from anchorbolt.topology.graph import Input
 
 
@@ -42,36 +29,35 @@ class BoltDeclarer:
 
     def shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Send tuples to the tasks in turn, so that all tasks get the same number."""
-        return self._take(component, stream, ShuffleGrouping())
+        return self._take(component, stream, Grouping("shuffle"))
 
     def fields_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Send tuples with equal values of `fields` to the same task."""
-        return self._take(component, stream, FieldsGrouping(self._checked("fields_grouping", component, fields)))
+        return self._take(component, stream, self._by_key("fields", component, fields))
 
     def partial_key_grouping(self, component: str, *fields: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Send each key to one of two tasks, the one that got fewer tuples. For skewed keys."""
-        checked = self._checked("partial_key_grouping", component, fields)
-        return self._take(component, stream, PartialKeyGrouping(checked))
+        return self._take(component, stream, self._by_key("partial_key", component, fields))
 
     def all_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Send every tuple to every task."""
-        return self._take(component, stream, AllGrouping())
+        return self._take(component, stream, Grouping("all"))
 
     def global_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Send every tuple to the bolt's first task."""
-        return self._take(component, stream, GlobalGrouping())
+        return self._take(component, stream, Grouping("global"))
 
     def none_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Any distribution will do: same as `shuffle_grouping`."""
-        return self._take(component, stream, NoneGrouping())
+        return self._take(component, stream, Grouping("none"))
 
     def local_or_shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Same as `shuffle_grouping`: Spark's shuffle separates any two bolts. Accepted for topologies from Storm."""
-        return self._take(component, stream, LocalOrShuffleGrouping())
+        return self._take(component, stream, Grouping("local_or_shuffle"))
 
     def direct_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> BoltDeclarer:
         """Send each tuple to the task that its emitter names with `emit_direct`, on a stream declared direct."""
-        return self._take(component, stream, DirectGrouping())
+        return self._take(component, stream, Grouping("direct"))
 
     def custom_grouping(
         self, component: str, grouping: CustomStreamGrouping, stream: str = DEFAULT_STREAM
@@ -85,7 +71,7 @@ class BoltDeclarer:
                 f"custom_grouping got {grouping!r}, of type {type(grouping).__name__}. Pass an instance of a subclass "
                 "of anchorbolt.streams.CustomStreamGrouping."
             )
-        return self._take(component, stream, CustomGrouping(grouping))
+        return self._take(component, stream, Grouping("custom", custom=grouping))
 
     def _take(self, component: str, stream: str, grouping: Grouping) -> BoltDeclarer:
         source = GlobalStreamId(check_name("component", component), check_name("stream", stream))
@@ -97,7 +83,8 @@ class BoltDeclarer:
         self._inputs[source] = grouping
         return self
 
-    def _checked(self, method: str, component: object, fields: tuple[str, ...]) -> tuple[str, ...]:
+    def _by_key(self, name: str, component: object, fields: tuple[str, ...]) -> Grouping:
+        method = f"{name}_grouping"
         if not fields:
             raise self._refusal(f"{method} names no field. Name at least one, as in {method}({component!r}, 'word').")
         for field in fields:
@@ -108,7 +95,7 @@ class BoltDeclarer:
                 )
             if fields.count(field) > 1:
                 raise self._refusal(f"{method} names the field {field!r} twice. Name each field once.")
-        return fields
+        return Grouping(name, fields)
 
     def _refusal(self, message: str) -> TopologyError:
         return TopologyError(f"bolt {self._bolt_id!r}: {message}", component=self._bolt_id)

@@ -1,15 +1,19 @@
 """Checks of a topology's graph. Each raises `TopologyError` with the name of the offending component and the fix."""
 
-from collections.abc import Iterable, Mapping
+import heapq
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+import cloudpickle
 
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.errors import TopologyError
 from anchorbolt.serialization.schema import FIRST_VERSION, LAST_VERSION
 from anchorbolt.spouts.base import Spout
 from anchorbolt.streams.declaration import StreamDeclaration
-from anchorbolt.streams.groupings import CustomGrouping, DirectGrouping, KeyGrouping
 from anchorbolt.topology.graph import BoltSpec, Component, Input, SpoutSpec
-from anchorbolt.topology.pickling import find_unpicklable
 from anchorbolt.util.messages import did_you_mean
 
 Specs = Mapping[str, Component]
@@ -52,21 +56,67 @@ def check_graph(specs: Specs) -> None:
             _check_fields(bolt, each, _checked_stream(bolt, each, specs))
 
 
+def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:
+    """Return the ids, each behind all its sources and otherwise in the order of the keys of `sources`.
+
+    Raises `TopologyError` if the components form a cycle.
+    """
+    sorter = TopologicalSorter(sources)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        cycle: list[str] = error.args[1]
+        raise TopologyError(
+            f"the components form a cycle: {' -> '.join(cycle)}. Remove one of these groupings: a topology has no "
+            "cycles.",
+            component=cycle[0],
+        ) from None
+    ids = list(sources)
+    places = {id: place for place, id in enumerate(ids)}
+    ready: list[int] = []
+    order: list[str] = []
+    while sorter.is_active():
+        for id in sorter.get_ready():
+            heapq.heappush(ready, places[id])
+        id = ids[heapq.heappop(ready)]
+        order.append(id)
+        sorter.done(id)
+    return order
+
+
 def check_picklable(bolts: Iterable[BoltSpec]) -> None:
     for spec in bolts:
-        objects: list[tuple[str, object]] = [(spec.id, spec.bolt)]
-        for each in spec.inputs:
-            if isinstance(each.grouping, CustomGrouping):
-                implementation = each.grouping.implementation
-                objects.append((type(implementation).__name__, implementation))
-        for name, candidate in objects:
-            culprit = find_unpicklable(name, candidate)
-            if culprit is not None:
+        customs = [each.grouping.custom for each in spec.inputs if each.grouping.custom is not None]
+        for name, candidate in ((spec.id, spec.bolt), *((type(each).__name__, each) for each in customs)):
+            error = _pickling_error(candidate)
+            if error is not None:
+                culprit, kind, error = _unpicklable(name, candidate, error)
+                reason = (str(error).splitlines() or [""])[0]
                 raise _refusal(
                     spec,
-                    f"cannot be pickled, because of {culprit.path}, of type {culprit.type_name} ({culprit.reason}). "
-                    "Open it in prepare: the object is pickled for the bolt's tasks.",
+                    f"cannot be pickled, because of {culprit}, of type {kind.__module__}.{kind.__qualname__} "
+                    f"({type(error).__name__}: {reason}). Open it in prepare: the object is pickled for the bolt's "
+                    "tasks.",
                 )
+
+
+def _unpicklable(name: str, value: object, error: Exception) -> tuple[str, type, Exception]:
+    """Return the attribute of an object that cannot be pickled, its type and the error; else the object itself."""
+    with suppress(Exception):  # a user's __getstate__ may raise anything
+        state: Any = value.__getstate__() if hasattr(value, "__getstate__") else vars(value)
+        for attribute, held in state.items():
+            of_attribute = _pickling_error(held)
+            if of_attribute is not None:
+                return f"{name}.{attribute}", type(held), of_attribute
+    return name, type(value), error
+
+
+def _pickling_error(value: object) -> Exception | None:
+    try:
+        cloudpickle.dumps(value)
+    except Exception as error:  # a user's __reduce__ or __getstate__ may raise anything
+        return error
+    return None
 
 
 def _check_schema_version(bolt: BoltSpec) -> None:
@@ -100,27 +150,25 @@ def _checked_stream(bolt: BoltSpec, each: Input, specs: Specs) -> StreamDeclarat
 
 def _check_fields(bolt: BoltSpec, each: Input, declaration: StreamDeclaration) -> None:
     (component, stream), grouping = each
-    if isinstance(grouping, DirectGrouping) and not declaration.direct:
+    if grouping.name == "direct" and not declaration.direct:
         raise _refusal(
             bolt,
             f"takes stream {stream!r} of {component!r} by direct grouping, but the stream is not direct. Declare it "
             "with direct=True, or take it by another grouping.",
         )
-    if declaration.direct and not isinstance(grouping, DirectGrouping):
+    if declaration.direct and grouping.name != "direct":
         raise _refusal(
             bolt,
             f"takes the direct stream {stream!r} of {component!r} by {grouping}, but its emitter names the task of "
             "each tuple. Take it by direct_grouping, or declare it without direct=True.",
         )
-    if isinstance(grouping, KeyGrouping):
-        for field in grouping.fields:
-            if field not in declaration.fields:
-                raise _refusal(
-                    bolt,
-                    f"groups stream {stream!r} of {component!r} by field {field!r}, which it does not declare."
-                    f"{did_you_mean(field, declaration.fields)} Its fields are: "
-                    f"{', '.join(declaration.fields) or 'none'}.",
-                )
+    for field in grouping.fields:
+        if field not in declaration.fields:
+            raise _refusal(
+                bolt,
+                f"groups stream {stream!r} of {component!r} by field {field!r}, which it does not declare."
+                f"{did_you_mean(field, declaration.fields)} Its fields are: {', '.join(declaration.fields) or 'none'}.",
+            )
 
 
 def _refusal(bolt: BoltSpec, message: str) -> TopologyError:

@@ -13,20 +13,7 @@ from hypothesis import strategies as st
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.streams import routing
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.groupings import (
-    AllGrouping,
-    CustomGrouping,
-    CustomStreamGrouping,
-    DirectGrouping,
-    FieldsGrouping,
-    GlobalGrouping,
-    GlobalStreamId,
-    Grouping,
-    LocalOrShuffleGrouping,
-    NoneGrouping,
-    PartialKeyGrouping,
-    ShuffleGrouping,
-)
+from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId, Grouping
 from anchorbolt.streams.hashing import destination_of, stable_hash
 from anchorbolt.streams.routing import Router, Values, make_router
 
@@ -57,14 +44,14 @@ def is_subsequence(part: Sequence[Values], whole: Sequence[Values]) -> bool:
 @pytest.mark.parametrize(
     "grouping",
     [
-        ShuffleGrouping(),
-        NoneGrouping(),
-        LocalOrShuffleGrouping(),
-        GlobalGrouping(),
-        FieldsGrouping(("key",)),
-        FieldsGrouping(("key", "second")),
-        PartialKeyGrouping(("key",)),
-        PartialKeyGrouping(("second", "key")),
+        Grouping("shuffle"),
+        Grouping("none"),
+        Grouping("local_or_shuffle"),
+        Grouping("global"),
+        Grouping("fields", ("key",)),
+        Grouping("fields", ("key", "second")),
+        Grouping("partial_key", ("key",)),
+        Grouping("partial_key", ("second", "key")),
     ],
     ids=str,
 )
@@ -84,7 +71,7 @@ def test_each_row_goes_to_exactly_one_task_in_its_order(
 def test_all_grouping_sends_every_row_to_every_task_and_global_grouping_to_the_first(
     buffers: list[list[Values]], tasks: int
 ) -> None:
-    to_all, to_first = router_for(AllGrouping(), tasks), router_for(GlobalGrouping(), tasks)
+    to_all, to_first = router_for(Grouping("all"), tasks), router_for(Grouping("global"), tasks)
     for rows in buffers:
         assert to_all.route(rows) == [rows] * tasks
         assert to_first.route(rows) == [rows, *[[]] * (tasks - 1)]
@@ -96,7 +83,7 @@ def test_fields_grouping_places_rows_by_the_stable_hash_of_their_key(
     fields: tuple[str, ...], buffers: list[list[Values]], tasks: int, memo_entries: int
 ) -> None:
     positions = [("key", "second").index(field) for field in fields]
-    router = router_for(FieldsGrouping(fields), tasks)
+    router = router_for(Grouping("fields", fields), tasks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routing, "_MEMO_ENTRIES", memo_entries)
         shares = [share for rows in buffers for share in enumerate(router.route(rows))]
@@ -106,7 +93,7 @@ def test_fields_grouping_places_rows_by_the_stable_hash_of_their_key(
             assert destination_of(stable_hash(key), tasks) == index
 
 
-@pytest.mark.parametrize("grouping", [FieldsGrouping(("key",)), FieldsGrouping(("key", "second"))], ids=str)
+@pytest.mark.parametrize("grouping", [Grouping("fields", ("key",)), Grouping("fields", ("key", "second"))], ids=str)
 @given(buffers=buffers, tasks=sizes)
 def test_equal_keys_go_to_the_same_task_from_every_router(
     grouping: Grouping, buffers: list[list[Values]], tasks: int
@@ -116,20 +103,20 @@ def test_equal_keys_go_to_the_same_task_from_every_router(
         router = router_for(grouping, tasks, source_index=source_index)
         for index, share in enumerate(router.route(rows)):
             for row in share:
-                key = row[0] if grouping == FieldsGrouping(("key",)) else row[:2]
+                key = row[0] if grouping == Grouping("fields", ("key",)) else row[:2]
                 assert seen.setdefault(key, index) == index
 
 
 def test_more_keys_than_the_memo_holds_keep_their_tasks() -> None:
     rows: list[Values] = [(f"user-{i}", i, 0) for i in range(20_000)]
-    router = router_for(FieldsGrouping(("key",)), 8)
+    router = router_for(Grouping("fields", ("key",)), 8)
     first = router.route(rows)
     assert router.route(rows) == first
     assert {len(share) for share in first} <= set(range(2_200, 2_800))
 
 
 def test_a_memo_does_not_grow_beyond_its_bound() -> None:
-    router = router_for(FieldsGrouping(("key",)), 4)
+    router = router_for(Grouping("fields", ("key",)), 4)
     for start in range(0, 60_000, 10_000):
         router.route([(f"user-{i}", i, 0) for i in range(start, start + 10_000)])
         router.route([("x" * 5_000 + str(start), 0, 0)])
@@ -142,7 +129,7 @@ def test_a_memo_does_not_grow_beyond_its_bound() -> None:
 def test_shuffle_gives_all_tasks_the_same_number_of_rows(
     buffers: list[list[Values]], tasks: int, source_index: int
 ) -> None:
-    router = router_for(ShuffleGrouping(), tasks, source_index=source_index)
+    router = router_for(Grouping("shuffle"), tasks, source_index=source_index)
     counts = Counter[int]()
     for rows in buffers:
         counts.update({index: len(share) for index, share in enumerate(router.route(rows))})
@@ -151,20 +138,20 @@ def test_shuffle_gives_all_tasks_the_same_number_of_rows(
 
 @given(buffers=buffers, tasks=sizes)
 def test_the_same_rows_are_distributed_in_the_same_way_again(buffers: list[list[Values]], tasks: int) -> None:
-    for grouping in (ShuffleGrouping(), PartialKeyGrouping(("key",)), FieldsGrouping(("key",))):
+    for grouping in (Grouping("shuffle"), Grouping("partial_key", ("key",)), Grouping("fields", ("key",))):
         once, again = router_for(grouping, tasks, source_index=2), router_for(grouping, tasks, source_index=2)
         assert [once.route(rows) for rows in buffers] == [again.route(rows) for rows in buffers]
 
 
 def test_shuffles_of_several_sources_start_at_different_tasks() -> None:
     row: Values = ("a", 0, 0)
-    starts = [router_for(ShuffleGrouping(), 4, source_index=i).route([row]).index([row]) for i in range(4)]
+    starts = [router_for(Grouping("shuffle"), 4, source_index=i).route([row]).index([row]) for i in range(4)]
     assert starts == [0, 1, 2, 3]
 
 
 @given(buffers=buffers, tasks=sizes)
 def test_partial_key_grouping_uses_at_most_two_tasks_a_key(buffers: list[list[Values]], tasks: int) -> None:
-    router = router_for(PartialKeyGrouping(("key",)), tasks)
+    router = router_for(Grouping("partial_key", ("key",)), tasks)
     seen: dict[Any, set[int]] = {}
     for rows in buffers:
         for index, share in enumerate(router.route(rows)):
@@ -174,7 +161,7 @@ def test_partial_key_grouping_uses_at_most_two_tasks_a_key(buffers: list[list[Va
 
 
 def test_partial_key_grouping_halves_a_hot_key_over_two_tasks() -> None:
-    router = router_for(PartialKeyGrouping(("key",)), 5)
+    router = router_for(Grouping("partial_key", ("key",)), 5)
     shares = router.route([("hot", i, 0) for i in range(1_000)])
     assert sorted(map(len, shares)) == [0, 0, 0, 500, 500]
 
@@ -182,13 +169,15 @@ def test_partial_key_grouping_halves_a_hot_key_over_two_tasks() -> None:
 def test_partial_key_grouping_uses_all_pairs_of_tasks() -> None:
     pairs = set()
     for i in range(400):
-        router = router_for(PartialKeyGrouping(("key",)), 4)
+        router = router_for(Grouping("partial_key", ("key",)), 4)
         pairs.add(tuple(index for index, share in enumerate(router.route([(i, 0, 0)] * 2)) if share))
     assert pairs == set(itertools.combinations(range(4), 2))
 
 
 @pytest.mark.parametrize(
-    "grouping", [FieldsGrouping(("value",)), FieldsGrouping(("key", "value")), PartialKeyGrouping(("value",))], ids=str
+    "grouping",
+    [Grouping("fields", ("value",)), Grouping("fields", ("key", "value")), Grouping("partial_key", ("value",))],
+    ids=str,
 )
 def test_a_mutable_key_is_refused_naming_the_grouping_and_the_stream(grouping: Grouping) -> None:
     router = router_for(grouping, 2)
@@ -200,7 +189,7 @@ def test_a_mutable_key_is_refused_naming_the_grouping_and_the_stream(grouping: G
 
 def test_a_key_that_python_cannot_hash_is_routed() -> None:
     rows: list[Values] = [(Decimal("sNaN"), 1, 2), ("a", 1, 2)]
-    for grouping in (FieldsGrouping(("key",)), PartialKeyGrouping(("key",))):
+    for grouping in (Grouping("fields", ("key",)), Grouping("partial_key", ("key",))):
         assert sum(map(len, router_for(grouping, 3).route(rows))) == 2
 
 
@@ -211,7 +200,7 @@ def test_direct_rows_go_to_the_named_task_unless_it_is_another_bolts() -> None:
         (FIRST_TASK + 1, ("c",)),
         (FIRST_TASK + 2, ("d",)),
     ]
-    assert router_for(DirectGrouping(), 2).route_direct(rows) == [[("b",)], [("a",), ("c",)]]
+    assert router_for(Grouping("direct"), 2).route(rows) == [[("b",)], [("a",), ("c",)]]
 
 
 class ByLength(CustomStreamGrouping):
@@ -232,7 +221,7 @@ class ByLength(CustomStreamGrouping):
 
 def test_custom_grouping_chooses_none_one_or_several_tasks() -> None:
     implementation = ByLength()
-    router = router_for(CustomGrouping(implementation), 3)
+    router = router_for(Grouping("custom", custom=implementation), 3)
     assert implementation.prepared == [(3, STREAM, (11, 12, 13))]
     rows: list[Values] = [("a", [0, 2]), ("b", []), ("c", [2]), ("d", [1])]
     assert router.route(rows) == [[rows[0]], [rows[3]], [rows[0], rows[2]]]
@@ -240,7 +229,7 @@ def test_custom_grouping_chooses_none_one_or_several_tasks() -> None:
 
 @pytest.mark.parametrize("chosen", [(14,), (0,), None, 11, ("11",), ([11],)], ids=repr)
 def test_a_custom_grouping_that_returns_another_bolts_task_is_refused(chosen: Any) -> None:
-    router = router_for(CustomGrouping(ByLength()), 3)
+    router = router_for(Grouping("custom", custom=ByLength()), 3)
     with pytest.raises(TopologyError) as caught:
         router.route([("a", chosen)])
     assert f"ByLength.choose_tasks returned {chosen!r}" in caught.value.message

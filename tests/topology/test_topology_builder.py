@@ -15,21 +15,9 @@ from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.state_backends.state import State
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer, StreamDeclaration
-from anchorbolt.streams.groupings import (
-    AllGrouping,
-    CustomGrouping,
-    CustomStreamGrouping,
-    DirectGrouping,
-    FieldsGrouping,
-    GlobalGrouping,
-    GlobalStreamId,
-    LocalOrShuffleGrouping,
-    NoneGrouping,
-    PartialKeyGrouping,
-    ShuffleGrouping,
-)
+from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId, Grouping
 from anchorbolt.topology import Topology, TopologyBuilder
-from anchorbolt.topology.order import topological_order
+from anchorbolt.topology.validation import topological_order
 
 
 class Split(BaseBasicBolt):
@@ -82,11 +70,11 @@ def test_topology_of_the_design_is_built_as_it_was_wired() -> None:
     assert list(topology.spouts) == ["sentences"]
     count, out = topology.bolts["count"], topology.bolts["out"]
     assert (count.parallelism, count.is_stateful) == (3, True)
-    assert count.inputs == ((GlobalStreamId("split", "default"), FieldsGrouping(("word",))),)
+    assert count.inputs == ((GlobalStreamId("split", "default"), Grouping("fields", ("word",))),)
     assert count.streams["late"] == StreamDeclaration(("word",))
     assert out.inputs == (
-        (GlobalStreamId("count", "default"), GlobalGrouping()),
-        (GlobalStreamId("count", "late"), AllGrouping()),
+        (GlobalStreamId("count", "default"), Grouping("global")),
+        (GlobalStreamId("count", "late"), Grouping("all")),
     )
     assert out.sources == ("count",)
 
@@ -107,13 +95,13 @@ def test_every_grouping_is_declared_by_its_method() -> None:
     }
     topology = builder.create_topology("t")
     assert {id: topology.bolts[id].inputs for id in wired} == {
-        "none": ((("source", "default"), NoneGrouping()),),
-        "local": ((("source", "default"), LocalOrShuffleGrouping()),),
-        "partial": ((("source", "default"), PartialKeyGrouping(("word", "count"))),),
-        "direct": ((("source", "to-task"), DirectGrouping()),),
-        "custom": ((("source", "late"), CustomGrouping(custom)),),
-        "fields": ((("source", "late"), FieldsGrouping(("word",))),),
-        "shuffle": ((("source", "late"), ShuffleGrouping()),),
+        "none": ((("source", "default"), Grouping("none")),),
+        "local": ((("source", "default"), Grouping("local_or_shuffle")),),
+        "partial": ((("source", "default"), Grouping("partial_key", ("word", "count"))),),
+        "direct": ((("source", "to-task"), Grouping("direct")),),
+        "custom": ((("source", "late"), Grouping("custom", custom=custom)),),
+        "fields": ((("source", "late"), Grouping("fields", ("word",))),),
+        "shuffle": ((("source", "late"), Grouping("shuffle")),),
     }
 
 

@@ -24,7 +24,7 @@ from anchorbolt.state_backends.provider_factory import codecs_from
 from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.state_backends.state import State
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.groupings import DirectGrouping, GlobalStreamId, Grouping, KeyGrouping
+from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 from anchorbolt.topology.graph import Topology
 
 
@@ -37,7 +37,7 @@ class Edge(NamedTuple):
 
     @property
     def direct(self) -> bool:
-        return isinstance(self.grouping, DirectGrouping)
+        return self.grouping.name == "direct"
 
 
 class ExecutionPlan:
@@ -79,8 +79,7 @@ class ExecutionPlan:
                 self.edges[source.component].setdefault(source.stream, []).append(Edge(spec.id, source, grouping))
         # By bolt: the fields by which an input is grouped.
         self.key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
-            spec.id: {source: grouping.fields for source, grouping in spec.inputs if isinstance(grouping, KeyGrouping)}
-            for spec in bolts
+            spec.id: {source: grouping.fields for source, grouping in spec.inputs if grouping.fields} for spec in bolts
         }
         # By bolt: the bolt tasks that send to it. The tasks of spouts are known only once a batch is read.
         self.upstream = {

@@ -47,9 +47,7 @@ class Emitter:
         edges = self._edges.get(stream, ())
         self._check_receivers(stream, edges, rows)
         for edge in edges:
-            router = self._router(edge)
-            shares = router.route_direct(rows) if edge.direct else router.route(rows)
-            for index, share in enumerate(shares):
+            for index, share in enumerate(self._router(edge).route(rows)):
                 if share:
                     largest = max(largest, self._send((edge.component, index), stream, share))
         return self._next_capacity(stream, len(rows), largest)
