@@ -12,28 +12,31 @@ from anchorbolt.state_backends.contract import CHECKSUM_FACTOR
 FENCE_FIELDS = ("generation", "seq", "winner", "codec", "promoted", "entries")
 """The fields that a script reads from the key `$fence`, in this order."""
 
-_KEYS = f"""
+# What all scripts but `CLAIM` start with.
+_COMMON = f"""
 local data, prepare, txids, fence, attempts = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local meta = redis.call('HMGET', fence, {str(FENCE_FIELDS)[1:-1]})
 local committed = redis.call('HGET', txids, 'commit') or '-1'
+local promoted = meta[5]
 meta[7] = redis.call('HLEN', data)
-"""
 
-_PUT = """
-local function put(key, values, first)
-  for i = first, #values, 2000 do
-    redis.call('HSET', key, unpack(values, i, math.min(i + 1999, #values)))
-  end
+local function checksum_after(before, checksum)
+  return string.format('%.0f', (tonumber(before) * {CHECKSUM_FACTOR} + tonumber(checksum)) % 4294967296)
 end
 """
+_COMMON += """
+local function run_in_parts(command, key, values, first)
+  for i = first, #values, 2000 do
+    redis.call(command, key, unpack(values, i, math.min(i + 1999, #values)))
+  end
+end
 
-# The record of a staged attempt; nil for a damaged record, or one of another format.
-_PARSE = """
+-- The record of a staged attempt; nil for a damaged record, or one of another format.
 local function parse(record)
   local txid, base, generation, seq, slices, checksum, before, sealed =
     string.match(record, '^v2 (%S+) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) ([01])$')
   return txid and {
-    txid = txid, base = base, generation = tonumber(generation), seq = tonumber(seq), fence = generation .. ' ' .. seq,
+    txid = txid, base = base, generation = generation, seq = seq, fence = generation .. ' ' .. seq,
     slices = slices, checksum = checksum, before = before, sealed = sealed == '1'
   }
 end
@@ -41,64 +44,52 @@ end
 local function record_of(txid, base, origin, slices, checksum, before, sealed)
   return table.concat({'v2', txid, base, origin, slices, checksum, before, sealed}, ' ')
 end
-"""
 
-# A step that may be refused: ARGV[1] and ARGV[2] are generation and seq.
-_STEP = (
-    _KEYS
-    + _PUT
-    + _PARSE
-    + """
-local promoted = meta[5]
+-- The record of an attempt as it is stored, the parsed record, and the key of the slices.
+local function find(attempt)
+  local known = redis.call('HGET', attempts, attempt)
+  return known, known and parse(known), promoted == attempt and prepare or prepare .. '$' .. attempt
+end
 
 local function refused(known)
   return {'refused', meta, committed, known or false}
 end
 
--- Nil for damaged text. Lua compares numbers exactly only up to 15 digits.
-local function number(text)
-  return #text < 16 and string.match(text, '^%d+$') and tonumber(text)
-end
-
-local function fenced()
-  local generation, seq = number(meta[1] or '0'), number(meta[2] or '0')
-  if not generation or not seq then return true end
+-- Whether a fence is higher than the caller's; true for a damaged one.
+local function is_higher(generation, seq)
+  generation, seq = tonumber(generation), tonumber(seq)
   local g, s = tonumber(ARGV[1]), tonumber(ARGV[2])
-  return g < generation or (g == generation and s < seq)
+  return not generation or not seq or generation > g or (generation == g and seq > s)
 end
 
--- Another program has removed or added entries or fields since the last step, or an older version wrote the namespace.
-local function altered()
+-- Whether a higher fence has written here, or another program has removed or added entries or fields since the last
+-- step, or an older version wrote the namespace.
+local function may_not_write()
   local is_used = committed ~= '-1' or meta[7] > 0
   local is_whole = meta[1] and meta[2] and meta[4] and meta[6] and (meta[3] or committed == '-1')
-  return (is_used and not is_whole) or tonumber(meta[6] or '0') ~= meta[7]
+  local is_altered = (is_used and not is_whole) or tonumber(meta[6] or '0') ~= meta[7]
+  return is_altered or is_higher(meta[1] or '0', meta[2] or '0')
+end
+
+local function has_other_codec(codec)
+  return meta[4] and meta[4] ~= '' and meta[4] ~= codec
+end
+
+local function raise_fence(codec)
+  redis.call('HSET', fence, 'generation', ARGV[1], 'seq', ARGV[2])
+  if codec then redis.call('HSET', fence, 'codec', codec) end
 end
 
 local function keep_count()
   redis.call('HSET', fence, 'entries', redis.call('HLEN', data))
 end
 
-local function raise_fence()
-  redis.call('HSET', fence, 'generation', ARGV[1], 'seq', ARGV[2])
-end
-
-local function other_codec(codec)
-  return meta[4] and meta[4] ~= '' and meta[4] ~= codec
-end
-
-local function keep_codec(codec)
-  if not meta[4] or meta[4] == '' then redis.call('HSET', fence, 'codec', codec) end
-end
-
 local function drop(attempt)
   redis.call('UNLINK', prepare .. '$' .. attempt)
   redis.call('HDEL', attempts, attempt)
 end
-"""
-)
 
-# Unpack the slices of `source` from number `first` to before `limit`, until they have 2,000 updates or two MiB.
-_SLICES = """
+-- Unpack the slices of `source` from number `first` to before `limit`, until they have 2,000 updates or two MiB.
 local function unpacked(source, first, limit)
   local found, count, bytes = {}, 0, 0
   while first + #found < limit and count < 2000 and bytes < 2097152 do
@@ -113,15 +104,13 @@ local function unpacked(source, first, limit)
   end
   return found
 end
-"""
 
-# The field `unfolded` of an attempt's hash holds how many slices are unfolded, and the size of the hash then.
-_UNFOLDED = """
 local function size_of(source)
   return redis.call('HLEN', source) - (redis.call('HGET', source, 'applied') and 1 or 0)
 end
 
--- Return the number of unfolded slices. Each slice that was staged since then has added one field.
+-- Return the number of unfolded slices. The field `unfolded` of an attempt's hash holds it, and the size of the hash
+-- then. Each slice that was staged since then has added one field.
 local function unfolded_in(source, slices)
   local unfolded, size = string.match(redis.call('HGET', source, 'unfolded') or '0 0', '^(%d+) (%d+)$')
   if not unfolded or size_of(source) ~= size + slices - unfolded then
@@ -131,8 +120,10 @@ local function unfolded_in(source, slices)
 end
 """
 
-HEAD = _KEYS + "return {'ok', meta, committed, redis.call('HGETALL', attempts)}"
-"""Read the metadata: {'ok', fields of `$fence` and number of entries, committed, attempts and records alternating}."""
+
+def _script(body: str) -> str:
+    return _COMMON + body
+
 
 CLAIM = """
 local generation = redis.call('HINCRBY', KEYS[4], 'generation', 1)
@@ -141,30 +132,25 @@ return generation
 """
 """Increment the generation and return it."""
 
-RAISE_FENCE = (
-    _STEP
-    + """
-if fenced() or altered() then return refused() end
+# ARGV: nothing, or a fence
+HEAD = _script("""
 local staged = redis.call('HGETALL', attempts)
-raise_fence()
-meta[1], meta[2] = ARGV[1], ARGV[2]
+if ARGV[1] then
+  if may_not_write() then return refused() end
+  raise_fence()
+  meta[1], meta[2] = ARGV[1], ARGV[2]
+end
 return {'ok', meta, committed, staged}
+""")
+"""Raise the fence if one is given, and read the metadata.
+
+Returns {'ok', fields of `$fence` and number of entries, committed, attempts and records alternating}.
 """
-)
-"""Raise the fence, and return the same as `HEAD`."""
 
 # ARGV: 1 attempt, 2... keys
-READ = (
-    _KEYS
-    + _PARSE
-    + _PUT
-    + _SLICES
-    + _UNFOLDED
-    + """
-local known = redis.call('HGET', attempts, ARGV[1])
-local source = meta[5] == ARGV[1] and prepare or prepare .. '$' .. ARGV[1]
+READ = _script("""
+local known, record, source = find(ARGV[1])
 if known then
-  local record = parse(known)
   if not record then return {'ok', meta, committed, known, {}, {}} end
   local slices = tonumber(record.slices)
   local unfolded = unfolded_in(source, slices)
@@ -178,7 +164,7 @@ if known then
       fields[#fields + 1] = 'k' .. key
       fields[#fields + 1] = '-'
     end
-    put(source, fields, 1)
+    run_in_parts('HSET', source, fields, 1)
   end
   if #batch > 0 then
     unfolded = unfolded + #batch
@@ -198,8 +184,7 @@ for i = 2, #ARGV, 500 do
   end
 end
 return {'ok', meta, committed, known, found, updates}
-"""
-)
+""")
 """Read keys, with the updates of an attempt if one is named.
 
 Returns {'ok', the same metadata, committed, record of the attempt, lists of values, lists of updates}. The
@@ -208,47 +193,32 @@ lists of updates are empty without an attempt. An update is `-` for a delete or 
 """
 
 # ARGV: 1 attempt, 2 `committed` or `staged`, 3 size of the page, 4 cursor
-PAGE = (
-    _KEYS
-    + _PARSE
-    + _UNFOLDED
-    + """
-local known = redis.call('HGET', attempts, ARGV[1])
+PAGE = _script("""
+local known, record, source = find(ARGV[1])
 local page
 if ARGV[2] == 'staged' then
-  local source = meta[5] == ARGV[1] and prepare or prepare .. '$' .. ARGV[1]
-  local record = known and parse(known)
   if record then unfolded_in(source, record.slices) end
   page = redis.call('HSCAN', source, ARGV[4], 'MATCH', 'k*', 'COUNT', ARGV[3])
 else
   page = redis.call('HSCAN', data, ARGV[4], 'COUNT', ARGV[3])
 end
 return {'ok', meta, committed, known, page[1], page[2]}
-"""
-)
+""")
 """Read a page of the committed data, or of the updates that `READ` has unfolded.
 
 Returns the same as `READ`, but the last two elements are the next cursor, and fields and values alternating.
 """
 
 # ARGV: 3 txid, 4 attempt, 5 base, 6 number of the slice, 7 its checksum, 8 codec, 9 the packed updates
-STAGE = (
-    _STEP
-    + f"""
-local function checksum_after(before)
-  return string.format('%.0f', (tonumber(before) * {CHECKSUM_FACTOR} + tonumber(ARGV[7])) % 4294967296)
-end
-"""
-    + """
-local known = redis.call('HGET', attempts, ARGV[4])
-if fenced() or altered() or other_codec(ARGV[8]) or promoted or committed ~= ARGV[5] then return refused(known) end
-local stage = prepare .. '$' .. ARGV[4]
-redis.call('HLEN', stage)
+STAGE = _script("""
+local known, record, source = find(ARGV[4])
+if may_not_write() or has_other_codec(ARGV[8]) or promoted or committed ~= ARGV[5] then return refused(known) end
+redis.call('HLEN', source)
 local origin, before = ARGV[1] .. ' ' .. ARGV[2], '0'
 if known then
-  local record = parse(known)
   if not record or record.txid ~= ARGV[3] or record.base ~= ARGV[5] or record.sealed then return refused(known) end
-  if tonumber(ARGV[6]) == tonumber(record.slices) - 1 and checksum_after(record.before) == record.checksum then
+  local is_last = tonumber(ARGV[6]) == tonumber(record.slices) - 1
+  if is_last and checksum_after(record.before, ARGV[7]) == record.checksum then
     raise_fence()
     return {'ok', record.slices, record.checksum}
   end
@@ -256,59 +226,47 @@ if known then
   origin, before = record.fence, record.checksum
 else
   if ARGV[6] ~= '0' then return refused(known) end
+  local lower = {}
   local staged = redis.call('HGETALL', attempts)
-  for i = 2, #staged, 2 do
-    if not parse(staged[i]) then return refused(staged[i]) end
-  end
-  local g, s = tonumber(ARGV[1]), tonumber(ARGV[2])
   for i = 1, #staged, 2 do
     local other = parse(staged[i + 1])
-    if other.generation < g or (other.generation == g and other.seq < s) then drop(staged[i]) end
+    if not other then return refused(staged[i + 1]) end
+    if other.fence ~= origin and not is_higher(other.generation, other.seq) then lower[#lower + 1] = staged[i] end
   end
+  for _, attempt in ipairs(lower) do drop(attempt) end
 end
-redis.call('HSET', stage, ARGV[6], ARGV[9])
-raise_fence()
-keep_codec(ARGV[8])
-local slices, checksum = string.format('%d', tonumber(ARGV[6]) + 1), checksum_after(before)
+redis.call('HSET', source, ARGV[6], ARGV[9])
+raise_fence(ARGV[8])
+local slices, checksum = string.format('%d', tonumber(ARGV[6]) + 1), checksum_after(before, ARGV[7])
 redis.call('HSET', attempts, ARGV[4], record_of(ARGV[3], ARGV[5], origin, slices, checksum, before, '0'))
 return {'ok', slices, checksum}
-"""
-)
+""")
 """Stage one slice, and return {'ok', slices, checksum} of the attempt so far."""
 
 # ARGV: 3 attempt, 4 slices, 5 checksum
-SEAL = (
-    _STEP
-    + """
-local known = redis.call('HGET', attempts, ARGV[3])
-local record = known and parse(known)
-if fenced() or altered() or not record then return refused(known) end
+SEAL = _script("""
+local known, record = find(ARGV[3])
+if may_not_write() or not record then return refused(known) end
 if record.slices ~= ARGV[4] or record.checksum ~= ARGV[5] then return refused(known) end
 raise_fence()
 redis.call('HSET', attempts, ARGV[3], record_of(
   record.txid, record.base, record.fence, record.slices, record.checksum, record.before, '1'))
 return {'ok'}
-"""
-)
+""")
 """Close an attempt."""
 
 # ARGV: 3 txid, 4 attempt
-COMMIT = (
-    _STEP
-    + _SLICES
-    + """
+COMMIT = _script("""
 local txid, attempt = ARGV[3], ARGV[4]
-local known = redis.call('HGET', attempts, attempt)
-if fenced() or altered() then return refused(known) end
+local known, record, source = find(attempt)
+if may_not_write() then return refused(known) end
 if committed == txid and not promoted then
   if meta[3] ~= attempt then return refused(known) end
   raise_fence()
   return {'done'}
 end
-local record = known and parse(known)
 if (promoted and promoted ~= attempt) or not record then return refused(known) end
 if record.txid ~= txid or not record.sealed or record.base ~= committed then return refused(known) end
-local source = promoted and prepare or prepare .. '$' .. attempt
 local applied = promoted and tonumber(redis.call('HGET', prepare, 'applied')) or 0
 local slices = tonumber(record.slices)
 local batch = unpacked(source, applied, slices)
@@ -329,10 +287,8 @@ if not promoted and not complete then
   redis.call('HSET', fence, 'promoted', attempt)
 end
 for _, staged in ipairs(batch) do
-  put(data, staged.puts, 1)
-  for i = 1, #staged.deletes, 2000 do
-    redis.call('HDEL', data, unpack(staged.deletes, i, math.min(i + 1999, #staged.deletes)))
-  end
+  run_in_parts('HSET', data, staged.puts, 1)
+  run_in_parts('HDEL', data, staged.deletes, 1)
 end
 keep_count()
 if complete then
@@ -345,14 +301,11 @@ end
 -- In the same script as the updates that it counts: a restart loses both or neither.
 redis.call('HSET', prepare, 'applied', applied + #batch)
 return {'more'}
-"""
-)
+""")
 """Apply the sealed attempt or a part of it. Returns {'done'}, or {'more'} if the script must be run again."""
 
-ROLLBACK = (
-    _STEP
-    + """
-if fenced() or altered() or promoted then return refused() end
+ROLLBACK = _script("""
+if may_not_write() or promoted then return refused() end
 local staged = redis.call('HKEYS', attempts)
 -- As above: dropping the attempts may free the memory that they have filled.
 redis.call('HDEL', fence, 'nothing')
@@ -361,20 +314,15 @@ for _, attempt in ipairs(staged) do
   drop(attempt)
 end
 return {'ok', #staged}
-"""
-)
+""")
 """Drop all attempts, and return {'ok', their number}."""
 
 # ARGV: 3 codec, 4... entries
-WRITE = (
-    _STEP
-    + """
-if fenced() or altered() or other_codec(ARGV[3]) then return refused() end
-raise_fence()
-keep_codec(ARGV[3])
-put(data, ARGV, 4)
+WRITE = _script("""
+if may_not_write() or has_other_codec(ARGV[3]) then return refused() end
+raise_fence(ARGV[3])
+run_in_parts('HSET', data, ARGV, 4)
 keep_count()
 return {'ok'}
-"""
-)
+""")
 """Put entries directly into the committed data."""

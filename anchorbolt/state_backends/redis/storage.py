@@ -109,9 +109,8 @@ class RedisStateStorage(StateStorage):
         return Fence(self._run(scripts.CLAIM), 0)
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
-        return self._head(
-            self._step(lambda data, _: rules.check_fence(self.namespace, data, fence), scripts.RAISE_FENCE, *fence)
-        )
+        reply = self._step(lambda data, _: rules.check_fence(self.namespace, data, fence), scripts.HEAD, *fence)
+        return self._head(reply)
 
     def get_many(
         self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
@@ -198,8 +197,8 @@ class RedisStateStorage(StateStorage):
             raise ValueError(f"the storage of {self.namespace} is closed")
         return self._client
 
-    def _run(self, script: str, *arguments: Any) -> Any:
-        return self._connected.run(self.namespace, script, self._keys, arguments)
+    def _run(self, script: str, *arguments: Any, directly: Callable[[Any], Any] | None = None) -> Any:
+        return self._connected.run(self.namespace, script, self._keys, arguments, directly)
 
     def _step(self, check: Callable[[Metadata, AttemptRecord | None], object], script: str, *arguments: Any) -> Any:
         """Run a script that may refuse the step; `check` then raises the error of the rules."""
@@ -223,13 +222,9 @@ class RedisStateStorage(StateStorage):
                 fields, committed, length, *found = pipeline.execute()
             return [b"ok", [*fields, length], committed or b"-1", None, found, ()]
 
-        arguments = (attempt or "", *keys)
-        while True:
-            reply = self._connected.run(
-                self.namespace, scripts.READ, self._keys, arguments, directly if attempt is None else None
-            )
-            if reply[0] == b"ok":
-                break
+        reply: Any = [b"more"]
+        while reply[0] == b"more":
+            reply = self._run(scripts.READ, attempt or "", *keys, directly=directly if attempt is None else None)
         self._check_reading(reply, attempt, at)
         self._record(reply[3])
         values: list[bytes | None] = list(chain.from_iterable(reply[4]))
@@ -273,7 +268,11 @@ class RedisStateStorage(StateStorage):
             rules.check_reading(self.namespace, self._metadata(reply), self._record(reply[3]), attempt, at)
 
     def _head(self, reply: Sequence[Any]) -> NamespaceHead:
-        return rules.head_of(self._metadata(reply), self._records(reply[3]))
+        records = {}
+        for attempt, packed in zip(reply[3][::2], reply[3][1::2], strict=True):
+            if record := self._record(packed):
+                records[attempt.decode("ascii", "replace")] = record
+        return rules.head_of(self._metadata(reply), records)
 
     def _metadata(self, reply: Sequence[Any]) -> Metadata:
         """Return the metadata of a reply. Refuse a namespace that another program has removed something from."""
@@ -302,14 +301,6 @@ class RedisStateStorage(StateStorage):
                 found=f"{found} entries",
             )
         return metadata
-
-    def _records(self, pairs: Sequence[bytes]) -> dict[str, AttemptRecord]:
-        records = {}
-        for attempt, packed in zip(pairs[::2], pairs[1::2], strict=True):
-            record = self._record(packed)
-            if record is not None:
-                records[attempt.decode("ascii", "replace")] = record
-        return records
 
     def _record(self, packed: bytes | None) -> AttemptRecord | None:
         if packed is None:
