@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateRegressed, StateUnavailable, UnsupportedValue
 from anchorbolt.state_backends.contract import START_OVER
-from anchorbolt.state_backends.sqlite.write_ahead_log import LOG_TABLE, WriteAheadLog
+from anchorbolt.state_backends.sqlite import write_ahead_log
 
 _LAYOUT = 4  # version of the tables, kept as the file's user_version
 _TABLES = (
@@ -22,7 +22,7 @@ _TABLES = (
     "CREATE TABLE metadata (namespace TEXT NOT NULL, generation INTEGER NOT NULL, seq INTEGER NOT NULL, "
     "committed INTEGER NOT NULL, winner TEXT NOT NULL, codec TEXT NOT NULL, log INTEGER NOT NULL, "
     "entries INTEGER)",
-    LOG_TABLE,
+    write_ahead_log.TABLE,
     "CREATE TABLE attempts (attempt TEXT PRIMARY KEY, txid INTEGER NOT NULL, base INTEGER NOT NULL, "
     "generation INTEGER NOT NULL, seq INTEGER NOT NULL, slices INTEGER NOT NULL, checksum INTEGER NOT NULL, "
     "checksum_before INTEGER NOT NULL, sealed INTEGER NOT NULL) WITHOUT ROWID",
@@ -54,29 +54,24 @@ class SqliteFile:
         self._path = path
         self._namespace = namespace
         self._timeout_ms = timeout_ms
-        self._log = WriteAheadLog(path, timeout_ms)
         self._connection: sqlite3.Connection | None = None
         self._pid = 0
         self._may_write = False
         self._has_tables = False
-        self._durable: bool | None = None
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
         """Yield a connection that sees one snapshot; None if nothing has been written yet."""
         with self._errors_translated():
-            if not self._is_open() and not self._path.exists():
-                yield None
-                return
-            connection = self._connection_to_read()
+            connection = self._current()
+            if connection is None:
+                if not self._path.exists():
+                    yield None
+                    return
+                connection = self._opened_to_read()
             connection.execute("BEGIN")
-            try:
+            with connection:  # commits at the end, which keeps temporary tables
                 yield connection if self._look_for_tables(connection) else None
-                connection.execute("COMMIT")  # keeps temporary tables
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
 
     @contextmanager
     def writing(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
@@ -85,22 +80,17 @@ class SqliteFile:
         A transaction that is not durable survives a loss of power only after the next durable one.
         """
         with self._errors_translated():
-            connection = self._connection_to_write()
-            if durable != self._durable:
-                connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-                self._durable = durable
-            if self._log.is_due() and self._look_for_tables(connection):
-                self._log.start(connection)
+            connection = self._current()
+            if connection is None or not self._may_write:
+                connection = self._opened_to_write()
+            connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+            if write_ahead_log.is_due(self._path) and self._look_for_tables(connection):
+                write_ahead_log.start(connection)
             connection.execute("BEGIN IMMEDIATE")
-            try:
+            with connection:
                 if made := not self._look_for_tables(connection):
                     self._make_tables(connection)
                 yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
             if made:
                 _sync(self._path.parent)
             self._has_tables = True
@@ -112,27 +102,32 @@ class SqliteFile:
     def check_count(self, expected: int | None, found: int) -> None:
         """Raise `StateRegressed` if another program has removed or added entries since `expected` were counted."""
         if expected not in (None, found):
-            raise StateRegressed(
-                f"{self._path} lost data or was changed by another program: expected {expected:,} entries, found "
-                f"{found:,}. Nothing was written. Restore the state directory and the checkpoint location from backups "
-                "of one moment, and start again.",
-                namespace=self._namespace,
-                expected=f"{expected} entries",
-                found=f"{found} entries",
+            raise self._regressed(
+                "lost data or was changed by another program",
+                f"{expected} entries",
+                f"{found} entries",
+                "Restore the state directory and the checkpoint location from backups of one moment, and start again.",
             )
 
     def check_log(self, log: int, started: int) -> None:
         """Raise `StateRegressed` if the metadata was written to a later log than the file has seen."""
         if log > started:
-            raise StateRegressed(
-                f"{self._path} went back in time: expected log {log}, found log {started}. The file is older than the "
-                "write-ahead log (-wal) in the same directory. Nothing was written. Put the newer file back. Or "
+            raise self._regressed(
+                "went back in time",
+                f"log {log}",
+                f"log {started}",
+                "The file is older than the write-ahead log (-wal) in the same directory. Put the newer file back. Or "
                 "restore the whole state directory, without -wal and -shm files of another moment, together with the "
                 "checkpoint location, from backups of one moment. Then start again.",
-                namespace=self._namespace,
-                expected=f"log {log}",
-                found=f"log {started}",
             )
+
+    def _regressed(self, what: str, expected: str, found: str, advice: str) -> StateRegressed:
+        return StateRegressed(
+            f"{self._path} {what}: expected {expected}, found {found}. Nothing was written. {advice}",
+            namespace=self._namespace,
+            expected=expected,
+            found=found,
+        )
 
     def close(self) -> None:
         """Move the log into the file and close it; the next use opens it again."""
@@ -142,38 +137,35 @@ class SqliteFile:
         if self._pid == os.getpid():
             if self._may_write:
                 with suppress(sqlite3.Error):
-                    self._log.empty(connection)
+                    write_ahead_log.empty(connection)
             connection.close()
         else:
             _inherited.append(connection)
 
-    def _is_open(self) -> bool:
+    def _current(self) -> sqlite3.Connection | None:
+        """Return this process's connection, None if it has none."""
         if self._connection is not None and self._pid != os.getpid():
             self.close()
-        return self._connection is not None
-
-    def _connection_to_read(self) -> sqlite3.Connection:
-        if not self._is_open():
-            # Closing a read-only connection never touches the log, which may belong to another process.
-            connection = self._open("ro")
-            try:
-                connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")
-            except sqlite3.OperationalError as error:
-                if "readonly" not in str(error):
-                    raise
-                connection = self._open("rw")  # SQLite has to repair a file whose first write was interrupted
-        assert self._connection is not None
         return self._connection
 
-    def _connection_to_write(self) -> sqlite3.Connection:
-        if not self._is_open() or not self._may_write:
-            self.close()
-            _make_directory(self._path.parent)
-            connection = self._open("rwc")
-            self._enter_write_ahead_log(connection)
-            self._log.configure(connection)
-        assert self._connection is not None
-        return self._connection
+    def _opened_to_read(self) -> sqlite3.Connection:
+        # Closing a read-only connection never touches the log, which may belong to another process.
+        connection = self._open("ro")
+        try:
+            connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")
+        except sqlite3.OperationalError as error:
+            if "readonly" not in str(error):
+                raise
+            connection = self._open("rw")  # SQLite has to repair a file whose first write was interrupted
+        return connection
+
+    def _opened_to_write(self) -> sqlite3.Connection:
+        self.close()
+        _make_directory(self._path.parent)
+        connection = self._open("rwc")
+        self._enter_write_ahead_log(connection)
+        write_ahead_log.configure(connection)
+        return connection
 
     def _open(self, mode: str) -> sqlite3.Connection:
         self._connection = sqlite3.connect(
@@ -185,7 +177,7 @@ class SqliteFile:
         )
         self._pid = os.getpid()
         self._may_write = mode == "rwc"
-        self._has_tables, self._durable = False, None
+        self._has_tables = False
         self._connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         return self._connection
 
@@ -254,10 +246,9 @@ class SqliteFile:
 
 def _make_directory(directory: Path) -> None:
     missing = [each for each in (directory, *directory.parents) if not each.exists()]
-    if missing:
-        directory.mkdir(parents=True, exist_ok=True)
-        for each in missing:
-            _sync(each.parent)
+    directory.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        _sync(each.parent)
 
 
 def _sync(directory: Path) -> None:

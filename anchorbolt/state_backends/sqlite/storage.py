@@ -205,24 +205,18 @@ class SqliteStateStorage(StateStorage):
         return self._records(connection, attempt).get(attempt)
 
     def _records(self, connection: sqlite3.Connection, attempt: str | None = None) -> dict[str, AttemptRecord]:
-        rows = connection.execute(
-            "SELECT attempt, txid, base, generation, seq, slices, checksum, checksum_before, sealed FROM attempts "
-            "WHERE ?1 IS NULL OR attempt = ?1",
-            (attempt,),
-        )
+        rows = connection.execute("SELECT * FROM attempts WHERE ?1 IS NULL OR attempt = ?1", (attempt,))
         found = {}
         for name, *numbers in rows:
             if not isinstance(name, str) or not all(isinstance(number, int) for number in numbers):
                 raise self._file.corrupted("its list of attempts is damaged")
             txid, base, generation, seq, slices, checksum, before, sealed = numbers
-            fence = Fence(generation, seq)
-            found[name] = AttemptRecord(txid, base, fence, slices, checksum, before, bool(sealed))
+            found[name] = AttemptRecord(txid, base, Fence(generation, seq), slices, checksum, before, bool(sealed))
         return found
 
     def _put_record(self, connection: sqlite3.Connection, attempt: str, record: AttemptRecord) -> None:
         connection.execute(
-            "REPLACE INTO attempts (attempt, txid, base, generation, seq, slices, checksum, checksum_before, sealed) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "REPLACE INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (attempt, record.txid, record.base, *record.fence, *record[3:]),
         )
 
@@ -260,17 +254,15 @@ class SqliteStateStorage(StateStorage):
             return False
         rows = connection.execute("SELECT checksum FROM slices WHERE attempt = ? ORDER BY number", (attempt,))
         checksums = [checksum for (checksum,) in rows]
-        first = 0
-        if self._overlaid is not None and self._overlaid[:2] == (connection, attempt):
-            seen = self._overlaid[2]
-            first = len(seen) if checksums[: len(seen)] == seen else 0
+        copied = self._overlaid[2] if self._overlaid and self._overlaid[:2] == (connection, attempt) else []
         self._overlaid = None
-        if first == 0:
+        if not copied or checksums[: len(copied)] != copied:
+            copied = []
             connection.execute(
                 "CREATE TEMP TABLE IF NOT EXISTS overlay (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID"
             )
             connection.execute("DELETE FROM overlay")
-        for updates in self._slices(connection, attempt, record, first):
+        for updates in self._slices(connection, attempt, record, len(copied)):
             _put(connection, "overlay", list(updates.items()))
         self._overlaid = (connection, attempt, checksums)
         return True

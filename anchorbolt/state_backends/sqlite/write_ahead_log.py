@@ -10,52 +10,50 @@ number in `logs`, the file is older than the log.
 import sqlite3
 from pathlib import Path
 
-LOG_TABLE = "CREATE TABLE logs (started INTEGER NOT NULL)"
+TABLE = "CREATE TABLE logs (started INTEGER NOT NULL)"
 
 _LONGEST = 4 << 20
 
 
-class WriteAheadLog:
-    """Moves a log into its file earlier than SQLite would, so that each new log begins with its number."""
+def configure(connection: sqlite3.Connection) -> None:
+    """Switch off SQLite's own checkpoints, and let it overwrite a moved log, which is faster than a new file."""
+    connection.execute("PRAGMA wal_autocheckpoint=0")
+    connection.execute(f"PRAGMA journal_size_limit={_LONGEST}")
 
-    def __init__(self, path: Path, timeout_ms: int) -> None:
-        self._path = Path(f"{path}-wal")
-        self._timeout_ms = timeout_ms
 
-    def configure(self, connection: sqlite3.Connection) -> None:
-        """Switch off SQLite's own checkpoints, and let it overwrite a moved log, which is faster than a new file."""
-        connection.execute("PRAGMA wal_autocheckpoint=0")
-        connection.execute(f"PRAGMA journal_size_limit={_LONGEST}")
+def is_due(file: Path) -> bool:
+    """Return whether the next write to a file needs a new log, because the log is missing, empty or long."""
+    try:
+        size = Path(f"{file}-wal").stat().st_size
+    except FileNotFoundError:
+        return True
+    return size == 0 or size > _LONGEST
 
-    def is_due(self) -> bool:
-        """Return whether the next write needs a new log, because the log is missing, empty or long."""
-        try:
-            size = self._path.stat().st_size
-        except FileNotFoundError:
-            return True
-        return size == 0 or size > _LONGEST
 
-    def start(self, connection: sqlite3.Connection) -> None:
-        """Move the log into the file and number the next one; do nothing while another process reads or writes.
+def start(connection: sqlite3.Connection) -> None:
+    """Move the log into the file and number the next one; do nothing while another process reads or writes.
 
-        Call it outside a transaction, when the tables exist.
-        """
-        behind = connection.execute("SELECT started < log FROM logs, metadata").fetchone()
-        if behind is None or behind[0] or not self._move(connection, "RESTART"):
-            return
-        connection.execute("UPDATE logs SET started = started + 1")
-        # Move the number out of the log: SQLite reads a page from the file only if the log does not contain it.
-        self._move(connection, "RESTART")
+    Call it outside a transaction, when the tables exist.
+    """
+    behind = connection.execute("SELECT started < log FROM logs, metadata").fetchone()
+    if behind is None or behind[0] or not _move(connection, "RESTART"):
+        return
+    connection.execute("UPDATE logs SET started = started + 1")
+    # Move the number out of the log: SQLite reads a page from the file only if the log does not contain it.
+    _move(connection, "RESTART")
 
-    def empty(self, connection: sqlite3.Connection) -> None:
-        """Move the log into the file and truncate it, unless another process reads or writes."""
-        self._move(connection, "TRUNCATE")
 
-    def _move(self, connection: sqlite3.Connection, mode: str) -> bool:
-        """Move the log into the file without waiting; False if another process reads or writes."""
-        connection.execute("PRAGMA busy_timeout=0")
-        try:
-            busy, *_ = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
-        finally:
-            connection.execute(f"PRAGMA busy_timeout={self._timeout_ms}")
-        return not busy
+def empty(connection: sqlite3.Connection) -> None:
+    """Move the log into the file and truncate it, unless another process reads or writes."""
+    _move(connection, "TRUNCATE")
+
+
+def _move(connection: sqlite3.Connection, mode: str) -> bool:
+    """Move the log into the file without waiting; False if another process reads or writes."""
+    (timeout_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute("PRAGMA busy_timeout=0")
+    try:
+        busy, *_ = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout={timeout_ms}")
+    return not busy
