@@ -20,6 +20,11 @@ class Clock:
         return self.now
 
 
+@pytest.fixture
+def progress() -> Progress:
+    return Progress(["lines"], interval_ms=1000, now=10.0)
+
+
 def wave(txid: int, tuples: int = 1000, compute_ms: float = 400.0, rounds: int = 1) -> WaveReport:
     return WaveReport(
         txid=txid,
@@ -34,72 +39,52 @@ def wave(txid: int, tuples: int = 1000, compute_ms: float = 400.0, rounds: int =
     )
 
 
-def test_only_the_spouts_tuples_are_counted() -> None:
-    progress = Progress(["lines"], interval_ms=1000)
+def test_only_the_spouts_tuples_are_counted(progress: Progress) -> None:
     progress.add(wave(0), now=10.0)
     progress.add(wave(1), now=11.0)
     assert (progress.waves, progress.tuples, progress.last) == (2, 2000, wave(1))
 
 
-def test_the_rate_is_that_of_the_last_ten_seconds_and_falls_when_nothing_comes() -> None:
-    progress = Progress(["lines"], interval_ms=1000)
+def test_the_rate_is_that_of_the_last_ten_seconds_and_falls_when_nothing_comes(progress: Progress) -> None:
     progress.add(wave(0), now=10.5)  # took half a second
     assert progress.rates(10.5) == pytest.approx((2000, 9 * 2000))
     progress.add(wave(1), now=11.5)
-    assert progress.rates(12.0) == pytest.approx((1000, 9 * 1000))
-    assert progress.rates(20.0) == pytest.approx((200, 9 * 200))
-    assert progress.rates(21.0) == pytest.approx((100, 9 * 100))
-    assert progress.rates(22.0) == (0.0, 0.0)
+    for now, rate in ((12.0, 1000), (20.0, 200), (21.0, 100), (22.0, 0)):
+        assert progress.rates(now) == pytest.approx((rate, 9 * rate))
 
 
-def test_lag_is_what_a_wave_took_longer_than_the_checkpoint_interval() -> None:
-    progress = Progress(["lines"], interval_ms=1000)
+def test_lag_is_what_a_wave_took_longer_than_the_checkpoint_interval(progress: Progress) -> None:
     progress.add(wave(0, compute_ms=400.0), now=1.0)
     assert progress.lag_ms == 0.0
     progress.add(wave(1, compute_ms=1400.0), now=3.0)
     assert progress.lag_ms == pytest.approx(500.0)
 
 
-def test_plain_lines_come_one_per_wave_and_at_most_one_a_second(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_lines_come_one_per_wave_and_at_most_one_a_second(
+    progress: Progress, capsys: pytest.CaptureFixture[str]
+) -> None:
     clock = Clock()
-    display, progress = Display(clock=clock), Progress(["lines"], interval_ms=1000)
+    display = Display(clock=clock)
     display.begin(progress)
-    display.refresh()
-    assert capsys.readouterr().out == ""
+
+    def shown(after: float = 0.0) -> str:
+        clock.now += after
+        display.refresh()
+        return capsys.readouterr().out
+
+    assert shown() == ""
     progress.add(wave(0), clock.now)
-    display.refresh()
-    assert (
-        capsys.readouterr().out
-        == "wave 0: 1,000 tuples, 2,000 read/s, 18,000 executed/s, checkpoint 100 ms, lag 0 ms\n"
-    )
+    assert shown() == "wave 0: 1,000 tuples, 2,000 read/s, 18,000 executed/s, checkpoint 100 ms, lag 0 ms\n"
     progress.add(wave(1), clock.now)
-    clock.now += 0.5
-    display.refresh()
-    assert capsys.readouterr().out == ""
-    clock.now += 0.5
-    display.refresh()
-    assert capsys.readouterr().out.startswith("wave 1: 2,000 tuples")
-    clock.now += 5
-    display.refresh()
-    assert capsys.readouterr().out == "", "no wave, no line"
+    assert shown(after=0.5) == ""
+    assert shown(after=0.5).startswith("wave 1: 2,000 tuples")
+    assert shown(after=5) == "", "no wave, no line"
 
 
-def test_one_tuple_is_one_tuple(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(["lines"], interval_ms=1000)
-    progress.add(wave(0, tuples=1), now=1.0)
-    display = Display(clock=lambda: 1.0)
-    display.begin(progress)
-    display.refresh()
-    assert capsys.readouterr().out.startswith("wave 0: 1 tuple, ")
-
-
-def test_rounds_that_were_run_again_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(["lines"], interval_ms=1000)
-    progress.add(wave(0, rounds=3), now=1.0)
-    display = Display(clock=lambda: 1.0)
-    display.begin(progress)
-    display.refresh()
-    assert "rounds run again: 2" in capsys.readouterr().out
+def test_one_tuple_is_one_tuple_and_rounds_that_were_run_again_are_shown(progress: Progress) -> None:
+    progress.add(wave(0, tuples=1, rounds=3), now=1.0)
+    assert progress.line(1.0).startswith("wave 0: 1 tuple, ")
+    assert progress.line(1.0).endswith(", rounds run again: 2")
 
 
 def test_a_reader_that_has_gone_does_not_end_the_run(
@@ -108,28 +93,23 @@ def test_a_reader_that_has_gone_does_not_end_the_run(
     path = tmp_path_factory.mktemp("out") / "stdout"
 
     class Gone(io.StringIO):
-        def __init__(self) -> None:
-            super().__init__()
-            self.file = path.open("w")
-
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
         def fileno(self) -> int:
-            return self.file.fileno()
+            return file.fileno()
 
-    gone = Gone()
-    with gone.file:
-        monkeypatch.setattr(sys, "stdout", gone)
+    with path.open("w") as file:
+        monkeypatch.setattr(sys, "stdout", Gone())
         Display().say("nobody reads this")
-        gone.file.write("and this goes nowhere")
+        file.write("and this goes nowhere")
     assert path.read_text() == ""
 
 
-def test_a_terminal_gets_one_line_that_is_drawn_anew() -> None:
+def test_a_terminal_gets_one_line_that_is_drawn_anew(progress: Progress) -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, highlight=False)
-    display, progress = Display(console, clock=lambda: 11.0), Progress(["lines"], interval_ms=1000)
+    display = Display(console, clock=lambda: 11.0)
     display.say("state: sqlite")
     display.begin(progress)
     display.refresh()
@@ -147,8 +127,7 @@ def test_a_terminal_gets_one_line_that_is_drawn_anew() -> None:
     assert text.endswith("finished\n")
 
 
-def test_within_a_wave_the_line_shows_tasks_time_and_the_bolt_that_is_waited_for() -> None:
-    progress = Progress(["lines"], interval_ms=1000, now=10.0)
+def test_within_a_wave_the_line_shows_tasks_time_and_the_bolt_that_is_waited_for(progress: Progress) -> None:
     progress.activity = Activity(0, 1)
     assert progress.current_wave(10.5) == ""
     assert progress.current_wave(12.0) == " | next: 0 of 1 task, 2 s"
