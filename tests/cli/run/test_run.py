@@ -6,12 +6,13 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from anchorbolt.cli import exit_codes
+from anchorbolt.cli.exit_codes import DONE, JOB_FAILED, LEFT_AT_ONCE, PLATFORM_UNUSABLE, STATE_REFUSED, WRONG_USAGE
 from anchorbolt.cli.run.progress import Activity, Display
 from anchorbolt.cli.run.run_job import RunOptions, run_job
 from anchorbolt.cli.run.spark_engine import SparkEngine
@@ -20,7 +21,7 @@ from anchorbolt.engine.local.cluster import LocalCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
 from anchorbolt.errors import AnchorboltError, PlatformError, StateUnavailable
 from anchorbolt.topology import Topology
-from tests.cli.command import wait_until
+from tests.cli.command import Command, wait_until
 from tests.cli.conftest import WriteFiles
 from tests.conftest import StartRedis
 from tests.support.server_process import free_port
@@ -106,7 +107,7 @@ def run(engine: LocalEngine, job: str = "ab_summing:summing", **options: Any) ->
 
 def test_a_job_runs_until_its_source_is_empty(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     engine = LocalEngine()
-    assert run(engine) == exit_codes.DONE
+    assert run(engine) == DONE
     assert engine.handle is not None
     assert engine.handle.status is RunStatus.FINISHED
     assert engine.handle.state("sum") == {"sum": 6}
@@ -134,37 +135,42 @@ def test_the_file_and_what_is_set_over_it_reach_the_bolts(write: WriteFiles) -> 
         }
     )
     engine = LocalEngine()
-    assert run(engine, conf_file=Path("conf.yaml"), overrides=("factor=100",)) == exit_codes.DONE
+    assert run(engine, conf_file=Path("conf.yaml"), overrides=("factor=100",)) == DONE
     assert engine.handle is not None
     assert engine.handle.state("sum") == {"sum": 600}
     assert Path("elsewhere").is_dir()
 
 
-def test_a_password_that_is_set_is_refused_before_the_job_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
-    override = "topology.state.provider.config.jedisPoolConfig.password=hunter2"
-    assert run(LocalEngine(), "ab_nowhere:x", overrides=(override,)) == exit_codes.WRONG_USAGE
-    shown = capsys.readouterr()
-    assert "passwordEnv" in shown.err
-    assert "hunter2" not in shown.err + shown.out
+CONFIG = "topology.state.provider.config"
+REDIS = "topology.state.provider=redis"
 
 
 @pytest.mark.parametrize(
-    ("job", "overrides", "said"),
+    ("job", "overrides", "code", "said"),
     [
-        ("ab_nowhere:topology", (), "no module 'ab_nowhere'"),
-        ("ab_summing:sum", (), "Did you mean 'summing'?"),
-        ("ab_summing:summing", ("topology.state.provder=redis",), "topology.state.provider"),
-        ("ab_summing:summing", ("topology.state.provider=memory",), "LocalCluster"),
+        ("ab_nowhere:topology", (), WRONG_USAGE, "no module 'ab_nowhere'"),
+        ("ab_summing:sum", (), WRONG_USAGE, "Did you mean 'summing'?"),
+        # Before the job is loaded.
+        ("ab_nowhere:x", (f"{CONFIG}.jedisPoolConfig.password=hunter2",), WRONG_USAGE, "passwordEnv"),
+        ("ab_summing:summing", ("topology.state.provder=redis",), WRONG_USAGE, "topology.state.provider"),
+        # Stores that cannot be used.
+        ("ab_summing:summing", ("topology.state.provider=memory",), WRONG_USAGE, "LocalCluster"),
+        ("ab_summing:summing", (REDIS, f"{CONFIG}.jedisPoolConfig.port={{port}}"), STATE_REFUSED, "cannot be reached"),
+        ("ab_summing:summing", (f"{CONFIG}.keySerializerClass=no_such.Serializer",), WRONG_USAGE, "no_such"),
+        ("ab_summing:summing", (f"{CONFIG}.valueSerializerClass=json.JSONEncoder",), WRONG_USAGE, "JSONEncoder"),
     ],
 )
-def test_wrong_usage_is_said_without_a_traceback_before_the_engine_starts(
-    here: Path, capsys: pytest.CaptureFixture[str], job: str, overrides: tuple[str, ...], said: str
+def test_what_cannot_run_is_refused_without_a_traceback_before_the_engine_starts(
+    here: Path, capsys: pytest.CaptureFixture[str], job: str, overrides: tuple[str, ...], code: int, said: str
 ) -> None:
-    engine = LocalEngine(connect=AssertionError("started"))
-    assert run(engine, job, overrides=overrides) == exit_codes.WRONG_USAGE
+    engine = LocalEngine()
+    overrides = (*(each.format(port=free_port()) for each in overrides), "topology.message.timeout.secs=2")
+    assert run(engine, job, overrides=overrides) == code
+    assert not engine.connected
     shown = capsys.readouterr()
     assert said in shown.err
     assert "Traceback" not in shown.err
+    assert "hunter2" not in shown.err
     assert shown.out == ""
     assert not (here / "anchorbolt-data").exists()
 
@@ -173,7 +179,7 @@ def test_a_bolt_that_raises_fails_the_job_with_its_own_traceback_and_no_other(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     code = run(LocalEngine(), "ab_summing:failing", overrides=("topology.max.batch.retries=0",))
-    assert code == exit_codes.JOB_FAILED
+    assert code == JOB_FAILED
     shown = capsys.readouterr()
     assert "ValueError: negative: -1" in shown.err
     assert shown.err.count("Traceback") == 1
@@ -183,28 +189,25 @@ def test_a_bolt_that_raises_fails_the_job_with_its_own_traceback_and_no_other(
 
 
 def test_verbose_shows_the_whole_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(LocalEngine(), "ab_nowhere:topology", verbose=True) == exit_codes.WRONG_USAGE
+    assert run(LocalEngine(), "ab_nowhere:topology", verbose=True) == WRONG_USAGE
     assert "anchorbolt/cli/run/run_job.py" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("engine", "code"),
+    ("engine", "code", "said"),
     [
-        (LocalEngine(connect=PlatformError("no Java")), exit_codes.PLATFORM_UNUSABLE),
-        (LocalEngine(submit=StateUnavailable("no Redis")), exit_codes.STATE_REFUSED),
+        (LocalEngine(connect=PlatformError("no Java")), PLATFORM_UNUSABLE, "no Java"),
+        (LocalEngine(submit=StateUnavailable("no Redis")), STATE_REFUSED, "no Redis"),
+        (LocalEngine(connect=ZeroDivisionError("why")), JOB_FAILED, "Traceback"),  # nobody foresaw it: shown whole
     ],
+    ids=["no Java", "no Redis", "unforeseen"],
 )
 def test_what_keeps_the_engine_from_starting_gives_its_exit_code(
-    capsys: pytest.CaptureFixture[str], engine: LocalEngine, code: int
+    capsys: pytest.CaptureFixture[str], engine: LocalEngine, code: int, said: str
 ) -> None:
     assert run(engine) == code
     assert engine.closed == 1
-    assert capsys.readouterr().err.startswith("no ")
-
-
-def test_an_error_that_nobody_foresaw_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(LocalEngine(connect=ZeroDivisionError("why"))) == exit_codes.JOB_FAILED
-    assert "Traceback" in capsys.readouterr().err
+    assert capsys.readouterr().err.startswith(said)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -217,7 +220,7 @@ def test_a_signal_stops_a_running_job_clean(number: signal.Signals, capsys: pyte
 
     sender = threading.Thread(target=send_after_the_first_wave)
     sender.start()
-    assert run(engine, until_empty=False) == exit_codes.DONE
+    assert run(engine, until_empty=False) == DONE
     sender.join()
     assert engine.quietened is RunStatus.RUNNING
     shown = capsys.readouterr()
@@ -233,7 +236,7 @@ def test_a_signal_before_the_start_keeps_the_job_from_starting(capsys: pytest.Ca
             return super().connect(app_name, options)
 
     engine = Interrupted()
-    assert run(engine) == exit_codes.DONE
+    assert run(engine) == DONE
     assert engine.handle is None
     assert engine.closed == 1
     assert capsys.readouterr().out.endswith("stopped before the first wave\n")
@@ -247,7 +250,7 @@ def test_a_second_sigint_leaves_at_once(capsys: pytest.CaptureFixture[str]) -> N
             raise AssertionError("not left")
 
     engine = TwiceInterrupted()
-    assert run(engine) == exit_codes.LEFT_AT_ONCE
+    assert run(engine) == LEFT_AT_ONCE
     assert engine.closed == 0, "to close it would be to wait for the wave"
     assert "left at once" in capsys.readouterr().err
 
@@ -268,32 +271,9 @@ def test_the_log_goes_to_standard_error_from_warnings_on(
 
 
 def test_python_m_anchorbolt_is_the_command() -> None:
-    from tests.cli.command import Command
-
-    command = Command([sys.executable, "-m", "anchorbolt", "--version"], directory=Path.cwd())
-    try:
+    with closing(Command([sys.executable, "-m", "anchorbolt", "--version"], directory=Path.cwd())) as command:
         assert command.end() == 0
         assert command.out.startswith("anchorbolt ")
-    finally:
-        command.close()
-
-
-@pytest.mark.parametrize(
-    ("settings", "code"),
-    [
-        (("topology.state.provider=redis", "topology.state.provider.config.jedisPoolConfig.port={port}"), 4),
-        (("topology.state.provider.config.keySerializerClass=no_such.Serializer",), 2),
-        (("topology.state.provider.config.valueSerializerClass=json.JSONEncoder",), 2),
-    ],
-    ids=["closed port", "missing serializer", "no serializer"],
-)
-def test_a_store_that_cannot_be_used_is_refused_before_the_engine_is_started(
-    here: Path, settings: tuple[str, ...], code: int
-) -> None:
-    engine = LocalEngine()
-    overrides = [each.format(port=free_port()) for each in (*settings, "topology.message.timeout.secs=2")]
-    assert run(engine, overrides=tuple(overrides)) == code
-    assert not engine.connected
 
 
 def test_a_wrong_password_is_refused_before_the_engine_is_started(
