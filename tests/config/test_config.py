@@ -7,51 +7,22 @@ from typing import Any
 import pytest
 
 from anchorbolt.config.loading import load_conf
-from anchorbolt.config.providers import RedisSettings, TlsSettings
+from anchorbolt.config.providers import ProviderSettings, RedisSettings, TlsSettings
 from anchorbolt.config.secret import Secret
 from anchorbolt.config.settings import Settings
 
 CONFIG = "topology.state.provider.config"
+LOGIN = {"username": None, "passwordEnv": None, "passwordFile": None, "tls": None}
+THRIFT = {"host": "localhost", "port": 9090, "timeout": 2000, "transport": "buffered", "protocol": "binary"}
 DEFAULTS: dict[str, Any] = {
     "topology.state.provider": "sqlite",
     "topology.state.provider.config": {
-        "keyClass": None,
-        "valueClass": None,
-        "keySerializerClass": "msgpack",
-        "valueSerializerClass": "msgpack",
-        "directory": None,
-        "jedisPoolConfig": {
-            "host": "localhost",
-            "port": 6379,
-            "timeout": 2000,
-            "database": 0,
-            "username": None,
-            "passwordEnv": None,
-            "passwordFile": None,
-            "tls": None,
-        },
-        "jedisClusterConfig": {
-            "nodes": ["localhost:6379"],
-            "timeout": 2000,
-            "maxRedirections": 5,
-            "username": None,
-            "passwordEnv": None,
-            "passwordFile": None,
-            "tls": None,
-        },
-        "tableName": None,
-        "columnFamily": None,
-        "createTable": False,
-        "largestValue": None,
-        "thriftConfig": {
-            "host": "localhost",
-            "port": 9090,
-            "timeout": 2000,
-            "transport": "buffered",
-            "protocol": "binary",
-            "tls": None,
-        },
-        "hbaseConfigKey": None,
+        **dict.fromkeys(("keyClass", "valueClass", "directory", "tableName", "columnFamily", "hbaseConfigKey")),
+        **dict.fromkeys(("keySerializerClass", "valueSerializerClass"), "msgpack"),
+        **{"createTable": False, "largestValue": None},
+        "jedisPoolConfig": {"host": "localhost", "port": 6379, "timeout": 2000, "database": 0, **LOGIN},
+        "jedisClusterConfig": {"nodes": ["localhost:6379"], "timeout": 2000, "maxRedirections": 5, **LOGIN},
+        "thriftConfig": {**THRIFT, "tls": None},
     },
     "topology.state.namespace.prefix": None,
     "topology.state.checkpoint.interval.ms": 1000,
@@ -110,41 +81,33 @@ def test_storms_names_choose_our_provider_and_redis_is_a_cluster_where_only_one_
 
 
 def test_every_key_reaches_the_settings_and_the_bolts() -> None:
-    given: dict[str, Any] = {
-        "topology.state.provider": "redis",
-        CONFIG: {
-            "keyClass": "java.lang.String",
-            "keySerializerClass": "json",
-            "valueSerializerClass": "json",
-            "directory": "/state",
-            "jedisPoolConfig": {"host": "store"},
-        },
-        "topology.state.namespace.prefix": "shared",
-        "topology.state.checkpoint.interval.ms": 250,
-        "topology.checkpoint.location": "s3://bucket/here",
-        "topology.checkpoint.accept.new.query": True,
-        "topology.message.timeout.secs": 9,
-        "topology.max.batch.retries": 0,
-        "topology.state.cache.max.entries": 0,
-        "topology.state.pending.max.entries": 1,
-        "topology.transfer.blob.bytes": 4096,
-        "topology.transfer.buffer.tuples": 7,
-        "topology.task.timeout.secs": 60,
+    given: dict[str, tuple[str, Any]] = {
+        "topology.state.namespace.prefix": ("namespace_prefix", "shared"),
+        "topology.state.checkpoint.interval.ms": ("checkpoint_interval_ms", 250),
+        "topology.checkpoint.location": ("checkpoint_location", "s3://bucket/here"),
+        "topology.checkpoint.accept.new.query": ("accept_new_query", True),
+        "topology.message.timeout.secs": ("message_timeout_secs", 9),
+        "topology.max.batch.retries": ("max_batch_retries", 0),
+        "topology.state.cache.max.entries": ("cache_entries", 0),
+        "topology.state.pending.max.entries": ("pending_entries", 1),
+        "topology.transfer.blob.bytes": ("blob_bytes", 4096),
+        "topology.transfer.buffer.tuples": ("buffer_tuples", 7),
+        "topology.task.timeout.secs": ("task_timeout_secs", 60),
     }
-    conf = load_conf(given)
-    settings = conf.settings
-    assert (settings.provider.name, settings.provider.is_set, settings.provider.directory) == ("redis", True, "/state")
-    assert (settings.provider.key_serializer, settings.provider.value_serializer) == ("json", "json")
-    assert (settings.namespace_prefix, settings.checkpoint_location) == ("shared", "s3://bucket/here")
-    assert (settings.checkpoint_interval_ms, settings.message_timeout_secs) == (250, 9)
-    assert (settings.accept_new_query, settings.max_batch_retries) == (True, 0)
-    assert (settings.cache_entries, settings.pending_entries) == (0, 1)
-    assert (settings.blob_bytes, settings.buffer_tuples) == (4096, 7)
-    assert settings.task_timeout_secs == 60
-    seen = dict(conf)
-    assert seen.keys() == DEFAULTS.keys()
-    assert {key: seen[key] for key in given if key != CONFIG} == {key: given[key] for key in given if key != CONFIG}
-    assert seen[CONFIG]["jedisPoolConfig"]["host"] == "store"
+    values = {key: value for key, (_, value) in given.items()}
+    serializers = {"keySerializerClass": "json", "valueSerializerClass": "pickle"}
+    config = {"directory": "/state", "keyClass": "java.lang.String", **serializers}
+    conf = load_conf({"topology.state.provider": "redis", CONFIG: config, **values})
+    provider = ProviderSettings(
+        name="redis",
+        is_set=True,
+        directory="/state",
+        key_class="java.lang.String",
+        key_serializer="json",
+        value_serializer="pickle",
+    )
+    assert conf.settings == Settings(provider=provider, **dict(given.values()))
+    assert dict(conf) == {**values, "topology.state.provider": "redis", CONFIG: {**DEFAULTS[CONFIG], **config}}
 
 
 def test_providers_configuration_may_be_a_json_string_as_in_storm() -> None:
