@@ -19,7 +19,8 @@ DEFAULTS: dict[str, Any] = {
     "topology.state.provider.config": {
         **dict.fromkeys(("keyClass", "valueClass", "directory", "tableName", "columnFamily", "hbaseConfigKey")),
         **dict.fromkeys(("keySerializerClass", "valueSerializerClass"), "msgpack"),
-        **{"createTable": False, "largestValue": None},
+        "createTable": False,
+        "largestValue": None,
         "jedisPoolConfig": {"host": "localhost", "port": 6379, "timeout": 2000, "database": 0, **LOGIN},
         "jedisClusterConfig": {"nodes": ["localhost:6379"], "timeout": 2000, "maxRedirections": 5, **LOGIN},
         "thriftConfig": {**THRIFT, "tls": None},
