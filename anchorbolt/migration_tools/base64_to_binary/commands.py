@@ -83,15 +83,8 @@ def verify(
 ) -> Report:
     """Compare `<ns>_old` with `<ns>`, entry by entry. A namespace with a difference has an error. Changes nothing.
 
-    The errors are those of `migrate`.
-
-    Args:
-        hashes: The Redis server or cluster.
-        namespaces: Names of namespaces.
-        include_checkpoint_spout: Also compare the namespaces of checkpoint spouts that have a backup.
-        wrapper: The wrapper that the values must have; None for either.
-        content: The format of the backups; None to recognise it.
-        progress: Reports each page.
+    The values must have this `wrapper`, or with None either. `content` is the format of the backups, None to recognise
+    it. The other arguments and the errors are those of `undo`.
     """
     named = (namespaces, include_checkpoint_spout, progress)
     return _on_backups(hashes, *named, lambda each: each.verify(wrapper), content=content)

@@ -24,11 +24,18 @@ class Comparison:
     example: str = ""  # the first difference, as a clause
     unfit: str = ""  # why the backup cannot be converted at all
     unconverted: bool = False  # whether the hash is equal to its backup
+    exists: bool = True  # whether there is such a hash
 
     @property
     def same(self) -> bool:
         """Whether the hash holds exactly the converted backup."""
-        return not (self.missing or self.different or self.added or self.unfit or self.unconverted)
+        differs = self.missing or self.different or self.added or self.unfit
+        return self.exists and not (differs or self.unconverted)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the hash exists, and is neither the conversion of its backup nor equal to it."""
+        return self.exists and not (self.same or self.unconverted)
 
     @property
     def note(self) -> str:
