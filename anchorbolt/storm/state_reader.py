@@ -5,7 +5,6 @@ A key or value that needs a class of the user's is returned as bytes with a prob
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain, islice
 from typing import Protocol
 
@@ -64,13 +63,7 @@ class StormEntry:
 
 
 class StormState:
-    """One namespace of Storm's.
-
-    Attributes:
-        form: None if the namespace has no entries.
-        txids: The fields of `ns$txid`: `commit` and `prepare`.
-        count: The number of entries, including prepared ones.
-    """
+    """One namespace of Storm's. `txids` are the fields of `ns$txid`; `form` is None if there are no entries."""
 
     def __init__(self, hashes: Hashes, name: str, options: StormOptions) -> None:
         """Read a sample. Raise `StateError` without such a namespace, `MigrationRefused` if its form is unclear."""
@@ -90,20 +83,21 @@ class StormState:
             )
         sample = self._sample() if self.count else []
         self.form = _form(sample, name, options.generation) if self.count else None
-        if self.form is not None:
-            generation = self.form.generation
-            decoder = partial(StormDecoder, generation, enums=options.enums, in_topology=options.in_topology)
-            self._keys = decoder(registered=options.key_classes)
-            self._values = decoder(registered=options.value_classes)
+        self._decoders: dict[bool, StormDecoder] = {}  # of keys (True) and of values
+        self._in_doubt: dict[bool, bool] = {}
+        if self.form is None:
+            return
+        generation = self.form.generation
+        for is_key, classes in ((True, options.key_classes), (False, options.value_classes)):
+            self._decoders[is_key] = decoder = StormDecoder(
+                generation, registered=classes, enums=options.enums, in_topology=options.in_topology
+            )
             # Storm 2 registers java.util.Optional; a class of the user's may have the id that is assumed for it.
-            storm_2 = generation in (Generation.STORM_2_0, Generation.STORM_2_6)
-            unnamed = {True: not options.key_classes, False: not options.value_classes}
-            self._in_doubt = {
-                is_key: storm_2
-                and none
-                and any(self._decoder(is_key).misfits(entry[not is_key], is_key=is_key) for entry in sample)
-                for is_key, none in unnamed.items()
-            }
+            self._in_doubt[is_key] = (
+                generation in (Generation.STORM_2_0, Generation.STORM_2_6)
+                and not classes
+                and any(decoder.misfits(entry[not is_key], is_key=is_key) for entry in sample)
+            )
 
     def pages(self) -> Iterator[list[StormEntry]]:
         """Yield all entries in pages, the committed ones first."""
@@ -117,7 +111,7 @@ class StormState:
         decoded = base64_text.decode(data) if self.form.base64 else data
         if decoded is None:
             return StormPart(data, None, "not the Base64 text that the other entries are")
-        decoder = self._decoder(is_key)
+        decoder = self._decoders[is_key]
         if self._in_doubt[is_key] and decoder.holds_registered(decoded, is_key=is_key):
             return StormPart(data, None, _IN_DOUBT)
         try:
@@ -125,9 +119,6 @@ class StormState:
         except SerializationError as error:
             return StormPart(data, None, error.message)
         return StormPart(data, value)
-
-    def _decoder(self, is_key: bool) -> StormDecoder:
-        return self._keys if is_key else self._values
 
     def _sample(self) -> list[tuple[bytes, bytes]]:
         pages = chain.from_iterable(map(self._pages, self._names))

@@ -100,8 +100,7 @@ def get(
     """
     from anchorbolt.cli.state.text import entry_content, entry_line, print_notes
     from anchorbolt.cli.store import open_store
-    from anchorbolt.migration_tools.inspect.component_entries import get_component_entries, is_stored_namespace
-    from anchorbolt.migration_tools.inspect.inspection import get_entries
+    from anchorbolt.migration_tools.inspect.inspection import get_component_entries, get_entries, is_stored_namespace
 
     store = open_store(conf, overrides or ())
     provider, codecs = store.provider, store.codecs

@@ -1,5 +1,6 @@
 """The commands of the migration as plain functions. Each works on a list of namespaces and returns a report."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,6 @@ from anchorbolt.migration_tools.base64_to_binary.names import (
     backup_of,
     checkpoint_spouts_among,
     hashes_of,
-    refuse_parts,
     suffix_of,
 )
 from anchorbolt.migration_tools.base64_to_binary.namespace_migration import Migration
@@ -160,7 +160,15 @@ def _ours(hashes: RedisHashes) -> list[bytes]:
 
 def _wanted(namespaces: Sequence[bytes], spouts: Sequence[bytes]) -> list[bytes]:
     for namespace in namespaces:
-        refuse_parts(namespace)
+        whole = namespace.removesuffix(b"$prepare").removesuffix(b"$txid")
+        if whole != namespace:
+            raise ConfigError(
+                f"{os.fsdecode(namespace)!r} is a single hash of a namespace: name the namespace, "
+                f"{os.fsdecode(whole)!r}",
+                key="--namespace",
+            )
+        if not namespace:
+            raise ConfigError("a namespace has a name: give it to --namespace", key="--namespace")
     if not namespaces and not spouts:
         raise ConfigError("name the namespaces: -n <component>-<task>, as often as needed", key="--namespace")
     return list(dict.fromkeys([*namespaces, *spouts]))

@@ -1,11 +1,8 @@
 """The Redis keys of a namespace of Storm's, and the migration's own keys. Pure."""
 
-import os
 import re
 import secrets
 from collections.abc import Iterable
-
-from anchorbolt.errors import ConfigError
 
 OURS = "*$*"  # a glob that matches temporary keys of a migration and namespaces of checkpoint spouts
 UNDONE_SUFFIX = b"_undone"  # of a changed hash that `undo` keeps
@@ -30,12 +27,6 @@ def backup_of(key: bytes) -> bytes:
     return key + b"_old"
 
 
-def backed_up(key: bytes) -> bytes | None:
-    """Return the name of the hash that a backup belongs to, or None if the key is not named like a backup."""
-    hash_name = key.removesuffix(b"_old")
-    return None if hash_name in (key, b"") else hash_name
-
-
 def new_suffix() -> bytes:
     """Return a suffix for temporary hashes that no other run uses."""
     return b"$anchorbolt$migrating$" + secrets.token_hex(8).encode()
@@ -50,16 +41,3 @@ def suffix_of(key: bytes) -> bytes | None:
 def checkpoint_spouts_among(keys: Iterable[bytes]) -> list[bytes]:
     """Return the keys that are namespaces of checkpoint spouts, sorted."""
     return sorted({key for key in keys if _CHECKPOINT_SPOUT.match(key)})
-
-
-def refuse_parts(namespace: bytes) -> None:
-    """Raise `ConfigError` for an empty name, and for the name of a single hash of a namespace."""
-    for ending in (b"$prepare", b"$txid"):
-        if namespace.endswith(ending):
-            raise ConfigError(
-                f"{os.fsdecode(namespace)!r} is a single hash of a namespace: name the namespace, "
-                f"{os.fsdecode(namespace.removesuffix(ending))!r}",
-                key="--namespace",
-            )
-    if not namespace:
-        raise ConfigError("a namespace has a name: give it to --namespace", key="--namespace")

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 
 from anchorbolt.migration_tools.base64_to_binary.comparison import compare, pages_of
 from anchorbolt.migration_tools.base64_to_binary.conversion import Conversion, MigrationOptions, Unfit, Wrapper
-from anchorbolt.migration_tools.base64_to_binary.names import DROPPED, backed_up, backup_of, txid_of
+from anchorbolt.migration_tools.base64_to_binary.names import DROPPED, backup_of, txid_of
 from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult, NamespaceResult
 from anchorbolt.migration_tools.base64_to_binary.watched_namespace import STOP_FIRST, WatchedNamespace
 from anchorbolt.migration_tools.progress import Progress
@@ -70,8 +70,8 @@ class Migration(WatchedNamespace):
 
     def _present(self) -> list[bytes]:
         """Return the hashes of the namespace that exist. Refuse a namespace without any and keys of another type."""
-        of = backed_up(self._namespace)
-        if of is not None and self._hashes.types([of])[of] != "none":
+        of = self._namespace.removesuffix(b"_old")
+        if of not in (self._namespace, b"") and self._hashes.types([of])[of] != "none":
             raise self.refusal(
                 f"{shown(self._namespace)} is the backup of {shown(of)}, and stays as it is: name only {shown(of)}"
             )

@@ -8,7 +8,7 @@ import ast
 import json
 import re
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.errors import SerializationError, StateError
@@ -46,11 +46,6 @@ class Entry:
     value: Decoded | None
 
 
-class _Decoder(NamedTuple):
-    codec: Codec | None
-    problem: str  # why no codec is known; empty if one is
-
-
 class EntryDecoder:
     """Decodes the entries of one namespace; `notes` say why keys or values cannot be decoded."""
 
@@ -58,37 +53,27 @@ class EntryDecoder:
         self._namespace = namespace
         match = _HEADER.fullmatch(header)
         if match:
-            self._keys = _codec(match[1], configured.keys, "key")
-            self._values = _codec(match[2], configured.values, "value")
+            self._keys: Codec | str = _codec(match[1], configured.keys, "key")
+            self._values: Codec | str = _codec(match[2], configured.values, "value")
         else:
-            problem = f"the namespace has the unknown format header {header!r}"
+            self._keys = self._values = f"the namespace has the unknown format header {header!r}"
             if header == CUSTOM_HEADER:
-                problem = "the namespace belongs to a custom state, and has no entries"
-            self._keys = self._values = _Decoder(None, problem)
-        self.notes = tuple(dict.fromkeys(each.problem for each in (self._keys, self._values) if each.problem))
+                self._keys = self._values = "the namespace belongs to a custom state, and has no entries"
+        self.notes = tuple(dict.fromkeys(each for each in (self._keys, self._values) if isinstance(each, str)))
 
     def entry(self, key: bytes, value: bytes | None) -> Entry:
-        return Entry(self.key(key), None if value is None else self.value(value))
-
-    def key(self, data: bytes) -> Decoded:
-        return _decoded(self._keys, data, data)
-
-    def value(self, data: bytes) -> Decoded:
-        """Decode a value as it was written; no `upcast` is applied."""
-        try:
-            version, encoded = untagged(data)
-        except SerializationError as error:
-            return Decoded(data, problem=str(error))
-        return _decoded(self._values, data, encoded, version)
+        """Decode an entry as it was written; no `upcast` is applied."""
+        shown_value = None if value is None else _decoded(self._values, value, is_tagged=True)
+        return Entry(_decoded(self._keys, key, is_tagged=False), shown_value)
 
     def key_bytes(self, key: Any) -> bytes:
         """Encode a key. Raises `StateError` if the codec is unknown, `UnsupportedValue` if it cannot be a key."""
-        if self._keys.codec is None:
+        if isinstance(self._keys, str):
             raise StateError(
-                f"{self._namespace}: {self._keys.problem}. Give the stored key in hexadecimal digits, with --hex.",
+                f"{self._namespace}: {self._keys}. Give the stored key in hexadecimal digits, with --hex.",
                 namespace=self._namespace,
             )
-        encoding = EntryEncoding(self._namespace, self._keys.codec, MsgpackCodec())
+        encoding = EntryEncoding(self._namespace, self._keys, MsgpackCodec())
         return encoding.key_bytes([encoding.cache_key(key)])[0]
 
 
@@ -116,26 +101,29 @@ def _hashable(value: Any) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
 
 
-def _codec(named: str, configured: Codec, what: str) -> _Decoder:
+def _codec(named: str, configured: Codec, what: str) -> Codec | str:
+    """Return the codec of a name, or the reason why none is known."""
     for codec in (configured, MsgpackCodec(), JsonCodec()):
         if named == codec.header:
-            return _Decoder(codec, "")
-    problem = (
-        f"its {what}s were written by {named!r}, but {what}SerializerClass in the given configuration is "
-        f"{configured.header!r}"
-    )
+            return codec
     if named.startswith("pickle/"):
-        problem = (
+        return (
             "its values are pickles, which can run code: they are shown as bytes, unless the given configuration sets "
             "valueSerializerClass to pickle"
         )
-    return _Decoder(None, problem)
+    return (
+        f"its {what}s were written by {named!r}, but {what}SerializerClass in the given configuration is "
+        f"{configured.header!r}"
+    )
 
 
-def _decoded(decoder: _Decoder, data: bytes, encoded: bytes, version: int = FIRST_VERSION) -> Decoded:
-    if decoder.codec is None:
-        return Decoded(data, problem=decoder.problem, version=version)
+def _decoded(codec: Codec | str, data: bytes, *, is_tagged: bool) -> Decoded:
+    version, encoded = FIRST_VERSION, data
     try:
-        return Decoded(data, decoder.codec.decode(encoded), version=version)
+        if is_tagged:
+            version, encoded = untagged(data)
+        if isinstance(codec, str):
+            return Decoded(data, problem=codec, version=version)
+        return Decoded(data, codec.decode(encoded), version=version)
     except SerializationError as error:
         return Decoded(data, problem=str(error), version=version)

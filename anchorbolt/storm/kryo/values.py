@@ -9,7 +9,7 @@ import datetime as dt
 import math
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ctypes import c_double, c_float
 from dataclasses import dataclass
 from decimal import Decimal
@@ -54,10 +54,12 @@ class JavaScalar(JavaValue):
     detail: Any = None  # a BigDecimal's scale, an enum constant's ordinal, a checkpoint's state
 
     def to_json(self) -> dict[str, Any]:
-        return {"t": self.tag, **_CONTENTS.get(self.tag, _text_content)(self)}
+        content = _CONTENTS.get(self.tag)
+        return {"t": self.tag, **({"v": str(self.value)} if content is None else content(self))}
 
     def fragments(self) -> Iterator[str]:
-        yield _TEXTS.get(self.tag, _plain_text)(self)
+        text = _TEXTS.get(self.tag)
+        yield str(self.value) if text is None else text(self)
 
 
 class Tombstone(JavaScalar):
@@ -84,12 +86,7 @@ class JavaCollection(JavaValue):
 
     def fragments(self) -> Iterator[str]:
         start, end = ("{", "}") if self.kind == "set" else ("[", "]")
-        yield start
-        for number, item in enumerate(self.items):
-            if number:
-                yield ", "
-            yield from item.fragments()
-        yield end
+        return _joined(start, ((item,) for item in self.items), end)
 
 
 @dataclass(frozen=True)
@@ -104,14 +101,7 @@ class JavaMap(JavaValue):
         return {"t": "map", "class": self.class_name, "v": pairs}
 
     def fragments(self) -> Iterator[str]:
-        yield "{"
-        for number, (key, value) in enumerate(self.items):
-            if number:
-                yield ", "
-            yield from key.fragments()
-            yield ": "
-            yield from value.fragments()
-        yield "}"
+        return _joined("{", self.items, "}")
 
 
 @dataclass(frozen=True)
@@ -125,18 +115,17 @@ class JavaOptional(JavaValue):
         return {"t": "optional", "v": value.to_json(), "present": self.value is not None}
 
     def fragments(self) -> Iterator[str]:
-        yield "Optional("
-        if self.value is not None:
-            yield from self.value.fragments()
-        yield ")"
+        return _joined("Optional(", () if self.value is None else ((self.value,),), ")")
 
 
-def _plain_text(scalar: JavaScalar) -> str:
-    return str(scalar.value)
-
-
-def _text_content(scalar: JavaScalar) -> dict[str, Any]:
-    return {"v": str(scalar.value)}
+def _joined(start: str, groups: Iterable[tuple[JavaValue, ...]], end: str) -> Iterator[str]:
+    yield start
+    for number, group in enumerate(groups):
+        for place, value in enumerate(group):
+            if number or place:
+                yield ": " if place else ", "
+            yield from value.fragments()
+    yield end
 
 
 def _string_content(scalar: JavaScalar) -> dict[str, Any]:
