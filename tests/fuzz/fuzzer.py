@@ -7,7 +7,7 @@ import random
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -17,26 +17,7 @@ from anchorbolt.errors import AnchorboltError
 from tests.fuzz.targets import TARGETS, Target
 
 _SLOW_S = 2.0
-_INTERESTING = (
-    0x00,
-    0x01,
-    0x7F,
-    0x80,
-    0xC0,
-    0xC1,
-    0xC7,
-    0xC9,
-    0xCF,
-    0xDB,
-    0xDC,
-    0xDD,
-    0xDE,
-    0xDF,
-    0xFF,
-    0x22,
-    0x5B,
-    0x7B,
-)
+_INTERESTING = b'\x00\x01\x7f\x80\xc0\xc1\xc7\xc9\xcf\xdb\xdc\xdd\xde\xdf\xff"[{'
 
 
 @dataclass(frozen=True)
@@ -129,14 +110,7 @@ def _repeat(chance: random.Random, data: bytearray, _: Sequence[bytes]) -> None:
     data[start:start] = piece * chance.randrange(1, 20)
 
 
-_DAMAGES: tuple[Callable[[random.Random, bytearray, Sequence[bytes]], None], ...] = (
-    _flip,
-    _set,
-    _cut,
-    _leave_out,
-    _insert,
-    _repeat,
-)
+_DAMAGES = (_flip, _set, _cut, _leave_out, _insert, _repeat)
 
 
 def main(

@@ -1,6 +1,7 @@
 """Fixtures of the migration's tests: a Redis and a Redis Cluster, and the commands on them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from anchorbolt.migration_tools import base64_to_binary as tool
 from anchorbolt.state_backends.redis.addresses import RedisAddress, RedisCluster, RedisServer
 from anchorbolt.state_backends.redis.hashes import RedisHashes
+from tests.conftest import StartRedis
 from tests.support import redis_cluster as cluster_support
 from tests.support import redis_server as server_support
 
@@ -22,6 +24,7 @@ class Store:
     address: RedisAddress
     clients: list[Any]
     router: Any
+    server: Any = None  # of a single Redis
     hashes: RedisHashes = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,7 +65,7 @@ def server_store(server: server_support.RedisServer, **options: Any) -> Store:
     login: dict[str, Any] = {"username": None, "password": None, "timeout_ms": 10_000, "tls": None, **options}
     address = RedisServer(host=server.host, port=server.port, database=0, **login)
     client = server.client()
-    return Store(address, [client], client)
+    return Store(address, [client], client, server)
 
 
 def cluster_store(cluster: cluster_support.RedisCluster) -> Store:
@@ -80,6 +83,22 @@ def cluster_store(cluster: cluster_support.RedisCluster) -> Store:
 def close(store: Store) -> None:
     for client in [*store.clients, store.router, store.hashes]:
         (client.release if isinstance(client, RedisHashes) else client.close)()
+
+
+StartStore = Callable[..., Store]
+
+
+@pytest.fixture
+def start_store(start_redis: StartRedis) -> Iterator[StartStore]:
+    """Start a Redis of the test's own with these settings; `login` are options of the migration's connection."""
+    with ExitStack() as stack:
+
+        def start(login: Mapping[str, Any] | None = None, **settings: Any) -> Store:
+            store = server_store(start_redis(**settings), **(login or {}))
+            stack.callback(close, store)
+            return store
+
+        yield start
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from anchorbolt.migration_tools.base64_to_binary import Wrapper
 from tests.migration_tools.base64_to_binary.conftest import Store, actions, refusal
-from tests.migration_tools.base64_to_binary.listening import Listening
+from tests.migration_tools.base64_to_binary.listening import Listening, Once
 from tests.migration_tools.storm_data import plain, storm_1_0, storm_1_1, storm_1_2, words
 
 OLD = storm_1_1(words(2_500))
@@ -161,10 +161,8 @@ def test_a_checkpoint_spout_that_was_forgotten_is_named_by_each_later_step(store
 
 
 def test_a_field_that_is_added_while_it_is_verified_is_noticed(migrated: Store) -> None:
-    def add() -> None:
-        migrated.put("words-1", {b"new": b"1"})
-
-    assert "1 added of 2,500" in refusal(migrated.verify("words-1", progress=Listening(on_page=add)))
+    add = Once(lambda: migrated.put("words-1", {b"new": b"1"}), page=1)
+    assert "1 added of 2,500" in refusal(migrated.verify("words-1", progress=add))
 
 
 def test_discard_removes_the_backups_alone(migrated: Store) -> None:
@@ -177,14 +175,9 @@ def test_discard_removes_the_backups_alone(migrated: Store) -> None:
 
 @pytest.mark.parametrize("command", ["undo", "discard"])
 def test_a_backup_that_changes_meanwhile_is_left(migrated: Store, command: str) -> None:
-    pages: list[None] = []
-
-    def write() -> None:
-        pages.append(None)
-        migrated.put("words-1_old", {b"new": b"1"})
-
-    report = getattr(migrated, command)("words-1", progress=Listening(on_page=write))
-    assert pages
+    write = Once(lambda: migrated.put("words-1_old", {b"new": b"1"}), page=1)
+    report = getattr(migrated, command)("words-1", progress=write)
+    assert write.was_done
     assert report.error is not None
     assert migrated.get("words-1_old") == {**OLD, b"new": b"1"}
     assert migrated.get("words-1") == NEW

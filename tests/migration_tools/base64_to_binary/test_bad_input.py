@@ -9,10 +9,10 @@ from anchorbolt.config.secret import Secret
 from anchorbolt.errors import AnchorboltError, ConfigError, StateUnavailable
 from anchorbolt.state_backends.redis.addresses import RedisServer as Address
 from anchorbolt.state_backends.redis.hashes import RedisHashes
-from tests.conftest import StartRedis
-from tests.migration_tools.base64_to_binary.conftest import Store, actions, close, refusal, server_store
-from tests.migration_tools.base64_to_binary.listening import Listening
+from tests.migration_tools.base64_to_binary.conftest import StartStore, Store, actions, refusal
+from tests.migration_tools.base64_to_binary.listening import Once
 from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words
+from tests.support.certificates import Certificates
 from tests.support.redis_cluster import wait_until
 from tests.support.redis_server import DURABLE, RedisServer, RedisUser
 
@@ -79,11 +79,10 @@ def test_one_refused_namespace_does_not_keep_the_others_from_being_migrated(stor
     ],
 )
 def test_a_wrong_login_is_refused_without_the_password(
-    start_redis: StartRedis, login: dict[str, Any], message: str
+    start_store: StartStore, login: dict[str, Any], message: str
 ) -> None:
     users = {"reader": RedisUser("its-own", "~* +@read +@connection +watch")}
-    server = start_redis(password="right", users=users)
-    store = server_store(server, **login)
+    store = start_store(login, password="right", users=users)
     store.put("words-1", OLD)
     try:
         error = store.migrate("words-1").error
@@ -93,25 +92,23 @@ def test_a_wrong_login_is_refused_without_the_password(
     assert message in error.message
     assert "wrong-word" not in repr(error) + error.message
     assert store.everything() == {"words-1": OLD}
-    close(store)
 
 
-def test_a_user_with_only_the_rights_that_are_named_can_do_all_of_it(start_redis: StartRedis) -> None:
+def test_a_user_with_only_the_rights_that_are_named_can_do_all_of_it(start_store: StartStore) -> None:
     commands = "type pttl scan hscan hlen hmget hexists hset watch multi exec rename renamenx unlink select"
     rules = " ".join(["~*", *(f"+{command}" for command in commands.split())])
-    server = start_redis(password="right", users={"mover": RedisUser("its-own", rules)})
-    store = server_store(server, username="mover", password=Secret("its-own"))
+    login = {"username": "mover", "password": Secret("its-own")}
+    store = start_store(login, password="right", users={"mover": RedisUser("its-own", rules)})
     store.put("words-1", OLD)
     for command in (store.migrate, store.verify, store.undo, store.migrate, store.discard):
         assert command("words-1").error is None
-    close(store)
 
 
 def test_a_namespace_that_the_user_may_not_touch_does_not_keep_the_others_from_being_migrated(
-    start_redis: StartRedis,
+    start_store: StartStore,
 ) -> None:
-    server = start_redis(password="right", users={"mover": RedisUser("its-own", "~words-2* +@all")})
-    store = server_store(server, username="mover", password=Secret("its-own"))
+    login = {"username": "mover", "password": Secret("its-own")}
+    store = start_store(login, password="right", users={"mover": RedisUser("its-own", "~words-2* +@all")})
     store.put("words-1", OLD)
     store.put("words-2", OLD)
     report = store.migrate("words-1", "words-2")
@@ -119,39 +116,31 @@ def test_a_namespace_that_the_user_may_not_touch_does_not_keep_the_others_from_b
     assert "does not permit it to user 'mover'" in report.error.message
     assert actions(report) == {"words-2": "converted"}
     assert store.get("words-1") == OLD
-    close(store)
 
 
-def test_it_works_with_a_password_over_tls(start_redis: StartRedis) -> None:
-    server = start_redis(password="right", tls=True)
-    assert server.certificates is not None
-    tls = TlsSettings(ca=str(server.certificates.authority))
-    store = server_store(server, password=Secret("right"), tls=tls)
+def test_it_works_with_a_password_over_tls(start_store: StartStore, certificates: Certificates) -> None:
+    tls = TlsSettings(ca=str(certificates.authority))
+    store = start_store({"password": Secret("right"), "tls": tls}, password="right", tls=True)
     store.put("words-1", OLD)
     assert store.migrate("words-1").error is None
     assert store.get("words-1") == storm_1_2(words(3_000))
-    close(store)
 
 
 @pytest.mark.slow
-def test_a_read_only_replica_is_refused(start_redis: StartRedis) -> None:
-    master, replica = start_redis(), start_redis()
-    source = server_store(master)
+def test_a_read_only_replica_is_refused(start_store: StartStore) -> None:
+    source, store = start_store(), start_store()
     source.put("words-1", OLD)
-    store = server_store(replica)
-    store.router.execute_command("REPLICAOF", master.host, master.port)
+    store.router.execute_command("REPLICAOF", source.server.host, source.server.port)
     wait_until(lambda: store.get("words-1") == OLD, "the replica to have it")
     report = store.migrate("words-1")
     assert isinstance(report.error, StateUnavailable)
     assert "is a read-only replica" in refusal(report)
     assert "name the master" in refusal(report)
     assert store.everything() == source.everything() == {"words-1": OLD}
-    close(store)
-    close(source)
 
 
-def test_without_room_nothing_is_changed_and_the_temporary_hash_is_removed(start_redis: StartRedis) -> None:
-    store = server_store(start_redis(maxmemory_policy="noeviction"))
+def test_without_room_nothing_is_changed_and_the_temporary_hash_is_removed(start_store: StartStore) -> None:
+    store = start_store(maxmemory_policy="noeviction")
     store.put("words-1", OLD)
     used = store.router.info("memory")["used_memory"]
     store.router.config_set("maxmemory", used + 200_000)
@@ -162,81 +151,61 @@ def test_without_room_nothing_is_changed_and_the_temporary_hash_is_removed(start
     store.router.config_set("maxmemory", 0)
     assert store.migrate("words-1").error is None
     assert store.get("words-1") == storm_1_2(words(3_000))
-    close(store)
 
 
-def test_a_server_that_would_evict_the_state_is_refused_before_anything_is_copied(start_redis: StartRedis) -> None:
-    store = server_store(start_redis(maxmemory="100mb", maxmemory_policy="allkeys-random"))
+def test_a_server_that_would_evict_the_state_is_refused_before_anything_is_copied(start_store: StartStore) -> None:
+    store = start_store(maxmemory="100mb", maxmemory_policy="allkeys-random")
     store.put("words-1", OLD)
     for dry_run in (True, False):
         with pytest.raises(ConfigError, match=r"drops keys when its memory is full.*noeviction"):
             store.migrate("words-1", dry_run=dry_run)
     assert store.everything() == {"words-1": OLD}
-    close(store)
 
 
-def test_a_server_that_wants_replicas_says_so(start_redis: StartRedis) -> None:
-    store = server_store(start_redis())
+def test_a_server_that_wants_replicas_says_so(start_store: StartStore) -> None:
+    store = start_store()
     store.put("words-1", OLD)
     store.router.config_set("min-replicas-to-write", 2)
     assert "min-replicas-to-write" in refusal(store.migrate("words-1"))
     assert store.everything() == {"words-1": OLD}
-    close(store)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [1, 3])
-def test_a_redis_that_goes_in_the_middle_leaves_nothing_half_done(start_redis: StartRedis, page: int) -> None:
-    server = start_redis(**DURABLE)
-    store = server_store(server, timeout_ms=3_000)
+def test_a_redis_that_goes_in_the_middle_leaves_nothing_half_done(start_store: StartStore, page: int) -> None:
+    store = start_store({"timeout_ms": 3_000}, **DURABLE)
     store.put("words-1", OLD)
-    left = [page]
-
-    def kill() -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            server.kill()
-
-    report = store.migrate("words-1", progress=Listening(on_page=kill))
+    report = store.migrate("words-1", progress=Once(store.server.kill, page=page))
     assert isinstance(report.error, StateUnavailable)
-    server.restart()
+    store.server.restart()
     found = store.everything()
     assert found.pop("words-1") == OLD
     assert all("$anchorbolt$migrating$" in key for key in found)
     assert store.migrate("words-1").error is None
     assert store.everything() == {"words-1": storm_1_2(words(3_000)), "words-1_old": OLD}
-    close(store)
 
 
-def test_a_server_that_was_started_again_meanwhile_is_noticed(start_redis: StartRedis) -> None:
-    server = start_redis(**DURABLE)
-    store = server_store(server)
+def test_a_server_that_was_started_again_meanwhile_is_noticed(start_store: StartStore) -> None:
+    store = start_store(**DURABLE)
     store.put("words-1", OLD)
-    struck: list[int] = []
 
     def restart() -> None:
-        if not struck:
-            struck.append(1)
-            server.kill()
-            server.restart()
+        store.server.kill()
+        store.server.restart()
 
-    report = store.migrate("words-1", progress=Listening(on_page=restart))
+    report = store.migrate("words-1", progress=Once(restart, page=1))
     assert isinstance(report.error, StateUnavailable)
     assert store.migrate("words-1").error is None
     assert set(store.everything()) == {"words-1", "words-1_old"}
-    close(store)
 
 
 def test_a_watch_whose_connection_was_cut_never_swaps(redis: Store) -> None:
     redis.put("words-1", OLD)
-    struck: list[int] = []
 
-    def cut(step: str) -> None:
-        if not struck:
-            struck.append(1)
-            redis.router.client_kill_filter(_type="normal", skipme=True)
+    def cut() -> None:
+        redis.router.client_kill_filter(_type="normal", skipme=True)
 
-    report = redis.migrate("words-1", progress=Listening(on_step=cut))
+    report = redis.migrate("words-1", progress=Once(cut, step="converting words-1"))
     assert isinstance(report.error, StateUnavailable)
     assert redis.get("words-1") == OLD
     assert "words-1_old" not in redis.everything()
@@ -263,11 +232,3 @@ def test_a_server_taken_for_a_cluster_or_the_other_way_round_is_said(
     with RedisHashes(kind(**login, **place)) as hashes, pytest.raises(AnchorboltError) as raised:
         hashes.types([b"words-%d" % number for number in range(20)])
     assert ("add --cluster" if is_cluster else "leave out --cluster") in raised.value.message
-
-
-def test_a_connection_that_was_lost_is_not_made_anew(redis: Store) -> None:
-    with redis.hashes.connection(b"words-1") as connection:
-        redis.router.client_kill_filter(_type="normal", skipme=True)
-        for _ in range(2):
-            with pytest.raises(StateUnavailable):
-                connection.length(b"words-1")

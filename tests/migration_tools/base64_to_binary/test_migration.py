@@ -4,9 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from anchorbolt.migration_tools.base64_to_binary import Content, Wrapper
+from anchorbolt.migration_tools.base64_to_binary import Content, Report, Wrapper
 from tests.migration_tools.base64_to_binary.conftest import Store, actions, refusal
-from tests.migration_tools.base64_to_binary.listening import Listening
+from tests.migration_tools.base64_to_binary.listening import Once
 from tests.migration_tools.storm_data import Entries, one_line, plain, storm_1_0, storm_1_1, storm_1_2, words
 from tests.support.storm_fixtures import Dump, dump, dumps
 
@@ -221,24 +221,18 @@ def test_a_checkpoint_spout_is_named_in_a_warning_and_converted_on_request(store
     assert store.everything() == dump("storm-1.1.0-wordcount").hashes
 
 
-@pytest.mark.parametrize("when", ["converting words-1$prepare", "converting words-1", "copying"])
+@pytest.mark.parametrize("step", ["converting words-1$prepare", "converting words-1", "copying words-1 to words-1_old"])
 @pytest.mark.parametrize("part", ["", "$prepare"])
 def test_a_source_that_is_written_to_meanwhile_is_noticed_and_nothing_is_swapped(
-    store: Store, part: str, when: str
+    store: Store, part: str, step: str
 ) -> None:
     store.put("words-1", storm_1_1(words(5_000)))
     store.put("words-1$prepare", storm_1_1(words(5_000)))
     new = storm_1_1(words(1, first=70_000))
-    seen: list[str] = []
-
-    def write(step: str) -> None:
-        if step.startswith(when) and step[len(when) :] in ("", " words-1 to words-1_old") and not seen:
-            seen.append(step)
-            store.put(f"words-1{part}", new)
-
+    write = Once(lambda: store.put(f"words-1{part}", new), step=step)
     before = store.everything()
-    report = store.migrate("words-1", progress=Listening(on_step=write))
-    if not seen:  # this way through has no such step
+    report = store.migrate("words-1", progress=write)
+    if not write.was_done:  # this way through has no such step
         assert report.error is None
         return
     assert "written to meanwhile" in refusal(report) or "entries, and" in refusal(report)
@@ -252,15 +246,10 @@ def test_a_source_that_is_written_to_meanwhile_is_noticed_and_nothing_is_swapped
 def test_a_value_that_is_changed_behind_the_scan_is_noticed(store: Store) -> None:
     store.put("words-1", storm_1_1(words(5_000)))
     field = next(iter(storm_1_1(words(1))))
-    left = [3]
-
-    def write() -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            store.put("words-1", {field: next(iter(storm_1_1({b"": b"\x02\x7f"}).values()))})
-
-    report = store.migrate("words-1", progress=Listening(on_page=write))
-    assert left[0] < 1
+    changed = {field: next(iter(storm_1_1({b"": b"\x02\x7f"}).values()))}
+    write = Once(lambda: store.put("words-1", changed), page=3)
+    report = store.migrate("words-1", progress=write)
+    assert write.was_done
     assert "written to" in refusal(report)
     assert set(store.everything()) == {"words-1"}
 
@@ -268,14 +257,9 @@ def test_a_value_that_is_changed_behind_the_scan_is_noticed(store: Store) -> Non
 @pytest.mark.parametrize("page", [1, 2, 3])
 def test_two_migrations_at_the_same_time_never_swap_twice(store: Store, page: int) -> None:
     store.put("words-1", storm_1_1(words(5_000)))
-    left, others = [page], []
-
-    def also() -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            others.append(store.migrate("words-1"))
-
-    report = store.migrate("words-1", progress=Listening(on_page=also))
+    others: list[Report] = []
+    also = Once(lambda: others.append(store.migrate("words-1")), page=page)
+    report = store.migrate("words-1", progress=also)
     assert [other.error for other in others] == [None]
     assert "converted" not in actions(report).values()
     assert store.everything() == {"words-1": storm_1_2(words(5_000)), "words-1_old": storm_1_1(words(5_000))}
@@ -284,12 +268,9 @@ def test_two_migrations_at_the_same_time_never_swap_twice(store: Store, page: in
 def test_a_topology_that_goes_on_is_noticed_by_its_transaction_ids(store: Store) -> None:
     store.put("words-1", storm_1_1(words(5_000)))
     store.put("words-1$txid", {b"commit": b"1", b"prepare": b"1"})
-
-    def go_on(step: str) -> None:
-        store.put("words-1$txid", {b"prepare": b"2"})
-
     before = store.everything()
-    assert "Stop the topology" in refusal(store.migrate("words-1", progress=Listening(on_step=go_on)))
+    go_on = Once(lambda: store.put("words-1$txid", {b"prepare": b"2"}), step="converting words-1")
+    assert "Stop the topology" in refusal(store.migrate("words-1", progress=go_on))
     before["words-1$txid"][b"prepare"] = b"2"
     assert store.everything() == before
 
