@@ -67,18 +67,6 @@ def test_each_fixture_holds_what_it_has_to_hold_or_is_unsupported_by_its_class(d
     assert unsupported == ({"pojo-1"} if "pojo-1" in dump.expected else set())
 
 
-@pytest.mark.parametrize("dump", dumps(), ids=str)
-def test_an_enum_that_is_not_known_is_unsupported_by_its_class(dump: Dump) -> None:
-    for name, fields in dump.binary().items():
-        if name.startswith("enum-"):
-            decoder = StormDecoder(dump.generation)
-            for field, value in fields.items():
-                data = field if name == "enum-2" else value
-                decode = decoder.decode_key if name == "enum-2" else decoder.decode_value
-                with pytest.raises(UnsupportedJavaClass, match=r"anchorfix\.Colour.*If it is an enum, name its"):
-                    decode(data)
-
-
 @pytest.mark.parametrize("dump", [each for each in dumps() if not each.shared], ids=str)
 def test_whatever_is_cut_off_or_added_is_an_error(dump: Dump) -> None:
     for namespace in dump.expected:
@@ -102,18 +90,6 @@ def test_each_hash_shows_its_generation_without_a_word_about_its_configuration(d
         assert detect(fields.items()) == wanted, name
     for name, fields in dump.binary().items():
         assert detect(fields.items()) == (dump.generation, False), name
-
-
-@pytest.mark.parametrize("dump", dumps(), ids=str)
-def test_no_other_generation_reads_a_value_with_a_wrapper(dump: Dump) -> None:
-    for generation in set(Generation) - {dump.generation, Generation.STORM_1_0}:
-        decoder = StormDecoder(generation)
-        for name, fields in dump.binary().items():
-            for value in fields.values():
-                if (dump.generation, name) == (Generation.STORM_1_0, "registered-1"):
-                    continue  # an empty list there is the tombstone of Storm 2.0, see test_wrapper.py
-                with pytest.raises(SerializationError, match="they do not have its wrapper"):
-                    decoder.decode_value(value)
 
 
 @pytest.mark.parametrize(("kryo", "generation"), KRYO)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorbolt.storm.wrapper import Generation, Wrapped, unwrap, wrap_for_storm_1_2
-from tests.support.storm_fixtures import Dump, dump, dumps
+from tests.support.storm_fixtures import Dump, dumps
 
 PRESENT_IN_1_2 = b"\x01\x00org.apache.storm.shade.com.google.common.base.Presen\xf4\x01\x01\x01[\xc2\x01"
 
@@ -41,22 +41,6 @@ def test_values_of_storm_1_0_have_no_wrapper_but_one_that_looks_like_a_tombstone
         assert [name for name, value in found if unwrap(value, generation) is not None] == []
 
 
-@pytest.mark.parametrize("release", ["1.0.3", "1.1.0"])
-@pytest.mark.parametrize("suffix", ["", "-wordcount"])
-def test_values_of_storm_1_0_and_1_1_become_byte_for_byte_those_of_storm_1_2(release: str, suffix: str) -> None:
-    converted = {}
-    for name, field, value in entries(dump(f"storm-{release}{suffix}")):
-        wrapped = unwrap(value, Generation.STORM_1_1)
-        assert (wrapped is None) == (release == "1.0.3")
-        converted[name, field] = wrap_for_storm_1_2(value if wrapped is None else wrapped.payload)
-    wrote = {(name, field): value for name, field, value in entries(dump(f"storm-1.2.4{suffix}"))}
-    if release == "1.1.0":
-        assert converted == wrote
-    same = converted.keys() & wrote.keys()
-    assert len(same) > len(converted) * 0.9  # Storm 1.0 cannot delete, so a few namespaces differ
-    assert {key: converted[key] for key in same} == {key: wrote[key] for key in same}
-
-
 @given(st.binary(max_size=40_000))
 def test_a_payload_of_any_length_comes_out_of_its_wrapper(payload: bytes) -> None:
     assert unwrap(wrap_for_storm_1_2(payload)) == Wrapped(Generation.STORM_1_2, payload)
@@ -90,8 +74,3 @@ def test_unwrap_finds_only_wrappers_that_wrap_makes(data: bytes) -> None:
 )
 def test_a_damaged_wrapper_is_not_a_wrapper(value: bytes, why: str) -> None:
     assert unwrap(value) is None, why
-
-
-def test_a_generation_is_named_by_its_first_release() -> None:
-    labels = [f"Storm {release}" for release in ("1.0", "1.1", "1.2", "2.0", "2.6")]
-    assert [generation.label for generation in Generation] == labels

@@ -138,12 +138,6 @@ def test_each_command_reports_the_result_of_storms_own_tool_of_1_2(store: Store)
     assert "--wrapper storm-1.2" in refusal(store.verify("words-1", wrapper=Wrapper.KEEP))
 
 
-def test_discarding_the_only_copy_that_a_storm_reads_is_reported(store: Store) -> None:
-    store.put("words-1", OLD)
-    assert store.migrate("words-1", wrapper=Wrapper.KEEP).error is None
-    assert "no later Storm reads" in store.discard("words-1").namespaces[0].hashes[0].note
-
-
 def test_a_checkpoint_spout_that_was_forgotten_is_named_by_each_later_step(store: Store) -> None:
     store.put("words-1", OLD)
     store.put("$checkpointspout-1", storm_1_1(words(1)))

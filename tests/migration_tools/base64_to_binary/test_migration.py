@@ -43,14 +43,6 @@ def test_what_storm_1_0_and_1_1_wrote_becomes_byte_for_byte_what_1_2_4_writes(re
     assert {key: redis.get(key) for key in expected} == expected
 
 
-@pytest.mark.parametrize("dump", BASE64, ids=str)
-def test_with_wrapper_keep_it_is_a_plain_base64_decode(redis: Store, dump: Dump) -> None:
-    load(redis, dump)
-    redis.migrate(*load(redis, dump), include_checkpoint_spout=True, wrapper=Wrapper.KEEP)
-    for key, entries in dump.hashes.items():
-        assert redis.get(key) == (entries if key.endswith("$txid") else plain(entries)), key
-
-
 def test_both_hashes_are_converted_and_kept_and_the_txids_stay(store: Store) -> None:
     count = dump("storm-1.1.0-wordcount").hashes
     for key in ("count-4", "count-4$prepare", "count-4$txid"):

@@ -11,7 +11,7 @@ import pytest
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.location import FolderCopy
-from anchorbolt.errors import AnchorboltError, MigrationRefused, StateRegressed
+from anchorbolt.errors import MigrationRefused, StateRegressed
 from anchorbolt.migration_tools.copy.copying import copy_namespace
 from anchorbolt.migration_tools.copy.steps import Digest, claimed
 from anchorbolt.state_backends.contract import Fence, StateProvider
@@ -166,8 +166,3 @@ def test_a_digest_does_not_depend_on_order_and_pages_and_sees_every_difference()
         [(b"a", b"2"), (b"b", b"1"), items[2]],
     ]
     assert all(Digest().plus(other) != whole for other in others)
-
-
-def test_errors_of_a_store_come_through(job: Job) -> None:
-    with pytest.raises(AnchorboltError, match="/proc/nowhere"):
-        replace(job, target=SqliteStateProvider("/proc/nowhere")).copy()
