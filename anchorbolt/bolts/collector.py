@@ -41,7 +41,8 @@ class OutputCollector:
         self._buffers: dict[str, list[Any]] = {name: [] for name, stream in streams.items() if not stream.direct}
         self._direct: dict[str, list[Any]] = {name: [] for name, stream in streams.items() if stream.direct}
         self._capacity = dict.fromkeys(streams, _FIRST_CAPACITY)
-        self._failed: Tuple | None = None
+        self._all = self._buffers | self._direct
+        self.failed_tuple: Tuple | None = None  # the first that the bolt failed in this wave; for the engine
         self.emitted = 0
         self.errors_reported = 0
 
@@ -100,32 +101,25 @@ class OutputCollector:
         """
         if type(tup) is not Tuple:
             raise self._not_a_tuple("fail", tup)
-        if self._failed is None:
-            self._failed = tup
+        if self.failed_tuple is None:
+            self.failed_tuple = tup
 
     def report_error(self, error: BaseException) -> None:
         """Log an error that does not fail the tuple, and count it in the wave's report."""
         self.errors_reported += 1
         _log.error("component %s reports: %s: %s", self._component, type(error).__name__, error, exc_info=error)
 
-    @property
-    def failed_tuple(self) -> Tuple | None:
-        """The first tuple that the bolt failed in this wave, if any. For the engine."""
-        return self._failed
-
     def flush(self) -> None:
         """Send all buffers. Called by the engine at the end of a wave, never by a job."""
-        for buffers in (self._buffers, self._direct):
-            for stream, buffer in buffers.items():
-                if buffer:
-                    self._send(stream, buffer)
+        for stream, buffer in self._all.items():
+            if buffer:
+                self._send(stream, buffer)
 
     def begin(self) -> None:
         """Start a wave with empty buffers. Called by the engine, never by a job."""
-        for buffers in (self._buffers, self._direct):
-            for buffer in buffers.values():
-                buffer.clear()
-        self._failed = None
+        for buffer in self._all.values():
+            buffer.clear()
+        self.failed_tuple = None
         self.emitted = 0
         self.errors_reported = 0
 

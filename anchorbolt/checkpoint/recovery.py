@@ -92,11 +92,8 @@ def agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) 
     if stored.txid < copied.txid:
         raise _regressed(None, f"a decision record at txid {copied.txid} or later", f"one at txid {stored.txid}")
     if stored.txid == copied.txid and stored.winners != copied.winners:
-        raise _regressed(
-            None,
-            f"the decision of txid {copied.txid} as it was copied to the checkpoint location",
-            "another decision for the same txid",
-        )
+        expected = f"the decision of txid {copied.txid} as it was copied to the checkpoint location"
+        raise _regressed(None, expected, "another decision for the same txid")
     return stored
 
 

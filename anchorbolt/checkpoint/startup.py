@@ -87,7 +87,6 @@ def namespace_problems(layout: Layout, found: Found) -> Iterator[AnchorboltError
     except StateRegressed as regressed:
         yield regressed
         record = found.stored or DecisionRecord()
-    custom_to_commit = []
     for namespace in sorted({*found.heads, *record.namespaces}):
         head = found.heads.get(namespace, NamespaceHead())
         try:
@@ -95,8 +94,11 @@ def namespace_problems(layout: Layout, found: Found) -> Iterator[AnchorboltError
         except StateRegressed as regressed:
             yield regressed
             continue
-        if verdict.winner is not None and head.codec == CUSTOM_HEADER:
-            custom_to_commit.append(namespace)
+        if verdict.winner is not None and head.codec == CUSTOM_HEADER and namespace not in layout.headers:
+            yield TopologyError(
+                f"the decided txid {record.txid} changes the custom state {namespace!r}, but the topology no longer "
+                "has its bolt. Start it once more with that bolt, so that the state is committed."
+            )
     for component, version in layout.schema_versions.items():
         written = record.state_schemas.get(component, version)
         if written > version:
@@ -113,12 +115,6 @@ def namespace_problems(layout: Layout, found: Found) -> Iterator[AnchorboltError
                 f"state {namespace!r} was written as {written_as!r}, but the configuration says {header!r}. Set "
                 f"{keys} back to what wrote it.",
                 namespace=namespace,
-            )
-    for namespace in custom_to_commit:
-        if layout.headers.get(namespace) != CUSTOM_HEADER:
-            yield TopologyError(
-                f"the decided txid {record.txid} changes the custom state {namespace!r}, but the topology no longer "
-                "has its bolt. Start it once more with that bolt, so that the state is committed."
             )
     # The record's namespace is claimed first, so no other namespace may know a later generation.
     for namespace, head in found.heads.items():

@@ -91,15 +91,10 @@ def _check_json(value: Any, depth: int) -> None:
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
         return
-    if kind is list:
-        for member in value:
-            _check_json(member, depth + 1)
-        return
-    if kind is dict and all(type(name) is str for name in value):
-        for member in value.values():
-            _check_json(member, depth + 1)
-        return
-    raise UnsupportedValue(
-        f"type {kind.__module__}.{kind.__qualname__} has no JSON form that reads back as itself: "
-        f"{shortened(value)}. Use str, int, float, bool, None, list or dict of str, or msgpack."
-    )
+    if kind is not list and (kind is not dict or any(type(name) is not str for name in value)):
+        raise UnsupportedValue(
+            f"type {kind.__module__}.{kind.__qualname__} has no JSON form that reads back as itself: "
+            f"{shortened(value)}. Use str, int, float, bool, None, list or dict of str, or msgpack."
+        )
+    for member in value if kind is list else value.values():
+        _check_json(member, depth + 1)

@@ -6,7 +6,7 @@ What goes in comes out with the same type: a tuple stays a tuple, an int of any 
 import datetime as dt
 import decimal
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgpack
@@ -14,8 +14,8 @@ import msgpack
 from anchorbolt.errors import SerializationError, UnsupportedValue
 from anchorbolt.util.messages import shortened
 
-_TUPLE, _BIG_INT, _SET, _FROZENSET, _DATETIME, _DATE, _TIME, _TIMEDELTA, _DECIMAL, _UUID, _COMPLEX = range(1, 12)
 _LARGEST_INT_BYTES = 4096
+_UNREADABLE = (ValueError, TypeError, RecursionError, AttributeError, ArithmeticError)
 
 
 def pack(value: Any) -> bytes:
@@ -57,15 +57,7 @@ def unpack(data: bytes) -> Any:
         return msgpack.unpackb(data, raw=False, use_list=True, strict_map_key=False, ext_hook=_decode_extension)
     except SerializationError:
         raise
-    except (
-        ValueError,
-        TypeError,
-        OverflowError,
-        RecursionError,
-        AttributeError,
-        ArithmeticError,
-        msgpack.exceptions.UnpackException,
-    ) as error:
+    except (*_UNREADABLE, msgpack.exceptions.UnpackException) as error:
         raise SerializationError(
             f"cannot decode {len(data)} bytes as msgpack: {str(error) or type(error).__name__}"
         ) from error
@@ -78,30 +70,9 @@ def _packer() -> msgpack.Packer:
 
 def _encode_extension(value: Any) -> Any:
     kind = type(value)
-    if kind is tuple:
-        return msgpack.ExtType(_TUPLE, pack(list(value)))
-    if kind is int:
-        length = (value.bit_length() + 8) // 8
-        if length > _LARGEST_INT_BYTES:
-            raise UnsupportedValue(f"an int of {length} bytes is too large; the limit is {_LARGEST_INT_BYTES} bytes")
-        return msgpack.ExtType(_BIG_INT, value.to_bytes(length, "big", signed=True))
-    if kind is set or kind is frozenset:
-        code = _SET if kind is set else _FROZENSET
-        return msgpack.ExtType(code, pack(sorted(map(pack, value))))
-    if kind is dt.datetime:
-        return msgpack.ExtType(_DATETIME, value.isoformat().encode())
-    if kind is dt.date:
-        return msgpack.ExtType(_DATE, value.isoformat().encode())
-    if kind is dt.time:
-        return msgpack.ExtType(_TIME, value.isoformat().encode())
-    if kind is dt.timedelta:
-        return msgpack.ExtType(_TIMEDELTA, pack([value.days, value.seconds, value.microseconds]))
-    if kind is decimal.Decimal:
-        return msgpack.ExtType(_DECIMAL, str(value).encode())
-    if kind is uuid.UUID:
-        return msgpack.ExtType(_UUID, value.bytes)
-    if kind is complex:
-        return msgpack.ExtType(_COMPLEX, pack([value.real, value.imag]))
+    if kind in _EXTENSIONS:
+        code, encode, _ = _EXTENSIONS[kind]
+        return msgpack.ExtType(code, encode(value))
     if kind.__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         return value.item()
     raise UnsupportedValue(
@@ -112,27 +83,54 @@ def _encode_extension(value: Any) -> Any:
 
 
 def _decode_extension(code: int, data: bytes) -> Any:
-    if code == _TUPLE:
-        return tuple(unpack(data))
-    if code == _BIG_INT and len(data) <= _LARGEST_INT_BYTES:
-        return int.from_bytes(data, "big", signed=True)
-    if code in (_SET, _FROZENSET):
-        members = map(unpack, unpack(data))
-        return set(members) if code == _SET else frozenset(members)
-    if code == _DATETIME:
-        return dt.datetime.fromisoformat(data.decode())
-    if code == _DATE:
-        return dt.date.fromisoformat(data.decode())
-    if code == _TIME:
-        return dt.time.fromisoformat(data.decode())
-    if code == _TIMEDELTA:
-        days, seconds, microseconds = unpack(data)
-        return dt.timedelta(days=days, seconds=seconds, microseconds=microseconds)
-    if code == _DECIMAL:
-        return decimal.Decimal(data.decode())
-    if code == _UUID:
-        return uuid.UUID(bytes=data)
-    if code == _COMPLEX:
-        real, imaginary = unpack(data)
-        return complex(real, imaginary)
-    raise SerializationError(f"unknown extension type {code}, {len(data)} bytes: not written by this version")
+    if code not in _DECODERS:
+        raise SerializationError(f"unknown extension type {code}, {len(data)} bytes: not written by this version")
+    return _DECODERS[code](data)
+
+
+def _encode_int(value: int) -> bytes:
+    length = (value.bit_length() + 8) // 8
+    if length > _LARGEST_INT_BYTES:
+        raise UnsupportedValue(f"an int of {length} bytes is too large; the limit is {_LARGEST_INT_BYTES} bytes")
+    return value.to_bytes(length, "big", signed=True)
+
+
+def _decode_int(data: bytes) -> int:
+    if len(data) > _LARGEST_INT_BYTES:
+        raise SerializationError(f"an int of {len(data)} bytes is too large; the limit is {_LARGEST_INT_BYTES} bytes")
+    return int.from_bytes(data, "big", signed=True)
+
+
+def _decode_timedelta(data: bytes) -> dt.timedelta:
+    days, seconds, microseconds = unpack(data)
+    return dt.timedelta(days, seconds, microseconds)
+
+
+def _decode_complex(data: bytes) -> complex:
+    real, imaginary = unpack(data)
+    return complex(real, imaginary)
+
+
+def _encode_iso(value: Any) -> bytes:
+    return value.isoformat().encode()  # type: ignore[no-any-return]
+
+
+def _encode_set(value: Any) -> bytes:
+    return pack(sorted(map(pack, value)))
+
+
+# The code of a type never changes: it is stored.
+_EXTENSIONS: dict[type, tuple[int, Callable[[Any], bytes], Callable[[bytes], Any]]] = {
+    tuple: (1, lambda value: pack(list(value)), lambda data: tuple(unpack(data))),
+    int: (2, _encode_int, _decode_int),  # beyond the 64 bits of msgpack
+    set: (3, _encode_set, lambda data: set(map(unpack, unpack(data)))),
+    frozenset: (4, _encode_set, lambda data: frozenset(map(unpack, unpack(data)))),
+    dt.datetime: (5, _encode_iso, lambda data: dt.datetime.fromisoformat(data.decode())),
+    dt.date: (6, _encode_iso, lambda data: dt.date.fromisoformat(data.decode())),
+    dt.time: (7, _encode_iso, lambda data: dt.time.fromisoformat(data.decode())),
+    dt.timedelta: (8, lambda value: pack([value.days, value.seconds, value.microseconds]), _decode_timedelta),
+    decimal.Decimal: (9, lambda value: str(value).encode(), lambda data: decimal.Decimal(data.decode())),
+    uuid.UUID: (10, lambda value: value.bytes, lambda data: uuid.UUID(bytes=data)),
+    complex: (11, lambda value: pack([value.real, value.imag]), _decode_complex),
+}
+_DECODERS = {code: decode for code, _, decode in _EXTENSIONS.values()}

@@ -3,6 +3,7 @@
 import pickle
 import re
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any, Generic, TypeVar
 from zlib import crc32
 
@@ -12,9 +13,7 @@ from anchorbolt.util.imports import load_class
 
 V = TypeVar("V")
 
-_PICKLE = b"p"
-"""The first byte of our pickles; a tag of a schema version begins with another one."""
-
+_PICKLE = b"p"  # the first byte of our pickles; a tag of a schema version begins with another one
 _PICKLE_HEAD = len(_PICKLE) + 4
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,128}")
 
@@ -55,17 +54,11 @@ class SerializerCodec(Codec):
     """A user's `Serializer` as a codec: checks its results and translates its exceptions."""
 
     def __init__(self, kind: type[Serializer[Any]], key: str, *, for_keys: bool) -> None:
-        """Make an instance of the user's class.
+        """Make an instance of the user's class, which the configuration `key` names. Keys have to be canonical.
 
-        Args:
-            kind: The class.
-            key: The configuration key that names it, for messages.
-            for_keys: Whether it is for keys, which have to be canonical.
-
-        Raises:
-            ConfigError: It cannot be made, or its name or version cannot be written in a header.
+        Raises `ConfigError` if it cannot be made, or its name or version cannot be written in a header.
         """
-        self._made_of = (kind, key, for_keys)
+        self._made_of = (kind, key)
         self._for_keys = for_keys
         self._shown = shown = f"{kind.__module__}.{kind.__qualname__}"
         try:
@@ -87,8 +80,8 @@ class SerializerCodec(Codec):
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        kind, key, for_keys = self._made_of
-        return _again, (kind, key, for_keys)  # only the class travels: an instance is made anew in each process
+        # Only the class travels: an instance is made anew in each process.
+        return partial(SerializerCodec, for_keys=self._for_keys), self._made_of
 
     def encode(self, value: Any) -> bytes:
         data = self._dumps(value)
@@ -122,10 +115,6 @@ class SerializerCodec(Codec):
                 f"{self._shown} is not canonical: loads(dumps(key)) gives another key, or one with other bytes. Equal "
                 "keys must give equal bytes, and different keys different ones."
             )
-
-
-def _again(kind: type[Serializer[Any]], key: str, for_keys: bool) -> SerializerCodec:
-    return SerializerCodec(kind, key, for_keys=for_keys)
 
 
 class PickleCodec(Codec):
@@ -162,15 +151,9 @@ _OURS: dict[str, type[Codec]] = {codec.name: codec for codec in (MsgpackCodec, J
 
 
 def codec_named(name: str, key: str, *, for_keys: bool) -> Codec:
-    """Return a new codec.
+    """Return a new codec: `msgpack`, `json`, `pickle`, or the dotted name of a `Serializer` class.
 
-    Args:
-        name: `msgpack`, `json`, `pickle`, or the dotted name of a `Serializer` class.
-        key: The configuration key that says so, for messages.
-        for_keys: Whether it is for keys.
-
-    Raises:
-        ConfigError: The name is unknown, the codec cannot be used for keys, or the class cannot be used.
+    `key` is the configuration key that says so. Raises `ConfigError` if the codec is unknown or cannot be used.
     """
     if name == PickleCodec.name and for_keys:
         raise ConfigError(

@@ -1,6 +1,8 @@
 """`TopologyBuilder`: adds components to a topology and connects them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.errors import TopologyError
@@ -81,7 +83,7 @@ class TopologyBuilder:
         sources = {id: spec.sources if isinstance(spec, BoltSpec) else () for id, spec in specs.items()}
         order = topological_order(sources)
         check_picklable(bolts.values())
-        return Topology(name, {id: specs[id] for id in order})
+        return Topology(name, MappingProxyType({id: specs[id] for id in order}))
 
     def _check_id(self, id: str) -> None:
         check_name("component", id)
@@ -92,7 +94,7 @@ class TopologyBuilder:
             )
 
 
-def _declared(id: str, component: Spout | Bolt) -> dict[str, StreamDeclaration]:
+def _declared(id: str, component: Spout | Bolt) -> Mapping[str, StreamDeclaration]:
     declarer = OutputFieldsDeclarer(id)
     try:
         component.declare_output_fields(declarer)
@@ -104,4 +106,4 @@ def _declared(id: str, component: Spout | Bolt) -> dict[str, StreamDeclaration]:
             "streams: it is called before prepare, on the driver.",
             component=id,
         ) from error
-    return dict(declarer.streams)
+    return MappingProxyType(dict(declarer.streams))

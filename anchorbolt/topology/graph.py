@@ -1,6 +1,6 @@
 """The immutable graph of a topology: the components as declared, and their levels."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -33,9 +33,6 @@ class SpoutSpec:
     parallelism: int | None  # upper bound on the number of tasks; None leaves the number to the spout
     streams: Mapping[str, StreamDeclaration]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "streams", MappingProxyType(dict(self.streams)))
-
 
 @dataclass(frozen=True)
 class BoltSpec:
@@ -46,9 +43,6 @@ class BoltSpec:
     parallelism: int
     inputs: tuple[Input, ...]  # in the order of their declaration, each stream once
     streams: Mapping[str, StreamDeclaration]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "streams", MappingProxyType(dict(self.streams)))
 
     @property
     def is_stateful(self) -> bool:
@@ -83,20 +77,15 @@ class Topology:
     name: str
     components: Mapping[str, Component]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "components", MappingProxyType(dict(self.components)))
-
     @cached_property
     def spouts(self) -> Mapping[str, SpoutSpec]:
         """The spouts by id."""
-        found = {spec.id: spec for spec in self.components.values() if isinstance(spec, SpoutSpec)}
-        return MappingProxyType(found)
+        return MappingProxyType({id: spec for id, spec in self.components.items() if isinstance(spec, SpoutSpec)})
 
     @cached_property
     def bolts(self) -> Mapping[str, BoltSpec]:
         """The bolts by id."""
-        found = {spec.id: spec for spec in self.components.values() if isinstance(spec, BoltSpec)}
-        return MappingProxyType(found)
+        return MappingProxyType({id: spec for id, spec in self.components.items() if isinstance(spec, BoltSpec)})
 
     @property
     def is_stateful(self) -> bool:
@@ -116,16 +105,13 @@ class Topology:
 
     def describe(self) -> str:
         """Return a text with one line per component, level by level: its class, its inputs and its streams."""
-        return "\n".join(_description(self))
-
-
-def _description(topology: Topology) -> Iterator[str]:
-    yield f"topology {topology.name}, {'stateful' if topology.is_stateful else 'without state'}"
-    yield f"  driver: {CHECKPOINT_SPOUT_ID} sends {CHECKPOINT_STREAM}(txid, action) to all tasks"
-    for number, level in enumerate(topology.levels):
-        yield f"  level {number}"
-        for id in level:
-            yield f"    {_component(topology.components[id])}"
+        lines = [
+            f"topology {self.name}, {'stateful' if self.is_stateful else 'without state'}",
+            f"  driver: {CHECKPOINT_SPOUT_ID} sends {CHECKPOINT_STREAM}(txid, action) to all tasks",
+        ]
+        for number, level in enumerate(self.levels):
+            lines += [f"  level {number}", *(f"    {_component(self.components[id])}" for id in level)]
+        return "\n".join(lines)
 
 
 def _component(spec: Component) -> str:
