@@ -7,10 +7,12 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import hypothesis
 import pytest
@@ -20,7 +22,8 @@ from tests.support.certificates import Certificates, make_certificates
 from tests.support.hbase_server import HBaseProgram, HBaseServer
 from tests.support.postgres_server import PostgresServer
 from tests.support.redis_cluster import RedisCluster
-from tests.support.redis_server import RedisServer, RedisUser
+from tests.support.redis_server import RedisServer
+from tests.support.server_process import Server
 
 # Before any test imports it: the conformance suite's assertions show their values.
 pytest.register_assert_rewrite("anchorbolt.testing")
@@ -120,35 +123,25 @@ def set_spark_environment() -> None:
             os.environ["JAVA_HOME"] = java_home
 
 
-class Startable(Protocol):
-    def start(self) -> None: ...
-
-    def close(self) -> None: ...
-
-
-S = TypeVar("S", bound=Startable)
+S = TypeVar("S", bound=Server | RedisCluster)
 
 
 def running(server: S) -> Iterator[S]:
-    try:
+    with closing(server):
         server.start()
         yield server
-    finally:
-        server.close()
 
 
 def starting(make: Callable[..., S]) -> Iterator[Callable[..., S]]:
     """Give a test a function that makes and starts servers, and end these after the test."""
-    servers: list[S] = []
+    with ExitStack() as servers:
 
-    def start(**options: Any) -> S:
-        servers.append(make(**options))
-        servers[-1].start()
-        return servers[-1]
+        def start(**options: Any) -> S:
+            server = servers.enter_context(closing(make(**options)))
+            server.start()
+            return server
 
-    yield start
-    for server in servers:
-        server.close()
+        yield start
 
 
 def or_skip(find: Callable[[], T]) -> T:
@@ -188,23 +181,9 @@ def redis_maker(kind: Callable[..., S], program: str, request: pytest.FixtureReq
     """Return what makes a Redis or a Redis Cluster with the options of `start_redis`."""
     factory: pytest.TempPathFactory = request.getfixturevalue("tmp_path_factory")
 
-    def make(
-        *,
-        password: str | None = None,
-        users: Mapping[str, RedisUser] | None = None,
-        tls: bool = False,
-        masters: int | None = None,
-        **options: str | int,
-    ) -> S:
-        return kind(
-            program,
-            factory.mktemp("redis"),
-            password=password,
-            users=users,
-            certificates=request.getfixturevalue("certificates") if tls else None,
-            options=options,
-            **({} if masters is None else {"masters": masters}),
-        )
+    def make(*, tls: bool = False, **options: Any) -> S:
+        certificates = request.getfixturevalue("certificates") if tls else None
+        return kind(program, factory.mktemp("redis"), certificates=certificates, **options)
 
     return make
 
@@ -287,4 +266,4 @@ def postgres_server(postgres_program: str) -> Iterator[PostgresServer]:
 @pytest.fixture
 def start_postgres(postgres_program: str) -> Iterator[StartPostgres]:
     """Start a PostgreSQL of the test's own: `start_postgres(**settings)`, running when the call returns."""
-    yield from starting(lambda **options: PostgresServer(postgres_program, options=options))
+    yield from starting(partial(PostgresServer, postgres_program))

@@ -10,7 +10,7 @@ from anchorbolt.faults.points import FaultPoint
 from tests.cli.command import wait_until
 from tests.crash.plans import AFTER_A_FAILURE, IN_RECOVERY
 from tests.crash.runs import AccompaniedRun
-from tests.support.stopping import stop_process
+from tests.support.server_process import stop_process
 from tests.support.stores import Store
 
 

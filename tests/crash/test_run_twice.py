@@ -18,8 +18,8 @@ from tests.cli.command import wait_until
 from tests.conftest import StartRedis
 from tests.crash.conftest import AccompanyRun
 from tests.support.redis_server import DURABLE
+from tests.support.server_process import stop_process
 from tests.support.spark_standalone import SparkStandalone
-from tests.support.stopping import stop_process
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -5,14 +5,11 @@ What HBase has acknowledged survives a SIGKILL of its processes, so each of them
 
 from __future__ import annotations
 
-import signal
 import sys
-import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import happybase
 from Hbase_thrift import AlreadyExists
@@ -23,22 +20,12 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 
 import hbase_artefacts  # (the tools are scripts, not a package)
 
-from tests.support.server_process import HOST, OwnedProcess, free_port, port_was_taken
-
-_READY_SECONDS = 180.0
-_START_ATTEMPTS = 3
+from tests.support.server_process import OwnedProcess, Server, free_port
 
 # What Hadoop and HBase reach into, one flag each on Java 17 and later.
-_OPENED = (
-    "java.nio",
-    "sun.nio.ch",
-    "java.lang",
-    "jdk.internal.ref",
-    "java.lang.reflect",
-    "java.util",
-    "java.util.concurrent",
-)
-_EXPORTED = ("jdk.internal.misc", "sun.net.dns", "sun.net.util")
+_OPENED = ["java.nio", "java.lang", "java.lang.reflect", "java.util", "java.util.concurrent"]
+_OPENED += ["sun.nio.ch", "jdk.internal.ref"]
+_EXPORTED = ["jdk.internal.misc", "sun.net.dns", "sun.net.util"]
 _JVM = [
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.net.preferIPv4Stack=true"),
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
@@ -108,12 +95,14 @@ class HBaseProgram:
         return cls(jars, Path(java_home))
 
 
-class HBaseServer:
+class HBaseServer(Server):
     """HBase and one Thrift server in a directory; each process may be killed and started again on its port and data.
 
     Not distributed, master, region server and ZooKeeper are one process, called `MASTER`; distributed, each is one of
     its own. The Thrift server, `THRIFT`, always is; with `behind`, it is the only one, in front of that server's HBase.
     """
+
+    ready_seconds = 180.0
 
     def __init__(
         self,
@@ -126,64 +115,20 @@ class HBaseServer:
         behind: HBaseServer | None = None,
         settings: Mapping[str, str | int] | None = None,
     ) -> None:
-        self.host = HOST
-        self.port = 0
+        super().__init__(directory)
         self.transport = transport
         self.protocol = protocol
-        self.directory = directory
         self._program = program
         self._distributed = distributed
         self._behind = behind
         self._settings = dict(settings or {})
-        self._processes: dict[str, OwnedProcess] = {}
         self._ports: list[int] = []
-        for name in ("conf", "logs", "tmp"):
+        if behind is not None:
+            self.parts = (THRIFT,)
+        else:
+            self.parts = (ZOOKEEPER, MASTER, REGION_SERVER, THRIFT) if distributed else (MASTER, THRIFT)
+        for name in ("conf", "tmp"):
             (directory / name).mkdir(parents=True, exist_ok=True)
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        if self._behind is not None:
-            return (THRIFT,)
-        return (ZOOKEEPER, MASTER, REGION_SERVER, THRIFT) if self._distributed else (MASTER, THRIFT)
-
-    def pid(self, part: str) -> int:
-        return self._processes[part].pid
-
-    def log(self, part: str) -> str:
-        path = self._log_path(part)
-        return path.read_text(errors="replace") if path.exists() else ""
-
-    def start(self) -> None:
-        """Start what does not run, and return when a table can be made and written to."""
-        for attempt in range(_START_ATTEMPTS):
-            if not self._ports:
-                of_hbase = self._behind._ports[:3] if self._behind else [free_port() for _ in range(3)]
-                self._ports = [*of_hbase, free_port()]
-                self.port = self._ports[3]
-                self._write_settings()
-            for part in self.parts:
-                if part not in self._processes:
-                    self._launch(part)
-            dead = self._wait(self._is_serving)
-            if dead is None:
-                return
-            said = self.log(dead)[-3000:]
-            first = not (self.directory / "data").exists()  # later its ports are known to others
-            self.kill()
-            if not first or not port_was_taken(said) or attempt == _START_ATTEMPTS - 1:
-                raise RuntimeError(f"the {dead} of HBase ended by itself:\n{said}")
-            self._ports = []  # somebody else took one of them meanwhile
-
-    def start_part(self, part: str) -> None:
-        self._launch(part)
-
-    def kill(self, part: str | None = None) -> None:
-        for name in [part] if part else [name for name in reversed(self.parts) if name in self._processes]:
-            self._processes.pop(name).end(signal.SIGKILL)
-
-    def stop(self, part: str | None = None) -> None:
-        for name in [part] if part else [name for name in reversed(self.parts) if name in self._processes]:
-            self._processes.pop(name).end(signal.SIGTERM)
 
     def close(self) -> None:
         self.kill()
@@ -193,52 +138,30 @@ class HBaseServer:
         self._settings[name] = value
         self._write_settings()
 
-    def pause(self, part: str) -> None:
-        self._processes[part].pause()
-
-    def go_on(self, part: str) -> None:
-        self._processes[part].resume()
-
-    def connection(self, *, timeout_seconds: float = 30.0) -> happybase.Connection:
+    def connection(self) -> happybase.Connection:
         """Return an open connection to the Thrift server; the caller closes it."""
         return happybase.Connection(
-            self.host, self.port, timeout=int(timeout_seconds * 1000), transport=self.transport, protocol=self.protocol
+            self.host, self.port, timeout=30_000, transport=self.transport, protocol=self.protocol
         )
 
-    def _wait(self, is_ready: Callable[[], bool]) -> str | None:
-        """Return None when it is ready, or the name of a part that has ended by itself."""
-        deadline = time.monotonic() + _READY_SECONDS
-        while time.monotonic() < deadline:
-            for name, process in self._processes.items():
-                if process.has_ended:
-                    return name
-            if is_ready():
-                return None
-            time.sleep(0.05)
-        raise RuntimeError(f"HBase did not serve within {_READY_SECONDS:.0f} s:\n{self.log(MASTER)[-3000:]}")
-
-    def _is_serving(self) -> bool:
-        def write(connection: happybase.Connection) -> None:
-            # Tables are listed well before the master makes one, and a region takes a put later still.
-            with suppress(AlreadyExists):
-                connection.create_table("ready", {"f": {}})
-            connection.table("ready").put(b"r", {b"f:q": b"v"})
-
-        return self._asked(write)
-
-    def _asked(self, question: Callable[[happybase.Connection], Any]) -> bool:
+    def _is_ready(self) -> bool:
         try:
-            connection = self.connection()
-            try:
-                question(connection)
-            finally:
-                connection.close()
+            with closing(self.connection()) as connection:
+                # Tables are listed well before the master makes one, and a region takes a put later still.
+                with suppress(AlreadyExists):
+                    connection.create_table("ready", {"f": {}})
+                connection.table("ready").put(b"r", {b"f:q": b"v"})
         except (TException, HBaseIOError, OSError):
             return False
         return True
 
-    def _launch(self, part: str) -> None:
-        assert part not in self._processes, f"the {part} is running"
+    def _choose_ports(self) -> None:
+        of_hbase = self._behind._ports[:3] if self._behind else [free_port() for _ in range(3)]
+        self.port = free_port()
+        self._ports = [*of_hbase, self.port]
+        self._write_settings()
+
+    def _launch(self, part: str) -> OwnedProcess:
         heap, main = _MAIN[part]
         arguments = ["start"]
         if part == ZOOKEEPER:
@@ -248,12 +171,8 @@ class HBaseServer:
             arguments += ["-f"] if self.transport == "framed" else []
             arguments += ["-c"] if self.protocol == "compact" else []
         java = [str(self._program.java_home / "bin" / "java"), f"-Xmx{heap}", *_JVM]
-        java += [
-            f"-Djava.io.tmpdir={self.directory / 'tmp'}",
-            "-cp",
-            f"{self.directory / 'conf'}:{self._program.jars}/*",
-        ]
-        self._processes[part] = OwnedProcess([*java, main, *arguments], self._log_path(part), cwd=self.directory)
+        java += [f"-Djava.io.tmpdir={self.directory}/tmp", "-cp", f"{self.directory}/conf:{self._program.jars}/*"]
+        return OwnedProcess([*java, main, *arguments], self._log_path(part), cwd=self.directory)
 
     def _write_settings(self) -> None:
         zookeeper, master, region_server, _ = self._ports
@@ -268,13 +187,9 @@ class HBaseServer:
             "hbase.zookeeper.property.dataDir": str(data),
             "hbase.master.port": master,
             "hbase.regionserver.port": region_server,
-            "hbase.master.info.port": -1,
-            "hbase.regionserver.info.port": -1,
-            "hbase.thrift.info.port": -1,
-            "hbase.master.hostname": "localhost",
-            "hbase.regionserver.hostname": "localhost",
-            "hbase.master.ipc.address": self.host,
-            "hbase.regionserver.ipc.address": self.host,
+            **{f"hbase.{each}.info.port": -1 for each in ("master", "regionserver", "thrift")},
+            **{f"hbase.{each}.hostname": "localhost" for each in ("master", "regionserver")},
+            **{f"hbase.{each}.ipc.address": self.host for each in ("master", "regionserver")},
             **_FAST_START,
         }
         if self._distributed:
@@ -287,6 +202,3 @@ class HBaseServer:
         (conf / "hbase-site.xml").write_text(f"<configuration>\n{''.join(lines)}</configuration>\n")
         (conf / "log4j.properties").write_text(_LOG4J)
         (conf / "zoo.cfg").write_text(_ZOOKEEPER.format(data=data, port=zookeeper))
-
-    def _log_path(self, part: str) -> Path:
-        return self.directory / "logs" / f"{part}.log"

@@ -6,15 +6,13 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
-from tests.support.server_process import HOST, OwnedProcess, Server
-from tests.support.stopping import stop_process
+from tests.support.server_process import HOST, OwnedProcess, Server, stop_process
 
 USER = "anchorbolt"
 DATABASE = "anchorbolt"
@@ -31,27 +29,26 @@ class PostgresServer(Server):
     # A killed server's processes hold these for a moment longer.
     passing_errors = ("pre-existing shared memory block", 'lock file "postmaster.pid" already exists')
 
-    def __init__(self, program: str, *, options: Mapping[str, str | int] | None = None) -> None:
+    def __init__(self, program: str, **options: str | int) -> None:
         # Not pytest's own directory, which only its owner can enter.
-        self._directory = Path(tempfile.mkdtemp(prefix="anchorbolt-postgres-"))
-        super().__init__(self._directory / "log")
+        super().__init__(Path(tempfile.mkdtemp(prefix="anchorbolt-postgres-")))
         self.user = USER
         self.database = DATABASE
         self.password = "correct-horse-battery-staple"
         self._program = program
-        self._options = {"fsync": "off", "full_page_writes": "off", **(options or {})}
-        self._data = self._directory / "data"
+        self._options = {"fsync": "off", "full_page_writes": "off", **options}
+        self._data = self.directory / "data"
         self._owner = _owner()
         try:
             self._make_cluster()
         except BaseException:
-            shutil.rmtree(self._directory)
+            shutil.rmtree(self.directory)
             raise
 
-    def kill(self) -> None:
+    def kill(self, part: str | None = None) -> None:
         """Kill the server and the processes that serve its connections, all with SIGKILL."""
         children = _children(self.pid)
-        self._end(signal.SIGKILL)
+        super().kill(part)
         for child in children:
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
@@ -72,18 +69,18 @@ class PostgresServer(Server):
 
     def close(self) -> None:
         self.stop()
-        shutil.rmtree(self._directory)
+        shutil.rmtree(self.directory)
 
     def client(self, **options: Any) -> psycopg.Connection[Any]:
         login = {"user": self.user, "password": self.password, "dbname": self.database, "connect_timeout": 10}
         return psycopg.connect(host=self.host, port=self.port, autocommit=True, **{**login, **options})
 
     def _make_cluster(self) -> None:
-        password = self._directory / "password"
+        password = self.directory / "password"
         password.touch(mode=0o600)
         password.write_text(self.password)
         if self._owner:
-            for path in (self._directory, password):
+            for path in (self.directory, password):
                 os.chown(path, self._owner["user"], self._owner["group"])
         made = subprocess.run(
             [
@@ -101,11 +98,11 @@ class PostgresServer(Server):
         if made.returncode != 0:
             raise RuntimeError(f"initdb failed:\n{(made.stdout + made.stderr)[-2000:]}")
 
-    def _launch(self) -> OwnedProcess:
+    def _launch(self, part: str) -> OwnedProcess:
         settings = {"port": self.port, "listen_addresses": HOST, "unix_socket_directories": "", **self._options}
         arguments = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         command = [self._program, "-D", str(self._data), *arguments]
-        return OwnedProcess(command, self._log_path, cwd="/", **self._owner)
+        return OwnedProcess(command, self._log_path(part), cwd="/", **self._owner)
 
     def _is_ready(self) -> bool:
         with suppress(psycopg.OperationalError), self.client(dbname="postgres") as client:

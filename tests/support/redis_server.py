@@ -13,7 +13,7 @@ from tests.support.certificates import Certificates
 from tests.support.server_process import HOST, OwnedProcess, Server
 
 # With these, what Redis has answered survives a kill.
-DURABLE = {"appendonly": "yes", "appendfsync": "always"}
+DURABLE: dict[str, Any] = {"appendonly": "yes", "appendfsync": "always"}
 
 # By itself redis-py tries a refused connection again for some seconds.
 AT_ONCE = Retry(NoBackoff(), 0)
@@ -41,15 +41,14 @@ class RedisServer(Server):
         password: str | None = None,
         users: Mapping[str, RedisUser] | None = None,
         certificates: Certificates | None = None,
-        options: Mapping[str, str | int] | None = None,
+        **options: str | int,
     ) -> None:
-        super().__init__(directory / "redis.log")
-        self.directory = directory
+        super().__init__(directory)
         self.password = password
         self.users = dict(users or {})
         self.certificates = certificates
         self._program = program
-        self._options = {"save": "", "appendonly": "no", **(options or {})}
+        self._options = {"save": "", "appendonly": "no", **options}
         self.data = directory / "data"
         self.data.mkdir(parents=True)
 
@@ -64,11 +63,11 @@ class RedisServer(Server):
             options.update(ssl_keyfile=str(self.certificates.client_key))
         return redis.Redis(host=self.host, port=self.port, **options)
 
-    def _launch(self) -> OwnedProcess:
+    def _launch(self, part: str) -> OwnedProcess:
         configuration = self.directory / "redis.conf"
         configuration.touch(mode=0o600)
         configuration.write_text(self._configuration())
-        return OwnedProcess([self._program, str(configuration)], self._log_path)
+        return OwnedProcess([self._program, str(configuration)], self._log_path(part))
 
     def _is_ready(self) -> bool:
         with self.client(socket_timeout=5, socket_connect_timeout=5, retry=AT_ONCE) as client:

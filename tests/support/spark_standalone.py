@@ -2,13 +2,15 @@
 
 import os
 import re
-import subprocess
+import signal
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyspark
+
+from tests.support.server_process import OwnedProcess
 
 _DEADLINE_S = 90.0
 _BARE_PACKAGES = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "numpy.libs", "dateutil", "pytz", "tzdata", "six.py")
@@ -20,63 +22,35 @@ class SparkStandalone:
     def __init__(self, folder: Path, *, hosts: Sequence[str] = ("127.0.0.1", "127.0.0.1")) -> None:
         self._folder = folder
         self._hosts = hosts
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: list[OwnedProcess] = []
         self.url = ""
 
     def start(self) -> None:
-        master = self._spawn(
-            "master", "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"
-        )
+        master = self._spawn("master", "master.Master", "--host 127.0.0.1 --port 0")
         self.url = self._wait_for(master, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
         for number, host in enumerate(self._hosts):
-            log = self._spawn(
-                f"worker{number}",
-                "org.apache.spark.deploy.worker.Worker",
-                "--host",
-                host,
-                "--webui-port",
-                "0",
-                "--cores",
-                "1",
-                "--memory",
-                "1g",
-                "--work-dir",
-                str(self._folder / f"work{number}"),
-                self.url,
-            )
+            options = f"--host {host} --cores 1 --memory 1g"
+            work = ("--work-dir", str(self._folder / f"work{number}"))
+            log = self._spawn(f"worker{number}", "worker.Worker", options, *work, self.url)
             self._wait_for(log, r"Successfully registered with master")
 
     def stop(self) -> None:
         for process in reversed(self._processes):
-            process.terminate()
-        for process in self._processes:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait(20)
+            process.end(signal.SIGTERM)
 
-    def _spawn(self, name: str, *command: str) -> Path:
+    def _spawn(self, name: str, main: str, options: str, *more: str) -> Path:
         home = Path(pyspark.__file__).parent
         log = self._folder / f"{name}.log"
         environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
         environment.pop("PYTHONPATH", None)  # executors get none of the driver's
-        with log.open("wb") as output:
-            self._processes.append(
-                subprocess.Popen(
-                    [str(home / "bin" / "spark-class"), *command],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    env=environment,
-                )
-            )
+        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main}", "--webui-port", "0"]
+        self._processes.append(OwnedProcess([*command, *options.split(), *more], log, env=environment))
         return log
 
     def _wait_for(self, log: Path, pattern: str) -> str:
         process = self._processes[-1]
         deadline = time.monotonic() + _DEADLINE_S
-        while time.monotonic() < deadline and process.poll() is None:
+        while time.monotonic() < deadline and not process.has_ended:
             found = re.search(pattern, log.read_text(errors="replace"))
             if found:
                 return found.group(found.lastindex or 0)

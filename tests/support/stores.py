@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,10 @@ def store_of(provider: str, home: Path) -> Iterator[Store]:
         server = HBaseServer(HBaseProgram.installed(), home / "hbase")
     else:
         kind = RedisServer if provider == "redis" else RedisCluster
-        server = kind(redis_program(), home / provider, options=DURABLE)
-    try:
+        server = kind(redis_program(), home / provider, **DURABLE)
+    with closing(server):
         server.start()
         yield server
-    finally:
-        server.stop()
 
 
 def redis_program() -> str:

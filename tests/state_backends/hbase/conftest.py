@@ -27,6 +27,5 @@ def storage(hbase_provider: HBaseStateProvider, ns: str) -> Iterator[StateStorag
 @pytest.fixture
 def table(hbase_server: HBaseServer, hbase_provider: HBaseStateProvider) -> Iterator[happybase.Table]:
     list(hbase_provider.namespaces())  # makes the table
-    connection = hbase_server.connection()
-    yield connection.table(TABLE)
-    connection.close()
+    with closing(hbase_server.connection()) as connection:
+        yield connection.table(TABLE)
