@@ -1,41 +1,27 @@
 """Rubbish in the table of a namespace in HBase is reported, and nothing changes."""
 
-from collections.abc import Callable
-
 import happybase
 import pytest
 
 from anchorbolt.errors import StateCorrupted
-from anchorbolt.state_backends.contract import Fence, StateStorage
-from anchorbolt.testing.conformance.base import FIRST, committed, entries, stage, staged
-from tests.state_backends.hbase.data import DATA, METADATA, rows
+from anchorbolt.state_backends.contract import StateStorage
+from anchorbolt.testing.conformance.base import FIRST, committed, entries, staged
+from tests.state_backends.hbase.providers import CALLS, DATA, METADATA, rows
 
 pytestmark = pytest.mark.slow
 
 
-STEPS: dict[str, Callable[[StateStorage, str], object]] = {
-    "head": lambda storage, _: storage.head(),
-    "claim": lambda storage, _: storage.claim(),
-    "raise_fence": lambda storage, _: storage.raise_fence(Fence(5, 0)),
-    "get_many": lambda storage, _: storage.get_many([b"a"]),
-    "stage": lambda storage, _: stage(storage, [(b"a", b"3")], fence=Fence(5, 0), txid=1, base=0),
-    "seal": lambda storage, attempt: storage.seal(Fence(5, 0), attempt, (1, 0)),  # type: ignore[arg-type]
-    "commit": lambda storage, attempt: storage.commit(Fence(5, 0), 1, attempt),
-    "rollback": lambda storage, _: storage.rollback(Fence(5, 0)),
-}
-
-
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", CALLS)
 @pytest.mark.parametrize("damage", [b"x", b"\xc1", b"\x90", b"\x9c" + b"\xc0" * 12, b"\x9d" + b"\x01" * 13])
 def test_damaged_bookkeeping_is_reported_and_nothing_changes(
     storage: StateStorage, table: happybase.Table, ns: str, step: str, damage: bytes
 ) -> None:
     committed(storage, [(b"a", b"1")])
-    attempt = staged(storage, [(b"a", b"2")], txid=1, base=0)
+    staged(storage, [(b"a", b"2")], txid=1, base=0)
     table.put(f"{ns}$txid".encode(), {METADATA: damage})
     before = rows(table, ns)
     with pytest.raises(StateCorrupted, match=ns):
-        STEPS[step](storage, attempt)
+        CALLS[step](storage)
     assert rows(table, ns) == before
 
 

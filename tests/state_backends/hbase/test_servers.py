@@ -6,30 +6,27 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import TypeVar
+from unittest import mock
 
 import pytest
 
 from anchorbolt.config.providers import TlsSettings
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
-from anchorbolt.faults import points as faults
-from anchorbolt.faults.points import FaultPoint, PointReached
-from anchorbolt.state_backends.contract import Fence, Seal, StateStorage
+from anchorbolt.state_backends.hbase import storage as storage_module
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.testing.conformance.base import (
-    CODEC,
     FIRST,
     Items,
     committed,
     entries,
     new_attempt,
     new_namespace,
-    stage,
     stage_slice,
     staged,
 )
 from tests.conftest import StartHBase
 from tests.state_backends.fake_server import answering
-from tests.state_backends.hbase.providers import provider_of
+from tests.state_backends.hbase.providers import CALLS, provider_of
 from tests.support.certificates import Certificates
 from tests.support.hbase_server import LOW_RETRY, MASTER, REGION_SERVER, THRIFT, HBaseProgram, HBaseServer
 from tests.support.server_process import free_port
@@ -89,33 +86,14 @@ def refusal(provider: HBaseStateProvider) -> AnchorboltError:
 @contextmanager
 def at_slice_applied(action: Callable[[], None]) -> Iterator[None]:
     """Do something once, when the first group of a commit is applied."""
-    done: list[PointReached] = []
 
-    def observer(place: PointReached) -> None:
-        if place.point is FaultPoint.SLICE_APPLIED and not done:
-            done.append(place)
+    def first_time(*_: object, **__: object) -> None:
+        if reach.call_count == 1:
             action()
 
-    before = faults.observe(observer)
-    try:
+    with mock.patch.object(storage_module, "reach", side_effect=first_time) as reach:
         yield
-    finally:
-        faults.observe(before)
-    assert done, "no slice was applied"
-
-
-CALLS: dict[str, Callable[[StateStorage], object]] = {
-    "head": lambda storage: storage.head(),
-    "claim": lambda storage: storage.claim(),
-    "raise_fence": lambda storage: storage.raise_fence(Fence(9, 0)),
-    "get_many": lambda storage: storage.get_many([b"a", b"b"]),
-    "scan": lambda storage: list(storage.scan()),
-    "stage": lambda storage: stage(storage, [(b"a", b"1")], fence=Fence(9, 0)),
-    "seal": lambda storage: storage.seal(Fence(9, 0), "0" * 32, Seal(1, 1)),
-    "commit": lambda storage: storage.commit(Fence(9, 0), 0, "0" * 32),
-    "rollback": lambda storage: storage.rollback(Fence(9, 0)),
-    "write": lambda storage: storage.write(Fence(9, 0), {b"a": b"1"}, CODEC),
-}
+    assert reach.called, "no slice was applied"
 
 
 def test_no_call_lasts_longer_than_its_timeout_whatever_is_stopped(
@@ -132,7 +110,7 @@ def test_no_call_lasts_longer_than_its_timeout_whatever_is_stopped(
                         call(storage)
                     assert time.monotonic() - started < TIMEOUT_MS / 1000 + SLACK_SECONDS, name
                 finally:
-                    server.go_on(part)
+                    server.resume(part)
                 persist(storage.head)
 
 
@@ -146,19 +124,9 @@ def test_a_connection_is_dropped_after_a_time_out_so_that_no_reply_answers_anoth
             server.pause(THRIFT)
             with pytest.raises(StateUnavailable):
                 storage.get_many([key])
-            server.go_on(THRIFT)
+            server.resume(THRIFT)
             for other in (b"4", b"5", b"6", key):
                 assert persist(lambda other=other: storage.get_many([other])) == [VALUES[other]]
-
-
-def test_a_thrift_server_that_was_killed_is_used_again_when_it_is_back(server: HBaseServer) -> None:
-    with closing(provider_of(server, timeout_ms=TIMEOUT_MS).open(new_namespace())) as storage:
-        attempt = persist(lambda: staged(storage, [(b"a", b"1")]))
-        persist(lambda: storage.commit(FIRST, 0, attempt))
-        server.kill(THRIFT)
-        assert "cannot be reached" in str(refusal_of(storage.head))
-        server.start()
-        assert persist(storage.head).winner == attempt
 
 
 def test_a_connection_that_the_server_closed_because_it_was_idle_is_replaced_unseen(server: HBaseServer) -> None:
@@ -172,30 +140,25 @@ def test_a_connection_that_the_server_closed_because_it_was_idle_is_replaced_uns
 
 @pytest.mark.parametrize("part", [THRIFT, MASTER])
 def test_either_process_killed_before_each_step_leaves_equal_state(server: HBaseServer, part: str) -> None:
-    def kill_and_restart() -> None:
+    def after_a_kill(call: Callable[[], _T]) -> _T:
         server.kill(part)
         server.start_part(part)
+        return persist(call)
 
     items: Items = list(VALUES.items())
     with closing(provider_of(server, timeout_ms=TIMEOUT_MS).open(new_namespace())) as storage:
-        kill_and_restart()
-        fence = persist(storage.claim)
+        fence = after_a_kill(storage.claim)
         persist(lambda: storage.raise_fence(fence))
         persist(lambda: stage_slice(storage, "b" * 32, 0, {b"dropped": b"1"}, fence=fence))
-        kill_and_restart()
-        persist(lambda: storage.rollback(fence))
+        after_a_kill(lambda: storage.rollback(fence))
         assert persist(storage.head).attempts == {}
         attempt = new_attempt()
         for number in range(2):
-            kill_and_restart()
-            some = items[number::2]
-            seal = persist(lambda n=number, s=some: stage_slice(storage, attempt, n, dict(s), fence=fence))
-        kill_and_restart()
-        persist(lambda: storage.seal(fence, attempt, seal))
-        kill_and_restart()
-        persist(lambda: storage.commit(fence, 0, attempt))
-        kill_and_restart()
-        assert persist(lambda: entries(storage)) == VALUES
+            some = dict(items[number::2])
+            seal = after_a_kill(lambda n=number, s=some: stage_slice(storage, attempt, n, s, fence=fence))
+        after_a_kill(lambda: storage.seal(fence, attempt, seal))
+        after_a_kill(lambda: storage.commit(fence, 0, attempt))
+        assert after_a_kill(lambda: entries(storage)) == VALUES
         assert persist(storage.claim) > fence
         assert persist(storage.head).committed == 0
 
@@ -255,9 +218,8 @@ def test_a_column_family_that_is_missing_is_named_at_every_call(server: HBaseSer
 
 
 def test_a_column_family_that_forgets_is_refused(server: HBaseServer) -> None:
-    connection = server.connection()
-    connection.create_table("forgetful", {"f": {"time_to_live": 1000}})
-    connection.close()
+    with closing(server.connection()) as connection:
+        connection.create_table("forgetful", {"f": {"time_to_live": 1000}})
     error = refusal(provider_of(server, table="forgetful", column_family="f"))
     assert isinstance(error, ConfigError)
     assert "FOREVER" in str(error)
@@ -266,13 +228,11 @@ def test_a_column_family_that_forgets_is_refused(server: HBaseServer) -> None:
 def test_a_disabled_table_is_named(server: HBaseServer) -> None:
     provider = provider_of(server, table="disabled", timeout_ms=TIMEOUT_MS)
     persist(lambda: provider.open(new_namespace()).claim())
-    connection = server.connection()
-    connection.disable_table("disabled")
-    with closing(provider.open(new_namespace())) as storage:
+    with closing(server.connection()) as connection, closing(provider.open(new_namespace())) as storage:
+        connection.disable_table("disabled")
         for call in CALLS.values():
             assert "enable 'disabled'" in str(refusal_of(lambda call=call: call(storage)))
-    connection.enable_table("disabled")
-    connection.close()
+        connection.enable_table("disabled")
     with closing(provider.open(new_namespace())) as storage:
         persist(storage.claim)
 
@@ -304,13 +264,9 @@ def test_a_cell_over_the_region_servers_limit_is_refused_at_once_and_goes_in_whe
         assert persist(lambda: storage.get_many([b"k"])) == [value]
 
 
-def test_a_server_that_does_not_run_is_named_with_host_and_port() -> None:
-    provider = HBaseStateProvider("t", "f", host="127.0.0.1", port=free_port(), timeout_ms=200)
-    assert isinstance(refusal(provider), StateUnavailable)
-
-
-def test_a_host_that_does_not_exist_is_named() -> None:
-    provider = HBaseStateProvider("t", "f", host="hbase.invalid", timeout_ms=200)
+@pytest.mark.parametrize("host", ["127.0.0.1", "hbase.invalid"])
+def test_a_server_that_does_not_run_or_a_host_that_does_not_exist_is_named_with_host_and_port(host: str) -> None:
+    provider = HBaseStateProvider("t", "f", host=host, port=free_port(), timeout_ms=200)
     assert isinstance(refusal(provider), StateUnavailable)
 
 
