@@ -27,12 +27,12 @@ FAILURES = (TException, ProtocolError, OSError, EOFError)
 """Everything that a call can raise. After an error that is not in `ANSWERS`, the connection must be dropped."""
 
 _NO_TABLE = (
-    "{server} has no table {table!r}. Create it in the HBase shell: create '{table}', '{family}'; or set "
+    "{server} has no table {table!r}. Create it in the HBase shell: create '{table}', '{column_family}'; or set "
     "createTable to true"
 )
 _NO_FAMILY = (
-    "the table {table!r} of {server} has no column family {family!r}. Name another one in columnFamily, or add it in "
-    "the HBase shell: alter '{table}', '{family}'"
+    "the table {table!r} of {server} has no column family {column_family!r}. Name another one in columnFamily, or add "
+    "it in the HBase shell: alter '{table}', '{column_family}'"
 )
 _DISABLED = "{server} has disabled the table {table!r}: enable it in the HBase shell: enable '{table}'"
 _NOT_PERMITTED = "{server} does not permit it ({text}): grant its user RW on the table {table!r}"
@@ -104,13 +104,7 @@ def is_existing_table(error: Exception) -> bool:
 def translated(error: Exception, settings: HBaseSettings, namespace: str | None) -> ConfigError | StateError:
     """Return Anchorbolt's error for an error of the driver; its message ends with the next action."""
     found = _translation(error)
-    message = found.message.format(
-        server=server_name(settings),
-        table=settings.table,
-        family=settings.column_family,
-        timeout_ms=settings.timeout_ms,
-        text=_text_of(error),
-    )
+    message = found.message.format(**vars(settings), server=server_name(settings), text=_text_of(error))
     if issubclass(found.error_class, ConfigError):
         return ConfigError(message, key=PROVIDER_CONFIG)
     return found.error_class(message, namespace=namespace)

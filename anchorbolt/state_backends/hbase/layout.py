@@ -70,11 +70,6 @@ class NamespaceRows:
         self.data_end = self.name + b"$key;"
         self._staged = self.name + b"$prepare$"
 
-    @property
-    def longest_key(self) -> int:
-        """Maximum length of a key, in bytes."""
-        return LONGEST_ROW - len(self.data)
-
     def all_staged(self, first_version: int) -> tuple[bytes, bytes]:
         """Return start and stop of all staged rows from a version on."""
         return self._staged + b"%016x" % first_version, self.name + b"$prepare%"

@@ -38,7 +38,7 @@ from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import SizeLimits, StateProvider
 from anchorbolt.state_backends.hbase.client import HBaseClient
 from anchorbolt.state_backends.hbase.errors import server_name
-from anchorbolt.state_backends.hbase.layout import METADATA, NAMESPACES_ROW, NamespaceRows
+from anchorbolt.state_backends.hbase.layout import LONGEST_ROW, METADATA, NAMESPACES_ROW, NamespaceRows
 from anchorbolt.state_backends.hbase.storage import HBaseStateStorage
 from anchorbolt.state_backends.hbase.table import HBaseTable
 
@@ -80,19 +80,19 @@ class HBaseStateProvider(HBaseSettings, StateProvider):
         if not re.fullmatch(r"[A-Za-z0-9_.:$-]*", prefix):
             return
         with closing(HBaseTable(HBaseClient.acquire(self), None)) as table:
-            names = table.columns(NAMESPACES_ROW, prefix.encode())
+            names = [name.decode("ascii", "replace") for name in table.columns(NAMESPACES_ROW, prefix.encode())]
             # A namespace is listed before its metadata is written, which may have failed. Or someone deleted it.
-            metadata_rows = {name: NamespaceRows(name.decode("ascii", "replace")).metadata for name in names}
+            metadata_rows = {name: NamespaceRows(name).metadata for name in names}
             found = {row for cells in table.read_many(METADATA, list(metadata_rows.values())) for row in cells}
         for name, row in metadata_rows.items():
-            if row in found and rules.is_namespace(name.decode("ascii", "replace")):
-                yield name.decode()
+            if row in found and rules.is_namespace(name):
+                yield name
 
     def describe(self) -> str:
         return f"{server_name(self)}, table {self.table}, column family {self.column_family}"
 
     def _limits(self, namespace: str) -> SizeLimits:
-        key = NamespaceRows(namespace).longest_key
+        key = LONGEST_ROW - len(NamespaceRows(namespace).data)
         cells = "hbase.client.keyvalue.maxsize and hbase.server.keyvalue.maxsize"
         if self.transport == "framed":
             default, names = _FRAMED_BYTES, f"hbase.regionserver.thrift.framed.max_frame_size_in_mb, {cells}"
