@@ -103,6 +103,7 @@ class HBaseServer(Server):
     """
 
     ready_seconds = 180.0
+    poll_seconds = 0.05
 
     def __init__(
         self,

@@ -64,6 +64,7 @@ class Server(ABC):
     """
 
     ready_seconds = 30.0
+    poll_seconds = 0.01
     stop_signal = signal.SIGTERM
     passing_errors: tuple[str, ...] = ()  # of a start that is worth another one
     parts: tuple[str, ...] = ("server",)
@@ -163,7 +164,7 @@ class Server(ABC):
                     return part
             if self._is_ready():
                 return None
-            time.sleep(0.01)
+            time.sleep(self.poll_seconds)
         said = self.log(self.parts[0])[-3000:]
         self.kill()
         raise RuntimeError(f"{type(self).__name__} did not answer within {self.ready_seconds:.0f} s:\n{said}")
