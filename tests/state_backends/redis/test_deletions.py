@@ -6,7 +6,6 @@ driver expects.
 
 import random
 from collections.abc import Callable
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -23,13 +22,12 @@ from anchorbolt.state_backends.contract import (
     StateStorage,
 )
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.testing import FakeRedisStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries
+from tests.state_backends.redis.test_redis_servers import NS, opened, provider_of
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
 
-NS = "words:count-0"
 WINNERS = ["a" * 32, "b" * 32, "c" * 32]
 LOSER = "d" * 32
 UPDATES: list[dict[bytes, bytes | None]] = [
@@ -77,8 +75,7 @@ STEPS = [(txid, name) for txid in range(len(WINNERS)) for name, _ in wave(txid)]
 def run(provider: StateProvider, harm: Callable[[], None], before: tuple[int, str]) -> tuple[list[Any], bool]:
     """Run all waves, with the harm before one step. Return the results of the steps, and whether it was noticed."""
     results: list[Any] = []
-    noticed = False
-    with closing(provider.open(NS)) as storage:
+    with opened(provider) as storage:
         storage.claim()
         for txid in range(len(WINNERS)):
             for name, take in wave(txid):
@@ -87,14 +84,8 @@ def run(provider: StateProvider, harm: Callable[[], None], before: tuple[int, st
                 try:
                     results.append(take(storage))
                 except (StateRegressed, StateCorrupted, StaleAttempt):
-                    noticed = True
-                if noticed:
-                    break
-            if noticed:
-                break
-        if not noticed:
-            results.append(entries(storage))
-    return results, noticed
+                    return results, True
+        return [*results, entries(storage)], False
 
 
 def harms(client: Any, key: bytes, chance: random.Random) -> dict[str, Callable[[], object]]:
@@ -165,7 +156,7 @@ def test_every_step_names_what_was_expected_and_what_was_found(
         "write": lambda storage: storage.write(FIRST, {b"w": b"1"}, CODEC),
         "rollback": lambda storage: storage.rollback(FIRST),
     }
-    with closing(redis_provider.open(NS)) as storage, redis_database.client() as client:
+    with opened(redis_provider) as storage, redis_database.client() as client:
         winner = committed(storage, [(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
         if remove == "DEL":
             client.delete(NS)
@@ -182,7 +173,7 @@ def test_every_step_names_what_was_expected_and_what_was_found(
 def test_the_decision_record_is_not_overwritten_where_it_was_removed(
     redis_provider: StateProvider, redis_database: RedisServer
 ) -> None:
-    with closing(redis_provider.open(NS)) as storage, redis_database.client() as client:
+    with opened(redis_provider) as storage, redis_database.client() as client:
         storage.write(storage.claim(), {b"decision": b"1"}, CODEC)
         client.delete(NS)
         with pytest.raises(StateRegressed):
@@ -193,7 +184,7 @@ def test_the_decision_record_is_not_overwritten_where_it_was_removed(
 def test_an_unfolded_update_that_was_removed_is_not_read_as_the_committed_one(
     redis_provider: StateProvider, redis_database: RedisServer
 ) -> None:
-    with closing(redis_provider.open(NS)) as storage, redis_database.client() as client:
+    with opened(redis_provider) as storage, redis_database.client() as client:
         winner = committed(storage, [(b"a", b"1")])
         seal = storage.stage(StagedSlice(FIRST, 1, LOSER, 0, 0, {b"a": b"2", b"b": b"2"}, CODEC))
         at = ReadPosition(0, winner, seal)
@@ -210,14 +201,13 @@ def test_a_namespace_of_an_older_version_which_counted_nothing_is_refused(redis_
         client.hset(NS, mapping={b"k": b"v"})
         client.hset(f"{NS}$txid", mapping={"prepare": "7", "commit": "7"})
         client.hset(f"{NS}$fence", mapping={"generation": "1", "seq": "3", "winner": LOSER, "codec": CODEC})
-    provider = RedisStateProvider(redis_database.host, redis_database.port)
-    with closing(provider.open(NS)) as storage, pytest.raises(StateCorrupted):
+    with opened(provider_of(redis_database)) as storage, pytest.raises(StateCorrupted):
         storage.head()
 
 
 def test_a_deletion_on_fakeredis_is_noticed_too() -> None:
     provider = FakeRedisStateProvider()
-    with closing(provider.open(NS)) as storage:
+    with opened(provider) as storage:
         committed(storage, [(b"a", b"1"), (b"b", b"1")])
         client: redis.Redis = vars(storage)["_client"].address.connect()
         client.hdel(NS, b"a")

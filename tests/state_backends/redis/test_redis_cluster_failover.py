@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,7 +11,8 @@ from anchorbolt.state_backends.contract import ReadPosition, StateStorage
 from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider
 from anchorbolt.testing.conformance.base import FIRST, committed, entries, staged
 from tests.conftest import StartRedisCluster
-from tests.state_backends.redis.test_redis_cluster import MANY, NS, ROOT
+from tests.state_backends.redis.test_redis_cluster import MANY, ROOT
+from tests.state_backends.redis.test_redis_servers import opened
 from tests.support.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster, wait_until
 from tests.support.slow_servers import until_available
 
@@ -22,7 +23,7 @@ def own_cluster(start_redis_cluster: StartRedisCluster) -> RedisCluster:
 
 
 def test_a_read_that_says_where_it_stands_finds_the_replica_that_took_over(own_cluster: RedisCluster) -> None:
-    with closing(RedisClusterStateProvider(own_cluster.nodes).open(NS)) as storage:
+    with opened(RedisClusterStateProvider(own_cluster.nodes)) as storage:
         at = ReadPosition(0, committed(storage, MANY))
         own_cluster.wait_until_in_step()
         own_cluster.master_of(ROOT).kill()
@@ -30,7 +31,7 @@ def test_a_read_that_says_where_it_stands_finds_the_replica_that_took_over(own_c
 
 
 def test_a_scan_that_a_replica_took_over_from_fails(own_cluster: RedisCluster) -> None:
-    with closing(RedisClusterStateProvider(own_cluster.nodes).open(NS)) as storage:
+    with opened(RedisClusterStateProvider(own_cluster.nodes)) as storage:
         committed(storage, MANY)
         own_cluster.wait_until_in_step()
         pages = storage.scan(page_size=100)
@@ -42,7 +43,7 @@ def test_a_scan_that_a_replica_took_over_from_fails(own_cluster: RedisCluster) -
 
 
 def test_a_master_is_killed_and_its_replica_takes_over_with_everything(own_cluster: RedisCluster) -> None:
-    with closing(RedisClusterStateProvider(own_cluster.nodes).open(NS)) as storage:
+    with opened(RedisClusterStateProvider(own_cluster.nodes)) as storage:
         committed(storage, MANY)
         attempt = staged(storage, [(b"7", b"new")], txid=1, base=0)
         before = storage.head()
@@ -55,7 +56,7 @@ def test_a_master_is_killed_and_its_replica_takes_over_with_everything(own_clust
 
 def test_what_a_replica_never_got_is_missed_and_not_guessed(own_cluster: RedisCluster) -> None:
     """The replica is cut off from its master, which takes an attempt and is lost."""
-    with closing(RedisClusterStateProvider(own_cluster.nodes).open(NS)) as storage:
+    with opened(RedisClusterStateProvider(own_cluster.nodes)) as storage:
         winner = committed(storage, MANY)
         own_cluster.wait_until_in_step()
         master = own_cluster.master_of(ROOT)
@@ -99,9 +100,9 @@ def test_servers_that_hang_cost_a_bounded_time(own_cluster: RedisCluster) -> Non
 @contextmanager
 def _impatient(cluster: RedisCluster) -> Iterator[StateStorage]:
     """A namespace with entries, whose servers have half a second for an answer and have given the first."""
-    with closing(RedisClusterStateProvider(cluster.nodes).open(NS)) as patient:
+    with opened(RedisClusterStateProvider(cluster.nodes)) as patient:
         committed(patient, MANY)
-    with closing(RedisClusterStateProvider(cluster.nodes, timeout_ms=500).open(NS)) as storage:
+    with opened(RedisClusterStateProvider(cluster.nodes, timeout_ms=500)) as storage:
         until_available(storage.head)
         yield storage
 

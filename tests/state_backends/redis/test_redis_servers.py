@@ -12,8 +12,8 @@ import pytest
 
 from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret
-from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable, UnsupportedValue
-from anchorbolt.state_backends.contract import ReadPosition, StateStorage
+from anchorbolt.errors import ConfigError, StateError, StateUnavailable, UnsupportedValue
+from anchorbolt.state_backends.contract import ReadPosition, StateProvider, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.redis.hashes import RedisHashes
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
@@ -34,15 +34,24 @@ RULES = (
 )
 
 
-def refusal(provider: RedisStateProvider) -> AnchorboltError:
-    """Return the error of the first call, after looking for the password in everything that might be printed."""
-    with closing(provider.open(NS)) as storage, pytest.raises(AnchorboltError) as caught:
+def provider_of(server: RedisServer, **settings: Any) -> RedisStateProvider:
+    return RedisStateProvider(**{"host": server.host, "port": server.port, **settings})
+
+
+def opened(provider: StateProvider) -> closing[StateStorage]:
+    return closing(provider.open(NS))
+
+
+def check_refusal(provider: RedisStateProvider, kind: type[StateError | ConfigError], *said: str) -> None:
+    """Check the error of the first call, and look for the password in everything that might be printed."""
+    with opened(provider) as storage, pytest.raises(kind) as caught:
         storage.claim()
     error = caught.value
     printed = "".join(traceback.format_exception(error)) + repr(error) + repr(pickle.dumps(error))
     assert PASSWORD not in printed
-    assert f"{provider.host}:{provider.port}" in str(error)
-    return error
+    assert isinstance(error, ConfigError) or error.namespace == NS
+    for words in (f"{provider.host}:{provider.port}", *said):
+        assert words in str(error)
 
 
 def work(storage: StateStorage) -> None:
@@ -60,39 +69,74 @@ def work(storage: StateStorage) -> None:
     assert storage.get_many([b"0-0", b"w"], None, ReadPosition(1, winner)) == [b"1", None]
 
 
-def test_a_password_opens_the_server(start_redis: StartRedis) -> None:
-    server = start_redis(password=PASSWORD)
-    with closing(RedisStateProvider(server.host, server.port, password=Secret(PASSWORD)).open(NS)) as storage:
-        work(storage)
-
-
-@pytest.mark.parametrize("password", [None, Secret(PASSWORD + "!")])
-def test_a_wrong_password_is_a_configuration_error_at_once(start_redis: StartRedis, password: Secret | None) -> None:
-    server = start_redis(password="another")
-    error = refusal(RedisStateProvider(server.host, server.port, password=password))
-    assert isinstance(error, ConfigError)
-    assert "username and password" in str(error)
-
-
-def test_a_user_with_the_documented_rights_can_do_everything(start_redis: StartRedis) -> None:
-    server = start_redis(users={"anchor": RedisUser("pw", RULES)})
-    provider = RedisStateProvider(server.host, server.port, username="anchor", password=Secret("pw"), database=3)
-    with closing(provider.open(NS)) as storage:
+@pytest.mark.parametrize(
+    ("options", "login"),
+    [
+        ({"password": PASSWORD}, {"password": Secret(PASSWORD)}),
+        (
+            {"users": {"anchor": RedisUser("pw", RULES)}},
+            {"username": "anchor", "password": Secret("pw"), "database": 3},
+        ),
+        ({"tls": True}, {"tls": TlsSettings(verify=False)}),
+    ],
+    ids=["password", "user with the documented rights", "unverified"],
+)
+def test_who_may_log_in_can_do_everything(
+    start_redis: StartRedis, options: dict[str, Any], login: dict[str, Any]
+) -> None:
+    provider = provider_of(start_redis(**options), **login)
+    with opened(provider) as storage:
         work(storage)
     assert list(provider.namespaces("words:")) == [NS]
 
 
-def test_no_number_is_sent(start_redis: StartRedis, monkeypatch: pytest.MonkeyPatch) -> None:
+ANCHOR = {"username": "anchor", "password": Secret(PASSWORD)}
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "kind", "said"),
+    [
+        ({"password": "another"}, {}, ConfigError, ["username and password"]),
+        ({"password": "another"}, {"password": Secret(PASSWORD + "!")}, ConfigError, ["username and password"]),
+        *(
+            ({"users": {"anchor": RedisUser(PASSWORD, rules)}}, ANCHOR, ConfigError, ["'anchor'", "EVALSHA"])
+            for rules in (RULES.replace("words", "other"), f"{RULES} -hincrby", f"{RULES} -evalsha")
+        ),
+        ({"tls": True}, {"tls": TlsSettings()}, StateUnavailable, ["certificate"]),
+        ({"tls": True}, {"timeout_ms": 200}, StateUnavailable, []),
+        ({}, {"database": 999}, ConfigError, ["999"]),
+        ({}, {"host": "127.0.0.1", "port": free_port(), "timeout_ms": 200}, StateUnavailable, []),
+        ({}, {"host": "redis.invalid", "port": 6379, "timeout_ms": 200}, StateUnavailable, []),
+        *(
+            ({"maxmemory": "50mb", "maxmemory_policy": policy}, {}, ConfigError, [policy, "noeviction"])
+            for policy in ("allkeys-lru", "allkeys-random")
+        ),
+    ],
+)
+def test_a_server_that_cannot_be_used_as_configured_is_named_and_stays_empty(
+    start_redis: StartRedis,
+    options: dict[str, Any],
+    settings: dict[str, Any],
+    kind: type[StateError | ConfigError],
+    said: list[str],
+) -> None:
+    server = start_redis(**options)
+    check_refusal(provider_of(server, **settings), kind, *said)
+    with server.client() as client:
+        assert client.dbsize() == 0
+
+
+def test_no_number_is_sent(redis_database: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C while hiredis formats a number kills the process: a migration died of it, with its copy left behind."""
-    server, kinds, pack = start_redis(), set(), hiredis.pack_command
+    kinds, pack = set(), hiredis.pack_command
 
     def seen(command: Any) -> Any:
         kinds.update(type(part) for part in command)
         return pack(command)
 
     monkeypatch.setattr(hiredis, "pack_command", seen)
-    provider = RedisStateProvider(server.host, server.port)
-    with closing(provider.open(NS)) as storage:
+    provider = provider_of(redis_database)
+    with opened(provider) as storage:
         work(storage)
     assert list(provider.namespaces()) == [NS]
     with RedisHashes(provider.address) as hashes, hashes.connection(NS.encode()) as connection:
@@ -103,8 +147,7 @@ def test_no_number_is_sent(start_redis: StartRedis, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("missing", ["-multi -exec", "-multi", "-exec"])
 def test_a_user_who_may_run_no_transaction_reads_by_a_script(start_redis: StartRedis, missing: str) -> None:
     server = start_redis(users={"anchor": RedisUser("pw", f"{RULES} {missing}")})
-    provider = RedisStateProvider(server.host, server.port, username="anchor", password=Secret("pw"))
-    with closing(provider.open(NS)) as storage:
+    with opened(provider_of(server, username="anchor", password=Secret("pw"))) as storage:
         work(storage)
         with server.client() as client:
             client.config_resetstat()
@@ -112,21 +155,12 @@ def test_a_user_who_may_run_no_transaction_reads_by_a_script(start_redis: StartR
             assert {"cmdstat_multi", "cmdstat_exec"}.isdisjoint(client.info("commandstats"))
 
 
-@pytest.mark.parametrize("rules", [RULES.replace("words", "other"), RULES + " -hincrby", RULES + " -evalsha"])
-def test_a_user_without_the_rights_is_named(start_redis: StartRedis, rules: str) -> None:
-    server = start_redis(users={"anchor": RedisUser(PASSWORD, rules)})
-    error = refusal(RedisStateProvider(server.host, server.port, username="anchor", password=Secret(PASSWORD)))
-    assert isinstance(error, ConfigError)
-    assert "'anchor'" in str(error)
-    assert "EVALSHA" in str(error)
-
-
 @pytest.mark.parametrize("missing", ["hdel", "rename", "unlink"])
 def test_a_right_that_is_missing_for_a_commit_leaves_the_data_whole(start_redis: StartRedis, missing: str) -> None:
     server = start_redis(users={"anchor": RedisUser("pw", f"{RULES} -{missing}")})
-    provider = RedisStateProvider(server.host, server.port, username="anchor", password=Secret("pw"))
+    provider = provider_of(server, username="anchor", password=Secret("pw"))
     updates = {b"%d" % number: b"1" for number in range(6_000)}
-    with closing(provider.open(NS)) as storage, server.client() as client:
+    with opened(provider) as storage, server.client() as client:
         items = list(updates.items())
         attempt = staged(storage, items[:3_000], items[3_000:])
         with pytest.raises(ConfigError, match="anchor"):
@@ -142,26 +176,10 @@ def test_a_connection_is_encrypted_and_verified(start_redis: StartRedis, certifi
     tls = TlsSettings(
         ca=str(certificates.authority), cert=str(certificates.client_certificate), key=str(certificates.client_key)
     )
-    provider = pickle.loads(pickle.dumps(RedisStateProvider("localhost", server.port, tls=tls)))  # noqa: S301
-    with closing(provider.open(NS)) as storage:
+    with opened(pickle.loads(pickle.dumps(provider_of(server, host="localhost", tls=tls)))) as storage:  # noqa: S301
         work(storage)
-
-
-def test_an_unknown_authority_is_refused_unless_verification_is_off(start_redis: StartRedis) -> None:
-    server = start_redis(tls=True)
-    error = refusal(RedisStateProvider(server.host, server.port, tls=TlsSettings()))
-    assert isinstance(error, StateUnavailable)
-    assert "certificate" in str(error)
-    unverified = RedisStateProvider(server.host, server.port, tls=TlsSettings(verify=False))
-    with closing(unverified.open(NS)) as storage:
-        work(storage)
-
-
-def test_a_certificate_for_another_host_is_refused(start_redis: StartRedis, certificates: Certificates) -> None:
-    server = start_redis(tls=True)
-    tls = TlsSettings(ca=str(certificates.authority))
-    error = refusal(RedisStateProvider("127.0.0.2", server.port, tls=tls, timeout_ms=200))
-    assert isinstance(error, StateUnavailable)
+    # The certificate is not for this name.
+    check_refusal(provider_of(server, host="127.0.0.2", tls=tls, timeout_ms=200), StateUnavailable)
 
 
 def test_a_tls_file_that_is_not_there_is_named_before_connecting() -> None:
@@ -169,41 +187,28 @@ def test_a_tls_file_that_is_not_there_is_named_before_connecting() -> None:
         RedisStateProvider(tls=TlsSettings(ca="/nowhere/ca.pem")).open(NS)
 
 
-def test_a_plain_connection_to_a_tls_port_is_refused(start_redis: StartRedis) -> None:
-    server = start_redis(tls=True)
-    assert isinstance(refusal(RedisStateProvider(server.host, server.port, timeout_ms=200)), StateUnavailable)
-
-
-def test_a_server_that_does_not_run_is_named_with_host_and_port() -> None:
-    provider = RedisStateProvider("127.0.0.1", free_port(), password=Secret(PASSWORD), timeout_ms=200)
-    error = refusal(provider)
-    assert isinstance(error, StateUnavailable)
-    assert error.namespace == NS
-
-
-def test_a_host_that_does_not_exist_is_named() -> None:
-    provider = RedisStateProvider("redis.invalid", 6379, password=Secret(PASSWORD), timeout_ms=200)
-    assert isinstance(refusal(provider), StateUnavailable)
-
-
 @pytest.mark.parametrize(
-    ("reply", "complaint"),
+    ("reply", "kind", "complaint"),
     [
-        (b"", "did not answer within 100 ms"),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not answer as Redis does"),
-        (b"-LOADING Redis is loading the dataset in memory\r\n", "still loading"),
-        (b"-MISCONF Redis is configured to save RDB snapshots\r\n", "cannot save to its disk"),
-        (b"-BUSY Redis is busy running a script.\r\n", "busy with somebody's script"),
-        (b"-ERR unknown command 'EVALSHA'\r\n", "Redis 5 or newer"),
+        (b"", StateUnavailable, "did not answer within 100 ms"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", StateUnavailable, "does not answer as Redis does"),
+        (b"-LOADING Redis is loading the dataset in memory\r\n", StateUnavailable, "still loading"),
+        (b"-MISCONF Redis is configured to save RDB snapshots\r\n", StateUnavailable, "cannot save to its disk"),
+        (b"-BUSY Redis is busy running a script.\r\n", StateUnavailable, "busy with somebody's script"),
+        (b"-ERR unknown command 'EVALSHA'\r\n", StateError, "Redis 5 or newer"),
+        *(
+            pytest.param(reply, ConfigError, "redis-cluster", marks=pytest.mark.slow)
+            for reply in (b"-MOVED 866 127.0.0.1:7001\r\n", b"-CLUSTERDOWN Hash slot not served\r\n")
+        ),
     ],
 )
-def test_a_server_that_cannot_serve_is_reported_with_the_reason(reply: bytes, complaint: str) -> None:
+def test_a_server_that_cannot_serve_is_reported_with_the_reason(
+    reply: bytes, kind: type[StateError | ConfigError], complaint: str
+) -> None:
     with answering(reply) as port:
         # What answers has time to; what does not is to be found out.
-        provider = RedisStateProvider("127.0.0.1", port, password=None, timeout_ms=2_000 if reply else 100)
-        error = refusal(provider)
-    assert isinstance(error, StateError)
-    assert complaint in str(error)
+        provider = RedisStateProvider("127.0.0.1", port, timeout_ms=2_000 if reply else 100)
+        check_refusal(provider, kind, complaint)
 
 
 def test_executors_need_not_have_hiredis(redis_database: RedisServer) -> None:
@@ -218,25 +223,9 @@ def test_executors_need_not_have_hiredis(redis_database: RedisServer) -> None:
     assert ended.stdout == "1\n", ended.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("reply", [b"-MOVED 866 127.0.0.1:7001\r\n", b"-CLUSTERDOWN Hash slot not served\r\n"])
-def test_a_node_of_a_cluster_is_a_configuration_error(reply: bytes) -> None:
-    with answering(reply) as port:
-        error = refusal(RedisStateProvider("127.0.0.1", port))
-    assert isinstance(error, ConfigError)
-    assert "redis-cluster" in str(error)
-
-
-def test_a_database_that_does_not_exist_is_a_configuration_error(redis_database: RedisServer) -> None:
-    error = refusal(RedisStateProvider(redis_database.host, redis_database.port, database=999))
-    assert isinstance(error, ConfigError)
-    assert "999" in str(error)
-
-
 def test_a_replica_is_refused_for_writing_and_read_from(start_redis: StartRedis) -> None:
     server = start_redis()
-    provider = RedisStateProvider(server.host, server.port)
-    with closing(provider.open(NS)) as storage, server.client() as client:
+    with opened(provider_of(server)) as storage, server.client() as client:
         committed(storage, [(b"a", b"1")])
         client.replicaof("127.0.0.1", str(free_port()))
         with pytest.raises(StateUnavailable, match="read-only replica"):
@@ -248,8 +237,7 @@ def test_a_replica_is_refused_for_writing_and_read_from(start_redis: StartRedis)
 
 def test_a_server_without_memory_is_named_and_still_takes_what_was_decided(start_redis: StartRedis) -> None:
     server = start_redis()
-    provider = RedisStateProvider(server.host, server.port)
-    with closing(provider.open(NS)) as storage, server.client() as client:
+    with opened(provider_of(server)) as storage, server.client() as client:
         committed(storage, [(b"a", b"1")])
         attempt = staged(storage, [(b"a", b"2")], txid=1, base=0)
         before = storage.head()
@@ -271,8 +259,7 @@ def test_a_server_without_memory_is_named_and_still_takes_what_was_decided(start
 
 def test_values_that_redis_does_not_take_are_refused_in_put_with_what_raises_the_limit(start_redis: StartRedis) -> None:
     server = start_redis(proto_max_bulk_len="2mb")
-    provider = RedisStateProvider(server.host, server.port, largest_value=1_000_000)
-    state: KeyValueState[str, bytes] = KeyValueState(provider.open(NS))
+    state: KeyValueState[str, bytes] = KeyValueState(provider_of(server, largest_value=1_000_000).open(NS))
     state.begin(AttemptScope(FIRST, 0, new_attempt()))
     state.put("fits", b"x" * 999_000)
     for key, value in (("large", b"x" * 1_000_001), ("k" * (17 << 20), b"")):
@@ -281,30 +268,16 @@ def test_values_that_redis_does_not_take_are_refused_in_put_with_what_raises_the
         assert ("proto-max-bulk-len" in str(refused.value)) == (key == "large")
     state.prepare_commit(0)
     state.close()
-    with closing(RedisStateProvider(server.host, server.port).open(NS)) as unaware:
+    with opened(provider_of(server)) as unaware:
         assert unaware.limits is not None
         assert 400 << 20 < unaware.limits.value < 512 << 20
         with pytest.raises(StateError, match="proto-max-bulk-len"):
             stage(unaware, [(b"a", b"x" * 2_200_000)])
 
 
-@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random"])
-def test_a_server_that_would_evict_state_is_refused_before_anything_is_written(
-    start_redis: StartRedis, policy: str
-) -> None:
-    server = start_redis(maxmemory="50mb", maxmemory_policy=policy)
-    error = refusal(RedisStateProvider(server.host, server.port))
-    assert isinstance(error, ConfigError)
-    assert policy in str(error)
-    assert "noeviction" in str(error)
-    with server.client() as client:
-        assert client.dbsize() == 0
-
-
 @pytest.mark.parametrize(
     "options", [{"maxmemory": "50mb", "maxmemory_policy": "volatile-lru"}, {"maxmemory_policy": "allkeys-lru"}]
 )
 def test_a_server_that_does_not_evict_our_keys_is_taken(start_redis: StartRedis, options: dict[str, str]) -> None:
-    server = start_redis(**options)
-    with closing(RedisStateProvider(server.host, server.port).open(NS)) as storage:
+    with opened(provider_of(start_redis(**options))) as storage:
         assert storage.claim().generation == 1

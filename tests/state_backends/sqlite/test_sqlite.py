@@ -1,4 +1,4 @@
-"""SQLite: its files, and what happens when they are cut off, damaged, locked, or out of room."""
+"""SQLite: its files, and what happens when they are cut off, damaged, locked, changed by others, or out of room."""
 
 import os
 import pickle
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.errors import StateCorrupted, StateUnavailable
+from anchorbolt.errors import StateCorrupted, StateRegressed, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
-from anchorbolt.testing.conformance.base import FIRST, committed, entries, stage, staged
+from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries, stage, staged
 from tests.state_backends.processes import claim_as_nobody, exit_code, kill_within_commit, run, stage_with_small_files
 
 NAMESPACE = "words:count-0"
@@ -34,15 +34,20 @@ def storage(sqlite_provider: SqliteStateProvider) -> Iterator[StateStorage]:
         yield storage
 
 
-def test_a_namespace_is_one_file_that_the_first_write_makes(
+def test_a_namespace_is_one_file_that_the_first_write_makes_and_other_files_are_no_namespaces(
     sqlite_provider: SqliteStateProvider, storage: StateStorage, file: Path
 ) -> None:
+    directory = Path(sqlite_provider.directory)
     storage.head()
     storage.get_many([b"a"])
-    assert not Path(sqlite_provider.directory).exists()
+    assert not directory.exists()
     storage.claim()
     storage.close()
-    assert list(Path(sqlite_provider.directory).iterdir()) == [file]
+    assert list(directory.iterdir()) == [file]
+    (directory / "empty@a-0.sqlite").touch()
+    (directory / "notes.txt").write_text("nothing")
+    (directory / "a@b.sqlite-wal").touch()
+    assert list(sqlite_provider.namespaces()) == [NAMESPACE]
 
 
 def test_a_relative_directory_is_that_of_the_process_that_names_it(
@@ -54,16 +59,6 @@ def test_a_relative_directory_is_that_of_the_process_that_names_it(
     copy = pickle.loads(pickle.dumps(provider))  # noqa: S301 (our own bytes)
     assert copy.directory == str(tmp_path / "state")
     assert str(tmp_path / "state") in provider.describe()
-
-
-def test_other_files_in_the_directory_are_no_namespaces(sqlite_provider: SqliteStateProvider) -> None:
-    with closing(sqlite_provider.open(NAMESPACE)) as storage:
-        storage.claim()
-    directory = Path(sqlite_provider.directory)
-    (directory / "empty@a-0.sqlite").touch()
-    (directory / "notes.txt").write_text("nothing")
-    (directory / "a@b.sqlite-wal").touch()
-    assert list(sqlite_provider.namespaces()) == [NAMESPACE]
 
 
 def test_what_was_sealed_and_committed_is_on_the_disk_before_the_call_returns(storage: StateStorage) -> None:
@@ -99,29 +94,25 @@ def test_a_process_killed_within_a_commit_leaves_it_to_be_done_again(
     assert entries(storage) == {**before, **updates}
 
 
-def test_a_file_that_is_no_database_is_corrupted(sqlite_provider: SqliteStateProvider, file: Path) -> None:
-    with closing(sqlite_provider.open(NAMESPACE)) as storage:
-        committed(storage, [(b"a", b"1")])
+def test_a_file_that_is_no_database_is_corrupted(storage: StateStorage, file: Path) -> None:
+    committed(storage, [(b"a", b"1")])
+    storage.close()
     file.write_bytes(b"garbage" * 1000)
-    with closing(sqlite_provider.open(NAMESPACE)) as storage:
-        for call in (storage.head, storage.claim, lambda: storage.get_many([b"a"])):
-            with pytest.raises(StateCorrupted) as error:
-                call()
-            assert str(file) in str(error.value)
-            assert error.value.namespace == NAMESPACE
+    for call in (storage.head, storage.claim, lambda: storage.get_many([b"a"])):
+        with pytest.raises(StateCorrupted, match=str(file)) as error:
+            call()
+        assert error.value.namespace == NAMESPACE
     assert file.read_bytes() == b"garbage" * 1000
 
 
-def test_damaged_pages_are_reported_and_do_not_reach_the_reader(
-    sqlite_provider: SqliteStateProvider, file: Path
-) -> None:
-    with closing(sqlite_provider.open(NAMESPACE)) as storage:
-        committed(storage, [(b"%d" % number, b"v" * 100) for number in range(2_000)])
+def test_damaged_pages_are_reported_and_do_not_reach_the_reader(storage: StateStorage, file: Path) -> None:
+    committed(storage, [(b"%d" % number, b"v" * 100) for number in range(2_000)])
+    storage.close()
     content = bytearray(file.read_bytes())
     for page in range(8, len(content) // 4096):
         content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
     file.write_bytes(content)
-    with closing(sqlite_provider.open(NAMESPACE)) as storage, pytest.raises(StateCorrupted):
+    with pytest.raises(StateCorrupted):
         entries(storage)
 
 
@@ -141,28 +132,65 @@ def test_damaged_pages_are_reported_and_do_not_reach_the_reader(
     ],
 )
 def test_damaged_bookkeeping_stops_the_commit_before_anything_changes(
-    sqlite_provider: SqliteStateProvider, file: Path, damage: str, complaint: str
+    storage: StateStorage, file: Path, damage: str, complaint: str
 ) -> None:
-    with closing(sqlite_provider.open(NAMESPACE)) as storage:
-        committed(storage, [(b"a", b"1")])
-        attempt = staged(storage, [(b"a", b"2")], [(b"b", b"2")], txid=1, base=0)
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute(damage)
-        connection.commit()
-        kept = dump(connection)
-    with closing(sqlite_provider.open(NAMESPACE)) as storage, pytest.raises(StateCorrupted, match=complaint):
+    committed(storage, [(b"a", b"1")])
+    attempt = staged(storage, [(b"a", b"2")], [(b"b", b"2")], txid=1, base=0)
+    storage.close()
+    execute(file, damage)
+    kept = dump(file)
+    with pytest.raises(StateCorrupted, match=complaint):
         storage.commit(FIRST, 1, attempt)
-    with closing(sqlite3.connect(file)) as connection:
-        assert dump(connection) == kept
+    storage.close()
+    assert dump(file) == kept
 
 
-def dump(connection: sqlite3.Connection) -> list[str]:
+def execute(file: Path, statement: str) -> None:
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(statement)
+
+
+def dump(file: Path) -> list[str]:
     """Everything in the file but the number of its logs, which counts up before a write begins."""
-    return [line for line in connection.iterdump() if not line.startswith('INSERT INTO "logs"')]
+    with closing(sqlite3.connect(file)) as connection:
+        return [line for line in connection.iterdump() if not line.startswith('INSERT INTO "logs"')]
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        ("DELETE FROM entries WHERE key = x'61'", 2),
+        ("DELETE FROM entries", 0),
+        ("INSERT INTO entries VALUES (x'7a', x'31')", 4),
+    ],
+)
+def test_a_number_of_entries_that_another_program_changed_is_refused_by_the_next_head(
+    storage: StateStorage, file: Path, statement: str, found: int
+) -> None:
+    committed(storage, [(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
+    storage.close()
+    execute(file, statement)
+    with pytest.raises(StateRegressed) as noticed:
+        storage.head()
+    assert (noticed.value.expected, noticed.value.found) == ("3 entries", f"{found} entries")
+
+
+def test_the_count_of_a_clean_end_is_right_and_a_killed_one_leaves_none(
+    sqlite_provider: SqliteStateProvider, storage: StateStorage
+) -> None:
+    committed(storage, [(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
+    storage.close()
+    with closing(sqlite_provider.open(NAMESPACE)) as killed:
+        committed(killed, [(b"b", None), (b"d", b"1"), (b"e", b"1")], txid=1, base=0)
+        assert storage.head().committed == 1, "nothing to compare with"
+        storage.write(FIRST, {b"a": b"2", b"f": b"1"}, CODEC)
+        storage.close()
+        assert storage.raise_fence(Fence(1, 1)) == storage.head()
+        assert storage.count() == len(entries(storage)) == 5
 
 
 def test_a_writer_that_holds_the_file_for_too_long_is_named_as_the_cause(
-    tmp_path: Path, sqlite_provider: SqliteStateProvider, file: Path
+    sqlite_provider: SqliteStateProvider, file: Path
 ) -> None:
     provider = SqliteStateProvider(sqlite_provider.directory, timeout_ms=20)
     with closing(provider.open(NAMESPACE)) as storage:
