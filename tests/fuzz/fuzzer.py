@@ -14,7 +14,12 @@ from typing import Annotated
 import typer
 
 from anchorbolt.errors import AnchorboltError
-from tests.fuzz.targets import TARGETS, Target
+from tests.fuzz import Target
+from tests.fuzz.store_targets import STORE_TARGETS
+from tests.fuzz.storm_targets import STORM_TARGETS
+from tests.fuzz.value_targets import VALUE_TARGETS
+
+TARGETS: tuple[Target, ...] = (*STORE_TARGETS, *VALUE_TARGETS, *STORM_TARGETS)
 
 _SLOW_S = 2.0
 _INTERESTING = b'\x00\x01\x7f\x80\xc0\xc1\xc7\xc9\xcf\xdb\xdc\xdd\xde\xdf\xff"[{'

@@ -14,7 +14,7 @@ from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.redis.storage import RedisStateStorage
 from anchorbolt.state_backends.rules import AttemptRecord
 from anchorbolt.util.locations import Folder
-from tests.fuzz.target import Target
+from tests.fuzz import Target
 
 _NAMESPACE = "word-count:count-0"
 _UPDATES = {b"key %d" % number: None if number % 3 == 0 else b"v" * number for number in range(20)}

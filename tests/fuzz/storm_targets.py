@@ -7,7 +7,7 @@ from typing import Any
 from anchorbolt.storm import base64_text
 from anchorbolt.storm.kryo import StormDecoder, detect
 from anchorbolt.storm.wrapper import Generation, unwrap
-from tests.fuzz.target import Target
+from tests.fuzz import Target
 from tests.support.storm_fixtures import dump, forms
 
 

@@ -18,7 +18,7 @@ from anchorbolt.serialization.schema import Schema, tagged
 from anchorbolt.serialization.serializers import PickleCodec, codec_named
 from anchorbolt.state_backends.contract import Seal
 from anchorbolt.state_backends.encoding import EntryEncoding
-from tests.fuzz.target import Target
+from tests.fuzz import Target
 from tests.support.serializers import Money
 
 _VALUES: tuple[Any, ...] = (

@@ -3,6 +3,8 @@
 import base64
 import textwrap
 
+from tests.storm.kryo_encoder import Encoder
+
 B_PRESENT = b"\x01\x00com.google.common.base.Presen\xf4\x01\x01\x01[\xc2\x01"
 C_PRESENT = b"\x01\x00org.apache.storm.shade.com.google.common.base.Presen\xf4\x01\x01\x01[\xc2\x01"
 B_ABSENT = b"\x01\x00com.google.common.base.Absen\xf4\x01"
@@ -11,23 +13,12 @@ C_ABSENT = b"\x01\x00org.apache.storm.shade.com.google.common.base.Absen\xf4\x01
 Entries = dict[bytes, bytes]
 
 
-def varint(number: int) -> bytes:
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
-
-
-def string(text: str) -> bytes:
-    """A String of Kryo 3, ASCII."""
-    data = text.encode()
-    return b"\x03\x01" + data[:-1] + bytes([data[-1] | 0x80])
+_KRYO_3 = Encoder(kryo_5=False)
+string = _KRYO_3.string
 
 
 def integer(number: int) -> bytes:
-    """An Integer of Kryo 3, not negative."""
-    return b"\x02" + varint(2 * number)
+    return b"\x02" + _KRYO_3.signed(number)
 
 
 def one_line(data: bytes) -> bytes:
@@ -47,13 +38,13 @@ def storm_1_0(entries: Entries) -> Entries:
 
 def storm_1_1(entries: Entries, deleted: tuple[bytes, ...] = ()) -> Entries:
     """What Storm 1.1 keeps for them, and its tombstones for those deleted."""
-    present = {key: B_PRESENT + varint(len(value) + 1) + value for key, value in entries.items()}
+    present = {key: B_PRESENT + _KRYO_3.number(len(value) + 1) + value for key, value in entries.items()}
     return {one_line(key): one_line(value) for key, value in {**present, **dict.fromkeys(deleted, B_ABSENT)}.items()}
 
 
 def storm_1_2(entries: Entries, deleted: tuple[bytes, ...] = ()) -> Entries:
     """What Storm 1.2 keeps for them."""
-    present = {key: C_PRESENT + varint(len(value) + 1) + value for key, value in entries.items()}
+    present = {key: C_PRESENT + _KRYO_3.number(len(value) + 1) + value for key, value in entries.items()}
     return {**present, **dict.fromkeys(deleted, C_ABSENT)}
 
 

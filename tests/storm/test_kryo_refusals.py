@@ -2,13 +2,14 @@
 
 import json
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorbolt.errors import SerializationError, UnsupportedJavaClass
-from anchorbolt.storm.kryo import StormDecoder, detect
+from anchorbolt.storm.kryo import JavaValue, StormDecoder, detect
 from anchorbolt.storm.wrapper import Generation, wrap_for_storm_1_2
 from tests.storm.kryo_encoder import Encoder
 from tests.support.storm_fixtures import dumps, forms
@@ -31,6 +32,10 @@ WRITTEN = [
     *((STORM_2_0, form.data) for form in forms("4.0.2")),
     *((STORM_2_6, form.data) for form in forms("5.6.2")),
 ]
+
+
+def decoded(data: bytes, generation: Generation = STORM_1, **known: Any) -> JavaValue:
+    return StormDecoder(generation, **known).decode_key(data)
 
 
 def decoded_or_refused(generation: Generation, data: bytes) -> None:
@@ -62,24 +67,24 @@ def test_what_storm_wrote_and_was_damaged_gives_a_value_or_an_error_of_ours(
 
 def test_a_users_class_is_named_in_the_error_which_survives_pickling() -> None:
     with pytest.raises(UnsupportedJavaClass, match=r"'com\.acme\.Order'.*docs/storm_bytes.*If it is an enum") as caught:
-        StormDecoder(STORM_1).decode_key(OLD.named("com.acme.Order") + b"\x04")
+        decoded(OLD.named("com.acme.Order") + b"\x04")
     again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - pickled here
     assert (again.java_class, again.class_id, str(again)) == ("com.acme.Order", None, str(caught.value))
 
 
 def test_a_class_name_from_the_bytes_cannot_harm_a_terminal_or_fill_it() -> None:
     with pytest.raises(UnsupportedJavaClass) as caught:
-        StormDecoder(STORM_1).decode_key(OLD.named("com." + "x" * 100_000))
+        decoded(OLD.named("com." + "x" * 100_000))
     assert len(str(caught.value)) < 1000
     with pytest.raises(SerializationError, match="a name that a class can have") as refused:
-        StormDecoder(STORM_1).decode_key(OLD.named("com.\x1b[2J"))
+        decoded(OLD.named("com.\x1b[2J"))
     assert "\x1b" not in str(refused.value)
 
 
 @pytest.mark.parametrize("generation", list(Generation))
 def test_an_id_that_nobody_registered_is_named(generation: Generation) -> None:
     with pytest.raises(UnsupportedJavaClass, match=r"the id 40.*keyClass, valueClass") as caught:
-        StormDecoder(generation).decode_key(b"\x2a\x01\x00")
+        decoded(b"\x2a\x01\x00", generation)
     assert (caught.value.java_class, caught.value.class_id) == ("id 40", 40)
 
 
@@ -115,12 +120,11 @@ def test_storm_2_numbers_them_by_name_with_optional_among_them_and_its_tuple_bef
 def test_bytes_that_mean_two_things_are_refused_until_the_place_is_named() -> None:
     data = b"\x0d\x01\x00"  # id 11, new, 0: an Optional without a value, or a list without elements
     with pytest.raises(SerializationError, match=r"can be read both ways\. Name the right one") as caught:
-        StormDecoder(STORM_2_0, registered=[LIST]).decode_key(data)
+        decoded(data, STORM_2_0, registered=[LIST])
     assert not isinstance(caught.value, UnsupportedJavaClass)
-    inside = StormDecoder(STORM_2_0, registered=[LIST], in_topology=True)
-    assert inside.decode_key(data).to_json() == {"t": "list", "class": LIST, "v": []}
-    outside = StormDecoder(STORM_2_0, registered=[LIST], in_topology=False)
-    assert outside.decode_key(data).to_json()["t"] == "optional"
+    inside, outside = (decoded(data, STORM_2_0, registered=[LIST], in_topology=place) for place in (True, False))
+    assert inside.to_json() == {"t": "list", "class": LIST, "v": []}
+    assert outside.to_json()["t"] == "optional"
 
 
 @pytest.mark.parametrize(
@@ -133,10 +137,10 @@ def test_bytes_that_mean_two_things_are_refused_until_the_place_is_named() -> No
 )
 def test_a_tuple_of_storms_is_named_even_where_the_place_is_not(generation: Generation, data: bytes) -> None:
     with pytest.raises(UnsupportedJavaClass) as caught:
-        StormDecoder(generation).decode_key(data)
+        decoded(data, generation)
     assert caught.value.java_class == TUPLE
     with pytest.raises(SerializationError):
-        StormDecoder(generation).decode_key(data[:-1])
+        decoded(data[:-1], generation)
 
 
 def test_an_enum_constant_beyond_the_last_is_refused() -> None:
@@ -152,12 +156,12 @@ def test_nesting_is_limited_and_far_below_what_python_can_do() -> None:
     def nested(deep: int) -> bytes:
         return OLD.named(LIST) + b"\x01" + (OLD.again(0) + b"\x01") * (deep - 2) + OLD.again(0) + b"\x00"
 
-    assert str(StormDecoder(STORM_1).decode_key(nested(64))) == "[" * 64 + "]" * 64
+    assert str(decoded(nested(64))) == "[" * 64 + "]" * 64
     for deep in (65, 100_000):
         with pytest.raises(SerializationError, match="nested more than 64 deep"):
-            StormDecoder(STORM_1).decode_key(nested(deep))
+            decoded(nested(deep))
     with pytest.raises(SerializationError):
-        StormDecoder(STORM_1).decode_key(OLD.named("[" * 5000 + "I") + b"\x01")
+        decoded(OLD.named("[" * 5000 + "I") + b"\x01")
 
 
 def test_references_do_not_nest_deeper_than_objects_do() -> None:
@@ -170,16 +174,16 @@ def test_references_do_not_nest_deeper_than_objects_do() -> None:
             built += (OLD.again(0) + b"\x01") * 30 + before
         return built
 
-    assert str(StormDecoder(STORM_1).decode_key(tower(2))).count("[") == 1 + 31 + 61
+    assert str(decoded(tower(2))).count("[") == 1 + 31 + 61
     for floors in (3, 60):
         with pytest.raises(SerializationError, match="nested more than 64 deep"):
-            StormDecoder(STORM_1).decode_key(tower(floors))
+            decoded(tower(floors))
 
 
 def test_a_reference_to_an_object_of_another_class_is_refused() -> None:
     data = OLD.named(LIST) + b"\x02" + OLD.string("x") + b"\x03\x02"
     with pytest.raises(SerializationError, match=r"another class than 'java\.lang\.String'"):
-        StormDecoder(STORM_1).decode_key(data)
+        decoded(data)
 
 
 def test_references_that_multiply_are_counted_as_often_as_they_are_written_out() -> None:
@@ -189,51 +193,42 @@ def test_references_that_multiply_are_counted_as_often_as_they_are_written_out()
         ends = OLD.string("x") + b"\x03" + bytes([deep + 2])  # a string, and again
         return inner + ends + b"".join(b"\x01\x00" + bytes([number + 2]) for number in range(deep - 1, 0, -1))
 
-    value = StormDecoder(STORM_1).decode_key(doubling(10))
+    value = decoded(doubling(10))
     assert value.describe(10_000).count("'x'") == 1024
     with pytest.raises(SerializationError, match=r"more than 100.* objects after each reference"):
-        StormDecoder(STORM_1).decode_key(doubling(50))
+        decoded(doubling(50))
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        pytest.param(NEW.named(LIST) + NEW.flagged(True, 2**31) + NEW.named(EMPTY_LISTS, 1) + b"\x00", id="of nothing"),
-        pytest.param(NEW.named(LIST) + NEW.flagged(True, 2**31) + b"\x00", id="of nulls"),
-        pytest.param(NEW.named(LIST) + NEW.flagged(False, 2**31) + b"\x00" * 50, id="of what is not there"),
-        pytest.param(NEW.named("[I") + NEW.number(2**31) + b"\x00" * 50, id="array"),
-        pytest.param(NEW.named("[D") + NEW.number(2**31) + b"\x00" * 50, id="array of doubles"),
-        pytest.param(NEW.named("[B") + NEW.number(2**31) + b"\x00" * 50, id="bytes"),
-        pytest.param(NEW.named("java.util.HashMap") + NEW.number(2**31) + b"\x00" * 50, id="map"),
-        pytest.param(NEW.named("java.util.RegularEnumSet") + NEW.named("a.B", 1) + NEW.number(2**31), id="enum set"),
-        pytest.param(b"\x03" + NEW.flagged(True, 2**31) + b"x" * 50, id="string"),
-        pytest.param(NEW.named("java.math.BigInteger") + NEW.number(2000) + b"\x01" * 1999, id="number"),
-        pytest.param(NEW.named("java.math.BigInteger") + b"\x01", id="number of no bytes"),
-    ],
-)
-def test_what_says_that_it_is_huge_takes_neither_time_nor_memory(data: bytes) -> None:
-    with pytest.raises(SerializationError):
-        StormDecoder(STORM_2_6).decode_key(data)
+HUGE, ZEROS = NEW.number(2**31), b"\x00" * 50
+REFUSED = {
+    # What says that it is huge takes neither time nor memory.
+    "a list of nothing": NEW.named(LIST) + NEW.flagged(True, 2**31) + NEW.named(EMPTY_LISTS, 1) + b"\x00",
+    "a list of nulls": NEW.named(LIST) + NEW.flagged(True, 2**31) + b"\x00",
+    "a list of what is not there": NEW.named(LIST) + NEW.flagged(False, 2**31) + ZEROS,
+    "array": NEW.named("[I") + HUGE + ZEROS,
+    "array of doubles": NEW.named("[D") + HUGE + ZEROS,
+    "bytes": NEW.named("[B") + HUGE + ZEROS,
+    "map": NEW.named("java.util.HashMap") + HUGE + ZEROS,
+    "enum set": NEW.named("java.util.RegularEnumSet") + NEW.named("a.B", 1) + HUGE,
+    "string": b"\x03" + NEW.flagged(True, 2**31) + b"x" * 50,
+    "number": NEW.named("java.math.BigInteger") + NEW.number(2000) + b"\x01" * 1999,
+    # What no Java program writes.
+    "number of no bytes": NEW.named("java.math.BigInteger") + b"\x01",
+    "null in the place of a list": NEW.named(LIST) + b"\x00",
+    "the class of no elements": NEW.named(LIST) + b"\x81\x03\x00",
+    "not a comparator": NEW.named("java.util.TreeMap") + b"\x01" + NEW.string("x"),
+    "nor this": NEW.named("java.util.TreeMap") + b"\x01" + NEW.named("java.time.Month", 1) + b"\x01",
+    "an enum set of no class": NEW.named("java.util.RegularEnumSet") + b"\x00\x00",
+    "null in an enum set": NEW.named("java.util.RegularEnumSet") + NEW.named("a.B", 1) + b"\x01\x00",
+    "no state": NEW.named("org.apache.storm.spout.CheckPointState") + b"\x00\x02",
+    "a state beyond the last": NEW.named("org.apache.storm.spout.CheckPointState") + b"\x04\x02",
+}
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        pytest.param(NEW.named(LIST) + b"\x00", id="null in the place of a list"),
-        pytest.param(NEW.named(LIST) + b"\x81\x03\x00", id="the class of no elements"),
-        pytest.param(NEW.named("java.util.TreeMap") + b"\x01" + NEW.string("x"), id="not a comparator"),
-        pytest.param(
-            NEW.named("java.util.TreeMap") + b"\x01" + NEW.named("java.time.Month", 1) + b"\x01", id="nor this"
-        ),
-        pytest.param(NEW.named("java.util.RegularEnumSet") + b"\x00\x00", id="an enum set of no class"),
-        pytest.param(NEW.named("java.util.RegularEnumSet") + NEW.named("a.B", 1) + b"\x01\x00", id="null in it"),
-        pytest.param(NEW.named("org.apache.storm.spout.CheckPointState") + b"\x00\x02", id="no state"),
-        pytest.param(NEW.named("org.apache.storm.spout.CheckPointState") + b"\x04\x02", id="a state beyond the last"),
-    ],
-)
-def test_what_no_java_program_writes_is_refused(data: bytes) -> None:
+@pytest.mark.parametrize("data", REFUSED.values(), ids=REFUSED)
+def test_what_is_huge_or_what_no_java_program_writes_is_refused(data: bytes) -> None:
     with pytest.raises(SerializationError, match="cannot decode"):
-        StormDecoder(STORM_2_6).decode_key(data)
+        decoded(data, STORM_2_6)
 
 
 @pytest.mark.parametrize(
@@ -247,13 +242,13 @@ def test_what_no_java_program_writes_is_refused(data: bytes) -> None:
     ],
 )
 def test_a_value_has_a_text_for_people(text: str, data: bytes) -> None:
-    assert str(StormDecoder(STORM_1).decode_key(data)) == text
+    assert str(decoded(data)) == text
 
 
 def test_a_long_value_has_a_short_text() -> None:
-    value = StormDecoder(STORM_1).decode_key(OLD.named("[I") + OLD.number(100_001) + b"\x02" * 100_000)
+    value = decoded(OLD.named("[I") + OLD.number(100_001) + b"\x02" * 100_000)
     assert value.describe(12) == "[1, 1, 1, 1,…"
-    assert len(StormDecoder(STORM_1).decode_key(OLD.string("x" * 1_000_000)).describe()) == 201
+    assert len(decoded(OLD.string("x" * 1_000_000)).describe()) == 201
 
 
 def test_a_value_without_its_wrapper_is_refused_with_what_to_look_at() -> None:
