@@ -1,18 +1,14 @@
 """What cannot be known is refused with a name, and what is endless or too much with a limit."""
 
-import json
 import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from anchorbolt.errors import SerializationError, UnsupportedJavaClass
 from anchorbolt.storm.kryo import JavaValue, StormDecoder, detect
 from anchorbolt.storm.wrapper import Generation, wrap_for_storm_1_2
 from tests.storm.kryo_encoder import Encoder
-from tests.support.storm_fixtures import dumps, forms
 
 OLD, NEW = Encoder(kryo_5=False), Encoder(kryo_5=True)
 LIST, OPTIONAL, TUPLE = "java.util.ArrayList", "java.util.Optional", "org.apache.storm.tuple.TupleImpl"
@@ -20,49 +16,8 @@ EMPTY_LISTS = "java.util.Collections$EmptyList"
 STORM_1, STORM_2_0, STORM_2_6 = Generation.STORM_1_2, Generation.STORM_2_0, Generation.STORM_2_6
 
 
-WRITTEN = [
-    *(
-        (dump.generation, data)
-        for dump in dumps()
-        for fields in dump.binary().values()
-        for entry in fields.items()
-        for data in entry
-        if not dump.shared
-    ),
-    *((STORM_2_0, form.data) for form in forms("4.0.2")),
-    *((STORM_2_6, form.data) for form in forms("5.6.2")),
-]
-
-
 def decoded(data: bytes, generation: Generation = STORM_1, **known: Any) -> JavaValue:
     return StormDecoder(generation, **known).decode_key(data)
-
-
-def decoded_or_refused(generation: Generation, data: bytes) -> None:
-    decoder = StormDecoder(generation, enums={"anchorfix.Colour": ["RED"]})
-    for decode in (decoder.decode_key, decoder.decode_value):
-        try:
-            value = decode(data)
-        except SerializationError:
-            continue
-        json.dumps(value.to_json())
-        assert len(str(value)) <= 201
-    detect([(data, data)])
-
-
-@given(st.sampled_from(Generation), st.binary(max_size=100))
-def test_any_bytes_give_a_value_or_an_error_of_ours(generation: Generation, data: bytes) -> None:
-    decoded_or_refused(generation, data)
-
-
-@given(st.sampled_from(WRITTEN), st.sampled_from(WRITTEN), st.integers(0), st.integers(0), st.binary(max_size=4))
-def test_what_storm_wrote_and_was_damaged_gives_a_value_or_an_error_of_ours(
-    written: tuple[Generation, bytes], other: tuple[Generation, bytes], at: int, end: int, instead: bytes
-) -> None:
-    generation, data = written
-    start = at % (len(data) + 1)
-    decoded_or_refused(generation, data[:start] + instead + data[start + end % 5 :])
-    decoded_or_refused(generation, data[:start] + other[1][end % (len(other[1]) + 1) :])
 
 
 def test_a_users_class_is_named_in_the_error_which_survives_pickling() -> None:

@@ -14,7 +14,7 @@ from tests.migration_tools.base64_to_binary.listening import Once
 from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words
 from tests.support.certificates import Certificates
 from tests.support.redis_cluster import wait_until
-from tests.support.redis_server import DURABLE, RedisServer, RedisUser
+from tests.support.redis_server import DURABLE, RedisUser
 
 OLD = storm_1_1(words(3_000))
 
@@ -61,13 +61,6 @@ def test_a_hash_or_a_backup_that_expires_is_neither_put_back_nor_relied_upon(sto
     store.router.persist(key)
     assert store.undo("words-1").error is None
     assert store.router.ttl("words-1") == -1
-
-
-def test_one_refused_namespace_does_not_keep_the_others_from_being_migrated(store: Store) -> None:
-    store.put("words-2", OLD)
-    report = store.migrate("words-1", "words-2", "words-2")
-    assert [each.namespace for each in report.namespaces] == ["words-1", "words-2"]
-    assert actions(report) == {"words-2": "converted"}
 
 
 @pytest.mark.parametrize(
@@ -185,20 +178,6 @@ def test_a_redis_that_goes_in_the_middle_leaves_nothing_half_done(start_store: S
     assert store.everything() == {"words-1": storm_1_2(words(3_000)), "words-1_old": OLD}
 
 
-def test_a_server_that_was_started_again_meanwhile_is_noticed(start_store: StartStore) -> None:
-    store = start_store(**DURABLE)
-    store.put("words-1", OLD)
-
-    def restart() -> None:
-        store.server.kill()
-        store.server.restart()
-
-    report = store.migrate("words-1", progress=Once(restart, page=1))
-    assert isinstance(report.error, StateUnavailable)
-    assert store.migrate("words-1").error is None
-    assert set(store.everything()) == {"words-1", "words-1_old"}
-
-
 def test_a_watch_whose_connection_was_cut_never_swaps(redis: Store) -> None:
     redis.put("words-1", OLD)
 
@@ -209,12 +188,6 @@ def test_a_watch_whose_connection_was_cut_never_swaps(redis: Store) -> None:
     assert isinstance(report.error, StateUnavailable)
     assert redis.get("words-1") == OLD
     assert "words-1_old" not in redis.everything()
-
-
-def test_nobody_there_is_said_at_once(redis_database: RedisServer) -> None:
-    address = Address(username=None, password=None, timeout_ms=300, tls=None, host="127.0.0.1", port=1, database=0)
-    with RedisHashes(address) as hashes, pytest.raises(StateUnavailable, match="cannot be reached"):
-        hashes.types([b"words-1"])
 
 
 @pytest.mark.parametrize("is_cluster", [True, False])

@@ -148,7 +148,8 @@ def test_one_bad_entry_stops_the_namespace_and_names_the_field(
     store.put("words-2", storm_1_0(words(10)))
     store.put(f"words-1{part}", {field: value})
     before = store.everything()
-    report = store.migrate("words-1", "words-2")
+    report = store.migrate("words-1", "words-2", "words-1")
+    assert [each.namespace for each in report.namespaces] == ["words-1", "words-2"]
     assert reason in refusal(report)
     assert f"words-1{part} " in refusal(report)
     assert actions(report) == {"words-2": "converted"}
