@@ -7,7 +7,9 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from anchorbolt.cli.main import app
 from anchorbolt.engine import LocalCluster
 from anchorbolt.spouts.feeder import FeederSpout
 from tests.engine.jobs import word_count
@@ -30,6 +32,11 @@ BUILD = """
         builder.set_bolt("drop", Drop()).shuffle_grouping("numbers")
         return builder.create_topology(name)
 """
+
+
+def invoke(*arguments: str, stdin: str = "", **env: str) -> Result:
+    """Run the command `anchorbolt` in this process."""
+    return CliRunner().invoke(app, arguments, input=stdin, env=env)
 
 
 def write_conf(path: Path, directory: Path, **more: str) -> Path:

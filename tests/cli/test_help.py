@@ -5,9 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
-from anchorbolt.cli.main import app
+from tests.cli.conftest import invoke
 
 COMMANDS = ["", "run", "state", "state namespaces", "state get", "state scan", "state explain", "migrate"]
 COMMANDS += ["migrate base64-to-binary", "migrate undo", "migrate discard-backup", "migrate copy"]
@@ -15,7 +14,7 @@ COMMANDS += ["migrate base64-to-binary", "migrate undo", "migrate discard-backup
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_flag_is_shown_without_a_type(command: str) -> None:
-    shown = CliRunner().invoke(app, [*command.split(), "--help"])
+    shown = invoke(*command.split(), "--help")
     assert shown.exit_code == 0
     assert "--help" in shown.output
     assert "bool" not in shown.output

@@ -7,15 +7,15 @@ import signal
 import subprocess
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner, Result
 
-from anchorbolt.cli.main import app
 from anchorbolt.cli.work_progress import WorkProgress
 from tests.cli.command import ROOT, Command
+from tests.cli.conftest import invoke
 from tests.conftest import StartRedis
 from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words
 from tests.support.redis_cluster import RedisCluster
@@ -24,8 +24,7 @@ from tests.support.redis_server import RedisServer
 CONVERT = "base64-to-binary"
 
 
-def run(*arguments: str, stdin: str = "", **env: str) -> Result:
-    return CliRunner().invoke(app, ["migrate", *arguments], input=stdin, env=env)
+run = partial(invoke, "migrate")
 
 
 def run_storms(*arguments: str) -> subprocess.CompletedProcess[str]:

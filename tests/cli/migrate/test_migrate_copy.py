@@ -3,21 +3,18 @@
 import json
 from collections import Counter
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from anchorbolt.cli.main import app
 from tests.cli.command import Command, run_arguments
-from tests.cli.conftest import count_words, options, redis_settings, write_conf
+from tests.cli.conftest import count_words, invoke, options, redis_settings, write_conf
 from tests.examples.conftest import WORD_COUNT
 from tests.migration_tools.storm_data import storm_1_2, words
 from tests.support.redis_server import RedisServer
 
-
-def copy(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["migrate", "copy", *arguments])
+copy = partial(invoke, "migrate", "copy")
 
 
 @pytest.fixture
@@ -109,7 +106,6 @@ def test_the_readmes_job_goes_on_from_sqlite_in_redis(tmp_path: Path, redis_data
     assert "recovery: resumed; the state is at txid 0 (generation 2" in second.out
     counts: Counter[str] = Counter()
     for namespace in json.loads(copied.stdout)["namespaces"]:
-        arguments = ["state", "scan", namespace["namespace"], "--json", *options(redis)]
-        for line in CliRunner().invoke(app, arguments).stdout.splitlines():
+        for line in invoke("state", "scan", namespace["namespace"], "--json", *options(redis)).stdout.splitlines():
             counts[json.loads(line)["key"]] += json.loads(line)["value"]
     assert counts == Counter(" ".join(texts).split())

@@ -123,18 +123,19 @@ def directory(tmp_path: Path) -> Path:
     """
     generator = random.Random(20)
     vocabulary = [f"word{number}" for number in range(60)]
-    (tmp_path / "in").mkdir()
+    files = {
+        "project/jobs/__init__.py": "",
+        "project/jobs/texts.py": "def words(sentence):\n    return sentence.split()\n",
+        "project/jobs/bolts.py": BOLTS,
+        "project/jobs/word_count.py": WORD_COUNT,
+        "alone/one_file.py": ONE_FILE,
+        "alone/sibling.py": "def first_word(text):\n    return text.split()[0]\n",
+    }
     for number in range(FILES):
-        lines = [" ".join(generator.choices(vocabulary, k=8)) for _ in range(LINES)]
-        (tmp_path / "in" / f"{number}.txt").write_text("\n".join(lines))
-    (tmp_path / "project" / "jobs").mkdir(parents=True)
-    (tmp_path / "project" / "jobs" / "__init__.py").touch()
-    (tmp_path / "project" / "jobs" / "texts.py").write_text("def words(sentence):\n    return sentence.split()\n")
-    (tmp_path / "project" / "jobs" / "bolts.py").write_text(BOLTS)
-    (tmp_path / "project" / "jobs" / "word_count.py").write_text(WORD_COUNT)
-    (tmp_path / "alone").mkdir()
-    (tmp_path / "alone" / "one_file.py").write_text(ONE_FILE)
-    (tmp_path / "alone" / "sibling.py").write_text("def first_word(text):\n    return text.split()[0]\n")
+        files[f"in/{number}.txt"] = "\n".join(" ".join(generator.choices(vocabulary, k=8)) for _ in range(LINES))
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
     return tmp_path
 
 
@@ -253,18 +254,16 @@ def test_a_bolt_that_does_not_return_is_named_by_the_warning_the_line_and_ctrl_c
     assert command.end() == 130, repr(command)
 
 
-def test_a_worker_whose_bolt_takes_too_long_is_ended_and_the_round_fails(start: StartCommand, directory: Path) -> None:
-    limits = ["--set", "topology.task.timeout.secs=1", "--set", "topology.max.batch.retries=1"]
-    command = start("alone/one_file.py:hanging", *limits)
+@pytest.mark.parametrize(
+    ("job", "setting", "warnings"), [("hanging", "topology.task.timeout.secs=1", 2), ("exiting", "own=1", 0)]
+)
+def test_a_worker_that_ended_is_named_by_its_task_and_ended_if_its_bolt_takes_too_long(
+    start: StartCommand, directory: Path, job: str, setting: str, warnings: int
+) -> None:
+    command = start(f"alone/one_file.py:{job}", "--set", setting, "--set", "topology.max.batch.retries=1")
     assert command.end() == 1, repr(command)
-    assert command.err.count("Its worker is ended now") == 2
-    assert "bolt 'bolt', task 0, has been in execute(" in command.err
-    assert "the worker process of bolt 'bolt', task 0, ended" in command.err
-
-
-def test_a_worker_that_ended_is_named_by_its_task(start: StartCommand, directory: Path) -> None:
-    command = start("alone/one_file.py:exiting", "--set", "topology.max.batch.retries=0")
-    assert command.end() == 1, repr(command)
+    assert command.err.count("Its worker is ended now") == warnings
+    assert ("bolt 'bolt', task 0, has been in execute(" in command.err) is (warnings > 0)
     assert "the worker process of bolt 'bolt', task 0, ended" in command.err
     assert "java.io.EOFException" not in command.err
 
@@ -311,19 +310,13 @@ def test_a_bolt_that_raises_shows_its_own_traceback_and_fails_the_job(start: Sta
 
 @pytest.mark.thorough
 def test_the_example_runs_under_spark_submit(tmp_path: Path) -> None:
-    program = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+    spark = Path(pyspark.__file__).parent
     example = ROOT / "examples" / "word_count"
-    command = Command(
-        [program, "--master", "local[2]", str(example / "job.py")],
-        directory=tmp_path,
-        env={"SPARK_HOME": str(Path(pyspark.__file__).parent)},
-    )
+    arguments = [str(spark / "bin" / "spark-submit"), "--master", "local[2]", str(example / "job.py")]
     words = expected(example)
-    try:
+    with closing(Command(arguments, directory=tmp_path, env={"SPARK_HOME": str(spark)})) as command:
         wait_until(lambda: counted(tmp_path) == words or not command.session(), f"all words from {command!r}")
         assert counted(tmp_path) == words, repr(command)
-    finally:
-        command.close()
 
 
 def test_a_machine_without_java_gives_its_exit_code_and_is_left_as_it_was(start: StartCommand, directory: Path) -> None:
@@ -343,9 +336,8 @@ def test_a_password_shows_up_nowhere(start: StartCommand, directory: Path, start
         "topology.state.provider.config:\n"
         f"  jedisPoolConfig: {{host: {server.host}, port: {server.port}, passwordEnv: STATE_PASSWORD}}\n"
     )
-    command = start(
-        *("project/jobs/word_count.py:topology", "--conf", "redis.yaml", "--verbose"), env={"STATE_PASSWORD": password}
-    )
+    arguments = ("project/jobs/word_count.py:topology", "--conf", "redis.yaml", "--verbose")
+    command = start(*arguments, env={"STATE_PASSWORD": password})
     command.wait_for("wave ", times=2)
     assert "org.apache.spark.deploy.SparkSubmit" in command.command_lines()
     assert password not in command.command_lines()
@@ -354,10 +346,7 @@ def test_a_password_shows_up_nowhere(start: StartCommand, directory: Path, start
     assert counted(directory).total() > 0
     assert f"{server.host}:{server.port}" in command.out
     assert password not in command.out + command.err
-    refused = start(
-        *("project/jobs/word_count.py:topology", "--conf", "redis.yaml", "--verbose"),
-        env={"STATE_PASSWORD": "wrong-horse"},
-    )
+    refused = start(*arguments, env={"STATE_PASSWORD": "wrong-horse"})
     assert refused.end() == 2, repr(refused)
     assert "refused the login" in refused.err
     assert f"{server.host}:{server.port}" in refused.err

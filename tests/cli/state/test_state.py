@@ -3,18 +3,18 @@
 import json
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from anchorbolt.cli.main import app
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance.base import committed, staged
 from tests.cli.command import Command
-from tests.cli.conftest import count_words, write_conf
+from tests.cli.conftest import count_words, invoke, write_conf
 
 NAME = "words"
 COUNT = f"{NAME}:count-0"
@@ -36,8 +36,7 @@ def commit_more(provider: SqliteStateProvider, count: int) -> None:
         committed(storage, items, **SECOND)
 
 
-def state(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["state", *arguments])
+state = partial(invoke, "state")
 
 
 def lines(result: Result) -> list[Any]:

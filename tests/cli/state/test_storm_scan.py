@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 import redis
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from anchorbolt.cli.main import app
-from tests.cli.conftest import options, redis_settings
+from tests.cli.conftest import invoke, options, redis_settings
 from tests.migration_tools.storm_data import Entries, storm_1_0, storm_1_1, words
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
@@ -19,7 +18,7 @@ COPIES = [each for each in dumps() if not each.shared]
 
 
 def scan(settings: dict[str, str], name: str, *more: str) -> Result:
-    return CliRunner().invoke(app, ["state", "scan", name, "--codec", "storm-kryo", *options(settings), *more])
+    return invoke("state", "scan", name, "--codec", "storm-kryo", *options(settings), *more)
 
 
 def load(client: Any, dump: Dump) -> None:
