@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.config.loading import Configuration, load_conf
+from anchorbolt.config.loading import load_conf
 from anchorbolt.config.providers import RedisSettings, TlsSettings
 from anchorbolt.config.secret import Secret
 from tests.config.test_config import CONFIG, DEFAULTS, redis
@@ -80,21 +80,24 @@ def test_an_override_may_name_the_variable_that_holds_a_password_whatever_the_va
     assert conf.settings.provider.redis.password == Secret("from the environment")
 
 
-def test_overrides_set_inner_keys_over_a_json_string() -> None:
-    conf = load_conf({CONFIG: '{"jedisPoolConfig": {"host": "store"}}'}, overrides=[f"{CONFIG}.jedisPoolConfig.port=1"])
-    assert conf.settings.provider.redis == RedisSettings(host="store", port=1)
+@pytest.mark.parametrize(
+    ("given", "override", "expected"),
+    [
+        ('{"jedisPoolConfig": {"host": "store"}}', ".jedisPoolConfig.port=1", RedisSettings("store", 1)),
+        ({"jedisPoolConfig": {"host": "store"}}, '={"jedisPoolConfig": {"port": 1}}', RedisSettings(port=1)),
+    ],
+    ids=["over a JSON string", "as a whole"],
+)
+def test_override_changes_or_replaces_the_providers_configuration(
+    given: Any, override: str, expected: RedisSettings
+) -> None:
+    assert load_conf({CONFIG: given}, overrides=[CONFIG + override]).settings.provider.redis == expected
 
 
-def test_override_replaces_the_providers_configuration_as_a_whole() -> None:
-    conf = load_conf({CONFIG: {"directory": "d"}}, overrides=[f'{CONFIG}={{"jedisPoolConfig": {{"port": 1}}}}'])
-    assert conf.settings.provider.directory is None
-    assert conf.settings.provider.redis.port == 1
-
-
-def test_loading_a_configuration_again_keeps_it_and_its_password() -> None:
+def test_loading_or_pickling_a_configuration_keeps_it_and_its_password() -> None:
     conf = load_conf({CONFIG: {"jedisPoolConfig": {"password": "s3cret"}}, "own": 1})
-    again = load_conf(conf)
-    assert (dict(again), again.settings) == (dict(conf), conf.settings)
+    for again in (load_conf(conf), pickle.loads(pickle.dumps(conf))):  # noqa: S301 - our own bytes
+        assert (dict(again), again.settings) == (dict(conf), conf.settings)
     changed = load_conf(conf, overrides=[f"{CONFIG}.jedisPoolConfig.port=1", "own=2"])
     assert changed.settings.provider.redis == RedisSettings(port=1, password=Secret("s3cret"))
     assert changed["own"] == 2
@@ -107,12 +110,6 @@ def test_configuration_cannot_be_changed_through_what_was_given() -> None:
     given[CONFIG]["directory"] = "e"
     assert conf["own"] == 1
     assert load_conf(conf).settings.provider.directory == "d"
-
-
-def test_configuration_survives_pickling() -> None:
-    conf = load_conf({CONFIG: {"jedisPoolConfig": {"password": "s3cret"}}})
-    there: Configuration = pickle.loads(pickle.dumps(conf))  # noqa: S301 - our own bytes
-    assert (dict(there), there.settings) == (dict(conf), conf.settings)
 
 
 @pytest.mark.parametrize("text", ["from a file", "from a file\n", "from a file\r\n"])

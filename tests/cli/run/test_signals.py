@@ -15,18 +15,12 @@ def handlers_put_back() -> Iterator[None]:
     assert {number: signal.getsignal(number) for number in before} == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_only_asks(number: signal.Signals) -> None:
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_only_asks_and_a_sigint_after_it_interrupts(first: signal.Signals) -> None:
     with StopSignals() as signals:
         assert not signals.stop_requested
-        signal.raise_signal(number)
-        assert signals.stop_requested
-
-
-@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
-def test_a_sigint_after_it_interrupts(first: signal.Signals) -> None:
-    with StopSignals():
         signal.raise_signal(first)
+        assert signals.stop_requested
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 

@@ -104,19 +104,19 @@ def test_what_is_not_there_gives_exit_code_4_and_the_nearest_name(provider: Sqli
     assert state("explain", *CONF, "other").exit_code == 4
 
 
-def test_a_store_that_cannot_be_meant_gives_exit_code_2() -> None:
-    memory = state("explain", "a", "--json", "--set", "topology.state.provider=memory")
-    assert (memory.exit_code, "ends with the process" in memory.stderr) == (2, True)
-    assert "topology.state.provider is memory" in json.loads(memory.stdout)["error"]
-    password = "topology.state.provider.config.jedisPoolConfig.password=s3cret"
-    secret = state("namespaces", "--set", "topology.state.provider=redis", "--set", password)
-    assert (secret.exit_code, "s3cret" in secret.output) == (2, False)
-
-
-def test_a_server_that_is_away_gives_exit_code_4() -> None:
-    away = "topology.state.provider.config.jedisPoolConfig={port: 1, timeout: 200}"
-    result = state("namespaces", "--set", "topology.state.provider=redis", "--set", away)
-    assert (result.exit_code, "localhost:1" in result.stderr) == (4, True)
+@pytest.mark.parametrize(
+    ("provider", "pool", "code", "said"),
+    [
+        ("memory", "{}", 2, "topology.state.provider is memory, whose state ends with the process"),
+        ("redis", "{password: s3cret}", 2, "passwordEnv"),
+        ("redis", "{port: 1, timeout: 200}", 4, "localhost:1"),
+    ],
+)
+def test_a_store_that_cannot_be_used_gives_its_exit_code(provider: str, pool: str, code: int, said: str) -> None:
+    config = ("--set", f"topology.state.provider.config.jedisPoolConfig={pool}")
+    result = state("explain", "a", "--json", "--set", f"topology.state.provider={provider}", *config)
+    assert (result.exit_code, said in result.stderr, "s3cret" in result.output) == (code, True, False)
+    assert said in json.loads(result.stdout)["error"]
 
 
 def test_a_topology_is_explained(provider: SqliteStateProvider) -> None:
