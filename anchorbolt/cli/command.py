@@ -1,4 +1,4 @@
-"""What all commands share: their output, their errors, their log, and the exit code of one that starts no topology."""
+"""What all commands share: how they are declared, their output, their errors, their log and their exit codes."""
 
 import functools
 import json
@@ -7,55 +7,81 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
 from anchorbolt.errors import AnchorboltError
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 
-def with_exit_code(command: Callable[..., int]) -> Callable[..., None]:
-    """Make a command for Typer of a function with the parameter `as_json`; `run_command` runs the function."""
+
+def _without_types(params: list[Any]) -> list[Any]:
+    """Show a flag as a flag in the help: Typer 0.29 writes `<bool>` behind it."""
+    for each in params:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return params
+
+
+class _Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+class App(typer.Typer):
+    """A group of commands; without a sub-command it prints its help."""
+
+    def __init__(self, help: str | None = None, *, add_completion: bool = True) -> None:
+        # Typer's own tracebacks can show the values of variables, and so a password.
+        super().__init__(
+            help=help, cls=_Group, no_args_is_help=True, add_completion=add_completion, pretty_exceptions_enable=False
+        )
+
+    def command(self, name: str | None = None, **more: Any) -> Callable[[_F], _F]:
+        """Register a command, as `typer.Typer.command` does."""
+        return super().command(name, cls=_Command, **more)
+
+
+def with_exit_code(
+    command: Callable[..., int], *, interrupted: str = "interrupted", failed: Mapping[str, Any] | None = None
+) -> Callable[..., None]:
+    """Make a command for Typer of a function that returns an exit code and starts no topology.
+
+    It has a parameter `as_json`. An error is printed to standard error; with `as_json` also to standard output, as
+    `{**failed, "error": …}`. `interrupted` is the message after Ctrl-C.
+    """
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        raise run_command(functools.partial(command, **given), as_json=given["as_json"])
+        set_up_logging(verbose=False)
+        try:
+            code = command(**given)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            drop_output()
+            code = DONE
+        except KeyboardInterrupt:
+            print_error(interrupted)
+            code = LEFT_AT_ONCE
+        except Exception as error:
+            if not isinstance(error, AnchorboltError):
+                traceback.print_exception(error)
+            if given["as_json"]:
+                print_line(json.dumps({**(failed or {}), "error": str(error)}, indent=2 if failed else None))
+            sys.stdout.flush()
+            print_error(str(error))
+            code = exit_code(error, running=False)
+        raise typer.Exit(code)
 
     return run
-
-
-def run_command(
-    command: Callable[[], int],
-    *,
-    as_json: bool,
-    interrupted: str = "interrupted",
-    failed: Mapping[str, Any] | None = None,
-) -> typer.Exit:
-    """Run `command`, which returns an exit code, and return the exception that ends the process.
-
-    An error is printed to standard error; with `as_json` also to standard output, as `{**failed, "error": …}`.
-    `interrupted` is the message after Ctrl-C.
-    """
-    set_up_logging(verbose=False)
-    try:
-        code = command()
-        sys.stdout.flush()
-    except BrokenPipeError:
-        drop_output()
-        code = DONE
-    except KeyboardInterrupt:
-        print_error(interrupted)
-        code = LEFT_AT_ONCE
-    except Exception as error:
-        if not isinstance(error, AnchorboltError):
-            traceback.print_exception(error)
-        if as_json:
-            print_line(json.dumps({**(failed or {}), "error": str(error)}, indent=2 if failed else None))
-        sys.stdout.flush()
-        print_error(str(error))
-        code = exit_code(error, running=False)
-    return typer.Exit(code)
 
 
 def print_line(text: str) -> None:

@@ -9,7 +9,7 @@ import typer
 
 import anchorbolt
 from anchorbolt.cli import exit_codes
-from anchorbolt.cli.app import App
+from anchorbolt.cli.command import App
 from anchorbolt.cli.migrate.base64 import app as migrate_app
 from anchorbolt.cli.migrate.copy import copy
 from anchorbolt.cli.state.commands import app as state_app

@@ -12,8 +12,7 @@ from typing import Annotated
 import typer
 
 from anchorbolt.cli import exit_codes
-from anchorbolt.cli.app import App
-from anchorbolt.cli.command import print_error, print_line, run_command
+from anchorbolt.cli.command import App, print_error, print_line, with_exit_code
 from anchorbolt.cli.migrate.redis_options import RedisOptions, with_redis_options
 from anchorbolt.migration_tools import base64_to_binary as tool
 from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
@@ -22,6 +21,12 @@ from anchorbolt.storm.kryo.stored_form import Content
 EXIT_CODES = (
     "Exit codes: 0 everything is done, or there was nothing to do; 2 wrong usage, login or permission; 4 a namespace "
     "was refused, or Redis failed: steps that are not reported as done were not done; 130 interrupted by Ctrl-C."
+)
+
+_with_exit_code = partial(
+    with_exit_code,
+    interrupted="interrupted: steps that are not reported as done were not done; run the command again to finish",
+    failed={"done": False},
 )
 
 app = App("Move state between stores and formats.")
@@ -44,6 +49,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 
 
 @app.command("base64-to-binary", epilog=EXIT_CODES)
+@_with_exit_code
 @with_redis_options
 def base64_to_binary(
     redis: RedisOptions,
@@ -68,7 +74,7 @@ def base64_to_binary(
     ] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """Convert state that Storm 1.0 and 1.1 wrote to Redis from Base64 to binary, as Storm 1.2 reads it.
 
     Stop the topology first. The old data is kept as <namespace>_old. After an interruption, run the command again.
@@ -79,10 +85,11 @@ def base64_to_binary(
     else:
         how = tool.MigrationOptions(wrapper=wrapper or Wrapper.STORM_1_2, content=content, dry_run=dry_run)
         run = partial(tool.migrate, options=how)
-    _run(redis, run, namespace, include_checkpoint_spout, as_json)
+    return _run(redis, run, namespace, include_checkpoint_spout, as_json)
 
 
 @app.command(epilog=EXIT_CODES)
+@_with_exit_code
 @with_redis_options
 def undo(
     redis: RedisOptions,
@@ -97,13 +104,14 @@ def undo(
     include_checkpoint_spout: CheckpointSpout = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """Undo a migration: move <namespace>_old back to <namespace>. Stop the topology first."""
     run = partial(tool.undo, keep_changed=keep_changed, dry_run=dry_run)
-    _run(redis, run, namespace, include_checkpoint_spout, as_json)
+    return _run(redis, run, namespace, include_checkpoint_spout, as_json)
 
 
 @app.command("discard-backup", epilog=EXIT_CODES)
+@_with_exit_code
 @with_redis_options
 def discard_backup(
     redis: RedisOptions,
@@ -111,9 +119,9 @@ def discard_backup(
     include_checkpoint_spout: CheckpointSpout = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
-) -> None:
+) -> int:
     """Remove <namespace>_old, if <namespace> is still exactly the result of the migration."""
-    _run(redis, partial(tool.discard_backup, dry_run=dry_run), namespace, include_checkpoint_spout, as_json)
+    return _run(redis, partial(tool.discard_backup, dry_run=dry_run), namespace, include_checkpoint_spout, as_json)
 
 
 def base64_to_binary_alone() -> None:
@@ -129,28 +137,20 @@ def _run(
     namespaces: list[str],
     include_checkpoint_spout: bool,
     as_json: bool,
-) -> None:
+) -> int:
     # --help and --version must not wait for these imports.
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.state_backends.redis.hashes import RedisHashes
 
-    def migrate() -> int:
-        names = [os.fsencode(name) for name in namespaces]
-        try:
-            with RedisHashes(redis.address()) as hashes, shown_progress() as progress:
-                report = command(hashes, names, include_checkpoint_spout=include_checkpoint_spout, progress=progress)
-        except tool.Interrupted as left:
-            _show(left.report, as_json=as_json)
-            raise
-        _show(report, as_json=as_json)
-        return exit_codes.DONE if report.error is None else exit_codes.exit_code(report.error, running=False)
-
-    raise run_command(
-        migrate,
-        as_json=as_json,
-        interrupted="interrupted: steps that are not reported as done were not done; run the command again to finish",
-        failed={"done": False},
-    )
+    names = [os.fsencode(name) for name in namespaces]
+    try:
+        with RedisHashes(redis.address()) as hashes, shown_progress() as progress:
+            report = command(hashes, names, include_checkpoint_spout=include_checkpoint_spout, progress=progress)
+    except tool.Interrupted as left:
+        _show(left.report, as_json=as_json)
+        raise
+    _show(report, as_json=as_json)
+    return exit_codes.DONE if report.error is None else exit_codes.exit_code(report.error, running=False)
 
 
 def _show(report: tool.Report, *, as_json: bool) -> None:

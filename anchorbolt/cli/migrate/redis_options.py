@@ -93,15 +93,15 @@ class RedisOptions:
         return settings if self.tls or settings != TlsSettings() else None
 
 
-def with_redis_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_redis_options(command: Callable[..., int]) -> Callable[..., int]:
     """Give a command for Typer the fields of `RedisOptions` as options, instead of its first parameter."""
     options = inspect.signature(RedisOptions, eval_str=True).parameters
     _, *own = inspect.signature(command, eval_str=True).parameters.values()
 
     @functools.wraps(command)
-    def with_options(**given: Any) -> None:
+    def with_options(**given: Any) -> int:
         redis = RedisOptions(**{name: given.pop(name) for name in options})
-        command(redis, **given)
+        return command(redis, **given)
 
     # Keywords, because a required option may then follow one with a default.
     parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in (*own, *options.values())]

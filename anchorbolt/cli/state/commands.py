@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from anchorbolt.cli.app import App
-from anchorbolt.cli.command import print_line, with_exit_code
+from anchorbolt.cli.command import App, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE, JOB_FAILED, STATE_REFUSED
 from anchorbolt.errors import ConfigError, UnsupportedValue
 from anchorbolt.storm.wrapper import Generation
