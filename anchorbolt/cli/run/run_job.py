@@ -1,14 +1,16 @@
 """`anchorbolt run` as a plain function: it loads, starts, shows and stops a job, and returns an exit code."""
 
 import logging
+import signal
 import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import anchorbolt
@@ -18,7 +20,6 @@ from anchorbolt.cli.command import print_error, set_up_logging
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
 from anchorbolt.cli.run.job_loading import load_topology
 from anchorbolt.cli.run.progress import Display, Progress
-from anchorbolt.cli.run.signals import StopSignals
 from anchorbolt.cli.run.spark_engine import SparkEngine
 from anchorbolt.config.loading import Configuration, load_conf
 from anchorbolt.config.settings import Settings
@@ -36,6 +37,7 @@ from anchorbolt.util.retry import RetryPolicy
 _log = logging.getLogger("anchorbolt.cli")
 
 _POLL_S = 0.1
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,37 @@ class RunOptions:
     spark: Mapping[str, Any] = field(default_factory=dict)  # Spark's options, overriding those of the file
     until_empty: bool = False
     verbose: bool = False
+
+
+class StopSignals:
+    """A context manager that handles both signals. For the main thread only.
+
+    The first signal only sets `stop_requested`. A SIGINT after it raises `KeyboardInterrupt` in the main thread; a
+    SIGTERM after it changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self.stop_requested = False
+        self._before: list[Callable[[int, FrameType | None], Any] | int | None] = []
+
+    def __enter__(self) -> "StopSignals":
+        self._before = [signal.getsignal(number) for number in _SIGNALS]
+        self.take()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in zip(_SIGNALS, self._before, strict=True):
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def take(self) -> None:
+        """Install the handlers, again if necessary: PySpark installs its own whenever it makes a SparkContext."""
+        for number in _SIGNALS:
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.stop_requested and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.stop_requested = True
 
 
 def run_job(options: RunOptions, engine: SparkEngine, display: Display) -> int:

@@ -4,7 +4,7 @@ import json
 from base64 import b64encode
 from typing import Any
 
-from anchorbolt.cli.state.text import SHOWN_CHARACTERS, print_notes, print_scan
+from anchorbolt.cli.state.text import SHOWN_CHARACTERS, print_notes, print_scan, remark
 from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.errors import ConfigError
 from anchorbolt.migration_tools.inspect.json_format import as_text, printable
@@ -48,10 +48,8 @@ def enum_constants(text: str) -> tuple[str, list[str]]:
 
 
 def _line(entry: StormEntry) -> str:
-    remarks = ["prepared"] if entry.prepared else []
-    remarks += [part.problem for part in (entry.key, entry.value) if part.problem]
-    remark = f"  # {'; '.join(remarks)}" if remarks else ""
-    return f"{_text(entry.key)}: {_text(entry.value)}{remark}"
+    remarks = ["prepared" if entry.prepared else "", entry.key.problem, entry.value.problem]
+    return f"{_text(entry.key)}: {_text(entry.value)}{remark(remarks)}"
 
 
 def _text(part: StormPart) -> str:

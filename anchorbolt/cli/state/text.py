@@ -13,7 +13,8 @@ from anchorbolt.migration_tools.inspect.explanation import NamespaceReport, Topo
 from anchorbolt.migration_tools.inspect.inspection import NamespaceSummary
 from anchorbolt.migration_tools.inspect.json_format import as_json, as_text
 from anchorbolt.serialization.schema import FIRST_VERSION
-from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead
+from anchorbolt.state_backends.contract import NOTHING_COMMITTED
+from anchorbolt.util.messages import counted
 
 SHOWN_CHARACTERS = 500  # of a key or a value in a line of a scan
 
@@ -37,25 +38,27 @@ def entry_line(entry: Entry, limit: int | None = None) -> str:
     key = as_text(entry.key.shown, limit)
     if entry.value is None:
         return f"{key}: absent"
-    remarks = [each.problem for each in (entry.key, entry.value) if each.problem]
+    remarks = [entry.key.problem, entry.value.problem]
     if entry.value.version > FIRST_VERSION:
         remarks.append(f"schema version {entry.value.version}")
-    remark = f"  # {'; '.join(dict.fromkeys(remarks))}" if remarks else ""
-    return f"{key}: {as_text(entry.value.shown, limit)}{remark}"
+    return f"{key}: {as_text(entry.value.shown, limit)}{remark(remarks)}"
+
+
+def remark(remarks: Iterable[str]) -> str:
+    """Return the end of a line with those remarks that are not empty, each once."""
+    said = "; ".join(dict.fromkeys(filter(None, remarks)))
+    return f"  # {said}" if said else ""
 
 
 def entry_content(entry: Entry) -> dict[str, Any]:
-    content: dict[str, Any] = {"key": as_json(entry.key.shown), "stored_key": entry.key.data.hex()}
-    if entry.key.problem:
-        content["key_problem"] = entry.key.problem
+    content = {"key": as_json(entry.key.shown), "stored_key": entry.key.data.hex(), "key_problem": entry.key.problem}
     if entry.value is None:
-        return {**content, "absent": True}
-    content["value"] = as_json(entry.value.shown)
-    if entry.value.problem:
-        content["value_problem"] = entry.value.problem
-    if entry.value.version > FIRST_VERSION:
-        content["schema_version"] = entry.value.version
-    return content
+        content["absent"] = True
+    else:
+        content |= {"value": as_json(entry.value.shown), "value_problem": entry.value.problem}
+        if entry.value.version > FIRST_VERSION:
+            content["schema_version"] = entry.value.version
+    return {name: each for name, each in content.items() if each or not name.endswith("_problem")}
 
 
 def summary_line(summary: NamespaceSummary, width: int) -> str:
@@ -63,10 +66,9 @@ def summary_line(summary: NamespaceSummary, width: int) -> str:
     if summary.problem:
         return f"{summary.namespace:<{width}}  {summary.problem}"
     is_record = summary.namespace.endswith(f"{CHECKPOINT_SPOUT_ID}-0")
-    position = "decision record" if is_record else _position(summary.committed)
-    parts = [position, summary.codec or "no codec yet"]
+    parts = ["decision record" if is_record else _position(summary.committed), summary.codec or "no codec yet"]
     if summary.keys is not None:
-        parts.append(f"{summary.keys:,} key{'' if summary.keys == 1 else 's'}")
+        parts.append(counted(summary.keys, "key"))
     if summary.attempts:
         parts.append(f"{summary.attempts} staged")
     return f"{summary.namespace:<{width}}  {', '.join(parts)}"
@@ -82,18 +84,18 @@ def report_lines(report: TopologyReport, place: str) -> list[str]:
     else:
         source = f"; batch {record.batch_id} of query {record.query_id}" if record.query_id else ""
         lines.append(f"decision record: txid {record.txid}, {record.state.phase.value}{source}")
-    if snapshot.copied is not None:
-        copied = snapshot.copied
+    if (copied := snapshot.copied) is not None:
         lines.append(f"its copy at {snapshot.location}: txid {copied.txid}, {copied.state.phase.value}")
     lines += [f"fence: {tuple(snapshot.record_head.fence)}", ""]
     for each in report.namespaces:
         lines += _namespace_lines(each)
-    for title, sentences in (
-        ("blocks the checkpoint", report.blocking),
-        ("refuses the next start", report.refusals),
-        ("next start", report.next_start),
-        ("note", report.notes),
-    ):
+    titled = {
+        "blocks the checkpoint": report.blocking,
+        "refuses the next start": report.refusals,
+        "next start": report.next_start,
+        "note": report.notes,
+    }
+    for title, sentences in titled.items():
         lines += ["", *(f"{title}: {sentence}" for sentence in sentences)] if sentences else []
     return lines
 
@@ -137,40 +139,26 @@ def _namespace_lines(each: NamespaceReport) -> list[str]:
     if each.keys is not None:
         parts.append(f"{each.keys:,} keys, {each.size:,} bytes")
     parts.append(head.codec or "no codec yet")
-    return [f"{each.namespace}: {'; '.join(parts)}", *_attempt_lines(head)]
-
-
-def _attempt_lines(head: NamespaceHead) -> list[str]:
-    lines = []
+    lines = [f"{each.namespace}: {'; '.join(parts)}"]
     for attempt, staged in head.attempts.items():
-        seal = staged.seal
-        how = "not sealed" if seal is None else f"sealed with {seal.slices} slice{'' if seal.slices == 1 else 's'}"
-        lines.append(
-            f"    staged: attempt {attempt} for txid {staged.txid} over {staged.base}, "
-            f"fence {tuple(staged.fence)}, {how}"
-        )
+        how = f"sealed with {counted(staged.seal.slices, 'slice')}" if staged.seal else "not sealed"
+        over = f"for txid {staged.txid} over {staged.base}, fence {tuple(staged.fence)}"
+        lines.append(f"    staged: attempt {attempt} {over}, {how}")
     return lines
 
 
 def _namespace_content(each: NamespaceReport) -> dict[str, Any]:
-    head = each.head
+    attempts = {
+        attempt: {**{name: getattr(staged, name) for name in ("txid", "base", "fence")}, "sealed": bool(staged.seal)}
+        for attempt, staged in each.head.attempts.items()
+    }
     return {
         "namespace": each.namespace,
-        **{name: getattr(head, name) for name in ("fence", "committed", "winner", "codec")},
+        **{name: getattr(each.head, name) for name in ("fence", "committed", "winner", "codec")},
         "keys": each.keys,
         "bytes": each.size,
-        "attempts": {
-            attempt: {
-                "txid": staged.txid,
-                "base": staged.base,
-                "fence": staged.fence,
-                "sealed": staged.seal is not None,
-            }
-            for attempt, staged in head.attempts.items()
-        },
-        "next_start": each.next_start,
-        "refusal": each.refusal,
-        "is_known": each.is_known,
+        "attempts": attempts,
+        **{name: getattr(each, name) for name in ("next_start", "refusal", "is_known")},
     }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from anchorbolt.cli.run.signals import StopSignals
+from anchorbolt.cli.run.run_job import StopSignals
 
 
 @pytest.fixture(autouse=True)
