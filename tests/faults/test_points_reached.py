@@ -1,6 +1,6 @@
 """The points that the engine reaches, and the faults with which it refuses to start."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,19 @@ def conf(tmp_path: Path) -> Mapping[str, Any]:
     }
 
 
+@pytest.fixture
+def inject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FaultFolder]:
+    """Inject faults into the runs of this test."""
+
+    def write(*faults: Fault) -> FaultFolder:
+        folder = FaultFolder(tmp_path / "faults")
+        folder.write(faults)
+        monkeypatch.setenv(FAULTS_VARIABLE, str(folder.path))
+        return folder
+
+    return write
+
+
 def run(tmp_path: Path, conf: Mapping[str, Any]) -> None:
     spout = FeederSpout(["sentence"], [[("to be or not to be",)], [("to be the question or not",)]])
     handle = LocalCluster(seed=1).submit(word_count(spout, ParquetSink(str(tmp_path / "out"))), conf)
@@ -67,13 +80,14 @@ def test_each_point_is_reached_with_the_component_task_and_transaction_that_it_h
         assert {(each.component, each.task_index) for each in seen if each.point is point} == STATE_TASKS, point
 
 
-def test_a_fault_in_the_commit_strikes_at_its_task(
-    tmp_path: Path, conf: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+def test_faults_in_a_commit_strike_at_their_task_and_one_for_any_task_of_a_spout_is_accepted(
+    tmp_path: Path, conf: Mapping[str, Any], inject: Callable[..., FaultFolder]
 ) -> None:
     points = (FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED)
-    folder = FaultFolder(tmp_path / "faults")
-    folder.write([Fault(point, FaultAction.DELAY, component="count", task_index=1, txid=1) for point in points])
-    monkeypatch.setenv(FAULTS_VARIABLE, str(folder.path))
+    folder = inject(
+        *(Fault(point, FaultAction.DELAY, component="count", task_index=1, txid=1) for point in points),
+        Fault(FaultPoint.TASK_BEGUN, FaultAction.DELAY, component="sentences", task_index=7),  # of as many as Spark has
+    )
     run(tmp_path, conf)
     struck = [event for event in folder.events() if event["event"] == "fault"]
     assert [(each["point"], each["component"], each["task_index"], each["txid"]) for each in struck] == [
@@ -89,26 +103,11 @@ def test_a_fault_in_the_commit_strikes_at_its_task(
     ],
 )
 def test_a_fault_for_an_unknown_component_or_task_is_refused_before_anything_changes(
-    tmp_path: Path, conf: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch, fault: Fault, hint: str
+    tmp_path: Path, conf: Mapping[str, Any], inject: Callable[..., FaultFolder], fault: Fault, hint: str
 ) -> None:
-    FaultFolder(tmp_path / "faults").write([fault])
-    monkeypatch.setenv(FAULTS_VARIABLE, str(tmp_path / "faults"))
+    folder = inject(fault)
     with pytest.raises(ConfigError) as refusal:
         run(tmp_path, conf)
     assert hint in refusal.value.message
     assert [path.name for path in tmp_path.iterdir()] == ["faults"]
-    assert [path.name for path in (tmp_path / "faults").iterdir()] == ["faults.json"]
-
-
-def test_a_fault_for_any_component_of_the_topology_is_accepted(
-    tmp_path: Path, conf: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    FaultFolder(tmp_path / "faults").write(
-        [
-            Fault(FaultPoint.TASK_BEGUN, FaultAction.DELAY, component="sentences", task_index=7),
-            Fault(FaultPoint.SEALED, FaultAction.DELAY, component="count", task_index=1),
-        ]
-    )
-    monkeypatch.setenv(FAULTS_VARIABLE, str(tmp_path / "faults"))
-    run(tmp_path, conf)
-    assert FaultFolder(tmp_path / "faults").has_struck(1)
+    assert [path.name for path in folder.path.iterdir()] == ["faults.json"]

@@ -3,7 +3,6 @@
 import importlib
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,41 +10,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
-from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing import check_agreement
 from anchorbolt.testing.agreement import StateStorageAgreement
-from tests.support.redis_server import RedisServer
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path
-    # Some hundred examples leave some hundred files.
-    shutil.rmtree(tmp_path)
 
 
 @pytest.mark.slow
-def test_sqlite_agrees_with_the_reference(directory: Path) -> None:
-    check_agreement(SqliteStateProvider(str(directory)))
-
-
-@pytest.mark.slow
-def test_redis_agrees_with_the_reference(redis_database: RedisServer) -> None:
-    check_agreement(RedisStateProvider(redis_database.host, redis_database.port))
-
-
-@pytest.mark.slow
-def test_redis_cluster_agrees_with_the_reference(redis_cluster_provider: RedisClusterStateProvider) -> None:
-    check_agreement(redis_cluster_provider)
-
-
-@pytest.mark.slow
-def test_hbase_agrees_with_the_reference(hbase_provider: HBaseStateProvider) -> None:
-    # Each call is some round trips to a server that takes a millisecond for each.
-    check_agreement(hbase_provider, examples=60)
+@pytest.mark.parametrize("store", ["sqlite", "redis", "redis_cluster", "hbase"])
+def test_each_store_agrees_with_the_reference(request: pytest.FixtureRequest, tmp_path: Path, store: str) -> None:
+    # Each call to HBase is some round trips to a server that takes a millisecond for each.
+    check_agreement(request.getfixturevalue(f"{store}_provider"), examples=60 if store == "hbase" else 120)
+    shutil.rmtree(tmp_path)  # some hundred examples leave some hundred files of SQLite
 
 
 class ForgetfulProvider(MemoryStateProvider):

@@ -2,10 +2,9 @@
 
 import pytest
 
+from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
-from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing import FakeRedisStateProvider
 from anchorbolt.testing.conformance import StateStorageConformance
 
@@ -16,35 +15,17 @@ class TestMemory(StateStorageConformance):
         return memory_provider
 
 
-class TestSqlite(StateStorageConformance):
-    @pytest.fixture
-    def provider(self, sqlite_provider: SqliteStateProvider) -> SqliteStateProvider:
-        return sqlite_provider
-
-
-class TestRedis(StateStorageConformance):
-    @pytest.fixture
-    def provider(self, redis_provider: RedisStateProvider) -> RedisStateProvider:
-        return redis_provider
-
-
 class TestFakeRedis(StateStorageConformance):
     @pytest.fixture
     def provider(self) -> FakeRedisStateProvider:
         return FakeRedisStateProvider()
 
 
-class TestRedisCluster(StateStorageConformance):
-    @pytest.fixture
-    def provider(self, redis_cluster_provider: RedisClusterStateProvider) -> RedisClusterStateProvider:
-        return redis_cluster_provider
-
-
-@pytest.mark.slow
-class TestHBase(StateStorageConformance):
-    @pytest.fixture
-    def provider(self, hbase_provider: HBaseStateProvider) -> HBaseStateProvider:
-        return hbase_provider
+class TestServersAndFiles(StateStorageConformance):
+    @pytest.fixture(params=["sqlite", "redis", "redis_cluster", pytest.param("hbase", marks=pytest.mark.slow)])
+    def provider(self, request: pytest.FixtureRequest) -> StateProvider:
+        provider: StateProvider = request.getfixturevalue(f"{request.param}_provider")
+        return provider
 
 
 @pytest.mark.slow

@@ -6,10 +6,9 @@ import pytest
 
 from anchorbolt.errors import Fenced, StaleAttempt, StateError, StateRegressed
 from anchorbolt.state_backends.contract import Fence
-from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.scope import AttemptScope
-from tests.state_backends.test_key_value import committed_store
+from tests.state_backends.test_key_value import committed_store, first_wave, second_wave
 
 READS = {"get": lambda state: state.get("a"), "items": lambda state: list(state.items())}
 
@@ -20,8 +19,7 @@ def test_what_a_store_has_that_is_older_for_a_moment_is_not_read(read: Any, is_m
     # Found by seed 996862 of the simulator: the values were those of an empty store, and each look at the bookkeeping,
     # before the read and after it, was at the newest one.
     provider = committed_store()
-    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
-    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    state = second_wave(provider.open("n"))
     assert state.get("other") is None  # the bookkeeping has been looked at
     newest = provider._namespaces.pop("n")
     head = state._attempt._storage.head
@@ -42,8 +40,7 @@ def test_what_a_store_has_that_is_older_for_a_moment_is_not_read(read: Any, is_m
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_what_a_store_has_that_lost_updates_of_the_same_attempt_is_not_read(read: Any) -> None:
     provider = committed_store()
-    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"), cache_entries=0, pending_entries=1)
-    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    state = second_wave(provider.open("n"), cache_entries=0, pending_entries=1)
     state["a"] = 2
     state["b"] = 3
     assert state._attempt.is_unsealed, "nothing was staged"
@@ -62,11 +59,9 @@ def test_what_a_store_has_that_lost_updates_of_the_same_attempt_is_not_read(read
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_a_read_that_a_newer_driver_was_faster_than_is_fenced(read: Any) -> None:
     provider = committed_store()
-    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
-    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    state = second_wave(provider.open("n"))
     assert state.get("other") is None
-    newer: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
-    newer.begin(AttemptScope(Fence(2, 1), 1, "c" * 32, 0, "a" * 32))
+    newer = second_wave(provider.open("n"), AttemptScope(Fence(2, 1), 1, "c" * 32, 0, "a" * 32))
     newer["a"] = 7
     newer.commit()
     with pytest.raises(Fenced):
@@ -75,8 +70,7 @@ def test_a_read_that_a_newer_driver_was_faster_than_is_fenced(read: Any) -> None
 
 def test_an_instance_reads_on_after_the_driver_has_committed_its_attempt() -> None:
     provider = committed_store()
-    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"), cache_entries=0)
-    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    state = second_wave(provider.open("n"), cache_entries=0)
     state["b"] = state.get("a", 0) + 1
     state.prepare_commit(1)
     provider.open("n").commit(Fence(1, 3), 1, "b" * 32)
@@ -94,8 +88,7 @@ def test_an_instance_reads_on_after_the_driver_has_committed_its_attempt() -> No
 
 def test_a_bolt_that_is_told_of_a_rollback_reads_though_its_updates_are_lost() -> None:
     provider = committed_store()
-    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"), cache_entries=0, pending_entries=1)
-    state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
+    state = second_wave(provider.open("n"), cache_entries=0, pending_entries=1)
     state["b"] = 2
     state["c"] = 3
     state["d"] = 4
@@ -107,9 +100,7 @@ def test_a_bolt_that_is_told_of_a_rollback_reads_though_its_updates_are_lost() -
 
 
 def test_an_iterator_ends_with_its_wave() -> None:
-    provider = MemoryStateProvider()
-    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"))
-    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    state = first_wave(MemoryStateProvider().open("n"))
     state.put_many({number: number for number in range(3_000)})
     state.commit()
     state.begin(AttemptScope(Fence(1, 2), 1, "b" * 32, 0, "a" * 32))
@@ -123,9 +114,7 @@ def test_an_iterator_ends_with_its_wave() -> None:
 
 
 def test_entries_may_be_updated_while_they_are_scanned() -> None:
-    provider = MemoryStateProvider()
-    state: KeyValueState[Any, Any] = KeyValueState(provider.open("n"), cache_entries=2, pending_entries=4)
-    state.begin(AttemptScope(Fence(1, 1), 0, "a" * 32))
+    state = first_wave(MemoryStateProvider().open("n"), cache_entries=2, pending_entries=4)
     state.put_many({number: number for number in range(3_000)})
     for key, value in state.items():
         state[key] = value + 1

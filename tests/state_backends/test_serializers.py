@@ -60,8 +60,18 @@ class Namespace:
         state.commit()
         self._at = (self._at[0] + 1, f"{self._waves:032x}")
 
+    def store(self, entries: dict[Any, Any], **options: Any) -> None:
+        """Put entries in a wave of their own."""
+        state = self.wave(**options)
+        state.put_many(entries)
+        self.commit(state)
+
     def stored(self) -> dict[bytes, bytes]:
         return dict(entry for page in self._provider.open(NAMESPACE).scan() for entry in page)
+
+    def damage(self, entries: dict[bytes, bytes]) -> None:
+        """Replace what is stored."""
+        self._provider.open(NAMESPACE).write(Fence(1, 1), entries, self.header())
 
     def header(self) -> str:
         return self._provider.open(NAMESPACE).head().codec
@@ -176,12 +186,9 @@ def test_a_key_serializer_that_is_not_canonical_is_refused(key: str, says: str) 
 
 
 def test_a_stored_value_that_the_serializer_does_not_understand_is_reported_and_cannot_be_swallowed() -> None:
-    provider = MemoryStateProvider()
-    namespace = Namespace(provider)
-    state = namespace.wave(value_codec=money())
-    state["a"] = Money(1)
-    namespace.commit(state)
-    provider.open(NAMESPACE).write(Fence(1, 1), {pack("a"): b"lots"}, namespace.header())
+    namespace = Namespace(MemoryStateProvider())
+    namespace.store({"a": Money(1)}, value_codec=money())
+    namespace.damage({pack("a"): b"lots"})
     again = namespace.wave(value_codec=money())
     with pytest.raises(StateCorrupted, match=rf"key 'a' cannot be decoded: {HERE}.MoneySerializer.loads raised"):
         again.get("a")
@@ -200,9 +207,7 @@ def test_a_codec_travels_to_another_process_as_its_class() -> None:
 
 def test_a_users_bytes_that_look_like_a_tag_are_no_schema_version() -> None:
     namespace = Namespace(MemoryStateProvider())
-    state = namespace.wave(value_codec=careless())
-    state["key"] = "tag"
-    namespace.commit(state)
+    namespace.store({"key": "tag"}, value_codec=careless())
     assert namespace.wave(value_codec=careless())["key"] == "tag"
 
 
@@ -219,9 +224,7 @@ def test_a_namespace_holds_values_of_several_versions_at_a_time(
     each_provider: StateProvider, codec: Callable[[], Codec]
 ) -> None:
     namespace = Namespace(each_provider)
-    state = namespace.wave(value_codec=codec(), schema=FIRST)
-    state.put_many({"a": 1, "b": 2, "c": 3})
-    namespace.commit(state)
+    namespace.store({"a": 1, "b": 2, "c": 3}, value_codec=codec(), schema=FIRST)
     header = namespace.header()
     state = namespace.wave(value_codec=codec(), schema=SECOND)
     assert state["b"] == {"count": 2}
@@ -243,9 +246,7 @@ def test_a_namespace_holds_values_of_several_versions_at_a_time(
 
 def test_a_value_of_a_later_version_is_refused_naming_both(each_provider: StateProvider) -> None:
     namespace = Namespace(each_provider)
-    state = namespace.wave(schema=THIRD)
-    state["a"] = [1, 0]
-    namespace.commit(state)
+    namespace.store({"a": [1, 0]}, schema=THIRD)
     for schema in (FIRST, SECOND):
         older = namespace.wave(schema=schema)
         with pytest.raises(CodecMismatch, match=f"schema version 3, .* state_schema_version {schema.version}"):
@@ -258,9 +259,7 @@ def test_a_value_of_a_later_version_is_refused_naming_both(each_provider: StateP
 
 def test_a_job_without_versions_stores_what_it_always_did() -> None:
     namespace = Namespace(MemoryStateProvider())
-    state = namespace.wave()
-    state.put_many({"a": 1, "b": [2]})
-    namespace.commit(state)
+    namespace.store({"a": 1, "b": [2]})
     assert namespace.stored() == {pack("a"): pack(1), pack("b"): pack([2])}
 
 
@@ -269,9 +268,7 @@ def test_an_upcast_that_raises_is_reported_with_key_version_and_line_and_cannot_
         raise LookupError("no way from there")
 
     namespace = Namespace(MemoryStateProvider())
-    state = namespace.wave()
-    state["a"] = 1
-    namespace.commit(state)
+    namespace.store({"a": 1})
     state = namespace.wave(schema=Schema(2, unfinished))
     with pytest.raises(SerializationError) as caught:
         state.get("a")
@@ -292,12 +289,9 @@ def test_any_encoding_comes_back_from_under_its_tag(data: bytes) -> None:
 def test_a_tag_without_a_version_is_corrupted(data: bytes) -> None:
     with pytest.raises(SerializationError, match="none follows"):
         untagged(data)
-    provider = MemoryStateProvider()
-    namespace = Namespace(provider)
-    state = namespace.wave()
-    state["a"] = 1
-    namespace.commit(state)
-    provider.open(NAMESPACE).write(Fence(1, 1), {pack("a"): data}, namespace.header())
+    namespace = Namespace(MemoryStateProvider())
+    namespace.store({"a": 1})
+    namespace.damage({pack("a"): data})
     for schema in (FIRST, SECOND):
         with pytest.raises(StateCorrupted, match="'a'") as caught:
             namespace.wave(schema=schema).get("a")
