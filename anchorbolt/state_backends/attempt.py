@@ -67,17 +67,12 @@ class NamespaceAttempt:
         """Start a wave. Reads and writes nothing."""
         self._scope = scope
         self._is_checked = self._is_released = False
-        self._committed = None
-        self.forget()
+        self._running = self._sealed = self._committed = None
         self.counters = StateCounters()
 
     def release(self) -> None:
         """Stop checking reads against the head: the wave has ended for this attempt, and reads change no state now."""
         self._is_released = True
-
-    def forget(self) -> None:
-        """Forget which slices were staged."""
-        self._running = self._sealed = None
 
     def check_head(self) -> None:
         """Check once a wave, before the first read, that the namespace is in the state that the driver expects.
@@ -171,7 +166,7 @@ class NamespaceAttempt:
         """Drop the staged updates, also in the store."""
         if self._running is not None:
             self._storage.rollback(self.scope.fence)
-        self.forget()
+        self._running = self._sealed = None
 
     def close(self) -> None:
         self._storage.close()

@@ -14,7 +14,6 @@ Needs Hypothesis, which Anchorbolt does not install. The active Hypothesis profi
 """
 
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 from anchorbolt.errors import StateError
@@ -58,6 +57,16 @@ _Outcome = tuple[str, object]
 _Updates = dict[bytes, "bytes | None"]
 
 
+def _any_call(method: str, *arguments: st.SearchStrategy[Any]) -> Any:
+    """Return a rule that calls a method of both storages, with arguments that fit or do not."""
+
+    def call(self: "StateStorageAgreement", handle: int, given: tuple[Any, ...]) -> None:
+        self._both(handle, method, *given)
+
+    call.__name__ = method
+    return rule(handle=_handles, given=st.tuples(*arguments))(call)
+
+
 class StateStorageAgreement(RuleBasedStateMachine):
     """Two handles of one new namespace, on the provider under test and on the reference; every call goes to both.
 
@@ -74,7 +83,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
         self._namespace = f"agreement:{uuid.uuid4().hex}"
         self._providers = [MemoryStateProvider(), self.provider]
         self._storages = [[self._open(each) for each in self._providers] for _ in range(2)]
-        self._last: Callable[[], _Outcome] | None = None
+        self._last: tuple[Any, ...] | None = None
 
     def _open(self, provider: StateProvider) -> StateStorage:
         return provider.open(self._namespace)
@@ -82,40 +91,30 @@ class StateStorageAgreement(RuleBasedStateMachine):
     def _head(self) -> NamespaceHead:
         return self._storages[0][0].head()
 
-    def _both(self, handle: int, call: Callable[[StateStorage], Any]) -> _Outcome:
+    def _both(self, handle: int, method: str, *arguments: Any) -> _Outcome:
         """Make one call on both, demand the same outcome, and remember the call to repeat it."""
-        expected, actual = (self._outcome(call, storage) for storage in self._storages[handle])
+        expected, actual = (self._outcome(storage, method, arguments) for storage in self._storages[handle])
         self._demand(actual, expected)
-        self._last = lambda: self._both(handle, call)
+        self._last = (handle, method, *arguments)
         return expected
 
     def _demand(self, actual: object, expected: object) -> None:
         assert actual == expected, f"{self.provider.describe()}: {actual}; the reference: {expected}"
 
-    def _outcome(self, call: Callable[[StateStorage], Any], storage: StateStorage) -> _Outcome:
+    def _outcome(self, storage: StateStorage, method: str, arguments: tuple[Any, ...]) -> _Outcome:
         try:
-            return "returned", call(storage)
+            answer = getattr(storage, method)(*arguments)
+            return "returned", sorted(entry for page in answer for entry in page) if method == "scan" else answer
         except StateError as error:
             return "raised", (type(error).__name__, error.namespace)
 
-    @rule(handle=_handles)
-    def claim(self, handle: int) -> None:
-        self._both(handle, lambda storage: storage.claim())
-
-    @rule(handle=_handles, fence=_fences)
-    def raise_fence(self, handle: int, fence: Fence) -> None:
-        self._both(handle, lambda storage: storage.raise_fence(fence))
-
-    @rule(handle=_handles, staged=_slices)
-    def stage_anything(self, handle: int, staged: StagedSlice) -> None:
-        self._stage(handle, staged)
-
-    def _stage(self, handle: int, staged: StagedSlice) -> _Outcome:
-        return self._both(handle, lambda storage: storage.stage(staged))
-
-    @rule(handle=_handles, fence=_fences, attempt=_attempts, seal=st.builds(Seal, st.integers(0, 3), st.just(0)))
-    def seal(self, handle: int, fence: Fence, attempt: str, seal: Seal) -> None:
-        self._both(handle, lambda storage: storage.seal(fence, attempt, seal))
+    claim = _any_call("claim")
+    raise_fence = _any_call("raise_fence", _fences)
+    stage = _any_call("stage", _slices)
+    seal = _any_call("seal", _fences, _attempts, st.builds(Seal, st.integers(0, 3), st.just(0)))
+    commit = _any_call("commit", _fences, _txids, _attempts)
+    rollback = _any_call("rollback", _fences)
+    write = _any_call("write", _fences, _entries, _codecs)
 
     def _next_slice(self, attempt: str, number: int, updates: _Updates, *, seq_above: int = 0) -> StagedSlice:
         head = self._head()
@@ -125,32 +124,19 @@ class StateStorageAgreement(RuleBasedStateMachine):
     @rule(handle=_handles, higher=st.booleans(), attempt=_attempts, updates=st.lists(_updates, min_size=1, max_size=3))
     def stage_as_one_should(self, handle: int, higher: bool, attempt: str, updates: list[_Updates]) -> None:
         for number, some in enumerate(updates):
-            self._stage(handle, self._next_slice(attempt, number, some, seq_above=higher and number == 0))
+            self._both(handle, "stage", self._next_slice(attempt, number, some, seq_above=higher and number == 0))
 
     @rule(handle=_handles, attempt=_attempts, updates=_updates, commit=st.booleans())
     def finish_an_attempt(self, handle: int, attempt: str, updates: _Updates, commit: bool) -> None:
         """Add what may be its last slice, or the first one, seal it, and commit it."""
         for number in range(3):
             staged = self._next_slice(attempt, number, updates)
-            kind, seal = self._stage(handle, staged)
+            kind, seal = self._both(handle, "stage", staged)
             if kind == "returned":
-                assert isinstance(seal, Seal)
-                self.seal(handle, staged.fence, attempt, seal)
+                self._both(handle, "seal", staged.fence, attempt, seal)
                 break
         if commit:
-            self.commit(handle, staged.fence, staged.txid, attempt)
-
-    @rule(handle=_handles, fence=_fences, txid=_txids, attempt=_attempts)
-    def commit(self, handle: int, fence: Fence, txid: int, attempt: str) -> None:
-        self._both(handle, lambda storage: storage.commit(fence, txid, attempt))
-
-    @rule(handle=_handles, fence=_fences)
-    def rollback(self, handle: int, fence: Fence) -> None:
-        self._both(handle, lambda storage: storage.rollback(fence))
-
-    @rule(handle=_handles, fence=_fences, written=_entries, codec=_codecs)
-    def write(self, handle: int, fence: Fence, written: dict[bytes, bytes], codec: str) -> None:
-        self._both(handle, lambda storage: storage.write(fence, written, codec))
+            self._both(handle, "commit", staged.fence, staged.txid, attempt)
 
     @rule(
         handle=_handles,
@@ -159,16 +145,11 @@ class StateStorageAgreement(RuleBasedStateMachine):
         at=_read_positions,
     )
     def get_many(self, handle: int, keys: list[bytes], attempt: str | None, at: ReadPosition | bool | None) -> None:
-        position = self._read_position(attempt, at)
-        self._both(handle, lambda storage: storage.get_many(keys, attempt, position))
+        self._both(handle, "get_many", keys, attempt, self._read_position(attempt, at))
 
     @rule(handle=_handles, attempt=st.none() | _attempts, page_size=st.integers(1, 4), at=_read_positions)
     def scan(self, handle: int, attempt: str | None, page_size: int, at: ReadPosition | bool | None) -> None:
-        position = self._read_position(attempt, at)
-        self._both(
-            handle,
-            lambda storage: sorted(entry for page in storage.scan(attempt, page_size, position) for entry in page),
-        )
+        self._both(handle, "scan", attempt, page_size, self._read_position(attempt, at))
 
     def _read_position(self, attempt: str | None, at: ReadPosition | bool | None) -> ReadPosition | None:
         if not isinstance(at, bool):
@@ -180,7 +161,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
     @rule()
     def repeat_the_last_call(self) -> None:
         if self._last is not None:
-            self._last()
+            self._both(*self._last)
 
     @rule(handle=_handles)
     def reopen(self, handle: int) -> None:

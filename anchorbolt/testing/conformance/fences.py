@@ -47,17 +47,14 @@ class FenceConformance(ConformanceBase):
         committed(storage, [(b"k", b"old")], fence=fence)
         return staged(storage, [(b"k", b"staged")], fence=fence, txid=1, base=0)
 
-    def test_a_new_namespace_is_empty(self, storage: StateStorage) -> None:
+    def test_a_new_namespace_is_empty_and_reading_creates_nothing(
+        self, provider: StateProvider, storage: StateStorage, namespace: str
+    ) -> None:
         assert storage.head() == NamespaceHead()
         assert storage.get_many([b"a", b"b"]) == [None, None]
         assert storage.get_many([b"a"], new_attempt()) == [None]
         assert list(storage.scan()) == []
         assert list(storage.scan(new_attempt())) == []
-
-    def test_reading_creates_nothing(self, provider: StateProvider, storage: StateStorage, namespace: str) -> None:
-        storage.head()
-        storage.get_many([b"a"], new_attempt())
-        list(storage.scan())
         assert list(provider.namespaces(namespace)) == []
 
     def test_a_refused_first_call_creates_nothing(
