@@ -10,8 +10,6 @@ from anchorbolt.errors import StaleAttempt
 from anchorbolt.state_backends.contract import ReadPosition, StateProvider
 from anchorbolt.testing.conformance.base import committed, entries, stage
 
-__all__ = ["finish_half_applied", "work_in_threads"]
-
 
 def finish_half_applied(provider: StateProvider, namespace: str, attempt: str, expected: dict[bytes, bytes]) -> None:
     """Let another driver finish the commit of txid 1 over txid 0: it is seen, and nothing else goes."""

@@ -9,16 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from anchorbolt.errors import (
-    CodecMismatch,
-    Fenced,
-    StateCorrupted,
-    StateError,
-    StateRegressed,
-    StateUnavailable,
-    UnsupportedValue,
-)
+from anchorbolt.errors import CodecMismatch, Fenced, StateError, StateRegressed, UnsupportedValue
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec, pack
+from anchorbolt.serialization.serializers import PickleCodec
 from anchorbolt.state_backends import key_value
 from anchorbolt.state_backends.contract import Fence, Seal, SizeLimits, StagedSlice, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
@@ -179,8 +172,15 @@ def test_a_mutable_key_is_refused_and_named(state: KeyValueState[Any, Any], key:
     assert dict(state.items()) == {}
 
 
-@pytest.mark.parametrize("value", [object(), [object()], {"a": {1: lambda: 0}}, "\ud800", Ellipsis])
-def test_an_unsupported_value_is_refused_and_the_old_one_stays(state: KeyValueState[Any, Any], value: Any) -> None:
+@pytest.mark.parametrize(
+    ("codec", "value"),
+    [
+        *((MsgpackCodec(), value) for value in (object(), [object()], {"a": {1: lambda: 0}}, "\ud800", Ellipsis)),
+        *((PickleCodec(), value) for value in ([lambda: 0], [(number for number in ())])),
+    ],
+)
+def test_an_unsupported_value_is_refused_and_the_old_one_stays(codec: Codec, value: Any) -> None:
+    state = first_wave(MemoryStateProvider().open("t:count-0"), value_codec=codec)
     state.put("key", 1)
     with pytest.raises(UnsupportedValue, match="'key'"):
         state.put("key", value)
@@ -217,41 +217,28 @@ def committed_store(codec: Any = None) -> MemoryStateProvider:
     return provider
 
 
-def test_a_namespace_written_with_another_codec_is_refused_before_the_first_read_and_write() -> None:
-    provider = committed_store(JsonCodec())
-    state = second_wave(provider.open("n"))
-    with pytest.raises(CodecMismatch):
-        state.get("a")
-    state.put("b", 1)
-    with pytest.raises(CodecMismatch):
-        state.prepare_commit(1)
+USES = {"read": lambda state: state.get("a"), "write": lambda state: (state.put("b", 1), state.commit())}
 
 
-def test_bytes_in_the_store_that_nobody_encoded_are_reported_with_namespace_and_key() -> None:
-    storage = committed_store().open("n")
-    storage.write(Fence(1, 1), {pack("a"): b"\xc1 not msgpack"}, storage.head().codec)
-    state = second_wave(storage)
-    with pytest.raises(StateCorrupted, match="key 'a'"):
-        state.get("a")
-
-
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
 @pytest.mark.parametrize(
-    "use", [lambda state: state.get("a"), lambda state: state.prepare_commit(state.put("b", 1) or 4)]
+    ("codec", "fence", "scope", "error"),
+    [
+        (JsonCodec(), Fence(1, 1), SECOND, CodecMismatch),
+        (None, Fence(2, 0), SECOND, Fenced),
+        (None, Fence(1, 1), AttemptScope(Fence(1, 9), 4, "b" * 32, 3, "c" * 32), StateRegressed),
+    ],
 )
-def test_a_store_that_is_not_where_the_driver_knows_it_to_be_is_noticed(use: Any) -> None:
-    state = second_wave(committed_store().open("n"), AttemptScope(Fence(1, 9), 4, "b" * 32, 3, "c" * 32))
-    with pytest.raises(StateRegressed) as caught:
-        use(state)
-    assert "txid 3" in caught.value.expected
-    assert "txid 0" in caught.value.found
-
-
-def test_a_fenced_attempt_is_refused_at_its_first_read() -> None:
-    provider = committed_store()
-    provider.open("n").raise_fence(Fence(2, 0))
-    state = second_wave(provider.open("n"))
-    with pytest.raises(Fenced):
-        state.get("a")
+def test_a_namespace_that_is_not_as_the_driver_expects_is_refused_at_the_first_read_and_write(
+    use: Any, codec: Codec | None, fence: Fence, scope: AttemptScope, error: type[StateError]
+) -> None:
+    storage = committed_store(codec).open("n")
+    storage.raise_fence(fence)
+    with pytest.raises(error) as caught:
+        use(second_wave(storage, scope))
+    if isinstance(caught.value, StateRegressed):
+        assert "txid 3" in caught.value.expected
+        assert "txid 0" in caught.value.found
 
 
 def test_what_an_abandoned_attempt_had_staged_already_is_forgotten() -> None:
@@ -277,15 +264,10 @@ def test_ints_of_any_size_are_kept_and_too_large_ones_refused_in_put(state: KeyV
         state["key"] = 1 << 40_000
 
 
-def limited_store(limits: SizeLimits) -> StateStorage:
-    storage = MemoryStateProvider().open("t:count-0")
-    storage.limits = limits
-    return storage
-
-
 @pytest.mark.parametrize("codec", [MsgpackCodec(), JsonCodec()])
 def test_what_is_larger_than_the_store_takes_is_refused_in_put_with_what_to_do(codec: Codec) -> None:
-    storage = limited_store(SizeLimits(20, 100, "Raise the limit"))
+    storage = MemoryStateProvider().open("t:count-0")
+    storage.limits = SizeLimits(20, 100, "Raise the limit")
     state = first_wave(storage, key_codec=codec, value_codec=codec)
     for value in ("v" * 101, "é" * 51, ["v" * 90, "v" * 10], "\x00" * 101):
         with pytest.raises(UnsupportedValue, match=r"'k' has \d+ bytes.*100 at most. Raise the limit"):
@@ -320,18 +302,6 @@ def test_what_is_known_of_another_attempts_commit_is_forgotten() -> None:
     assert state["a"] == "changed"
 
 
-def test_large_values_that_were_read_do_not_stay_in_memory_for_ever() -> None:
-    provider = MemoryStateProvider()
-    state = first_wave(provider.open("n"))
-    for number in range(150):
-        state[number] = [b"x" * 1_000_000]
-    state.commit()
-    again = second_wave(provider.open("n"))
-    for number in range(150):
-        assert again[number] == [b"x" * 1_000_000]
-    assert 0 < len(again._cache) < 70
-
-
 def test_a_large_value_put_while_memory_is_short_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_value, "_PENDING_BYTES", 1000)
     state = first_wave(MemoryStateProvider().open("n"), cache_entries=1)
@@ -341,7 +311,7 @@ def test_a_large_value_put_while_memory_is_short_is_not_lost(monkeypatch: pytest
     assert dict(state.items()) == {number: ["x" * 600] for number in range(50)}
 
 
-def test_large_values_are_staged_in_slices_of_some_mib_before_there_are_many() -> None:
+def test_large_values_are_staged_in_slices_of_some_mib_and_do_not_stay_in_memory_for_ever() -> None:
     storage = MemoryStateProvider().open("n")
     sizes: list[int] = []
     stage = storage.stage
@@ -352,25 +322,13 @@ def test_large_values_are_staged_in_slices_of_some_mib_before_there_are_many() -
 
     storage.stage = noting  # type: ignore[method-assign]
     state = first_wave(storage)
-    for number in range(100):
+    for number in range(150):
         state[number] = [b"x" * 1_000_000]
     assert sizes, "nothing was staged before the wave's end"
-    state.prepare_commit(0)
-    assert sum(sizes) > 100_000_000
+    state.commit()
+    assert sum(sizes) > 150_000_000
     assert max(sizes) < 6 << 20
-
-
-def test_a_state_error_that_the_bolt_swallowed_still_fails_the_checkpoint() -> None:
-    storage = committed_store().open("n")
-    state = second_wave(storage)
-
-    def fails(*_: Any) -> Any:
-        raise StateUnavailable("gone for a moment")
-
-    get_many, storage.get_many = storage.get_many, fails  # type: ignore[method-assign]
-    with pytest.raises(StateUnavailable):
-        state.get("a")
-    storage.get_many = get_many  # type: ignore[method-assign]
-    state["b"] = 1
-    with pytest.raises(StateUnavailable):
-        state.prepare_commit(1)
+    again = second_wave(storage)
+    for number in range(150):
+        assert again[number] == [b"x" * 1_000_000]
+    assert 0 < len(again._cache) < 70
