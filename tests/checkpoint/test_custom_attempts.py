@@ -61,16 +61,6 @@ def test_commit_and_rollback_may_be_repeated_and_come_late(kind: type[Any], tmp_
     assert not list(tmp_path.glob("prepared*"))
 
 
-def test_a_late_rollback_of_an_older_driver_leaves_newer_attempts_alone(tmp_path: Path) -> None:
-    state = AttemptCounts(tmp_path)
-    state.begin(AttemptScope(Fence(2, 5), 0, "c" * 32))
-    state.add("newer")
-    state.prepare_commit(0)
-    AttemptCounts(tmp_path).drop_attempts(Fence(1, 99))
-    state.commit_attempt(0, "c" * 32)
-    assert read(tmp_path / "committed.json")["counts"] == {"newer": 1}
-
-
 def test_a_task_that_was_overtaken_is_stopped_before_the_users_state_prepares(tmp_path: Path) -> None:
     provider = MemoryStateProvider()
     task = CustomTaskState(StormCounts(tmp_path), provider.open("n"))

@@ -34,49 +34,44 @@ BEFORE = NamespaceHead(committed=4, winner=B, attempts={A: STAGED})
 AFTER = NamespaceHead(committed=5, winner=A)
 
 
-def test_a_new_topology_has_nothing_to_mend() -> None:
-    plan = plan_recovery(None, None, {"n": NamespaceHead()})
-    assert plan.action is Action.INITSTATE
-    assert plan.record == DecisionRecord()
-
-
-def test_a_decided_wave_is_rolled_forward_where_it_is_not_committed_yet() -> None:
-    plan = plan_recovery(record(Phase.COMMITTING), None, {"n": BEFORE, "m": HEAD_M})
-    assert plan.action is Action.COMMIT
-    assert dict(plan.roll_forward) == {"n": Winner(A, 4, SEAL)}
-    assert plan.leftovers == ()
-
-
-def test_a_decided_wave_that_every_namespace_has_committed_only_lacks_its_mark() -> None:
-    plan = plan_recovery(record(Phase.COMMITTING), None, {"n": AFTER, "m": HEAD_M})
-    assert plan.action is Action.COMMIT
-    assert not plan.roll_forward
-
-
-def test_what_was_staged_and_never_decided_is_rolled_back() -> None:
-    head = replace(AFTER, attempts={B: replace(STAGED, txid=6, base=5)})
-    plan = plan_recovery(record(Phase.COMMITTED), None, {"n": head, "m": HEAD_M})
-    assert plan.action is Action.ROLLBACK
-    assert plan.leftovers == ("n",)
-
-
-def test_losers_beside_the_winner_are_leftovers_of_a_roll_forward() -> None:
-    head = replace(BEFORE, attempts={A: STAGED, B: STAGED})
-    plan = plan_recovery(record(Phase.COMMITTING), None, {"n": head, "m": HEAD_M})
-    assert plan.action is Action.COMMIT
-    assert plan.leftovers == ("n",)
+UNDECIDED = replace(AFTER, attempts={B: replace(STAGED, txid=6, base=5)})
+WINNER_AND_LOSER = replace(BEFORE, attempts={A: STAGED, B: STAGED})
 
 
 @pytest.mark.parametrize(
-    "heads",
+    ("phase", "head", "action", "rolled_forward", "leftovers"),
     [
-        pytest.param({"n": NamespaceHead(), "m": HEAD_M}, id="a namespace is gone"),
-        pytest.param({"n": AFTER, "m": NamespaceHead()}, id="a namespace that did not change is gone"),
-        pytest.param({"n": replace(AFTER, committed=3), "m": HEAD_M}, id="a namespace is older"),
-        pytest.param({"n": replace(AFTER, winner=B), "m": HEAD_M}, id="another attempt was committed"),
-        pytest.param({"n": replace(AFTER, committed=6), "m": HEAD_M}, id="a namespace is newer than the record"),
+        pytest.param(Phase.COMMITTING, BEFORE, Action.COMMIT, {"n": Winner(A, 4, SEAL)}, (), id="not committed yet"),
+        pytest.param(Phase.COMMITTING, AFTER, Action.COMMIT, {}, (), id="only the mark is missing"),
+        pytest.param(Phase.COMMITTED, UNDECIDED, Action.ROLLBACK, {}, ("n",), id="staged and never decided"),
+        pytest.param(
+            Phase.COMMITTING, WINNER_AND_LOSER, Action.COMMIT, {"n": Winner(A, 4, SEAL)}, ("n",), id="a loser is left"
+        ),
+        pytest.param(Phase.COMMITTED, AFTER, Action.INITSTATE, {}, (), id="nothing to do"),
     ],
 )
+def test_a_plan_follows_from_the_record_and_what_is_staged(
+    phase: Phase, head: NamespaceHead, action: Action, rolled_forward: dict[str, Winner], leftovers: tuple[str, ...]
+) -> None:
+    plan = plan_recovery(record(phase), None, {"n": head, "m": HEAD_M})
+    assert (plan.action, plan.roll_forward, plan.leftovers) == (action, rolled_forward, leftovers)
+
+
+def test_a_new_topology_starts_with_an_empty_record() -> None:
+    plan = plan_recovery(None, None, {"n": NamespaceHead()})
+    assert (plan.action, plan.record) == (Action.INITSTATE, DecisionRecord())
+
+
+REFUSED_HEADS = {
+    "a namespace is gone": {"n": NamespaceHead(), "m": HEAD_M},
+    "a namespace that did not change is gone": {"n": AFTER, "m": NamespaceHead()},
+    "a namespace is older": {"n": replace(AFTER, committed=3), "m": HEAD_M},
+    "another attempt was committed": {"n": replace(AFTER, winner=B), "m": HEAD_M},
+    "a namespace is newer than the record": {"n": replace(AFTER, committed=6), "m": HEAD_M},
+}
+
+
+@pytest.mark.parametrize("heads", REFUSED_HEADS.values(), ids=REFUSED_HEADS)
 @pytest.mark.parametrize("phase", [Phase.COMMITTED, Phase.COMMITTING])
 def test_a_namespace_that_is_not_where_the_record_says_is_refused(
     heads: dict[str, NamespaceHead], phase: Phase
@@ -87,36 +82,27 @@ def test_a_namespace_that_is_not_where_the_record_says_is_refused(
     assert caught.value.found
 
 
-def test_a_decided_attempt_that_is_no_longer_staged_is_refused() -> None:
-    with pytest.raises(StateRegressed, match="staged for txid 5"):
-        plan_recovery(record(Phase.COMMITTING), None, {"n": replace(BEFORE, attempts={}), "m": HEAD_M})
+COMMITTING = record(Phase.COMMITTING)
+OTHERWISE = replace(COMMITTING, winners={"n": Winner(B, 4, SEAL)})
+OTHER_CONTENT = replace(BEFORE, attempts={A: replace(STAGED, seal=Seal(1, 43))})
 
 
-def test_a_decided_attempt_that_is_staged_with_other_content_is_refused() -> None:
-    head = replace(BEFORE, attempts={A: replace(STAGED, seal=Seal(1, 43))})
-    with pytest.raises(StateRegressed):
-        plan_recovery(record(Phase.COMMITTING), None, {"n": head, "m": HEAD_M})
-
-
-def test_a_store_without_a_record_whose_copy_exists_has_lost_it() -> None:
-    with pytest.raises(StateRegressed, match="no decision record"):
-        plan_recovery(None, record(Phase.COMMITTING), {"n": AFTER, "m": HEAD_M})
-
-
-def test_state_without_any_record_is_refused() -> None:
-    with pytest.raises(StateRegressed, match="nothing committed"):
-        plan_recovery(None, None, {"n": AFTER})
-
-
-def test_a_record_older_than_its_copy_is_refused() -> None:
-    with pytest.raises(StateRegressed, match="txid 5 or later"):
-        plan_recovery(record(Phase.COMMITTED, 4), record(Phase.COMMITTING, 5), {})
-
-
-def test_a_record_that_decided_otherwise_than_its_copy_is_refused() -> None:
-    other = replace(record(Phase.COMMITTING), winners={"n": Winner(B, 4, SEAL)})
-    with pytest.raises(StateRegressed, match="another decision"):
-        plan_recovery(record(Phase.COMMITTING), other, {"n": BEFORE, "m": HEAD_M})
+@pytest.mark.parametrize(
+    ("stored", "copied", "heads", "said"),
+    [
+        pytest.param(COMMITTING, None, {"n": replace(BEFORE, attempts={})}, "staged for txid 5", id="not staged"),
+        pytest.param(COMMITTING, None, {"n": OTHER_CONTENT}, "staged for txid 5", id="staged with other content"),
+        pytest.param(None, COMMITTING, {"n": AFTER}, "no decision record", id="only the copy is left"),
+        pytest.param(None, None, {"n": AFTER}, "nothing committed", id="only the state is left"),
+        pytest.param(record(Phase.COMMITTED, 4), COMMITTING, {}, "txid 5 or later", id="older than the copy"),
+        pytest.param(COMMITTING, OTHERWISE, {"n": BEFORE}, "another decision", id="decided otherwise than the copy"),
+    ],
+)
+def test_a_decision_that_was_lost_or_contradicts_its_copy_is_refused(
+    stored: DecisionRecord | None, copied: DecisionRecord | None, heads: dict[str, NamespaceHead], said: str
+) -> None:
+    with pytest.raises(StateRegressed, match=said):
+        plan_recovery(stored, copied, heads | {"m": HEAD_M})
 
 
 def test_a_copy_that_lags_behind_its_record_is_no_reason_to_stop() -> None:

@@ -93,28 +93,6 @@ def test_fields_grouping_places_rows_by_the_stable_hash_of_their_key(
             assert destination_of(stable_hash(key), tasks) == index
 
 
-@pytest.mark.parametrize("grouping", [Grouping("fields", ("key",)), Grouping("fields", ("key", "second"))], ids=str)
-@given(buffers=buffers, tasks=sizes)
-def test_equal_keys_go_to_the_same_task_from_every_router(
-    grouping: Grouping, buffers: list[list[Values]], tasks: int
-) -> None:
-    seen: dict[Any, int] = {}
-    for source_index, rows in enumerate(buffers):
-        router = router_for(grouping, tasks, source_index=source_index)
-        for index, share in enumerate(router.route(rows)):
-            for row in share:
-                key = row[0] if grouping == Grouping("fields", ("key",)) else row[:2]
-                assert seen.setdefault(key, index) == index
-
-
-def test_more_keys_than_the_memo_holds_keep_their_tasks() -> None:
-    rows: list[Values] = [(f"user-{i}", i, 0) for i in range(20_000)]
-    router = router_for(Grouping("fields", ("key",)), 8)
-    first = router.route(rows)
-    assert router.route(rows) == first
-    assert {len(share) for share in first} <= set(range(2_200, 2_800))
-
-
 def test_a_memo_does_not_grow_beyond_its_bound() -> None:
     router = router_for(Grouping("fields", ("key",)), 4)
     for start in range(0, 60_000, 10_000):

@@ -69,7 +69,7 @@ def test_topology_of_the_design_is_built_as_it_was_wired() -> None:
     assert list(topology.components) == ["sentences", "split", "count", "out"]
     assert list(topology.spouts) == ["sentences"]
     count, out = topology.bolts["count"], topology.bolts["out"]
-    assert (count.parallelism, count.is_stateful) == (3, True)
+    assert (topology.is_stateful, count.is_stateful, count.parallelism) == (True, True, 3)
     assert count.inputs == ((GlobalStreamId("split", "default"), Grouping("fields", ("word",))),)
     assert count.streams["late"] == StreamDeclaration(("word",))
     assert out.inputs == (
@@ -103,14 +103,6 @@ def test_every_grouping_is_declared_by_its_method() -> None:
         "fields": ((("source", "late"), Grouping("fields", ("word",))),),
         "shuffle": ((("source", "late"), Grouping("shuffle")),),
     }
-
-
-def test_a_topology_is_stateful_with_a_stateful_bolt() -> None:
-    assert word_count().is_stateful
-    builder = TopologyBuilder()
-    builder.set_spout("sentences", FeederSpout(["sentence"]))
-    builder.set_bolt("split", Split()).shuffle_grouping("sentences")
-    assert not builder.create_topology("t").is_stateful
 
 
 def test_description_shows_levels_wrappers_and_streams() -> None:
@@ -149,6 +141,7 @@ def test_a_spout_may_leave_its_parallelism_open() -> None:
     builder.set_bolt("sink", Sink()).shuffle_grouping("open").shuffle_grouping("two")
     topology = builder.create_topology("t")
     assert {id: spec.parallelism for id, spec in topology.spouts.items()} == {"open": None, "two": 2}
+    assert not topology.is_stateful
 
 
 def test_streams_are_declared_once_however_often_a_topology_is_created() -> None:
