@@ -104,7 +104,6 @@ class _LocalRunner:
         return reports_in(rows, current)
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
-        """Have these tasks handle the tuple, one after the other."""
         for task in tasks:
             self._registry.handle(self._plan, checkpoint, task, current)
 

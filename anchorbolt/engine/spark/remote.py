@@ -7,7 +7,7 @@ dependencies, which is used only if the worker's Python has not installed them.
 import functools
 import importlib.util
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 DEPENDENCIES = ("msgpack", "cloudpickle", "redis")
@@ -29,7 +29,7 @@ class RemoteStage:
         self._plan = plan
         self._argument = argument
 
-    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Run one task. Called by Spark on a worker, with the Arrow batches of its partition."""
         _make_importable()
         from anchorbolt.engine.spark import worker

@@ -49,31 +49,26 @@ def source_rows(session: SparkSession, plan: ExecutionPlan, pickled: bytes) -> D
 
 
 def _source_frame(session: SparkSession, component: str, spec: SpoutSpec) -> DataFrame:
+    def refusal(problem: str) -> TopologyError:
+        return TopologyError(f"spout {component!r}: {problem}", component=component)
+
     spout = spec.spout
     if not isinstance(spout, StreamSpout):
-        raise TopologyError(
-            f"spout {component!r} is a {type(spout).__name__}, which does not run on Spark. Use a StreamSpout.",
-            component=component,
-        )
+        raise refusal(f"it is a {type(spout).__name__}, which does not run on Spark. Use a StreamSpout.")
     try:
         frame = spout.source(session)
     except Exception as error:
-        raise TopologyError(
-            f"spout {component!r}: its source function raised {type(error).__name__}: {error}. It is called once, on "
-            "the driver, with the engine's session.",
-            component=component,
+        raise refusal(
+            f"its source function raised {type(error).__name__}: {error}. It is called once, on the driver, with the "
+            "engine's session."
         ) from error
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
-        raise TopologyError(
-            f"spout {component!r}: its source returned {type(frame).__name__}, not a streaming DataFrame. Use "
-            "spark.readStream.",
-            component=component,
-        )
+        returned = type(frame).__name__
+        raise refusal(f"its source returned {returned}, not a streaming DataFrame. Use spark.readStream.")
     if len(frame.columns) != len(spout.fields):
-        raise TopologyError(
-            f"spout {component!r} has the fields {', '.join(spout.fields)}, but its source has the "
-            f"columns {', '.join(frame.columns)}. Name one field per column.",
-            component=component,
+        raise refusal(
+            f"its fields are {', '.join(spout.fields)}, but its source has the columns {', '.join(frame.columns)}. "
+            "Name one field per column."
         )
     return frame
 
@@ -111,7 +106,6 @@ class SparkRunner:
         self._ran: DataFrame | None = None
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
-        """Run the batch as one Spark job."""
         batch = self.waves.batch
         assert batch is not None
         if batch is self._ran:
@@ -155,7 +149,6 @@ class SparkRunner:
         return f"bolt {tasks[partition][0]!r}, task {tasks[partition][1]}," if partition < len(tasks) else "a task"
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
-        """Have these tasks handle the tuple, in one single-stage job."""
         stage = self._stage("checkpoint", (checkpoint, list(tasks)))
         frame = self._one_row_each(len(tasks)).mapInArrow(stage, ENVELOPE_SCHEMA)
         for report in reports_in(collect_rows(self._session, frame, current), current):
@@ -163,7 +156,6 @@ class SparkRunner:
                 raise report.failure
 
     def read_files(self, locations: Sequence[str]) -> DataFrame:
-        """Return a DataFrame of Parquet files."""
         return self._session.read.parquet(*locations)
 
     def close_instances(self) -> None:

@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,11 @@ _log = logging.getLogger("anchorbolt.engine")
 
 MINIMUM_SPARK = (4, 1)  # the first version with `repartitionById`
 
-_STATIC = {
+_SETTINGS = {
     # Without it each Python stage of a wave takes about 40 ms more.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     "spark.ui.showConsoleProgress": "false",
-}
-_LOCAL_CHECKPOINT = {
     # On a local disk a rename is atomic. With this manager Spark writes the offsets in 46 ms a batch instead of 126.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -66,19 +64,13 @@ def check_platform() -> None:
 def build_session(
     app_name: str, master: str | None = None, options: SparkOptions = NO_OPTIONS, *, jvm_stderr: int | None = None
 ) -> SparkSession:
-    """Build a session with Anchorbolt's settings, or return the active session.
+    """Build a session with Anchorbolt's settings, which `options` override, or return the active session.
 
-    Args:
-        app_name: Its name.
-        master: Spark master; the default is that of spark-submit, or `local[*]`. With a local one, Spark's UI and
-            ports listen on 127.0.0.1 only, unless SPARK_LOCAL_IP is set.
-        options: Spark's options, which override Anchorbolt's settings.
-        jvm_stderr: File descriptor to which Java writes its standard error, this process's own by default.
+    The default master is that of spark-submit, or `local[*]`. With a local one, Spark's UI and ports listen on
+    127.0.0.1 only, unless SPARK_LOCAL_IP is set. Java writes its standard error to the file descriptor `jvm_stderr`.
 
-    Raises:
-        ConfigError: The master or an option cannot be used, or there are options although the session, or its JVM, was
-            not built here.
-        PlatformError: PySpark is too old, Java is missing or does not start, or the master does not answer.
+    Raises `ConfigError` if the master or an option cannot be used, or if there are options although the session, or
+    its JVM, was not built here; `PlatformError` if PySpark, Java or the master cannot be used.
     """
     check_platform()
     if master is not None and not _MASTER.fullmatch(master):
@@ -92,24 +84,25 @@ def build_session(
         return active
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # set by spark-submit, which has started the JVM
     _check_usable(options, submitted)
-    settings: dict[str, Any] = {"spark.app.name": app_name, **_STATIC, **_LOCAL_CHECKPOINT, **options.settings()}
-    environment: dict[str, str] = {}
+    settings: dict[str, Any] = {"spark.app.name": app_name, **_SETTINGS, **options.settings()}
     if master is not None or not submitted:
         master = master or "local[*]"
         settings["spark.master"] = master
         if master.startswith("local"):
             # Local workers must use the driver's Python; on a cluster, PYSPARK_PYTHON names it.
             settings["spark.pyspark.python"] = os.environ["PYSPARK_PYTHON"] = sys.executable
-            environment = {"SPARK_LOCAL_IP": "127.0.0.1"}
     if FAULTS_VARIABLE in os.environ:  # workers of a local master inherit the driver's environment anyway
         settings[f"spark.executorEnv.{FAULTS_VARIABLE}"] = os.environ[FAULTS_VARIABLE]
     java_home = os.environ.get("JAVA_HOME")
-    if not submitted and java_home and shutil.which("java", path=os.path.join(java_home, "bin")) is None:
-        raise PlatformError(_NO_JAVA.format(f"JAVA_HOME is {java_home}, which has no bin/java"))
-    if not submitted and shutil.which("java") is None and not java_home:
-        raise PlatformError(_NO_JAVA.format("JAVA_HOME is not set, and the PATH has no java"))
+    if not submitted and shutil.which("java", path=os.path.join(java_home, "bin") if java_home else None) is None:
+        where = (
+            f"JAVA_HOME is {java_home}, which has no bin/java"
+            if java_home
+            else "JAVA_HOME is not set, and the PATH has no java"
+        )
+        raise PlatformError(_NO_JAVA.format(where))
     try:
-        with _environment(environment):
+        with _local_address(master):
             if jvm_stderr is not None and not submitted and SparkContext._gateway is None:
                 java = SparkConf(loadDefaults=False).setAll(list(settings.items()))
                 gateway = launch_gateway(java, {"stderr": jvm_stderr})  # type: ignore[no-untyped-call]
@@ -167,15 +160,16 @@ def _check_usable(options: SparkOptions, submitted: bool) -> None:
 
 
 @contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for a Java process that is started, except those that are set already."""
-    added = {name: value for name, value in variables.items() if name not in os.environ}
-    os.environ.update(added)
+def _local_address(master: str | None) -> Iterator[None]:
+    """Have a local master that is started listen on loopback, unless the environment names an address."""
+    if "SPARK_LOCAL_IP" in os.environ or not (master or "").startswith("local"):
+        yield
+        return
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     try:
         yield
     finally:
-        for name in added:
-            del os.environ[name]
+        del os.environ["SPARK_LOCAL_IP"]
 
 
 _NO_JAVA = (

@@ -87,11 +87,8 @@ def _log_offsets(offsets: bytes) -> list[int | None]:
     lines = offsets.splitlines()
     if not lines or lines[0] != _VERSION:
         return []
-    found: list[int | None] = []
-    for line in lines[2:]:  # after the version and the batch's metadata
-        end = _object(line).get("logOffset")
-        found.append(end if isinstance(end, int) else None)
-    return found
+    ends = (_object(line).get("logOffset") for line in lines[2:])  # after the version and the batch's metadata
+    return [end if isinstance(end, int) else None for end in ends]
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import importlib
 import pickle
 import time
 from base64 import b64decode, b64encode
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -35,11 +34,13 @@ _PLANS_KEPT = 8
 _HOLD_S = 0.2
 
 _registry = InstanceRegistry()
-_plans: OrderedDict[str, ExecutionPlan] = OrderedDict()
+_plans: dict[str, ExecutionPlan] = {}  # oldest first
 _frozen = False
 
+_Batches = Iterator[pa.RecordBatch]
 
-def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+
+def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches) -> _Batches:
     """Run one task of a stage; `pickled` is the plan of the run `run_id`.
 
     The kinds and their arguments: `spout` (component), `bolts` (level), `checkpoint` (checkpoint tuple and tasks),
@@ -47,25 +48,25 @@ def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: Iterable
     """
     plan = _plan(run_id, pickled)
     _freeze()
-    return _KINDS[kind](plan, argument, batches)
+    context = TaskContext.get()
+    if context is None:
+        raise PlatformError("a stage of Anchorbolt ran outside a Spark task")
+    return _KINDS[kind](plan, context, argument, batches)
 
 
-def _spout(plan: ExecutionPlan, component: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    context = _task_context()
+def _spout(plan: ExecutionPlan, context: TaskContext, component: str, batches: _Batches) -> _Batches:
     sources = ((batch.num_rows, [column.to_pylist() for column in batch.columns]) for batch in batches)
     return _to_arrow(run_spout_task(plan, component, context.partitionId(), _round(context), sources))
 
 
-def _bolts(plan: ExecutionPlan, level: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    context = _task_context()
+def _bolts(plan: ExecutionPlan, context: TaskContext, level: int, batches: _Batches) -> _Batches:
     task = plan.levels[level - 1][context.partitionId()]
     return _to_arrow(run_bolt_task(plan, task, _round(context), _registry, _to_envelopes(batches)))
 
 
 def _checkpoint(
-    plan: ExecutionPlan, argument: tuple[CheckpointTuple, list[TaskKey]], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    context = _task_context()
+    plan: ExecutionPlan, context: TaskContext, argument: tuple[CheckpointTuple, list[TaskKey]], batches: _Batches
+) -> _Batches:
     checkpoint, tasks = argument
     task, current = tasks[context.partitionId()], _round(context)
     for _ in batches:
@@ -76,14 +77,14 @@ def _checkpoint(
             yield _batch([Envelope(0, plan.driver_level, 0, encode_report(report))])
 
 
-def _close(plan: ExecutionPlan, argument: None, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _close(plan: ExecutionPlan, context: TaskContext, argument: None, batches: _Batches) -> _Batches:
     for _ in batches:
         _registry.close_run(plan.run_id)
         time.sleep(_HOLD_S)  # keep this worker busy, so that the other workers get the other tasks
     yield from ()
 
 
-_KINDS: dict[str, Callable[[ExecutionPlan, Any, Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]] = {
+_KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches]] = {
     "spout": _spout,
     "bolts": _bolts,
     "checkpoint": _checkpoint,
@@ -92,12 +93,11 @@ _KINDS: dict[str, Callable[[ExecutionPlan, Any, Iterable[pa.RecordBatch]], Itera
 
 
 def _plan(run_id: str, pickled: bytes) -> ExecutionPlan:
-    plan = _plans.get(run_id)
-    if plan is None:
-        plan = _plans[run_id] = pickle.loads(pickled)  # noqa: S301 - made by this run's own driver
+    if run_id not in _plans:
+        _plans[run_id] = pickle.loads(pickled)  # noqa: S301 - made by this run's own driver
         while len(_plans) > _PLANS_KEPT:
-            _plans.popitem(last=False)
-    return plan
+            del _plans[next(iter(_plans))]
+    return _plans[run_id]
 
 
 def _freeze() -> None:
@@ -117,13 +117,6 @@ def _freeze() -> None:
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
         _frozen = True
-
-
-def _task_context() -> TaskContext:
-    context = TaskContext.get()
-    if context is None:
-        raise PlatformError("a stage of Anchorbolt ran outside a Spark task")
-    return context
 
 
 def round_to_text(current: Round) -> str:

@@ -3,6 +3,7 @@
 It looks at the stacks of the threads that run tasks, some times a minute. The tasks themselves do nothing for it.
 """
 
+import itertools
 import logging
 import os
 import signal
@@ -102,33 +103,20 @@ def _look(watched: _Watched, stack: FrameType | None) -> None:
 def _call_of_bolt(frame: FrameType | None) -> FrameType | None:
     """Return the frame of a bolt's method that the framework has called; None outside of one."""
     found = None
-    while frame is not None:
-        caller = frame.f_back
-        if caller is not None and _is_caller(caller) and not _is_own(frame):
+    while frame is not None and (caller := frame.f_back) is not None:
+        file = frame.f_code.co_filename
+        if caller.f_code.co_filename.startswith(_CALLERS) and not file.startswith(f"{_PACKAGE}{os.sep}"):
             found = frame
         frame = caller
     return found
-
-
-def _is_own(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(f"{_PACKAGE}{os.sep}")
-
-
-def _is_caller(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith(_CALLERS)
 
 
 def _description(task: TaskKey, call: FrameType, stack: FrameType | None, seconds: float, *, ending: bool) -> str:
     component, index = task
     given = next((value for value in call.f_locals.values() if isinstance(value, Tuple)), None)
     what = call.f_code.co_name if given is None else f"{call.f_code.co_name}({given!r})"
-    inner = []
-    while stack is not None:
-        inner.append((stack, stack.f_lineno))
-        if stack is call:
-            break
-        stack = stack.f_back
-    lines = "".join(traceback.StackSummary.extract(iter(reversed(inner))).format()).rstrip()
+    inner = itertools.takewhile(lambda entry: entry[0] is not call.f_back, traceback.walk_stack(stack))
+    lines = "".join(traceback.StackSummary.extract(iter(reversed(list(inner)))).format()).rstrip()
     ended = (
         " Its worker is ended now, as topology.task.timeout.secs says, and the round fails."
         if ending
