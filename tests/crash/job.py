@@ -31,7 +31,7 @@ class Lengths(CountWords):
     """Counts by the length of the word, in hooks of its own, too."""
 
     def pre_prepare(self, txid: int) -> None:
-        self.counts.put("prepared", txid)
+        self.state.put("prepared", txid)
 
     def pre_commit(self, txid: int) -> None:
         pass
@@ -40,8 +40,7 @@ class Lengths(CountWords):
         pass
 
     def execute(self, tup: Tuple) -> None:
-        key = str(len(tup["word"]))
-        self.counts.put(key, self.counts.get(key, 0) + 1)
+        self.count(str(len(tup["word"])))
         self.collector.ack(tup)
 
 

@@ -3,11 +3,10 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from anchorbolt.bolts import BaseStatefulBolt, OutputCollector
+from anchorbolt.bolts import BaseStatefulBolt
 from anchorbolt.errors import FaultInjected, StateRegressed
 from anchorbolt.state_backends import AttemptState, State
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence
@@ -15,8 +14,6 @@ from anchorbolt.state_backends.scope import AttemptScope
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple
-
-__all__ = ["AttemptCounts", "CountInCustom", "CustomProvider", "StormCounts", "committed_counts"]
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -28,9 +25,8 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = (
-        json.loads(path.read_text()) if path.exists() else {"txid": NOTHING_COMMITTED, "attempt": "", "counts": {}}
-    )
+    nothing = {"txid": NOTHING_COMMITTED, "attempt": "", "counts": {}}
+    content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else nothing
     return content
 
 
@@ -41,12 +37,9 @@ class _Counts:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._committed = folder / "committed.json"
         self.committed = read(self._committed)
         self.added: Counter[str] = Counter()
-
-    @property
-    def _committed(self) -> Path:
-        return self.folder / "committed.json"
 
     def add(self, word: str) -> None:
         self.added[word] += 1
@@ -78,9 +71,9 @@ class StormCounts(_Counts, State):
     def _call(self, name: str, txid: Any = None) -> None:
         self.calls.append((id(self), name, txid))
 
-    @property
-    def _prepared(self) -> Path:
-        return self.folder / "prepared.json"
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._prepared = folder / "prepared.json"
 
     def prepare_commit(self, txid: int) -> None:
         self._call("prepare_commit", txid)
@@ -153,9 +146,6 @@ class CountInCustom(BaseStatefulBolt[Any]):
     seen: list[tuple[str, int]] = []  # noqa: RUF012 - what pre_commit saw
     failures: Counter[str] = Counter()  # noqa: RUF012 - shared by the instances
 
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
     def init_state(self, state: StormCounts | AttemptCounts) -> None:
         self.state = state
 
@@ -164,7 +154,6 @@ class CountInCustom(BaseStatefulBolt[Any]):
         if self.failures[tup["word"]]:
             self.failures[tup["word"]] -= 1
             raise RuntimeError(f"fails on {tup['word']}")
-        self.collector.ack(tup)
 
 
 class CountWithHooks(CountInCustom):

@@ -1,10 +1,15 @@
 """Small topologies that the engines' tests run, and plain Python computations of their results."""
 
+from __future__ import annotations
+
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt, BasicOutputCollector, OutputCollector
+from anchorbolt.bolts.base import Bolt
+from anchorbolt.errors import FaultInjected
+from anchorbolt.faults.points import FaultPoint, PointReached
 from anchorbolt.spouts import Spout
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
@@ -14,7 +19,42 @@ from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
 
-__all__ = ["CountWords", "Scale", "SplitSentence", "Total", "diamond", "diamond_result", "feeder", "word_count"]
+if TYPE_CHECKING:
+    from anchorbolt.engine import LocalCluster, RunHandle
+
+NO_RETRIES = {"topology.max.batch.retries": 0}
+
+
+class RichBolt(BaseRichBolt):
+    """Keeps its collector, and declares `fields`."""
+
+    fields: tuple[str, ...] = ()
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        if self.fields:
+            declarer.declare(*self.fields)
+
+
+class StatefulBolt(BaseStatefulBolt[KeyValueState[Any, Any]]):
+    """Keeps its collector and its state, and counts the tuples by their first value."""
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self.collector = collector
+
+    def init_state(self, state: KeyValueState[Any, Any]) -> None:
+        self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        self.count(tup[0])
+        self.collector.ack(tup)
+
+    def count(self, key: Any) -> int:
+        count: int = self.state.get(key, 0) + 1
+        self.state.put(key, count)
+        return count
 
 
 class SplitSentence(BaseBasicBolt):
@@ -31,55 +71,36 @@ class SplitSentence(BaseBasicBolt):
         declarer.declare_stream("long", "word", "length")
 
 
-class CountWords(BaseStatefulBolt[KeyValueState[str, int]]):
+class CountWords(StatefulBolt):
     """Counts words and emits each new count."""
-
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def init_state(self, state: KeyValueState[str, int]) -> None:
-        self.counts = state
 
     def execute(self, tup: Tuple) -> None:
         word = tup["word"]
-        count = self.counts.get(word, 0) + 1
-        self.counts.put(word, count)
-        self.collector.emit((word, count), anchors=tup)
+        self.collector.emit((word, self.count(word)), anchors=tup)
         self.collector.ack(tup)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word", "count")
 
 
-class Scale(BaseRichBolt):
+class Scale(RichBolt):
     """A plain bolt between two stateful ones: passes a word's first letter and twice its count on."""
 
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
+    fields = ("letter", "amount")
 
     def execute(self, tup: Tuple) -> None:
         self.collector.emit((tup["word"][0], 2 * tup["count"]), anchors=tup)
         self.collector.ack(tup)
 
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("letter", "amount")
 
-
-class Total(BaseStatefulBolt[KeyValueState[str, list[int]]]):
+class Total(StatefulBolt):
     """Keeps [how many, sum] by letter, from two inputs: scaled counts, and the long words' lengths."""
 
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def init_state(self, state: KeyValueState[str, list[int]]) -> None:
-        self.totals = state
-
     def execute(self, tup: Tuple) -> None:
-        letter = tup["letter"] if tup.source_component == "scale" else tup["word"][0]
+        [letter] = self.state_keys(tup)
         amount = tup["amount"] if tup.source_component == "scale" else 1000 * tup["length"]
-        many, total = self.totals.get(letter, [0, 0])
-        self.totals.put(letter, [many + 1, total + amount])
-        self.collector.ack(tup)
+        many, total = self.state.get(letter, [0, 0])
+        self.state.put(letter, [many + 1, total + amount])
 
     def state_keys(self, tup: Tuple) -> Iterable[str]:
         return [tup["letter"] if tup.source_component == "scale" else tup["word"][0]]
@@ -144,6 +165,45 @@ def diamond_result(sentences: Iterable[str]) -> tuple[dict[str, int], dict[str, 
     return dict(counts), dict(totals)
 
 
-def feeder(*batches: Sequence[str]) -> FeederSpout:
-    """Return a spout of batches of sentences."""
-    return FeederSpout(["sentence"], [[(sentence,) for sentence in batch] for batch in batches])
+def one_bolt(
+    bolt: Bolt, spout: FeederSpout, parallelism: int = 1, *, id: str = "bolt", name: str = "one-bolt"
+) -> Topology:
+    """A spout, and one bolt that takes its tuples grouped by their first field."""
+    builder = TopologyBuilder()
+    builder.set_spout("spout", spout)
+    builder.set_bolt(id, bolt, parallelism).fields_grouping("spout", spout.fields[0])
+    return builder.create_topology(name)
+
+
+def feeder(*batches: str | Sequence[str]) -> FeederSpout:
+    """Return a spout of batches of sentences, or of one sentence each."""
+    lines = [[batch] if isinstance(batch, str) else batch for batch in batches]
+    return FeederSpout(["sentence"], [[(sentence,) for sentence in batch] for batch in lines])
+
+
+def words(*batches: str) -> FeederSpout:
+    """Return a spout of the words of each batch."""
+    return FeederSpout(["word"], [[(word,) for word in batch.split()] for batch in batches])
+
+
+def run(cluster: LocalCluster, topology: Topology, conf: Mapping[str, Any] | None = None) -> RunHandle:
+    """Run a topology until its source is empty."""
+    handle = cluster.submit(topology, conf)
+    assert handle.await_termination(60)
+    return handle
+
+
+class Strikes:
+    """Raises the first times that a point is reached in a transaction, for one of these components if any are named."""
+
+    def __init__(self, point: FaultPoint, *components: str, txid: int = 1, times: int = 1) -> None:
+        self.point = point
+        self.left = times
+        self._txid = txid
+        self._components = components
+
+    def __call__(self, place: PointReached) -> None:
+        of_ours = not self._components or place.component in ("", *self._components)
+        if place.point is self.point and place.txid == self._txid and of_ours and self.left:
+            self.left -= 1
+            raise FaultInjected(f"at {place.point.value}")

@@ -3,9 +3,9 @@
 import copy
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,42 +16,32 @@ from anchorbolt.checkpoint.location import FolderCopy
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import FaultInjected, Fenced, StateRegressed
-from anchorbolt.faults.points import FaultPoint, PointReached, observe
-from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.topology import Topology, TopologyBuilder
-from tests.engine.jobs import word_count
+from anchorbolt.faults.points import FaultPoint, Observer, PointReached, observe
+from anchorbolt.topology import Topology
+from tests.engine.conftest import Watch
+from tests.engine.jobs import Strikes, feeder, one_bolt, run, word_count
 
 DEADLINE_S = 60
 
 
-@pytest.fixture
-def watch() -> Iterator[Callable[[Callable[[PointReached], None]], None]]:
-    """Sets the observer of the fault points for the test."""
-    before = observe(None)
-    yield lambda watcher: observe(watcher) and None
-    observe(before)
-
-
 def count(*batches: str) -> Topology:
-    return word_count(FeederSpout(["sentence"], [[(batch,)] for batch in batches]), parallelism=1)
+    return word_count(feeder(*batches), parallelism=1)
 
 
-class FailsOnce:
+class FailsOnce(Strikes):
     """Fails the round of txid 1 once, and acts before it is rolled back."""
 
     def __init__(self, act: Callable[[], None]) -> None:
+        super().__init__(FaultPoint.TASK_PREPARED)
         self._act = act
-        self._left = 1
 
     def __call__(self, place: PointReached) -> None:
-        if place.point is FaultPoint.TASK_PREPARED and place.txid == 1 and self._left:
-            self._left -= 1
-            raise FaultInjected("so that a round is rolled back")
+        super().__call__(place)
         if place.point is FaultPoint.ROUND_FAILED:
             self._act()
 
 
-def test_a_store_that_lost_only_the_mark_of_a_commit_has_lost_nothing(watch: Any) -> None:
+def test_a_store_that_lost_only_the_mark_of_a_commit_has_lost_nothing(watch: Watch) -> None:
     cluster = LocalCluster()
 
     def lose_the_mark() -> None:
@@ -62,32 +52,30 @@ def test_a_store_that_lost_only_the_mark_of_a_commit_has_lost_nothing(watch: Any
         space.entries[key] = replace(record, state=CheckpointState(record.txid, Phase.COMMITTING)).encode()
 
     watch(FailsOnce(lose_the_mark))
-    handle = cluster.submit(count("a", "a b"))
-    assert handle.await_termination(DEADLINE_S)
-    assert handle.state("count") == {"a": 2, "b": 1}
+    assert run(cluster, count("a", "a b")).state("count") == {"a": 2, "b": 1}
 
 
-def test_a_location_that_cannot_be_read_for_a_moment_is_waited_for(watch: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_location_that_cannot_be_read_for_a_moment_is_waited_for(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     watch(FailsOnce(lambda: fail_to_read(monkeypatch, times=1)))
-    handle = LocalCluster().submit(count("a", "a b"))
-    assert handle.await_termination(DEADLINE_S)
-    assert handle.state("count") == {"a": 2, "b": 1}
+    assert run(LocalCluster(), count("a", "a b")).state("count") == {"a": 2, "b": 1}
 
 
 def test_an_overtaken_driver_is_told_so_where_it_cannot_read_what_the_newer_one_wrote(
-    watch: Any, monkeypatch: pytest.MonkeyPatch
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = LocalCluster()
 
     def overtake() -> None:
         observe(None)
-        assert cluster.submit(count("b")).await_termination(DEADLINE_S)
+        run(cluster, count("b"))
         fail_to_read(monkeypatch, times=10**9)
 
     watch(FailsOnce(overtake))
     conf = {"topology.message.timeout.secs": 1, "topology.state.checkpoint.interval.ms": 100}
     with pytest.raises(Fenced):
-        cluster.submit(count("a", "a b"), conf).await_termination(DEADLINE_S)
+        run(cluster, count("a", "a b"), conf)
 
 
 def fail_to_read(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
@@ -102,84 +90,73 @@ def fail_to_read(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     monkeypatch.setattr(FolderCopy, "read", fail)
 
 
-class TwoOfOneGeneration:
-    """Starts another driver over a store that was put back to before the claim of the one that runs."""
+@contextmanager
+def two_of_one_generation(cluster: LocalCluster, start: Callable[[], object], until: FaultPoint) -> Iterator[Observer]:
+    """Starts another driver over a store that was put back to before the claim of the one that runs.
 
-    def __init__(self, cluster: LocalCluster, start: Callable[[], None], until: FaultPoint) -> None:
-        self._namespaces = cluster._memory._namespaces
-        self._backup = copy.deepcopy(self._namespaces)
-        self._other = threading.Thread(target=self._run, args=[start])
-        self._until = until
-        self._reached, self._goes_on = threading.Event(), threading.Event()
-        self._fails = until is FaultPoint.ROUND_ENDED
-        self.ended: list[BaseException] = []
+    The other one sleeps at the point `until`, until the one that runs has ended.
+    """
+    namespaces = cluster._memory._namespaces
+    backup = copy.deepcopy(namespaces)
+    ended: list[Exception] = []
+    reached, goes_on = threading.Event(), threading.Event()
+    fails = [until is FaultPoint.ROUND_ENDED]
 
-    def _run(self, start: Callable[[], None]) -> None:
+    def run_other() -> None:
         try:
             start()
         except Exception as error:
-            self.ended.append(error)
+            ended.append(error)
 
-    def __call__(self, place: PointReached) -> None:
-        if place.point is FaultPoint.RECOVERED and not self._other.ident:
-            self._namespaces.clear()
-            self._namespaces.update(self._backup)
-            self._other.start()
-            assert self._reached.wait(DEADLINE_S)
-        elif place.point is FaultPoint.TASK_PREPARED and self._fails:
-            self._fails = False
+    other = threading.Thread(target=run_other)
+
+    def on_point(place: PointReached) -> None:
+        if place.point is FaultPoint.RECOVERED and not other.ident:
+            namespaces.clear()
+            namespaces.update(backup)
+            other.start()
+            assert reached.wait(DEADLINE_S)
+        elif place.point is FaultPoint.TASK_PREPARED and fails[0]:
+            fails[0] = False
             raise FaultInjected("so that the other one's second round has a higher fence")
-        elif place.point is self._until and not self._reached.is_set():
-            self._reached.set()
-            assert self._goes_on.wait(DEADLINE_S)
+        elif place.point is until and not reached.is_set():
+            reached.set()
+            assert goes_on.wait(DEADLINE_S)
 
-    def let_the_other_end(self) -> None:
-        self._goes_on.set()
-        if self._other.ident:
-            self._other.join(DEADLINE_S)
+    try:
+        yield on_point
+    finally:
+        goes_on.set()
+        other.join(DEADLINE_S)
+    assert not ended
 
 
 @pytest.mark.timeout(120)
 def test_a_driver_whose_generation_a_store_put_back_gave_to_another_one_as_well_blames_the_store(
-    watch: Any, tmp_path: Path
+    watch: Watch, tmp_path: Path
 ) -> None:
     """Found by seed 417439 of the simulation: it blamed the sink's directory, where the other one's file was."""
     cluster = LocalCluster()
 
-    def run(batch: str) -> None:
-        builder = TopologyBuilder()
-        builder.set_spout("sentences", FeederSpout(["sentence"], [[(batch,)]]))
-        builder.set_bolt("out", ParquetSink(str(tmp_path))).shuffle_grouping("sentences")
-        assert cluster.submit(builder.create_topology("lines")).await_termination(DEADLINE_S)
+    def write(batch: str) -> None:
+        run(cluster, one_bolt(ParquetSink(str(tmp_path)), feeder(batch)))
 
-    run("a")
-    two = TwoOfOneGeneration(cluster, lambda: run("b"), FaultPoint.SINK_FILE_MOVED)
-    watch(two)
-    try:
+    write("a")
+    with two_of_one_generation(cluster, lambda: write("b"), FaultPoint.SINK_FILE_MOVED) as observer:
+        watch(observer)
         with pytest.raises(StateRegressed, match="the same generation"):
-            run("c")
-    finally:
-        two.let_the_other_end()
-    assert not two.ended
+            write("c")
     assert pq.read_table(tmp_path).column("sentence").to_pylist() == ["a", "b"]
-    run("d")  # as the message says: the next start goes on
+    write("d")  # as the message says: the next start goes on
     assert pq.read_table(tmp_path).column("sentence").to_pylist() == ["a", "b", "d"]
 
 
 @pytest.mark.timeout(120)
-def test_a_driver_that_is_fenced_does_not_let_go_of_a_fence_that_another_one_holds_as_well(watch: Any) -> None:
+def test_a_driver_that_is_fenced_does_not_let_go_of_a_fence_that_another_one_holds_as_well(watch: Watch) -> None:
     cluster = LocalCluster()
-
-    def run(batch: str) -> None:
-        assert cluster.submit(count(batch)).await_termination(DEADLINE_S)
-
-    run("a")
-    two = TwoOfOneGeneration(cluster, lambda: run("b"), FaultPoint.ROUND_ENDED)
-    watch(two)
-    try:
+    run(cluster, count("a"))
+    with two_of_one_generation(cluster, lambda: run(cluster, count("b")), FaultPoint.ROUND_ENDED) as observer:
+        watch(observer)
         with pytest.raises(Fenced):
-            run("c")
-    finally:
-        two.let_the_other_end()
-    assert not two.ended
-    assert cluster.submit(count()).state("count") == {"a": 1, "b": 1}
+            run(cluster, count("c"))
+    assert run(cluster, count()).state("count") == {"a": 1, "b": 1}

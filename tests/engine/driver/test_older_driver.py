@@ -12,11 +12,11 @@ from anchorbolt.bolts import ParquetSink
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine import LocalCluster
-from anchorbolt.errors import FaultInjected, Fenced, StateRegressed
+from anchorbolt.errors import Fenced, StateRegressed
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
-from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.topology import Topology
-from tests.engine.jobs import word_count
+from tests.engine.conftest import Watch
+from tests.engine.jobs import Strikes, feeder, run, word_count
 
 POINTS = [point for point in FaultPoint if point is not FaultPoint.SLICE_APPLIED]  # memory has no slices
 OF_A_START = (FaultPoint.CLAIMED, FaultPoint.FENCES_RAISED, FaultPoint.RECOVERED)
@@ -31,14 +31,13 @@ class Sleeper:
     def __init__(self, point: FaultPoint) -> None:
         self._point = point
         self._txid = -1 if point in OF_A_START else 1
-        self._has_failed = False
+        self._fails = Strikes(FaultPoint.TASK_PREPARED, times=point in OF_A_FAILED_ROUND)
         self._lock = threading.Lock()
         self.sleeps = threading.Event()
         self.woken = threading.Event()
 
     def __call__(self, place: PointReached) -> None:
-        if self._fails(place):
-            raise FaultInjected("so that a round is rolled back")
+        self._fails(place)
         if place.point is self._point and place.txid == self._txid:
             with self._lock:
                 if self.sleeps.is_set():
@@ -46,20 +45,13 @@ class Sleeper:
                 self.sleeps.set()
             assert self.woken.wait(DEADLINE_S)
 
-    def _fails(self, place: PointReached) -> bool:
-        if self._point not in OF_A_FAILED_ROUND or place.txid != 1 or self._has_failed:
-            return False
-        self._has_failed = place.point is FaultPoint.TASK_PREPARED
-        return self._has_failed
-
 
 @pytest.fixture
-def sleeper(request: pytest.FixtureRequest) -> Iterator[Sleeper]:
+def sleeper(request: pytest.FixtureRequest, watch: Watch) -> Iterator[Sleeper]:
     made = Sleeper(request.param)
-    before = observe(made)
+    watch(made)
     yield made
     made.woken.set()
-    observe(before)
 
 
 @pytest.mark.timeout(120)
@@ -71,14 +63,13 @@ def test_an_older_driver_that_slept_at_a_point_ends_fenced_and_changes_nothing(
     cluster = LocalCluster()
 
     def job(*batches: str) -> Topology:
-        spout = FeederSpout(["sentence"], [[(batch,)] for batch in batches])
-        return word_count(spout, ParquetSink(str(tmp_path)))
+        return word_count(feeder(*batches), ParquetSink(str(tmp_path)))
 
     ended: list[BaseException] = []
 
     def run_older() -> None:
         try:
-            cluster.submit(job("a b a", "b c", "never here")).await_termination(DEADLINE_S)
+            run(cluster, job("a b a", "b c", "never here"))
         except Exception as error:
             ended.append(error)
 
@@ -86,8 +77,7 @@ def test_an_older_driver_that_slept_at_a_point_ends_fenced_and_changes_nothing(
     older.start()
     assert sleeper.sleeps.wait(DEADLINE_S)
 
-    newer = cluster.submit(job("c d", "d"))
-    assert newer.await_termination(DEADLINE_S)
+    newer = run(cluster, job("c d", "d"))
     applied = [] if point in OF_A_START else ["a b a"] if point in BEFORE_THE_DECISION else ["a b a", "b c"]
     words = Counter(" ".join([*applied, "c d", "d"]).split())
     assert newer.state("count") == words
@@ -106,24 +96,18 @@ def test_an_older_driver_that_slept_at_a_point_ends_fenced_and_changes_nothing(
 
 @pytest.mark.parametrize(("point", "batches"), [(FaultPoint.RECOVERED, []), (FaultPoint.WAVE_ENDED, ["a"])])
 def test_an_older_driver_that_finds_no_more_to_do_is_told_that_a_newer_one_has_come(
-    point: FaultPoint, batches: list[str]
+    point: FaultPoint, batches: list[str], watch: Watch
 ) -> None:
     cluster = LocalCluster()
-
-    def job(batches: list[str]) -> Topology:
-        return word_count(FeederSpout(["sentence"], [[(batch,)] for batch in batches]))
 
     def run_newer(place: PointReached) -> None:
         if place.point is point:
             observe(None)
-            assert cluster.submit(job(["b"])).await_termination(DEADLINE_S)
+            run(cluster, word_count(feeder("b")))
 
-    before = observe(run_newer)
-    try:
-        with pytest.raises(Fenced):
-            cluster.submit(job(batches)).await_termination(DEADLINE_S)
-    finally:
-        observe(before)
+    watch(run_newer)
+    with pytest.raises(Fenced):
+        run(cluster, word_count(feeder(*batches)))
 
 
 def test_an_older_driver_that_misses_what_a_newer_one_committed_is_fenced_and_no_state_is_lost(
@@ -131,17 +115,10 @@ def test_an_older_driver_that_misses_what_a_newer_one_committed_is_fenced_and_no
 ) -> None:
     cluster = LocalCluster()
     monkeypatch.setattr(CheckpointSpout, "close", lambda self: None)  # they go on
-
-    def spout_of(batch: str) -> CheckpointSpout:
-        handle = cluster.submit(word_count(FeederSpout(["sentence"], [[(batch,)]])))
-        assert handle.await_termination(DEADLINE_S)
-        spout: CheckpointSpout = handle._spout  # type: ignore[attr-defined]
-        return spout
-
-    older = spout_of("a")
+    older = run(cluster, word_count(feeder("a")))._spout
     late = Batch(older.record.query_id, older.record.batch_id + 2)
     with pytest.raises(StateRegressed):
         older.is_committed(late)
-    spout_of("b")
+    run(cluster, word_count(feeder("b")))
     with pytest.raises(Fenced):
         older.is_committed(late)

@@ -7,11 +7,10 @@ import pytest
 
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import SinkUnavailable, StateUnavailable
-from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.memory import MemoryStateStorage
 from anchorbolt.util import retry
 from anchorbolt.util.retry import RetryPolicy
-from tests.engine.jobs import word_count
+from tests.engine.jobs import feeder, word_count
 
 
 class FullFor:
@@ -42,8 +41,7 @@ def submit(retries: int, timeout_s: int) -> Any:
         "topology.message.timeout.secs": timeout_s,
         "topology.state.checkpoint.interval.ms": 100,
     }
-    spout = FeederSpout(["sentence"], [[("a",)], [("a",)]])
-    return LocalCluster().submit(word_count(spout, parallelism=1), conf)
+    return LocalCluster().submit(word_count(feeder("a", "a"), parallelism=1), conf)
 
 
 def test_a_store_without_room_is_waited_for_beyond_the_retries(monkeypatch: pytest.MonkeyPatch) -> None:

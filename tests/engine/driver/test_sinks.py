@@ -4,6 +4,7 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,29 +17,29 @@ from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import BoltError, Fenced, StateCorrupted
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.topology import TopologyBuilder
 from anchorbolt.util.locations import open_folder
-from tests.engine.jobs import feeder, word_count
+from tests.engine.jobs import feeder, one_bolt, run, word_count
 
 
 def test_sinks_refuse_values_that_do_not_fit_what_they_wrote_before(tmp_path: Path) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("words", FeederSpout(["word"], [[(1,)], [(1.5,)]]))
-    builder.set_bolt("out", ParquetSink(str(tmp_path))).global_grouping("words")
-    handle = LocalCluster().submit(builder.create_topology("types"))
+    spout = FeederSpout(["word"], [[(1,)], [(1.5,)]])
     with pytest.raises(BoltError, match=r"word double.*word int64.*schema=pyarrow\.schema"):
-        handle.await_termination(30)
+        run(LocalCluster(), one_bolt(ParquetSink(str(tmp_path)), spout))
     assert pq.read_table(tmp_path).to_pylist() == [{"word": 1}]
+
+
+def publish(folder: Path, act: Any, check_claim: Any) -> None:
+    """Publish one file of a sink whose function is `act`."""
+    outbox = Outbox(open_folder(str(folder)), {"out": DataFrameSink(act)}, lambda locations: None)
+    outbox.publish(DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),)), check_claim)
 
 
 def test_a_function_of_a_sink_that_raises_is_named_and_the_next_start_is_announced(tmp_path: Path) -> None:
     def fails(frame: Any, txid: int) -> None:
         raise ConnectionError("no database")
 
-    outbox = Outbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
-    record = DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),))
     with pytest.raises(BoltError, match=r"no database(.|\n)*publishes the same rows again") as caught:
-        outbox.publish(record, lambda: None)
+        publish(tmp_path, fails, lambda: None)
     assert caught.value.message.startswith("Traceback")
 
 
@@ -46,19 +47,14 @@ def test_a_function_of_a_sink_that_raises_is_named_and_the_next_start_is_announc
 def test_a_sink_whose_files_a_newer_driver_has_published_and_removed_is_not_blamed(
     tmp_path: Path, failure: Exception
 ) -> None:
-    overtaken: list[Fenced] = []
+    check_claim = Mock()
 
     def fails(frame: Any, txid: int) -> None:
-        overtaken.append(Fenced("another driver runs this topology"))
+        check_claim.side_effect = Fenced("another driver runs this topology")
         raise failure
 
-    def check_claim() -> None:
-        if overtaken:
-            raise overtaken[0]
-
-    outbox = Outbox(open_folder(str(tmp_path)), {"out": DataFrameSink(fails)}, lambda locations: None)
     with pytest.raises(Fenced):
-        outbox.publish(DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),)), check_claim)
+        publish(tmp_path, fails, check_claim)
 
 
 def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_out(
@@ -90,6 +86,5 @@ def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_ou
 
 def test_the_outbox_keeps_only_the_last_decided_round(tmp_path: Path) -> None:
     conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
-    topology = word_count(feeder(["a"], ["b"], ["c"]), ParquetSink(str(tmp_path / "out")))
-    assert LocalCluster().submit(topology, conf).await_termination(30)
+    run(LocalCluster(), word_count(feeder("a", "b", "c"), ParquetSink(str(tmp_path / "out"))), conf)
     assert len(list((tmp_path / "checkpoint" / "anchorbolt/outbox").iterdir())) == 1

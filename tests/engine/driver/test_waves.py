@@ -9,19 +9,18 @@ from unittest.mock import Mock
 import pyarrow.parquet as pq
 import pytest
 
-from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt, OutputCollector, ParquetSink
+from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, OutputCollector, ParquetSink
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.namespaces import Namespaces
-from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.local.cluster import _LocalRunner
 from anchorbolt.engine.submit.handle import checkpoint_spout
 from anchorbolt.engine.submit.submission import prepare_plan
+from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import BoltError, FaultInjected, Fenced, QueryChanged, StateRegressed, WaveFailed
-from anchorbolt.faults.points import FaultPoint, PointReached, observe
+from anchorbolt.faults.points import FaultPoint
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.state_backends import KeyValueState
-from anchorbolt.state_backends.contract import Fence, Seal, StagedSlice
+from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice
 from anchorbolt.state_backends.memory import MemoryStateProvider, MemoryStateStorage
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
@@ -29,7 +28,8 @@ from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.util.locations import open_folder
-from tests.engine.jobs import feeder, word_count
+from tests.engine.conftest import Watch
+from tests.engine.jobs import NO_RETRIES, StatefulBolt, Strikes, feeder, one_bolt, run, word_count
 
 
 class SecondDriver(BaseBasicBolt):
@@ -47,6 +47,10 @@ class SecondDriver(BaseBasicBolt):
         declarer.declare("word")
 
 
+def heads(cluster: LocalCluster) -> dict[str, NamespaceHead]:
+    return {name: cluster._memory.open(name).head() for name in cluster._memory.namespaces()}
+
+
 def stateless(spout: FeederSpout, out: Path) -> Any:
     builder = TopologyBuilder()
     builder.set_spout("words", spout)
@@ -59,27 +63,21 @@ def test_an_older_driver_without_any_state_is_fenced_and_publishes_nothing(tmp_p
     cluster = LocalCluster()
     conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
 
-    def run_newer() -> None:
-        newer = cluster.submit(stateless(feeder(["new"]), tmp_path / "out"), conf)
-        assert newer.await_termination(30)
-
-    SecondDriver.act = run_newer
-    older = cluster.submit(stateless(feeder(["old"]), tmp_path / "out"), conf)
+    SecondDriver.act = lambda: run(cluster, stateless(feeder("new"), tmp_path / "out"), conf)
     with pytest.raises(Fenced):
-        older.await_termination(30)
+        run(cluster, stateless(feeder("old"), tmp_path / "out"), conf)
     assert pq.read_table(tmp_path / "out").to_pylist() == [{"word": "new"}]
 
 
 def test_a_checkpoint_location_of_another_topology_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     conf = {"topology.checkpoint.location": str(tmp_path / "one")}
-    one = LocalCluster()
-    assert one.submit(word_count(feeder(["a"]), name="one"), conf).await_termination(30)
+    run(LocalCluster(), word_count(feeder("a"), name="one"), conf)
     two = LocalCluster()
-    assert two.submit(word_count(feeder(["a"]), name="two")).await_termination(30)
-    before = {name: two._memory.open(name).head() for name in two._memory.namespaces()}
+    run(two, word_count(feeder("a"), name="two"))
+    before = heads(two)
     with pytest.raises(QueryChanged, match="belongs to topology 'one'"):
-        two.submit(word_count(feeder(["a"]), name="two"), conf)
-    assert {name: two._memory.open(name).head() for name in two._memory.namespaces()} == before
+        two.submit(word_count(feeder("a"), name="two"), conf)
+    assert heads(two) == before
 
 
 def test_a_location_whose_query_the_store_never_saw_is_refused(tmp_path: Path) -> None:
@@ -98,7 +96,7 @@ def test_a_decision_whose_copy_was_never_written_is_copied_by_the_next_driver(
 ) -> None:
     cluster = LocalCluster()
     conf = {"topology.checkpoint.location": str(tmp_path)}
-    assert cluster.submit(word_count(feeder(["a"])), conf).await_termination(30)
+    run(cluster, word_count(feeder("a")), conf)
     copy = DecisionLog.copy
 
     def dies(self: DecisionLog, record: Any) -> None:
@@ -108,78 +106,51 @@ def test_a_decision_whose_copy_was_never_written_is_copied_by_the_next_driver(
 
     with monkeypatch.context() as patched:
         patched.setattr(DecisionLog, "copy", dies)
-        handle = cluster.submit(word_count(feeder(["b"])), conf)
         with pytest.raises(RuntimeError, match="killed here"):
-            handle.await_termination(30)
-    again = cluster.submit(word_count(feeder()), conf)
-    assert again.recovery is not None
+            run(cluster, word_count(feeder("b")), conf)
+    again = run(cluster, word_count(feeder()), conf)
     assert again.recovery.action == "rolled forward"
-    assert again.await_termination(30)
     assert again.state("count") == {"a": 1, "b": 1}
     with pytest.raises(StateRegressed, match="txid 1"):
         LocalCluster().submit(word_count(feeder()), conf)
 
 
-class FailsInHook(BaseStatefulBolt[KeyValueState[str, int]]):
+class FailsInHook(StatefulBolt):
     """Counts words; raises, or fails a tuple, in a hook, once."""
 
-    left: dict[str, int] = {}  # noqa: RUF012 - shared by the instances of a test
-
-    def __init__(self, hook: str) -> None:
-        self.hook = hook
-
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def init_state(self, state: KeyValueState[str, int]) -> None:
-        self.counts = state
+    left: list[str] = []  # noqa: RUF012 - the hooks, shared by the instances of a test
 
     def execute(self, tup: Tuple) -> None:
         self.last = tup
-        self.counts.put(tup[0], self.counts.get(tup[0], 0) + 1)
-
-    def meet(self, hook: str) -> bool:
-        if self.hook != hook or not self.left.get(hook):
-            return False
-        self.left[hook] -= 1
-        return True
+        super().execute(tup)
 
     def pre_prepare(self, txid: int) -> None:
-        if self.meet("pre_prepare"):
+        if "pre_prepare" in self.left:
+            self.left.remove("pre_prepare")
             self.collector.fail(self.last)
 
     def pre_commit(self, txid: int) -> None:
-        if self.meet("pre_commit"):
+        if "pre_commit" in self.left:
+            self.left.remove("pre_commit")
             raise RuntimeError("in pre_commit")
 
     def pre_rollback(self) -> None:
-        self.counts.get("anything")
-
-
-def hooked(spout: FeederSpout, hook: str) -> Any:
-    builder = TopologyBuilder()
-    builder.set_spout("words", spout)
-    builder.set_bolt("count", FailsInHook(hook), 2).fields_grouping("words", "sentence")
-    return builder.create_topology("hooked")
+        self.state.get("anything")
 
 
 def test_a_tuple_failed_in_pre_prepare_fails_the_wave() -> None:
-    FailsInHook.left["pre_prepare"] = 1
-    handle = LocalCluster().submit(hooked(feeder(["a"]), "pre_prepare"))
-    assert handle.await_termination(30)
+    FailsInHook.left.append("pre_prepare")
+    handle = run(LocalCluster(), one_bolt(FailsInHook(), feeder("a"), 2))
     assert [report.rounds for report in handle.reports] == [2]
-    assert handle.state("count") == {"a": 1}
+    assert handle.state("bolt") == {"a": 1}
 
 
 def test_an_exception_in_pre_commit_ends_the_run_and_the_next_one_commits_the_batch_once() -> None:
-    FailsInHook.left["pre_commit"] = 1
-    cluster, spout = LocalCluster(), feeder(["a"], ["b"])
-    handle = cluster.submit(hooked(spout, "pre_commit"))
+    FailsInHook.left.append("pre_commit")
+    cluster, topology = LocalCluster(), one_bolt(FailsInHook(), feeder("a", "b"), 2)
     with pytest.raises(BoltError, match="in pre_commit"):
-        handle.await_termination(30)
-    again = cluster.submit(hooked(spout, "pre_commit"))
-    assert again.await_termination(30)
-    assert again.state("count") == {"a": 1, "b": 1}
+        run(cluster, topology)
+    assert run(cluster, topology).state("bolt") == {"a": 1, "b": 1}
 
 
 class ByContext(CustomStreamGrouping):
@@ -207,32 +178,22 @@ def test_each_emitting_task_has_a_custom_grouping_of_its_own() -> None:
     builder.set_spout("words", FeederSpout(["word"], [[(number,) for number in range(20)]]))
     builder.set_bolt("pass", SecondDriver(), 2).shuffle_grouping("words")
     builder.set_bolt("meets", Meets(), 2).custom_grouping("pass", ByContext())
-    assert LocalCluster().submit(builder.create_topology("custom")).await_termination(30)
+    run(LocalCluster(), builder.create_topology("custom"))
     assert Meets.pairs == {(1, 3), (2, 4)}
 
 
-def test_a_wave_that_fails_for_good_leaves_nothing_staged() -> None:
+def test_a_wave_that_fails_for_good_leaves_nothing_staged(watch: Watch) -> None:
     cluster = LocalCluster()
-
-    def fail(place: PointReached) -> None:
-        if place.point is FaultPoint.ROUND_ENDED:
-            raise FaultInjected("after everything is staged and sealed")
-
-    before = observe(fail)
-    try:
-        handle = cluster.submit(word_count(feeder(["a b c"])), {"topology.max.batch.retries": 0})
-        with pytest.raises(FaultInjected):
-            handle.await_termination(30)
-    finally:
-        observe(before)
-    heads = {name: cluster._memory.open(name).head() for name in cluster._memory.namespaces()}
-    assert len(heads) > 1
-    assert {name: dict(head.attempts) for name, head in heads.items()} == {name: {} for name in heads}
+    watch(Strikes(FaultPoint.ROUND_ENDED, txid=0))  # after everything is staged and sealed
+    with pytest.raises(FaultInjected):
+        run(cluster, word_count(feeder("a b c")), NO_RETRIES)
+    assert len(heads(cluster)) > 1
+    assert not any(head.attempts for head in heads(cluster).values())
 
 
 def test_what_an_older_driver_stages_until_it_is_fenced_is_rolled_back(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = LocalCluster()
-    assert cluster.submit(word_count(feeder(["a"])), None).await_termination(30)
+    run(cluster, word_count(feeder("a")))
     storage = cluster._memory.open("word-count:count-0")
     head = storage.head()
     raise_fence = Namespaces.raise_fence
@@ -244,41 +205,32 @@ def test_what_an_older_driver_stages_until_it_is_fenced_is_rolled_back(monkeypat
         return raise_fence(self, fence)
 
     monkeypatch.setattr(Namespaces, "raise_fence", staged_meanwhile)
-    newer = cluster.submit(word_count(feeder()), None)
-    assert newer.recovery is not None
-    assert newer.recovery.action == "rolled back"
-    assert newer.await_termination(30)
+    assert run(cluster, word_count(feeder())).recovery.action == "rolled back"
     assert not storage.head().attempts
 
 
-def test_a_task_that_reports_twice_fails_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def twice(*reports: TaskReport) -> list[TaskReport]:
+    return [*reports, replace(reports[-1], attempt="f" * 32)]
+
+
+def seen_otherwise(*reports: TaskReport) -> list[TaskReport]:
+    assert reports[-1].seen
+    return [*reports[:-1], replace(reports[-1], seen=dict.fromkeys(reports[-1].seen, "f" * 32))]
+
+
+@pytest.mark.parametrize(("changed", "says"), [(twice, "reported twice"), (seen_otherwise, "saw other attempts")])
+def test_a_task_that_reports_twice_or_saw_another_attempt_than_won_fails_the_round(
+    monkeypatch: pytest.MonkeyPatch, changed: Any, says: str
+) -> None:
     run_round = _LocalRunner.run_round
-
-    def twice(self: _LocalRunner, current: Round) -> Any:
-        reports = list(run_round(self, current))
-        return [*reports, replace(reports[-1], attempt="f" * 32)]
-
-    monkeypatch.setattr(_LocalRunner, "run_round", twice)
-    handle = LocalCluster().submit(word_count(feeder(["a"])), {"topology.max.batch.retries": 0})
-    with pytest.raises(WaveFailed, match="reported twice"):
-        handle.await_termination(30)
+    monkeypatch.setattr(_LocalRunner, "run_round", lambda self, current: changed(*run_round(self, current)))
+    with pytest.raises(WaveFailed, match=says):
+        run(LocalCluster(), word_count(feeder("a")), NO_RETRIES)
 
 
-def test_a_task_that_saw_another_attempt_than_won_fails_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    run_round = _LocalRunner.run_round
-
-    def seen_otherwise(self: _LocalRunner, current: Round) -> Any:
-        *reports, last = run_round(self, current)
-        assert last.seen
-        return [*reports, replace(last, seen=dict.fromkeys(last.seen, "f" * 32))]
-
-    monkeypatch.setattr(_LocalRunner, "run_round", seen_otherwise)
-    handle = LocalCluster().submit(word_count(feeder(["a"])), {"topology.max.batch.retries": 0})
-    with pytest.raises(WaveFailed, match="saw other attempts"):
-        handle.await_termination(30)
-
-
-def test_each_round_of_a_wave_has_a_higher_fence_than_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_round_of_a_wave_has_a_higher_fence_than_the_one_before(
+    monkeypatch: pytest.MonkeyPatch, watch: Watch
+) -> None:
     fences: list[Fence] = []
     stage = MemoryStateStorage.stage
 
@@ -287,17 +239,8 @@ def test_each_round_of_a_wave_has_a_higher_fence_than_the_one_before(monkeypatch
         return stage(self, staged)
 
     monkeypatch.setattr(MemoryStateStorage, "stage", noted)
-    failures = [FaultInjected("once"), FaultInjected("twice")]
-
-    def fail(place: PointReached) -> None:
-        if place.point is FaultPoint.ROUND_ENDED and failures:
-            raise failures.pop()
-
-    before = observe(fail)
-    try:
-        assert LocalCluster().submit(word_count(feeder(["a"], ["b"])), None).await_termination(30)
-    finally:
-        observe(before)
+    watch(Strikes(FaultPoint.ROUND_ENDED, txid=0, times=2))
+    run(LocalCluster(), word_count(feeder("a", "b")))
     assert len(fences) == 4, "three rounds of the first wave, one of the second"
     assert fences == sorted(set(fences))
 
@@ -305,11 +248,11 @@ def test_each_round_of_a_wave_has_a_higher_fence_than_the_one_before(monkeypatch
 def test_a_lost_claim_is_a_store_that_lost_data_not_another_driver() -> None:
     cluster = LocalCluster()
     for word in "ab":
-        assert cluster.submit(word_count(feeder([word])), None).await_termination(30)
+        run(cluster, word_count(feeder(word)))
     spout = cluster._memory._namespaces["word-count:$checkpointspout-0"]
-    before = {name: cluster._memory.open(name).head() for name in cluster._memory.namespaces()}
-    spout.metadata = replace(spout.metadata, fence=Fence(0, 0))
+    before, metadata = heads(cluster), spout.metadata
+    spout.metadata = replace(metadata, fence=Fence(0, 0))
     with pytest.raises(StateRegressed, match="knows only 0"):
-        cluster.submit(word_count(feeder(["c"])), None)
-    spout.metadata = replace(spout.metadata, fence=before["word-count:$checkpointspout-0"].fence)
-    assert {name: cluster._memory.open(name).head() for name in cluster._memory.namespaces()} == before
+        cluster.submit(word_count(feeder("c")))
+    spout.metadata = metadata
+    assert heads(cluster) == before

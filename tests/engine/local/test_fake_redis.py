@@ -8,17 +8,13 @@ from contextlib import closing
 import pytest
 
 from anchorbolt.engine.local.cluster import LocalCluster
-from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.testing import FakeRedisStateProvider
-from tests.engine.jobs import word_count
-
-BATCHES = [[("a bee",)], [("a cow and a bee",)]]
+from tests.engine.jobs import feeder, run, word_count
 
 
 def test_a_topology_keeps_its_state_under_the_keys_of_redis() -> None:
     redis = FakeRedisStateProvider()
-    handle = LocalCluster().submit(word_count(FeederSpout(["sentence"], BATCHES)), redis.conf)
-    handle.await_termination()
+    handle = run(LocalCluster(), word_count(feeder("a bee", "a cow and a bee")), redis.conf)
     assert handle.state("count") == {"a": 3, "bee": 2, "cow": 1, "and": 1}
     namespaces = [name for name in redis.namespaces() if ":count-" in name]
     client = redis.client()

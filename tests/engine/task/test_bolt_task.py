@@ -12,10 +12,9 @@ from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import BarrierMessage, Envelope, TuplesMessage, encode_message, reports_in
 from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import WaveFailed
-from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from tests.engine.jobs import word_count
+from tests.engine.jobs import feeder, word_count
 
 FIRST, SECOND, OTHER = "a" * 32, "b" * 32, "c" * 32
 COUNT = ("count", 0)
@@ -23,8 +22,7 @@ COUNT = ("count", 0)
 
 @pytest.fixture
 def plan(tmp_path: Path) -> ExecutionPlan:
-    topology = word_count(FeederSpout(["sentence"]))
-    return prepare_plan(topology, None, memory=MemoryStateProvider(), location=str(tmp_path))
+    return prepare_plan(word_count(feeder()), None, memory=MemoryStateProvider(), location=str(tmp_path))
 
 
 def batch(plan: ExecutionPlan, attempt: str, number: int, *words: str) -> Envelope:

@@ -2,30 +2,21 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from anchorbolt.engine import LocalCluster, RunHandle
-from anchorbolt.errors import (
-    AnchorboltError,
-    CodecMismatch,
-    ConfigError,
-    FaultInjected,
-    StateError,
-    StateRegressed,
-    TopologyError,
-)
-from anchorbolt.faults.points import FaultPoint, PointReached, observe
-from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.errors import CodecMismatch, ConfigError, FaultInjected, StateError, StateRegressed, TopologyError
+from anchorbolt.faults.points import FaultPoint
 from anchorbolt.state_backends import AttemptState, KeyValueState, State
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.topology import Topology, TopologyBuilder
+from tests.engine.conftest import Watch
 from tests.engine.custom_states import CountInCustom, CountWithHooks, StormCounts, committed_counts
-from tests.engine.jobs import CountWords
+from tests.engine.jobs import CountWords, Strikes, words
 
 NAME = "custom"
 CUSTOM = ("storm", "attempts")
@@ -54,8 +45,7 @@ class Job:
 
     def topology(self, *batches: str, bolt: type[CountInCustom] = CountInCustom, without: str = "") -> Topology:
         builder = TopologyBuilder()
-        words = [[(word,) for word in batch.split()] for batch in batches]
-        builder.set_spout("words", FeederSpout(["word"], words))
+        builder.set_spout("words", words(*batches))
         builder.set_bolt("count", CountWords(), 2).fields_grouping("words", "word")
         for name in CUSTOM:
             if name != without:
@@ -115,28 +105,6 @@ def test_the_calls_of_a_state_with_storms_four_methods(job: Job) -> None:
         assert calls[:4] == [("prepare_commit", 0), ("commit", 0), ("prepare_commit", 1), ("commit", 1)]
 
 
-class Strikes:
-    """Raises the first time that a point is reached in a wave."""
-
-    def __init__(self, point: FaultPoint) -> None:
-        self.point = point
-        self.struck = 0
-
-    def __call__(self, place: PointReached) -> None:
-        of_ours = place.component in ("", *CUSTOM)
-        if place.point is self.point and place.txid == 1 and of_ours and not self.struck:
-            self.struck += 1
-            raise FaultInjected(f"at {place.point.value}")
-
-
-@pytest.fixture
-def strikes(request: pytest.FixtureRequest) -> Iterator[Strikes]:
-    made = Strikes(request.param)
-    before = observe(made)
-    yield made
-    observe(before)
-
-
 UNDECIDED = [
     FaultPoint.ROUND_BEGUN,
     FaultPoint.TASK_EXECUTED,
@@ -157,15 +125,15 @@ DECIDED = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hooks", [False, True])
-@pytest.mark.parametrize("strikes", [*UNDECIDED, *DECIDED], indirect=True, ids=lambda point: point.value)
-def test_a_driver_that_dies_anywhere_in_a_wave_has_one_effect(strikes: Strikes, job: Job, hooks: bool) -> None:
-    bolt = CountWithHooks if hooks else CountInCustom
-    handle = job.submit("a b", "b c d", "a", bolt=bolt)
+@pytest.mark.parametrize("bolt", [CountInCustom, CountWithHooks])
+@pytest.mark.parametrize("point", [*UNDECIDED, *DECIDED], ids=lambda point: point.value)
+def test_a_driver_that_dies_anywhere_in_a_wave_has_one_effect(
+    point: FaultPoint, watch: Watch, job: Job, bolt: type[CountInCustom]
+) -> None:
+    watch(Strikes(point, *CUSTOM))
     with pytest.raises(FaultInjected):
-        handle.await_termination(60)
-    assert strikes.struck == 1
-    rest = ["a"] if strikes.point in DECIDED else ["b c d", "a"]
+        job.run("a b", "b c d", "a", bolt=bolt)
+    rest = ["a"] if point in DECIDED else ["b c d", "a"]
     job.run(*rest, bolt=bolt)
     assert job.holds("a b b c d a")
 
@@ -173,17 +141,12 @@ def test_a_driver_that_dies_anywhere_in_a_wave_has_one_effect(strikes: Strikes, 
 @pytest.mark.parametrize("bolt", [CountInCustom, CountWithHooks])
 def test_a_driver_that_dies_between_the_users_commit_and_ours_commits_once(job: Job, bolt: type[CountInCustom]) -> None:
     StormCounts.fail_after_commit += [1, 1]
-    handle = job.submit("a b", "b c d", "a", bolt=bolt)
     with pytest.raises(FaultInjected):
-        handle.await_termination(60)
-    again = job.submit("a", bolt=bolt) if not StormCounts.fail_after_commit else None
-    if again is None:
+        job.run("a b", "b c d", "a", bolt=bolt)
+    if StormCounts.fail_after_commit:
         with pytest.raises(FaultInjected):
             job.submit("a", bolt=bolt)
-        again = job.submit("a", bolt=bolt)
-    assert again.recovery is not None
-    assert again.recovery.action == "rolled forward"
-    assert again.await_termination(60)
+    assert job.run("a", bolt=bolt).recovery.action == "rolled forward"
     assert job.holds("a b b c d a")
 
 
@@ -191,9 +154,8 @@ def test_a_custom_store_that_lost_data_is_noticed_by_the_state_that_checks(job: 
     job.run("a b c d")
     for folder in job.custom.glob("custom_attempts-*"):
         shutil.rmtree(folder)
-    handle = job.submit("a")
     with pytest.raises(StateRegressed, match="custom_attempts"):
-        handle.await_termination(60)
+        job.run("a")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -211,14 +173,10 @@ def test_a_bolt_whose_state_becomes_another_kind_of_state_is_refused(job: Job, t
     job.run("a b")
 
 
-def test_a_decided_wave_waits_for_the_bolt_whose_custom_state_it_changes(job: Job) -> None:
-    strikes = Strikes(FaultPoint.HOOKS_CALLED)
-    before = observe(strikes)
-    try:
-        with pytest.raises(FaultInjected):
-            job.submit("a", "b c d").await_termination(60)
-    finally:
-        observe(before)
+def test_a_decided_wave_waits_for_the_bolt_whose_custom_state_it_changes(job: Job, watch: Watch) -> None:
+    watch(Strikes(FaultPoint.HOOKS_CALLED))
+    with pytest.raises(FaultInjected):
+        job.run("a", "b c d")
     with pytest.raises(TopologyError, match="custom:attempts-0"):
         job.submit(without="attempts")
     job.run()
@@ -226,9 +184,8 @@ def test_a_decided_wave_waits_for_the_bolt_whose_custom_state_it_changes(job: Jo
 
 
 def test_a_custom_state_has_no_entries_for_the_handle_to_read(job: Job) -> None:
-    handle = job.run("a")
     with pytest.raises(StateError, match="state of its own class"):
-        handle.state("storm")
+        job.run("a").state("storm")
 
 
 class Returns(MemoryStateProvider):
@@ -263,28 +220,20 @@ def test_a_provider_that_returns_no_state_is_refused_naming_it(
     assert "test_custom_states.Returns.new_state" in caught.value.message
 
 
-class RaisesInCommit(StormCounts):
-    """Cannot commit, once."""
-
-    raised: list[int] = []  # noqa: RUF012 - shared by all objects
-
-    def commit(self, txid: int | None = None) -> None:
-        if not self.raised:
-            self.raised.append(1)
-            raise OSError("no space left")
-        super().commit(txid)
-
-
 def test_what_a_users_commit_raises_ends_the_run_with_its_traceback_and_the_next_start_commits(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    RaisesInCommit.raised.clear()
-    monkeypatch.setattr("tests.engine.custom_states.StormCounts", RaisesInCommit)
-    handle = job.submit("a")
+    commit, failures = StormCounts.commit, [OSError("no space left")]
+
+    def fail_once(self: StormCounts, txid: int | None = None) -> None:
+        if failures:
+            raise failures.pop()
+        commit(self, txid)
+
+    monkeypatch.setattr(StormCounts, "commit", fail_once)
     with pytest.raises(StateError) as caught:
-        handle.await_termination(60)
-    assert isinstance(caught.value, AnchorboltError)
-    for part in ("Traceback", "no space left", "RaisesInCommit.commit", "'custom:storm-"):
+        job.run("a")
+    for part in ("Traceback", "no space left", "StormCounts.commit", "'custom:storm-"):
         assert part in caught.value.message
-    assert job.run().recovery.action == "rolled forward"  # type: ignore[union-attr]
+    assert job.run().recovery.action == "rolled forward"
     assert job.holds("a")

@@ -1,24 +1,21 @@
 """A job whose values change their shape from one deployment to the next, with crashes in the midst of it."""
 
 import logging
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from anchorbolt.bolts import BaseStatefulBolt, OutputCollector
 from anchorbolt.checkpoint.decision_log import STATE_KEY
-from anchorbolt.engine import LocalCluster, RunHandle
+from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import BoltError, CodecMismatch, FaultInjected, TopologyError
-from anchorbolt.faults.points import FaultPoint, PointReached, observe
+from anchorbolt.faults.points import FaultPoint
 from anchorbolt.serialization import unpack
 from anchorbolt.serialization.schema import untagged
-from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.contract import NamespaceHead
-from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple
-from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.topology import Topology
+from tests.engine.conftest import Watch
+from tests.engine.jobs import NO_RETRIES, StatefulBolt, Strikes, one_bolt, run, words
 from tests.support.serializers import Money
 
 CONFIG = "topology.state.provider.config"
@@ -26,18 +23,11 @@ NAMESPACES = ("schemas:count-0", "schemas:count-1")
 RECORD = "schemas:$checkpointspout-0"
 
 
-class Counts(BaseStatefulBolt[KeyValueState[str, Any]]):
+class Counts(StatefulBolt):
     """Version 1: a number by word."""
-
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def init_state(self, state: KeyValueState[str, Any]) -> None:
-        self.state = state
 
     def execute(self, tup: Tuple) -> None:
         self.state.put(tup["word"], self.counted(self.state.get(tup["word"])))
-        self.collector.ack(tup)
 
     def counted(self, before: Any) -> Any:
         return (before or 0) + 1
@@ -68,17 +58,7 @@ class CountsAndLength(CountsByName):
 
 
 def topology(bolt: Counts, *batches: str) -> Topology:
-    builder = TopologyBuilder()
-    words = [[(word,) for word in batch.split()] for batch in batches]
-    builder.set_spout("words", FeederSpout(["word"], words))
-    builder.set_bolt("count", bolt, 2).fields_grouping("words", "word")
-    return builder.create_topology("schemas")
-
-
-def run(cluster: LocalCluster, made: Topology, conf: Mapping[str, Any] | None = None) -> RunHandle:
-    handle = cluster.submit(made, conf)
-    assert handle.await_termination(60)
-    return handle
+    return one_bolt(bolt, words(*batches), 2, id="count", name="schemas")
 
 
 def everything(cluster: LocalCluster) -> dict[str, tuple[NamespaceHead, dict[bytes, bytes]]]:
@@ -134,27 +114,6 @@ def test_the_decision_record_names_the_later_versions_only() -> None:
     assert record(cluster)["state_schemas"] == {"count": 2}
 
 
-class Strikes:
-    """Raises the first time that a point is reached in a wave."""
-
-    def __init__(self, point: FaultPoint) -> None:
-        self.point = point
-        self.struck = 0
-
-    def __call__(self, place: PointReached) -> None:
-        if place.point is self.point and place.txid == 1 and not self.struck:
-            self.struck += 1
-            raise FaultInjected(f"at {place.point.value}")
-
-
-@pytest.fixture
-def strikes(request: pytest.FixtureRequest) -> Iterator[Strikes]:
-    made = Strikes(request.param)
-    before = observe(made)
-    yield made
-    observe(before)
-
-
 UNDECIDED = [FaultPoint.TASK_EXECUTED, FaultPoint.SLICE_STAGED, FaultPoint.SEALED, FaultPoint.ROUND_ENDED]
 DECIDED = [
     FaultPoint.DECIDED,
@@ -165,16 +124,17 @@ DECIDED = [
 ]
 
 
-@pytest.mark.parametrize("strikes", [*UNDECIDED, *DECIDED], indirect=True, ids=lambda point: point.value)
-def test_a_crash_in_the_first_wave_of_an_upgrade_leaves_the_old_state_or_the_new_one(strikes: Strikes) -> None:
+@pytest.mark.parametrize("point", [*UNDECIDED, *DECIDED], ids=lambda point: point.value)
+def test_a_crash_in_the_first_wave_of_an_upgrade_leaves_the_old_state_or_the_new_one(
+    point: FaultPoint, watch: Watch
+) -> None:
     cluster = LocalCluster()
     run(cluster, topology(Counts(), "a b"))
-    handle = cluster.submit(topology(CountsByName(), "b c", "a"), {"topology.max.batch.retries": 0})
+    watch(Strikes(point))
     with pytest.raises(FaultInjected):
-        handle.await_termination(60)
-    assert strikes.struck == 1
+        run(cluster, topology(CountsByName(), "b c", "a"), NO_RETRIES)
     rest = ["a"]
-    if strikes.point in UNDECIDED:
+    if point in UNDECIDED:
         rest = ["b c", "a"]
         going_on = run(cluster, topology(Counts()))
         assert going_on.state("count") == {"a": 1, "b": 1}, "the old job may go on until the new one has decided"
@@ -192,9 +152,8 @@ class Unfinished(Counts):
 def test_an_upcast_that_is_missing_fails_the_wave_with_the_bolts_name_and_the_state_stays() -> None:
     cluster = LocalCluster()
     run(cluster, topology(Counts(), "a"))
-    handle = cluster.submit(topology(Unfinished(), "a"), {"topology.max.batch.retries": 0})
     with pytest.raises(BoltError, match="Unfinished does not override upcast for schema version 1"):
-        handle.await_termination(60)
+        run(cluster, topology(Unfinished(), "a"), NO_RETRIES)
     assert run(cluster, topology(Counts(), "a")).state("count") == {"a": 2}
 
 
@@ -234,12 +193,8 @@ def test_a_users_serializer_and_storms_default_are_chosen_by_name(storm: bool) -
 
 
 def test_a_value_that_the_users_serializer_refuses_fails_the_wave_naming_namespace_key_and_class() -> None:
-    conf = {
-        CONFIG: {"valueSerializerClass": "tests.support.serializers.MoneySerializer"},
-        "topology.max.batch.retries": 0,
-    }
-    handle = LocalCluster().submit(topology(Counts(), "a"), conf)
+    conf = NO_RETRIES | {CONFIG: {"valueSerializerClass": "tests.support.serializers.MoneySerializer"}}
     with pytest.raises(BoltError) as caught:
-        handle.await_termination(60)
+        run(LocalCluster(), topology(Counts(), "a"), conf)
     for part in ("state 'schemas:count-", "key 'a'", "tests.support.serializers.MoneySerializer.dumps raised"):
         assert part in caught.value.message

@@ -10,8 +10,9 @@ from anchorbolt.engine import LocalCluster
 from anchorbolt.engine.task import watchdog
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.streams.tuple import Tuple
-from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.topology import Topology
 from tests.cli.command import wait_until
+from tests.engine.jobs import one_bolt, run
 
 CONF = {"topology.message.timeout.secs": 1, "topology.state.checkpoint.interval.ms": 100}
 released = threading.Event()
@@ -34,10 +35,7 @@ class Busy(BaseBasicBolt):
 
 
 def topology(bolt: BaseBasicBolt, tuples: int) -> Topology:
-    builder = TopologyBuilder()
-    builder.set_spout("numbers", FeederSpout(["number"], [[(number,) for number in range(tuples)]]))
-    builder.set_bolt("bolt", bolt).global_grouping("numbers")
-    return builder.create_topology("watched")
+    return one_bolt(bolt, FeederSpout(["number"], [[(number,) for number in range(tuples)]]))
 
 
 def test_the_warning_names_task_tuple_and_line_and_comes_again_ever_more_rarely(
@@ -53,7 +51,7 @@ def test_the_warning_names_task_tuple_and_line_and_comes_again_ever_more_rarely(
     released.set()
     handle.await_termination(60)
     first, second = warnings()
-    assert first.startswith("bolt 'bolt', task 0, has been in execute(Tuple(number=2; from 'numbers'")
+    assert first.startswith("bolt 'bolt', task 0, has been in execute(Tuple(number=2; from 'spout'")
     assert "in wait_for_somebody" in first
     assert "released.wait(60)" in first
     assert "anchorbolt/engine" not in first
@@ -62,8 +60,7 @@ def test_the_warning_names_task_tuple_and_line_and_comes_again_ever_more_rarely(
 
 
 def test_a_task_that_is_only_slow_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
-    handle = LocalCluster().submit(topology(Busy(), 25), CONF)
-    handle.await_termination(60)
+    run(LocalCluster(), topology(Busy(), 25), CONF)
     assert caplog.records == []
 
 
