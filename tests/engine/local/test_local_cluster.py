@@ -11,30 +11,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anchorbolt.bolts import BaseRichBolt, BaseStatefulBolt, OutputCollector, ParquetSink
+from anchorbolt.bolts import BaseRichBolt, OutputCollector, ParquetSink
 from anchorbolt.engine.local.cluster import LocalCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus
 from anchorbolt.errors import BoltError, StateError, StateRegressed, TopologyError, UnsupportedValue
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
-from tests.engine.jobs import CountWords, SplitSentence, diamond, diamond_result, word_count
+from tests.engine.jobs import (
+    NO_RETRIES,
+    CountWords,
+    RichBolt,
+    SplitSentence,
+    StatefulBolt,
+    diamond,
+    diamond_result,
+    feeder,
+    one_bolt,
+    run,
+    word_count,
+    words,
+)
 
-WORDS = ["a", "be", "sea", "deer", "eagle", "anchor", "bolt"]
-sentences = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max_size=6)
-
-
-def feeder(*batches: list[str]) -> FeederSpout:
-    return FeederSpout(["sentence"], [[(sentence,) for sentence in batch] for batch in batches])
-
-
-def run(cluster: LocalCluster, topology: Any, conf: Mapping[str, Any] | None = None) -> RunHandle:
-    handle = cluster.submit(topology, conf)
-    assert handle.await_termination(60)
-    return handle
+sentences = st.lists(
+    st.lists(st.sampled_from(["a", "be", "sea", "deer", "eagle", "anchor", "bolt"]), max_size=8).map(" ".join),
+    max_size=6,
+)
 
 
 @settings(max_examples=60, deadline=None)
@@ -66,7 +70,7 @@ def test_state_larger_than_the_memory_it_may_use_is_staged_in_slices_and_comes_o
 
 
 def test_a_wave_report_counts_tuples_bytes_and_keys() -> None:
-    handle = run(LocalCluster(), word_count(feeder(["a b a"], ["a c"])))
+    handle = run(LocalCluster(), word_count(feeder("a b a", "a c")))
     first, second = handle.reports
     assert first.tuples_in == {"sentences": 1, "split": 1, "count": 3}
     assert first.tuples_out == {"sentences": 1, "split": 3, "count": 3}
@@ -78,15 +82,14 @@ def test_a_wave_report_counts_tuples_bytes_and_keys() -> None:
 
 def test_a_topology_submitted_again_goes_on_with_its_state() -> None:
     cluster = LocalCluster()
-    run(cluster, word_count(feeder(["a b"])))
-    handle = run(cluster, word_count(feeder(["a c"])))
+    run(cluster, word_count(feeder("a b")))
+    handle = run(cluster, word_count(feeder("a c")))
     assert handle.state("count") == {"a": 2, "b": 1, "c": 1}
-    assert handle.recovery is not None
     assert (handle.recovery.generation, handle.recovery.txid, handle.recovery.action) == (2, 0, "resumed")
 
 
 def test_until_empty_false_goes_on_until_it_is_stopped() -> None:
-    spout = feeder(["a"])
+    spout = feeder("a")
     handle = LocalCluster().submit(word_count(spout), until_empty=False)
     assert not handle.await_termination(0.01)
     spout.feed([("b",)])
@@ -102,25 +105,20 @@ def test_a_listener_may_stop_the_run() -> None:
     assert (handle.status, handle.state("count")) == (RunStatus.STOPPED, {"a": 1})
 
 
-class FailsOn(BaseRichBolt):
+class FailsOn(RichBolt):
     """Raises on a word, so many times, or fails its tuple."""
 
-    attempts: dict[str, int] = {}  # noqa: RUF012 - shared by the instances of a test, although each is unpickled
+    attempts: Counter[str] = Counter()  # noqa: RUF012 - shared by the instances of a test, although each is unpickled
 
     def __init__(self, name: str, word: str, times: int, *, by_fail: bool = False) -> None:
         self.name, self.word, self.times, self.by_fail = name, word, times, by_fail
 
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
     def execute(self, tup: Tuple) -> None:
-        if tup["word"] == self.word and self.attempts.get(self.name, 0) < self.times:
-            self.attempts[self.name] = self.attempts.get(self.name, 0) + 1
-            if self.by_fail:
-                self.collector.fail(tup)
-                return
-            raise ValueError(f"poisoned by {self.word}")
-        self.collector.ack(tup)
+        if tup["word"] == self.word and self.attempts[self.name] < self.times:
+            self.attempts[self.name] += 1
+            if not self.by_fail:
+                raise ValueError(f"poisoned by {self.word}")
+            self.collector.fail(tup)
 
 
 def failing(spout: FeederSpout, bolt: BaseRichBolt, out: str) -> Any:
@@ -138,7 +136,7 @@ def test_a_wave_that_fails_is_rolled_back_and_tried_again_with_one_effect(
     tmp_path: Path, request: pytest.FixtureRequest, by_fail: bool
 ) -> None:
     bolt = FailsOn(request.node.name, "b", 2, by_fail=by_fail)
-    handle = run(LocalCluster(), failing(feeder(["a"], ["a b a"], ["c"]), bolt, str(tmp_path)))
+    handle = run(LocalCluster(), failing(feeder("a", "a b a", "c"), bolt, str(tmp_path)))
     assert handle.state("count") == {"a": 3, "b": 1, "c": 1}
     assert [report.rounds for report in handle.reports] == [1, 3, 1]
     rows = sorted((row["word"], row["count"]) for row in pq.read_table(tmp_path).to_pylist())
@@ -146,9 +144,8 @@ def test_a_wave_that_fails_is_rolled_back_and_tried_again_with_one_effect(
 
 
 def test_a_poisoned_tuple_stops_the_run_with_the_users_traceback_first_and_the_state_as_before(tmp_path: Path) -> None:
-    cluster = LocalCluster()
-    spout = feeder(["a"], ["b"])
-    handle = cluster.submit(failing(spout, FailsOn("poison", "b", 99), str(tmp_path)))
+    cluster, topology = LocalCluster(), failing(feeder("a", "b"), FailsOn("poison", "b", 99), str(tmp_path))
+    handle = cluster.submit(topology)
     with pytest.raises(BoltError) as caught:
         handle.await_termination(60)
     error = caught.value
@@ -162,40 +159,32 @@ def test_a_poisoned_tuple_stops_the_run_with_the_users_traceback_first_and_the_s
     assert handle.status is RunStatus.FAILED
     assert handle.state("count") == {"a": 1}
     FailsOn.attempts["poison"] = 99
-    assert run(cluster, failing(spout, FailsOn("poison", "b", 99), str(tmp_path))).state("count") == {"a": 1, "b": 1}
+    assert run(cluster, topology).state("count") == {"a": 1, "b": 1}
 
 
-class Unanchored(BaseRichBolt):
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
+class Unanchored(RichBolt):
+    fields = ("word",)
 
     def execute(self, tup: Tuple) -> None:
         self.collector.emit((tup[0],))
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("word")
 
 
 @pytest.mark.parametrize("stateful", [True, False])
 def test_an_unanchored_emit_is_an_error_in_a_stateful_topology_only(stateful: bool) -> None:
     builder = TopologyBuilder()
-    builder.set_spout("words", FeederSpout(["word"], [[("a",)]]))
+    builder.set_spout("words", words("a"))
     builder.set_bolt("plain", Unanchored()).shuffle_grouping("words")
     if stateful:
         builder.set_bolt("count", CountWords()).fields_grouping("plain", "word")
-    handle = LocalCluster().submit(builder.create_topology("unanchored"))
     with pytest.raises(BoltError, match="anchors=tup") if stateful else nullcontext():
-        assert handle.await_termination(60)
+        run(LocalCluster(), builder.create_topology("unanchored"))
 
 
-class Puts(BaseStatefulBolt[KeyValueState[Any, Any]]):
+class Puts(StatefulBolt):
     """Puts these entries for each tuple."""
 
     def __init__(self, *entries: tuple[Any, Any]) -> None:
         self.entries = entries
-
-    def init_state(self, state: KeyValueState[Any, Any]) -> None:
-        self.state = state
 
     def execute(self, tup: Tuple) -> None:
         for key, value in self.entries:
@@ -203,10 +192,7 @@ class Puts(BaseStatefulBolt[KeyValueState[Any, Any]]):
 
 
 def submit_puts(*entries: tuple[Any, Any]) -> RunHandle:
-    builder = TopologyBuilder()
-    builder.set_spout("words", FeederSpout(["word"], [[("a",)]]))
-    builder.set_bolt("puts", Puts(*entries)).shuffle_grouping("words")
-    return LocalCluster().submit(builder.create_topology("puts"), {"topology.max.batch.retries": 0})
+    return LocalCluster().submit(one_bolt(Puts(*entries), words("a")), NO_RETRIES)
 
 
 @pytest.mark.parametrize(
@@ -224,10 +210,10 @@ def test_an_unsupported_key_or_value_is_refused_in_put_and_changes_nothing(entry
     with pytest.raises(BoltError, match=says) as caught:
         handle.await_termination(60)
     assert UnsupportedValue.__name__ in caught.value.message
-    assert handle.state("puts") == {}
+    assert handle.state("bolt") == {}
 
 
-class Recorder(BaseStatefulBolt[KeyValueState[str, int]]):
+class Recorder(StatefulBolt):
     """Records every call of a hook."""
 
     calls: list[Any] = []  # noqa: RUF012 - shared by the instances of a test, although each is unpickled
@@ -266,21 +252,18 @@ class Recorder(BaseStatefulBolt[KeyValueState[str, int]]):
 def test_the_hooks_of_a_stateful_bolt_come_in_the_documented_order() -> None:
     Recorder.calls.clear()
     Recorder.fail_once.add("b")
-    builder = TopologyBuilder()
-    builder.set_spout("words", FeederSpout(["word"], [[("a",)], [("b",)], [("c",)]]))
-    builder.set_bolt("recorder", Recorder()).shuffle_grouping("words")
-    handle = run(LocalCluster(), builder.create_topology("hooks"))
+    handle = run(LocalCluster(), one_bolt(Recorder(), words("a", "b", "c")))
     first_wave = ["prepare", ("init_state", None), ("execute", "a", None), ("pre_prepare", 0), ("pre_commit", 0)]
     failed = [("execute", "b", 0), "pre_rollback", "cleanup"]
     again = ["prepare", ("init_state", None), ("execute", "b", 0), ("pre_prepare", 1), ("pre_commit", 1)]
     next_wave = [("execute", "c", 1), ("pre_prepare", 2), ("pre_commit", 2), "cleanup"]
     assert Recorder.calls == first_wave + failed + again + next_wave
-    assert handle.state("recorder") == {"a": 1, "b": 1, "c": 1, "at prepare": 2}
+    assert handle.state("bolt") == {"a": 1, "b": 1, "c": 1, "at prepare": 2}
 
 
 def test_the_parquet_sink_refuses_a_directory_that_another_run_wrote_to(tmp_path: Path) -> None:
-    run(LocalCluster(), word_count(feeder(["a"]), ParquetSink(str(tmp_path))))
-    handle = LocalCluster().submit(word_count(feeder(["b"]), ParquetSink(str(tmp_path))))
+    run(LocalCluster(), word_count(feeder("a"), ParquetSink(str(tmp_path))))
+    handle = LocalCluster().submit(word_count(feeder("b"), ParquetSink(str(tmp_path))))
     with pytest.raises(TopologyError, match="Use an empty directory"):
         handle.await_termination(60)
     assert handle.state("count") == {}
@@ -289,31 +272,30 @@ def test_the_parquet_sink_refuses_a_directory_that_another_run_wrote_to(tmp_path
 
 def test_a_store_that_lost_everything_is_noticed_when_the_copy_is_still_there(tmp_path: Path) -> None:
     conf = {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
-    run(LocalCluster(), word_count(feeder(["a"])), conf)
+    run(LocalCluster(), word_count(feeder("a")), conf)
     with pytest.raises(StateRegressed, match="no decision record"):
-        LocalCluster().submit(word_count(feeder(["a"])), conf)
+        LocalCluster().submit(word_count(feeder("a")), conf)
 
 
 def test_two_topologies_share_a_sqlite_directory_without_touching_each_other(tmp_path: Path) -> None:
     conf = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
+
+    def counts(name: str, *batches: str) -> dict[Any, Any]:
+        location = {"topology.checkpoint.location": str(tmp_path / "checkpoint" / name)}
+        return run(LocalCluster(), word_count(feeder(*batches), name=name), conf | location).state("count")
+
     for name, text in [("one", "a a b"), ("two", "b"), ("one", "a"), ("two", "c")]:
-        run(LocalCluster(), word_count(feeder([text]), name=name), conf | location(tmp_path, name))
-    first = run(LocalCluster(), word_count(feeder(), name="one"), conf | location(tmp_path, "one"))
-    second = run(LocalCluster(), word_count(feeder(), name="two"), conf | location(tmp_path, "two"))
-    assert first.state("count") == {"a": 3, "b": 1}
-    assert second.state("count") == {"b": 1, "c": 1}
-
-
-def location(tmp_path: Path, name: str) -> dict[str, str]:
-    return {"topology.checkpoint.location": str(tmp_path / "checkpoint" / name)}
+        counts(name, text)
+    assert counts("one") == {"a": 3, "b": 1}
+    assert counts("two") == {"b": 1, "c": 1}
 
 
 def test_keys_that_are_equal_in_a_dict_are_not_dropped_silently() -> None:
     handle = submit_puts((1, "int"), (1.0, "float"), (True, "bool"))
     assert handle.await_termination(30)
     with pytest.raises(StateError, match="state_items"):
-        handle.state("puts")
-    assert sorted(map(repr, handle.state_items("puts"))) == ["(1, 'int')", "(1.0, 'float')", "(True, 'bool')"]
+        handle.state("bolt")
+    assert sorted(map(repr, handle.state_items("bolt"))) == ["(1, 'int')", "(1.0, 'float')", "(True, 'bool')"]
 
 
 def test_an_error_of_ours_that_a_bolt_raises_shows_only_the_bolts_own_lines() -> None:

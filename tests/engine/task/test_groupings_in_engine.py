@@ -15,6 +15,7 @@ from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import NO_RETRIES, RichBolt, run
 
 ROWS = [(f"k{number % 7}", number) for number in range(200)]
 
@@ -46,8 +47,7 @@ def seen_by(test: str, wire: Any) -> list[tuple[int, Any]]:
     builder = TopologyBuilder()
     builder.set_spout("source", FeederSpout(["key", "number"], [ROWS]))
     wire(builder.set_bolt("sees", Sees(test), parallelism=3))
-    handle = LocalCluster(seed=1).submit(builder.create_topology("groupings"))
-    assert handle.await_termination(30)
+    run(LocalCluster(seed=1), builder.create_topology("groupings"))
     return Sees.seen.pop(test)
 
 
@@ -109,27 +109,22 @@ def direct_topology(test: str, offset: int = 0) -> Any:
 
 
 def test_direct_grouping_takes_a_tuple_to_the_task_that_the_emitter_names() -> None:
-    assert LocalCluster().submit(direct_topology("direct")).await_termination(30)
+    run(LocalCluster(), direct_topology("direct"))
     seen = Sees.seen.pop("direct")
     assert sorted(values for _, values in seen) == [(number,) for _, number in ROWS]
     assert all(task == 2 - number % 3 for task, (number,) in seen)
 
 
 def test_a_direct_emit_to_a_task_of_another_bolt_is_refused() -> None:
-    handle = LocalCluster().submit(direct_topology("refused", offset=50), {"topology.max.batch.retries": 0})
     with pytest.raises((TopologyError, BoltError), match="get_component_tasks"):
-        handle.await_termination(30)
+        run(LocalCluster(), direct_topology("refused", offset=50), NO_RETRIES)
 
 
-class Wide(BaseRichBolt):
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
+class Wide(RichBolt):
+    fields = ("one",)
 
     def execute(self, tup: Tuple) -> None:
         self.collector.emit(("one", "too many"), anchors=tup)
-
-    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        declarer.declare("one")
 
 
 def test_an_emit_with_another_number_of_values_than_declared_is_refused_with_both() -> None:
@@ -137,6 +132,5 @@ def test_an_emit_with_another_number_of_values_than_declared_is_refused_with_bot
     builder.set_spout("source", FeederSpout(["key", "number"], [ROWS]))
     builder.set_bolt("wide", Wide()).shuffle_grouping("source")
     builder.set_bolt("sees", Sees("wide")).fields_grouping("wide", "one")
-    handle = LocalCluster().submit(builder.create_topology("wide"), {"topology.max.batch.retries": 0})
     with pytest.raises((TopologyError, BoltError), match="emitted 2 values to stream 'default', which declares 1"):
-        handle.await_termination(30)
+        run(LocalCluster(), builder.create_topology("wide"), NO_RETRIES)
