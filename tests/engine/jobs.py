@@ -118,10 +118,15 @@ class FirstLetter(BaseBasicBolt):
 
 def word_count(spout: Spout, *sinks: Any, parallelism: int = 2, name: str = "word-count") -> Topology:
     """The word count, with these sinks behind the counts."""
+    return counted(spout, CountWords(), *sinks, parallelism=parallelism, name=name)
+
+
+def counted(spout: Spout, count: Bolt, *sinks: Any, parallelism: int = 2, name: str = "counted") -> Topology:
+    """A topology that splits sentences into words, for a bolt `count`, which these sinks take the tuples of."""
     builder = TopologyBuilder()
     builder.set_spout("sentences", spout)
-    builder.set_bolt("split", SplitSentence(), parallelism=parallelism).shuffle_grouping("sentences")
-    builder.set_bolt("count", CountWords(), parallelism=parallelism).fields_grouping("split", "word")
+    builder.set_bolt("split", SplitSentence(), parallelism).shuffle_grouping("sentences")
+    builder.set_bolt("count", count, parallelism).fields_grouping("split", "word")
     for number, sink in enumerate(sinks):
         builder.set_bolt(f"sink{number}", sink).global_grouping("count")
     return builder.create_topology(name)
@@ -165,9 +170,7 @@ def diamond_result(sentences: Iterable[str]) -> tuple[dict[str, int], dict[str, 
     return dict(counts), dict(totals)
 
 
-def one_bolt(
-    bolt: Bolt, spout: FeederSpout, parallelism: int = 1, *, id: str = "bolt", name: str = "one-bolt"
-) -> Topology:
+def one_bolt(bolt: Bolt, spout: Any, parallelism: int = 1, *, id: str = "bolt", name: str = "one-bolt") -> Topology:
     """A spout, and one bolt that takes its tuples grouped by their first field."""
     builder = TopologyBuilder()
     builder.set_spout("spout", spout)

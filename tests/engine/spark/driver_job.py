@@ -13,17 +13,8 @@ from typing import Any
 from anchorbolt.bolts import DataFrameSink, ParquetSink
 from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.spark.session import build_session
-from anchorbolt.spouts import StreamSpout
-from anchorbolt.topology import TopologyBuilder
-from tests.engine.jobs import CountWords, SplitSentence
-
-
-def kill_once(folder: Path, process: int) -> None:
-    """Kill a process unless that was done before."""
-    marker = folder / "killed"
-    if not marker.exists():
-        marker.touch()
-        os.kill(process, signal.SIGKILL)
+from tests.engine.jobs import word_count
+from tests.engine.spark.test_spark_cluster import conf_in, text_spout
 
 
 def main(folder: Path) -> None:
@@ -31,27 +22,17 @@ def main(folder: Path) -> None:
 
     def publish(frame: Any, txid: int) -> None:
         rows = sorted(tuple(row) for row in frame.collect())
-        if txid == 1:
-            kill_once(folder, os.getpid())
+        marker = folder / "killed"
+        if txid == 1 and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
         (folder / "published").mkdir(exist_ok=True)
         (folder / "published" / str(txid)).write_text(json.dumps(rows))
 
-    builder = TopologyBuilder()
-    source = str(folder / "in")
-    spout = StreamSpout(lambda spark: spark.readStream.option("maxFilesPerTrigger", 1).text(source), ["sentence"])
-    builder.set_spout("sentences", spout)
-    builder.set_bolt("split", SplitSentence()).shuffle_grouping("sentences")
-    builder.set_bolt("count", CountWords(), 2).fields_grouping("split", "word")
-    builder.set_bolt("parquet", ParquetSink(str(folder / "out"))).global_grouping("count")
-    builder.set_bolt("frames", DataFrameSink(publish)).global_grouping("count")
-    conf = {
-        "topology.state.provider.config": {"directory": str(folder / "state")},
-        "topology.checkpoint.location": str(folder / "checkpoint"),
-    }
+    topology = word_count(text_spout(folder / "in"), ParquetSink(str(folder / "out")), DataFrameSink(publish))
     spark = build_session("killed-driver", "local[2]")
-    handle = SparkCluster(spark).submit(builder.create_topology("killed"), conf, until_empty=True)
+    handle = SparkCluster(spark).submit(topology, conf_in(folder), until_empty=True)
     handle.await_termination()
-    assert handle.recovery is not None
     print(json.dumps({"recovery": handle.recovery.action, "state": handle.state("count")}))
     spark.stop()
 

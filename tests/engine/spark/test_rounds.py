@@ -7,15 +7,13 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
 from anchorbolt.checkpoint.ports import Round
-from anchorbolt.engine.spark.cluster import SparkCluster
 from anchorbolt.engine.task.messages import Envelope, encode_report, reports_in
 from anchorbolt.engine.task.report import TaskReport
 from anchorbolt.errors import WaveFailed
-from anchorbolt.spouts import StreamSpout
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.streams.tuple import Tuple
-from anchorbolt.topology import TopologyBuilder
-from tests.engine.jobs import CountWords, SplitSentence
+from tests.engine.jobs import word_count
+from tests.engine.spark.test_spark_cluster import conf_in, run, text_spout, write_lines
 
 
 class FailsOnFirstTuple(BaseBasicBolt):
@@ -31,21 +29,8 @@ class FailsOnFirstTuple(BaseBasicBolt):
 
 
 def test_a_bolt_behind_a_stateful_one_that_fails_once_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "text").write_text("to be or not to be\n")
-    builder = TopologyBuilder()
-    builder.set_spout(
-        "sentences", StreamSpout(lambda spark: spark.readStream.text(str(tmp_path / "in")), fields=["sentence"])
-    )
-    builder.set_bolt("split", SplitSentence()).shuffle_grouping("sentences")
-    builder.set_bolt("count", CountWords(), parallelism=2).fields_grouping("split", "word")
-    builder.set_bolt("last", FailsOnFirstTuple(tmp_path / "mark")).global_grouping("count")
-    conf = {
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-    }
-    handle = SparkCluster(spark).submit(builder.create_topology("rounds"), conf, until_empty=True)
-    assert handle.await_termination(120)
+    text = write_lines(tmp_path / "in", [["to be or not to be"]])
+    handle = run(spark, word_count(text_spout(text), FailsOnFirstTuple(tmp_path / "mark")), conf_in(tmp_path))
     assert [report.rounds for report in handle.reports] == [2]
     assert handle.state("count") == {"to": 2, "be": 2, "or": 1, "not": 1}
 

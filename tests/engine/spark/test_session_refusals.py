@@ -6,19 +6,17 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.errors import ConfigError, PlatformError
-from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.streams import Tuple
-from anchorbolt.topology import TopologyBuilder
+from tests.engine.jobs import feeder, word_count
 
 
-class Nothing(BaseBasicBolt):
-    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
-        pass
+@pytest.fixture
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide another test's session, which would be taken."""
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
 
 
 @pytest.mark.parametrize("master", ["foo", "", "spark:/host:7077", "local[", "http://host"])
@@ -28,15 +26,15 @@ def test_a_master_that_is_none_is_named(master: str) -> None:
     assert repr(master) in str(caught.value)
 
 
+@pytest.mark.usefixtures("no_session")
 def test_a_java_home_without_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)  # another test's, which would be taken
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(PlatformError, match=f"JAVA_HOME is {tmp_path}, which has no bin/java"):
         build_session("refused", "local[1]")
 
 
+@pytest.mark.usefixtures("no_session")
 def test_a_jar_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setattr(SparkContext, "_gateway", None)
     missing = str(tmp_path / "missing.jar")
     with pytest.raises(ConfigError) as caught:
@@ -44,8 +42,8 @@ def test_a_jar_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.Mo
     assert missing in caught.value.message
 
 
+@pytest.mark.usefixtures("no_session")
 def test_options_are_refused_with_spark_submit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     with pytest.raises(ConfigError) as caught:
         build_session("refused", "local[1]", SparkOptions(driver_memory="1g"))
@@ -54,10 +52,7 @@ def test_options_are_refused_with_spark_submit(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.slow
 def test_options_are_refused_beside_a_session_of_the_users_own(spark: SparkSession) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("numbers", FeederSpout(["number"], []))
-    builder.set_bolt("nothing", Nothing()).shuffle_grouping("numbers")
-    topology = builder.create_topology("refused")
+    topology = word_count(feeder())
     for cluster in (SparkCluster(spark), SparkCluster()):
         with pytest.raises(ConfigError) as caught:
             cluster.submit(topology, {"spark": {"driver-memory": "1g"}})

@@ -12,18 +12,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from anchorbolt.bolts import BaseRichBolt, BaseStatefulBolt, DataFrameSink, OutputCollector, ParquetSink
+from anchorbolt.bolts import DataFrameSink, ParquetSink
 from anchorbolt.engine import LocalCluster, SparkCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus
 from anchorbolt.errors import BoltError, ConfigError, QueryChanged, StateRegressed, TopologyError
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.state_backends import KeyValueState
-from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple
-from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
-from tests.engine.jobs import SplitSentence, diamond, diamond_result, word_count
+from tests.engine.jobs import RichBolt, StatefulBolt, counted, diamond, diamond_result, one_bolt, word_count
 from tests.support.redis_server import RedisServer
 
 LINES = [
@@ -51,14 +48,14 @@ def text_spout(folder: Path) -> StreamSpout:
     return StreamSpout(lambda spark: spark.readStream.option("maxFilesPerTrigger", 1).text(place), ["sentence"])
 
 
-def conf_in(folder: Path, **more: Any) -> dict[str, Any]:
+def conf_in(folder: Path) -> dict[str, Any]:
     """State and checkpoint below a folder."""
     return {
         "topology.state.provider": "sqlite",
         "topology.state.provider.config": {"directory": str(folder / "state")},
         "topology.checkpoint.location": str(folder / "checkpoint"),
         "topology.state.checkpoint.interval.ms": 100,
-    } | {key.replace("__", "."): value for key, value in more.items()}
+    }
 
 
 def run(spark: SparkSession, topology: Topology, conf: Mapping[str, Any]) -> RunHandle:
@@ -122,7 +119,7 @@ def test_the_users_session_keeps_its_settings(spark: SparkSession, tmp_path: Pat
     assert before["spark.sql.adaptive.enabled"] == "true"
 
 
-class DiesOnce(BaseStatefulBolt[KeyValueState[str, int]]):
+class DiesOnce(StatefulBolt):
     """Counts words; its worker is killed at a named point, once."""
 
     def __init__(self, marker: str, point: str) -> None:
@@ -133,15 +130,9 @@ class DiesOnce(BaseStatefulBolt[KeyValueState[str, int]]):
             Path(self.marker).touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def init_state(self, state: KeyValueState[str, int]) -> None:
-        self.counts = state
-
     def execute(self, tup: Tuple) -> None:
-        self.counts.put(tup["word"], self.counts.get(tup["word"], 0) + 1)
-        if self.counts.get("dog"):
+        super().execute(tup)
+        if self.state.get("dog"):
             self.die_at("execute")
 
     def pre_prepare(self, txid: int) -> None:
@@ -156,60 +147,46 @@ class DiesOnce(BaseStatefulBolt[KeyValueState[str, int]]):
 @pytest.mark.parametrize("point", ["execute", "pre_prepare", "pre_commit"])
 def test_a_killed_worker_changes_nothing_in_the_result(spark: SparkSession, tmp_path: Path, point: str) -> None:
     text = write_lines(tmp_path / "in", [["a b a"], ["dog a"], ["dog b c"], ["c"]])
-    builder = TopologyBuilder()
-    builder.set_spout("sentences", text_spout(text))
-    builder.set_bolt("split", SplitSentence()).shuffle_grouping("sentences")
-    builder.set_bolt("count", DiesOnce(str(tmp_path / "died"), point), 2).fields_grouping("split", "word")
-    handle = run(spark, builder.create_topology("dies"), conf_in(tmp_path))
+    handle = run(spark, counted(text_spout(text), DiesOnce(str(tmp_path / "died"), point)), conf_in(tmp_path))
     assert (tmp_path / "died").exists(), "the worker was not killed at all"
     assert handle.state("count") == {"a": 3, "b": 2, "c": 2, "dog": 2}
     assert [report.txid for report in handle.reports] == [0, 1, 2, 3]
 
 
-class Cleaned(BaseRichBolt):
-    """Writes a file in `cleanup`."""
+class Cleaned(RichBolt):
+    """Raises on "bad", and writes a file in `cleanup`."""
 
-    def __init__(self, marker: str) -> None:
+    def __init__(self, marker: Path) -> None:
         self.marker = marker
 
     def execute(self, tup: Tuple) -> None:
-        pass
+        if tup["sentence"] == "bad":
+            raise ZeroDivisionError(f"on {tup['sentence']}")
 
     def cleanup(self) -> None:
-        Path(self.marker).touch()
+        self.marker.touch()
 
 
 def test_cleanup_is_called_at_the_end_of_a_run(spark: SparkSession, tmp_path: Path) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("sentences", text_spout(write_lines(tmp_path / "in", LINES)))
-    builder.set_bolt("cleaned", Cleaned(str(tmp_path / "cleaned"))).shuffle_grouping("sentences")
-    run(spark, builder.create_topology("cleaned"), conf_in(tmp_path))
+    spout = text_spout(write_lines(tmp_path / "in", LINES))
+    run(spark, one_bolt(Cleaned(tmp_path / "cleaned"), spout), conf_in(tmp_path))
     assert (tmp_path / "cleaned").exists()
 
 
-class Raises(BaseRichBolt):
-    def execute(self, tup: Tuple) -> None:
-        raise ZeroDivisionError(f"on {tup['sentence']}")
-
-
 def test_a_poisoned_tuple_ends_the_run_with_the_users_own_traceback_first(spark: SparkSession, tmp_path: Path) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("sentences", text_spout(write_lines(tmp_path / "in", [["bad"]])))
-    builder.set_bolt("raises", Raises()).shuffle_grouping("sentences")
-    handle = SparkCluster(spark).submit(
-        builder.create_topology("raises"), conf_in(tmp_path, topology__max__batch__retries=1), until_empty=True
-    )
+    topology = one_bolt(Cleaned(tmp_path / "cleaned"), text_spout(write_lines(tmp_path / "in", [["bad"]])))
+    conf = conf_in(tmp_path) | {"topology.max.batch.retries": 1}
+    handle = SparkCluster(spark).submit(topology, conf, until_empty=True)
     with pytest.raises(BoltError) as caught:
         handle.await_termination(240)
     assert caught.value.message.startswith("Traceback (most recent call last)")
     assert "ZeroDivisionError: on bad" in caught.value.message
-    assert caught.value.component == "raises"
+    assert caught.value.component == "bolt"
     assert handle.status is RunStatus.FAILED
 
 
 def test_stop_finishes_the_wave_and_the_next_run_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    text = write_lines(tmp_path / "in", LINES)
-    topology = word_count(text_spout(text))
+    topology = word_count(text_spout(write_lines(tmp_path / "in", LINES)))
     handle = SparkCluster(spark).submit(topology, conf_in(tmp_path), on_wave=lambda _: handle.stop())
     assert handle.await_termination(240)
     assert handle.status is RunStatus.STOPPED
@@ -217,13 +194,11 @@ def test_stop_finishes_the_wave_and_the_next_run_goes_on(spark: SparkSession, tm
     assert 0 < first < WORDS.total()
     again = run(spark, topology, conf_in(tmp_path))
     assert again.state("count") == WORDS
-    assert again.recovery is not None
     assert again.recovery.action == "resumed"
 
 
 def test_a_deleted_checkpoint_location_is_refused_unless_it_is_accepted(spark: SparkSession, tmp_path: Path) -> None:
-    text = write_lines(tmp_path / "in", LINES)
-    topology = word_count(text_spout(text))
+    topology = word_count(text_spout(write_lines(tmp_path / "in", LINES)))
     run(spark, topology, conf_in(tmp_path))
     moved = conf_in(tmp_path) | {"topology.checkpoint.location": str(tmp_path / "elsewhere")}
     with pytest.raises(QueryChanged, match=r"topology\.checkpoint\.accept\.new\.query"):
@@ -236,8 +211,7 @@ def test_a_deleted_checkpoint_location_is_refused_unless_it_is_accepted(spark: S
 
 
 def test_a_restored_state_directory_is_refused_and_nothing_is_written(spark: SparkSession, tmp_path: Path) -> None:
-    text = write_lines(tmp_path / "in", LINES)
-    topology = word_count(text_spout(text))
+    topology = word_count(text_spout(write_lines(tmp_path / "in", LINES)))
     run(spark, topology, conf_in(tmp_path))
     for path in (tmp_path / "state").glob("*count-1*"):
         path.unlink()
@@ -284,10 +258,7 @@ def test_state_in_memory_is_refused_on_spark(spark: SparkSession, tmp_path: Path
 def test_a_source_that_cannot_be_read_is_refused_before_anything_runs(
     spark: SparkSession, tmp_path: Path, spout: Any, says: str
 ) -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("source", spout)
-    builder.set_bolt("raises", Raises()).shuffle_grouping("source")
     with pytest.raises(TopologyError, match=says):
-        SparkCluster(spark).submit(builder.create_topology("refused"), conf_in(tmp_path))
+        SparkCluster(spark).submit(one_bolt(Cleaned(tmp_path), spout), conf_in(tmp_path))
     assert not (tmp_path / "checkpoint").exists()
     assert not (tmp_path / "state").exists()
