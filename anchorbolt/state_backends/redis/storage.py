@@ -50,8 +50,7 @@ from anchorbolt.state_backends.redis.addresses import RedisAddress
 from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 
-_KEYS_PER_SCRIPT = 4096
-_KEYS_PER_COMMAND = 2000
+_KEYS_PER_CALL = 4096
 # Redis's default limit. A large update is a slice of its own: one string with its key and value.
 _LARGEST_STRING = 512 << 20
 _LARGEST_KEY = 16 << 20
@@ -115,15 +114,15 @@ class RedisStateStorage(StateStorage):
     def get_many(
         self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
     ) -> list[bytes | None]:
+        is_plain = attempt is None and at is None
         values: list[bytes | None] = []
-        if attempt is None and at is None:
-            # A command on one key is answered even while a cluster moves the others to another server.
-            for start in range(0, len(keys), _KEYS_PER_COMMAND):
-                part = keys[start : start + _KEYS_PER_COMMAND]
+        for start in range(0, len(keys) if is_plain else max(1, len(keys)), _KEYS_PER_CALL):
+            part = keys[start : start + _KEYS_PER_CALL]
+            if is_plain:
+                # A command on one key is answered even while a cluster moves the others to another server.
                 values += self._connected.command(self.namespace, "HMGET", self._root, *part)
-            return values
-        for start in range(0, max(1, len(keys)), _KEYS_PER_SCRIPT):
-            values += self._values(keys[start : start + _KEYS_PER_SCRIPT], attempt, at)
+            else:
+                values += self._values(part, attempt, at)
         return values
 
     def scan(
@@ -217,8 +216,8 @@ class RedisStateStorage(StateStorage):
                 pipeline.execute_command("HMGET", self._keys[3], *scripts.FENCE_FIELDS)
                 pipeline.execute_command("HGET", self._keys[2], "commit")
                 pipeline.execute_command("HLEN", self._root)
-                for start in range(0, len(keys), _KEYS_PER_COMMAND):
-                    pipeline.execute_command("HMGET", self._root, *keys[start : start + _KEYS_PER_COMMAND])
+                if keys:
+                    pipeline.execute_command("HMGET", self._root, *keys)
                 fields, committed, length, *found = pipeline.execute()
             return [b"ok", [*fields, length], committed or b"-1", None, found, ()]
 

@@ -158,10 +158,7 @@ def test_every_step_names_what_was_expected_and_what_was_found(
     }
     with opened(redis_provider) as storage, redis_database.client() as client:
         winner = committed(storage, [(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
-        if remove == "DEL":
-            client.delete(NS)
-        else:
-            client.hdel(NS, "b")
+        client.execute_command(remove, NS, *(["b"] if remove == "HDEL" else []))
         left = {key: client.hgetall(key) for key in client.keys("*")}
         with pytest.raises(StateRegressed) as noticed:
             steps[step](storage)

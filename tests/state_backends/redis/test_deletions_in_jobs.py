@@ -100,10 +100,7 @@ def test_a_deletion_between_two_runs_refuses_the_start_and_is_explained(
     assert LocalCluster().submit(job(0, 3), conf).await_termination(60)
     with redis_database.client() as client:
         name = "word-count:count-1"
-        if remove == "DEL":
-            client.delete(name)
-        else:
-            client.hdel(name, client.hkeys(name)[0])
+        client.execute_command(remove, name, *(client.hkeys(name)[:1] if remove == "HDEL" else ()))
         before = {key: client.hgetall(key) for key in client.keys("*")}
         with pytest.raises(StateRegressed) as refused:
             LocalCluster().submit(job(3, len(WAVES)), conf)

@@ -22,53 +22,59 @@ def own_cluster(start_redis_cluster: StartRedisCluster) -> RedisCluster:
     return start_redis_cluster(**QUICK_TO_FAIL_OVER)
 
 
-def test_a_read_that_says_where_it_stands_finds_the_replica_that_took_over(own_cluster: RedisCluster) -> None:
+@pytest.fixture
+def storage(own_cluster: RedisCluster) -> Iterator[StateStorage]:
     with opened(RedisClusterStateProvider(own_cluster.nodes)) as storage:
-        at = ReadPosition(0, committed(storage, MANY))
-        own_cluster.wait_until_in_step()
-        own_cluster.master_of(ROOT).kill()
-        assert until_available(lambda: storage.get_many([b"7"], None, at)) == [b"v" * 50]
+        yield storage
 
 
-def test_a_scan_that_a_replica_took_over_from_fails(own_cluster: RedisCluster) -> None:
-    with opened(RedisClusterStateProvider(own_cluster.nodes)) as storage:
-        committed(storage, MANY)
-        own_cluster.wait_until_in_step()
-        pages = storage.scan(page_size=100)
-        next(pages)
-        own_cluster.promote(own_cluster.replica_of(own_cluster.master_of(ROOT)))
-        with pytest.raises(StateUnavailable):
-            list(pages)
-        assert entries(storage) == dict(MANY)
+def test_a_read_that_says_where_it_stands_finds_the_replica_that_took_over(
+    storage: StateStorage, own_cluster: RedisCluster
+) -> None:
+    at = ReadPosition(0, committed(storage, MANY))
+    own_cluster.wait_until_in_step()
+    own_cluster.master_of(ROOT).kill()
+    assert until_available(lambda: storage.get_many([b"7"], None, at)) == [b"v" * 50]
 
 
-def test_a_master_is_killed_and_its_replica_takes_over_with_everything(own_cluster: RedisCluster) -> None:
-    with opened(RedisClusterStateProvider(own_cluster.nodes)) as storage:
-        committed(storage, MANY)
-        attempt = staged(storage, [(b"7", b"new")], txid=1, base=0)
-        before = storage.head()
-        own_cluster.wait_until_in_step()
-        own_cluster.master_of(ROOT).kill()
-        assert until_available(storage.head) == before
-        storage.commit(FIRST, 1, attempt)
-        assert storage.get_many([b"7"]) == [b"new"]
+def test_a_scan_that_a_replica_took_over_from_fails(storage: StateStorage, own_cluster: RedisCluster) -> None:
+    committed(storage, MANY)
+    own_cluster.wait_until_in_step()
+    pages = storage.scan(page_size=100)
+    next(pages)
+    own_cluster.promote(own_cluster.replica_of(own_cluster.master_of(ROOT)))
+    with pytest.raises(StateUnavailable):
+        list(pages)
+    assert entries(storage) == dict(MANY)
 
 
-def test_what_a_replica_never_got_is_missed_and_not_guessed(own_cluster: RedisCluster) -> None:
+def test_a_master_is_killed_and_its_replica_takes_over_with_everything(
+    storage: StateStorage, own_cluster: RedisCluster
+) -> None:
+    committed(storage, MANY)
+    attempt = staged(storage, [(b"7", b"new")], txid=1, base=0)
+    before = storage.head()
+    own_cluster.wait_until_in_step()
+    own_cluster.master_of(ROOT).kill()
+    assert until_available(storage.head) == before
+    storage.commit(FIRST, 1, attempt)
+    assert storage.get_many([b"7"]) == [b"new"]
+
+
+def test_what_a_replica_never_got_is_missed_and_not_guessed(storage: StateStorage, own_cluster: RedisCluster) -> None:
     """The replica is cut off from its master, which takes an attempt and is lost."""
-    with opened(RedisClusterStateProvider(own_cluster.nodes)) as storage:
-        winner = committed(storage, MANY)
-        own_cluster.wait_until_in_step()
-        master = own_cluster.master_of(ROOT)
-        own_cluster.cut_off(own_cluster.replica_of(master))
-        attempt = staged(storage, [(b"7", b"new")], txid=1, base=0)
-        master.kill()
-        own_cluster.resume()
-        head = until_available(storage.head)
-        assert (head.committed, head.winner, head.attempts) == (0, winner, {})
-        with pytest.raises(StateRegressed):
-            storage.commit(FIRST, 1, attempt)
-        assert entries(storage) == dict(MANY)
+    winner = committed(storage, MANY)
+    own_cluster.wait_until_in_step()
+    master = own_cluster.master_of(ROOT)
+    own_cluster.cut_off(own_cluster.replica_of(master))
+    attempt = staged(storage, [(b"7", b"new")], txid=1, base=0)
+    master.kill()
+    own_cluster.resume()
+    head = until_available(storage.head)
+    assert (head.committed, head.winner, head.attempts) == (0, winner, {})
+    with pytest.raises(StateRegressed):
+        storage.commit(FIRST, 1, attempt)
+    assert entries(storage) == dict(MANY)
 
 
 def test_a_slot_without_a_server_is_waited_for_within_the_timeout(own_cluster: RedisCluster) -> None:

@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.errors import ConfigError
-from anchorbolt.state_backends.sqlite import SqliteStateProvider, file_systems
-from anchorbolt.state_backends.sqlite.file_systems import mounted_type
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
+from anchorbolt.state_backends.sqlite import provider as sqlite_provider
+from anchorbolt.state_backends.sqlite.provider import mounted_type
 
 MOUNTS = """\
 /dev/vda / ext4 rw,relatime 0 0
@@ -42,7 +43,7 @@ def test_a_state_directory_on_a_network_file_system_is_refused_also_behind_a_lin
 ) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"{MOUNTS}server:/x {tmp_path}/remote nfs rw 0 0\n")
-    monkeypatch.setattr(file_systems, "_MOUNTS", mounts)
+    monkeypatch.setattr(sqlite_provider, "_MOUNTS", mounts)
     (tmp_path / "remote").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "remote")
     for directory, kind in (("/mnt/shared/state", "nfs4"), (f"{tmp_path}/link/state", "nfs")):
@@ -52,5 +53,5 @@ def test_a_state_directory_on_a_network_file_system_is_refused_also_behind_a_lin
 
 
 def test_where_the_system_does_not_say_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_systems, "_MOUNTS", tmp_path / "absent")
+    monkeypatch.setattr(sqlite_provider, "_MOUNTS", tmp_path / "absent")
     SqliteStateProvider(str(tmp_path)).open("a:b-0").close()
