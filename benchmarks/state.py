@@ -28,7 +28,7 @@ from anchorbolt.config.loading import load_conf
 from anchorbolt.state_backends.attempt import NamespaceAttempt
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, StateProvider
 from anchorbolt.state_backends.provider_factory import provider_from
-from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.state import AttemptScope
 from benchmarks.raw_clients import RawClient, raw_client
 from tests.support.stores import PROVIDERS, config_of, settings_of, store_of
 

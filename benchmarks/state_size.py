@@ -25,7 +25,7 @@ from anchorbolt.config.loading import load_conf
 from anchorbolt.state_backends.attempt import NamespaceAttempt
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, StateStorage
 from anchorbolt.state_backends.provider_factory import provider_from
-from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.state import AttemptScope
 from tests.support.stores import PROVIDERS, settings_of, store_of
 
 _FILLED_BY = 100_000

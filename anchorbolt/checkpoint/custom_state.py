@@ -13,8 +13,7 @@ from typing import Any
 from anchorbolt.errors import AnchorboltError, StateError, StateRegressed
 from anchorbolt.state_backends.attempt import NamespaceAttempt, StateCounters
 from anchorbolt.state_backends.contract import Fence, Seal, StateStorage
-from anchorbolt.state_backends.scope import AttemptScope
-from anchorbolt.state_backends.state import AttemptState, State
+from anchorbolt.state_backends.state import AttemptScope, AttemptState, State
 from anchorbolt.util.user_traceback import user_traceback
 
 CUSTOM_HEADER = "custom state"

@@ -14,7 +14,7 @@ from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.contract import START_OVER, StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding
-from anchorbolt.state_backends.scope import NO_FENCE, Fence
+from anchorbolt.state_backends.state import NO_FENCE, Fence
 from anchorbolt.util.locations import Folder
 from anchorbolt.util.retry import NO_RETRY, RetryPolicy
 

@@ -11,7 +11,7 @@ from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.errors import AnchorboltError, BoltError, StateError
 from anchorbolt.state_backends.contract import Seal
-from anchorbolt.state_backends.scope import NOTHING_COMMITTED, AttemptScope
+from anchorbolt.state_backends.state import NOTHING_COMMITTED, AttemptScope
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple, TupleBatch
 from anchorbolt.util.user_traceback import user_traceback

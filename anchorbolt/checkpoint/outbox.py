@@ -15,7 +15,7 @@ from anchorbolt.checkpoint.forwarder import TaskOutcome, WrappedBolt
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.errors import AnchorboltError, BoltError, ConfigError, SinkUnavailable, TopologyError
 from anchorbolt.faults.points import FaultPoint, reach
-from anchorbolt.state_backends.scope import AttemptScope, Fence
+from anchorbolt.state_backends.state import AttemptScope, Fence
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
 from anchorbolt.util.locations import Folder, join, open_folder

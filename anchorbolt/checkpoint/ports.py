@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, Winner
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.state_backends.scope import Fence
+from anchorbolt.state_backends.state import Fence
 
 TaskKey = tuple[str, int]
 """A task: its component's id and its index; for a stream spout, the index of the source's partition."""

@@ -12,7 +12,7 @@ from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state_machine import Action, Phase
 from anchorbolt.errors import QueryChanged, StateRegressed
 from anchorbolt.state_backends.contract import START_OVER, NamespaceHead
-from anchorbolt.state_backends.scope import NOTHING_COMMITTED
+from anchorbolt.state_backends.state import NOTHING_COMMITTED
 
 _NEVER = Committed(NOTHING_COMMITTED, "")
 

@@ -32,7 +32,7 @@ from anchorbolt.errors import (
 )
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import NamespaceHead
-from anchorbolt.state_backends.scope import Fence
+from anchorbolt.state_backends.state import Fence
 from anchorbolt.util.retry import RetryPolicy
 
 _log = logging.getLogger("anchorbolt.checkpoint")

@@ -9,7 +9,7 @@ from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.forwarder import CheckpointTupleForwarder, TaskOutcome
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.state_backends.key_value import KeyValueState
-from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple, TupleBatch
 

@@ -24,7 +24,7 @@ from anchorbolt.checkpoint.state_machine import Action, CheckpointState, Checkpo
 from anchorbolt.errors import BoltError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.serialization.schema import FIRST_VERSION
-from anchorbolt.state_backends.scope import NO_FENCE, Fence
+from anchorbolt.state_backends.state import NO_FENCE, Fence
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from anchorbolt.errors import StaleAttempt, StateError, StateRegressed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import START_OVER, NamespaceHead, ReadPosition, Seal, StagedSlice, StateStorage
 from anchorbolt.state_backends.rules import check_write
-from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.state import AttemptScope
 
 SLICE_UPDATES = 4096
 _SLICE_BYTES = 4 << 20

@@ -23,8 +23,7 @@ from zlib import crc32
 
 import msgpack
 
-from anchorbolt.state_backends.scope import NO_FENCE, NOTHING_COMMITTED, Fence
-from anchorbolt.state_backends.state import State
+from anchorbolt.state_backends.state import NO_FENCE, NOTHING_COMMITTED, Fence, State
 from anchorbolt.streams.context import TopologyContext
 
 __all__ = [

@@ -25,14 +25,8 @@ CacheKey = Any
 """A str or int as it is, anything else as a 1-tuple of its encoded bytes (so a user's tuple is never such a key)."""
 
 
-class _Absent:
-    """Marks a key that has no value in the store."""
-
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-
-ABSENT: Final = _Absent()
+ABSENT: Final = object()
+"""Marks a key that has no value in the store."""
 
 
 class EncodedValue:

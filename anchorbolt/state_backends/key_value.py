@@ -16,8 +16,7 @@ from anchorbolt.serialization.schema import SINGLE_SCHEMA, Schema
 from anchorbolt.state_backends.attempt import SLICE_UPDATES, NamespaceAttempt, StateCounters
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Seal, StateStorage
 from anchorbolt.state_backends.encoding import ABSENT, CacheKey, EncodedValue, EntryEncoding
-from anchorbolt.state_backends.scope import AttemptScope
-from anchorbolt.state_backends.state import State
+from anchorbolt.state_backends.state import AttemptScope, State
 
 K = TypeVar("K")
 V = TypeVar("V")

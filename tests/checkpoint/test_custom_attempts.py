@@ -9,7 +9,7 @@ from anchorbolt.checkpoint.custom_state import CustomTaskState, commit_custom, r
 from anchorbolt.errors import Fenced, StateError, StateRegressed
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.state import AttemptScope
 from tests.engine.custom_states import AttemptCounts, StormCounts, read
 
 SCOPE = AttemptScope(Fence(1, 1), 0, "a" * 32)

@@ -10,7 +10,7 @@ from anchorbolt.checkpoint.stateful_executor import StatefulBoltExecutor
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import StreamHeader, Tuple, TupleBatch
 

@@ -10,8 +10,8 @@ from anchorbolt.bolts import BaseStatefulBolt
 from anchorbolt.errors import FaultInjected, StateRegressed
 from anchorbolt.state_backends import AttemptState, State
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence
-from anchorbolt.state_backends.scope import AttemptScope
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple
 

@@ -16,7 +16,7 @@ import yaml
 
 from anchorbolt.errors import StateRegressed
 from anchorbolt.state_backends.contract import Fence
-from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.testing import CrashRunner, Fault, FaultPoint, FeederSpout, LocalCluster
 from tests.conftest import StartRedis
 from tests.examples.conftest import ROOT

@@ -16,7 +16,7 @@ from anchorbolt.state_backends import key_value
 from anchorbolt.state_backends.contract import Fence, Seal, SizeLimits, StagedSlice, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.state import AttemptScope
 
 EVERY_KEY = ["a", "b", "é", "", 0, 1, True, False, None, 1.0, b"a", ("a", 1), ("a", True), 2**70]
 KEYS = st.sampled_from(EVERY_KEY)

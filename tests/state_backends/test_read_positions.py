@@ -7,7 +7,7 @@ import pytest
 from anchorbolt.errors import Fenced, StaleAttempt, StateError, StateRegressed
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.state import AttemptScope
 from tests.state_backends.test_key_value import committed_store, first_wave, second_wave
 
 READS = {"get": lambda state: state.get("a"), "items": lambda state: list(state.items())}

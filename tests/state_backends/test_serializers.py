@@ -22,7 +22,7 @@ from anchorbolt.serialization.serializers import PickleCodec, codec_named
 from anchorbolt.state_backends.contract import Fence, StateProvider
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
-from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.state import AttemptScope
 from tests.support.serializers import Cell, Money
 
 NAMESPACE = "t:count-0"

@@ -25,7 +25,7 @@ from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.serialization.schema import Schema
 from anchorbolt.state_backends.key_value import KeyValueState
-from anchorbolt.state_backends.scope import NO_FENCE, NOTHING_COMMITTED, AttemptScope, Fence
+from anchorbolt.state_backends.state import NO_FENCE, NOTHING_COMMITTED, AttemptScope, Fence
 
 _log = logging.getLogger("anchorbolt.engine")
 

@@ -11,7 +11,7 @@ from anchorbolt.state_backends.hbase.layout import NamespaceRows
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.hbase.table import HBaseTable
 from anchorbolt.state_backends.key_value import KeyValueState
-from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.testing.conformance.base import committed, new_attempt, new_namespace, stage_slice, staged
 from tests.state_backends.hbase.providers import NEW, OLD, UPDATES, provider_of, sliced
 from tests.support.hbase_server import HBaseServer

@@ -17,7 +17,7 @@ from anchorbolt.state_backends.contract import ReadPosition, StateProvider, Stat
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.redis.hashes import RedisHashes
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
-from anchorbolt.state_backends.scope import AttemptScope
+from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.testing.conformance.base import FIRST, committed, entries, new_attempt, stage, staged
 from tests.conftest import StartRedis
 from tests.state_backends.fake_server import answering
