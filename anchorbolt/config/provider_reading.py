@@ -10,7 +10,6 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from anchorbolt.config.declaration import Accepted, Setting, read_values
-from anchorbolt.config.passwords import find_password
 from anchorbolt.config.providers import (
     GROUPS,
     PROVIDER_CONFIG,
@@ -23,6 +22,7 @@ from anchorbolt.config.providers import (
     TlsSettings,
     read_tls,
 )
+from anchorbolt.config.secret import find_password
 from anchorbolt.errors import ConfigError
 
 _FOR_ANY_CLASS = ("keyClass", "valueClass", "keySerializerClass", "valueSerializerClass")

@@ -5,6 +5,7 @@ The fields are grouped in a configuration as Storm groups them: `GROUPS` has the
 """
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -40,6 +41,7 @@ _TIMEOUT = whole(1, unit="milliseconds")
 # Not a URL: the password that a URL can hold would be shown wherever the host is.
 _HOST = r"[^@/\s]+"
 _SERVER = text("the name or address of the server, not a URL", _HOST)
+_NODE = re.compile(r"(?:\[[^@/\s\[\]]+\]|[^@/\s\[\]]+):([0-9]{1,5})")
 _HBASE_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 _HBASE_CHARACTERS = "of letters, digits, '_', '.' and '-', and start with a letter, a digit or '_'"
 _TABLE = text(f"the name of a table: made {_HBASE_CHARACTERS}", rf"({_HBASE_NAME}:)?{_HBASE_NAME}")
@@ -47,10 +49,8 @@ _FAMILY = text(f"the name of a column family: made {_HBASE_CHARACTERS}", _HBASE_
 
 
 def _is_node(node: object) -> bool:
-    host, colon, port = node.rpartition(":") if isinstance(node, str) else ("", "", "")
-    is_number = port.isascii() and port.isdigit() and len(port) <= 5
-    plain = not set(host) & set("@/") and not any(map(str.isspace, host))
-    return bool(colon and host.strip("[]") and plain and is_number and 0 < int(port) < 65536)
+    found = _NODE.fullmatch(node) if isinstance(node, str) else None
+    return found is not None and 0 < int(found[1]) < 65536
 
 
 _NODES = Accepted(

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import functools
-import getpass
 import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from getpass import getpass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from anchorbolt.cli.command import print_error
 from anchorbolt.config.providers import TlsSettings
-from anchorbolt.config.secret import Secret
+from anchorbolt.config.secret import Secret, find_password
 from anchorbolt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -71,13 +71,14 @@ class RedisOptions:
         return RedisCluster(*login, ((self.host, self.port),), _REDIRECTIONS)
 
     def _secret(self) -> Secret | None:
-        from anchorbolt.config.passwords import find_password
-
         given = None if self.password is None else Secret(self.password)
         keys = ("--password", "--password-env", "--password-file")
         password = find_password(keys, given, self.password_env, self.password_file)
         if self.password == "-":
-            asked = _asked_for() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+            try:
+                asked = getpass("Redis password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+            except EOFError:
+                raise ConfigError("no password was given", key="--password") from None
             return Secret(asked) if asked else None
         if self.password:
             print_error(
@@ -108,10 +109,3 @@ def with_redis_options(command: Callable[..., int]) -> Callable[..., int]:
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {}
     return with_options
-
-
-def _asked_for() -> str:
-    try:
-        return getpass.getpass("Redis password: ")
-    except EOFError:
-        raise ConfigError("no password was given", key="--password") from None

@@ -91,8 +91,8 @@ def run_job(options: RunOptions, engine: SparkEngine, display: Display) -> int:
     set_up_logging(verbose=options.verbose)
     run = _Run(options, engine, display)
     try:
-        with StopSignals() as signals:
-            return run.to_its_end(signals)
+        with run.signals:
+            return run.to_its_end()
     except KeyboardInterrupt:
         display.end()
         print_error("left at once: the next start rolls the interrupted wave back or forward")
@@ -105,71 +105,69 @@ def run_job(options: RunOptions, engine: SparkEngine, display: Display) -> int:
         return exit_code(error, running=run.running)
 
 
+@dataclass
 class _Run:
-    """One run of the command; `running` turns true when the topology has started."""
+    """One run of the command."""
 
-    def __init__(self, options: RunOptions, engine: SparkEngine, display: Display) -> None:
-        self.running = False
-        self._options = options
-        self._engine = engine
-        self._display = display
+    options: RunOptions
+    engine: SparkEngine
+    display: Display
+    signals: StopSignals = field(default_factory=StopSignals)
+    waves: deque[WaveReport] = field(default_factory=deque)  # committed, and not yet added to the progress
+    running: bool = False  # whether the topology has started
 
-    def to_its_end(self, signals: StopSignals) -> int:
-        options = self._options
+    def to_its_end(self) -> int:
+        options = self.options
         conf = load_conf({SPARK: options.spark}, file=options.conf_file, overrides=options.overrides)
         topology = load_topology(options.job, dict(conf))
-        waves: deque[WaveReport] = deque()
         try:
-            handle = self._start(topology, conf, signals, waves)
+            handle = self._start(topology, conf)
             if handle is not None:
-                progress = Progress(topology.spouts, conf.settings.checkpoint_interval_ms, time.monotonic())
-                self._watch(handle, waves, progress, signals)
+                self._watch(handle, Progress(topology.spouts, conf.settings.checkpoint_interval_ms, time.monotonic()))
         except Exception:  # not KeyboardInterrupt: stopping the engine would wait for the wave
-            self._engine.close()
+            self.engine.close()
             raise
-        self._engine.close()
+        self.engine.close()
         return DONE
 
-    def _start(
-        self, topology: Topology, conf: Configuration, signals: StopSignals, waves: deque[WaveReport]
-    ) -> RunHandle | None:
+    def _start(self, topology: Topology, conf: Configuration) -> RunHandle | None:
         """Start the topology; return None if a signal came first."""
-        say = self._display.say
+        say = self.display.say
         # Spark takes seconds to start: what it could not use is refused before.
         provider = provider_from(conf.settings, shared_by_processes=True, shared_by_machines=False)
         _check_store(conf.settings, topology.name, provider)
-        place, ui = self._engine.connect(topology.name, conf.settings.spark)
-        signals.take()
+        place, ui = self.engine.connect(topology.name, conf.settings.spark)
+        self.signals.take()
         say(f"anchorbolt {anchorbolt.__version__}: {topology.name} on {place}")
         say(f"state: {provider.describe()}")
         say(f"checkpoint: {conf.settings.checkpoint_location_of(topology.name)}")
         if ui is not None:
             say(f"Spark's UI: {ui}")
-        if signals.stop_requested:
+        if self.signals.stop_requested:
             say("stopped before the first wave")
             return None
-        handle = self._engine.submit(topology, conf, until_empty=self._options.until_empty, on_wave=waves.append)
+        handle = self.engine.submit(topology, conf, until_empty=self.options.until_empty, on_wave=self.waves.append)
         self.running = True
         if handle.recovery is not None:
             say(_recovery_line(handle.recovery))
         return handle
 
-    def _watch(self, handle: RunHandle, waves: deque[WaveReport], progress: Progress, signals: StopSignals) -> None:
+    def _watch(self, handle: RunHandle, progress: Progress) -> None:
         """Show a run until its end; raises the error of a failed run."""
-        display, began = self._display, time.monotonic()
+        display, began = self.display, time.monotonic()
         stopping = False
         display.begin(progress)
         try:
-            while not _ended(handle, waves, progress):
-                progress.activity = self._engine.activity(progress.wave_began)
+            while not _ended(handle, self.waves, progress):
+                progress.activity = self.engine.activity(progress.wave_began)
                 display.refresh()
-                if signals.stop_requested and not stopping:
+                if self.signals.stop_requested and not stopping:
                     stopping = True
                     waits_for = progress.activity.waits_for
                     waits = f", which waits for {waits_for}" if waits_for else ""
                     display.say(f"stopping after the current wave{waits}; another Ctrl-C leaves at once")
                     # `stop` waits for the wave; meanwhile this thread refreshes the display and handles signals.
-                    threading.Thread(target=_stop, args=(self._engine, handle), daemon=True).start()
+                    threading.Thread(target=_stop, args=(self.engine, handle), daemon=True).start()
         finally:
             display.refresh()
             display.end()

@@ -24,7 +24,7 @@ from anchorbolt.topology.graph import Topology
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_QUIETENED = {
+_QUIETENED = {  # log messages that repeat the command's output or are meaningless
     # The stack trace of the query's error: two hundred lines around a message that the command prints.
     "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution": "OFF",
     # The stack trace of a task's error, twice: the command prints the error of the round.
@@ -79,9 +79,11 @@ class SparkEngine:
             self._output = JvmOutput()
         stderr = self._output.descriptor if self._output else None
         self._spark = build_session(app_name, self._master, options, jvm_stderr=stderr)
-        if not self._verbose:
-            _quieten(self._spark)
         context = self._spark.sparkContext
+        if not self._verbose:
+            log4j = context._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
+            for name, level in _QUIETENED.items():
+                log4j.core.config.Configurator.setLevel(name, log4j.Level.toLevel(level))
         return f"Spark {self._spark.version}, {context.master}", context.uiWebUrl
 
     def submit(
@@ -127,13 +129,6 @@ class SparkEngine:
         except Exception as error:  # py4j raises various errors after the JVM has died
             _log.info("Spark did not stop cleanly: %s", error)
         self._spark = None
-
-
-def _quieten(spark: SparkSession) -> None:
-    """Turn off log messages of Spark that repeat the command's output or are meaningless."""
-    log4j = spark.sparkContext._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
-    for name, level in _QUIETENED.items():
-        log4j.core.config.Configurator.setLevel(name, log4j.Level.toLevel(level))
 
 
 class JvmOutput:
