@@ -11,7 +11,9 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 280.0
@@ -39,17 +41,12 @@ class Command:
         def own_terminal() -> None:
             fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         if terminal:
             environment |= {"TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
+            streams = {**dict.fromkeys(streams, slave), "preexec_fn": own_terminal}
         self._process = subprocess.Popen(
-            self.arguments,
-            cwd=directory,
-            env=environment,
-            stdin=slave if terminal else subprocess.DEVNULL,
-            stdout=slave if terminal else subprocess.PIPE,
-            stderr=slave if terminal else subprocess.PIPE,
-            start_new_session=True,
-            preexec_fn=own_terminal if terminal else None,
+            self.arguments, cwd=directory, env=environment, start_new_session=True, **streams
         )
         self.pid = self._process.pid
         self._terminal = master
@@ -116,34 +113,21 @@ class Command:
 
     def session(self) -> list[int]:
         """Return the processes of its session that are alive: Java and Python's workers among them."""
-        found = []
-        for folder in Path("/proc").iterdir():
-            if folder.name.isdigit():
-                try:
-                    fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                except OSError:  # it has ended meanwhile
-                    continue
-                if int(fields[3]) == self.pid and fields[0] != "Z":
-                    found.append(int(folder.name))
-        return found
+        folders = [folder for folder in Path("/proc").iterdir() if folder.name.isdigit()]
+        stats = {folder.name: _read_or_empty(folder / "stat") for folder in folders}
+        fields = {name: stat.rpartition(")")[2].split() for name, stat in stats.items() if stat}
+        return [int(name) for name, each in fields.items() if int(each[3]) == self.pid and each[0] != "Z"]
 
     def command_lines(self) -> str:
         """Return the arguments of all processes of its session, as `ps` shows them."""
-        lines = []
-        for process in self.session():
-            try:
-                lines.append(Path(f"/proc/{process}/cmdline").read_text().replace("\0", " "))
-            except OSError:
-                continue
-        return "\n".join(lines)
+        paths = [Path(f"/proc/{process}/cmdline") for process in self.session()]
+        return "\n".join(_read_or_empty(path).replace("\0", " ") for path in paths)
 
     def close(self) -> None:
         """Kill what is left of its session."""
         for process in self.session():
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
         self._process.wait()
         for reader in self._readers:
             reader.join(PATIENCE_S)
@@ -165,6 +149,13 @@ class Command:
             if not data:
                 return
             self._texts[name] += data
+
+
+def _read_or_empty(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # no process, or it has ended meanwhile
+        return ""
 
 
 def run_arguments(*arguments: str) -> list[str]:
