@@ -101,15 +101,9 @@ def undo(
 ) -> Report:
     """Rename `<ns>_old` to `<ns>`. Compare the converted hash with the backup first, then delete it.
 
-    The errors are those of `migrate`.
-
-    Args:
-        hashes: The Redis server or cluster.
-        namespaces: Names of namespaces.
-        include_checkpoint_spout: Also undo the namespaces of checkpoint spouts that have a backup.
-        keep_changed: Keep a hash that is not the conversion of its backup as `<ns>_undone`, instead of refusing.
-        dry_run: Do everything except writing.
-        progress: Reports each page.
+    With `include_checkpoint_spout`, also undo the namespaces of checkpoint spouts that have a backup. With
+    `keep_changed`, keep a hash that is not the conversion of its backup as `<ns>_undone`, instead of refusing. With
+    `dry_run`, do everything except writing. The other arguments and the errors are those of `migrate`.
     """
     named = (namespaces, include_checkpoint_spout, progress)
     undone = partial(Backups.undo, keep_changed=keep_changed)

@@ -20,7 +20,7 @@ from anchorbolt.checkpoint.decision_log import RELEASED_SEQ
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import ConfigError, MigrationRefused
 from anchorbolt.migration_tools.copy.checks import check_source, check_target, is_of_copy, source_namespaces
-from anchorbolt.migration_tools.copy.steps import CopiedNamespace, claimed, copied_namespace, moved, raised
+from anchorbolt.migration_tools.copy.steps import CopiedNamespace, claimed, copied_namespace, moved
 from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology, record_namespace
 from anchorbolt.migration_tools.progress import Progress, Silent
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, NamespaceHead, StateProvider, StateStorage
@@ -98,22 +98,24 @@ def copy_topology(
             _release(storage, storage.claim())
         snapshot, found = checked()  # a wave may have been decided before the fence was taken
     assert snapshot.stored is not None, "check_source refuses a source without a record"
-    names = source_namespaces(snapshot)
-    listed = tuple(CopiedNamespace(name, snapshot.heads[name].committed, snapshot.heads[name].winner) for name in names)
+    sources = {name: snapshot.heads[name] for name in source_namespaces(snapshot)}
+    listed = tuple(CopiedNamespace(name, head.committed, head.winner) for name, head in sources.items())
     report = CopyReport(source.describe(), target.describe(), listed, snapshot.stored.txid, 0, dry_run)
     if dry_run:
         return report
     is_complete = found.stored is not None
-    fence, heads = found.record_head.fence, found.heads
+    fence, heads = found.record_head.fence, dict(found.heads)
     with ExitStack() as opened:
         if not is_complete:
             record = opened.enter_context(closing(target.open(snapshot.record_namespace)))
             fence = claimed(record, snapshot.generation)
-            heads = {name: raised(target, name, fence) for name in names}
+            for name in sources:
+                with closing(target.open(name)) as storage:
+                    heads[name] = storage.raise_fence(fence)
             check_target(read_topology(target, topology, prefix), snapshot, target, source)
         copied = [
-            copied_namespace(source, target, name, snapshot.heads[name], heads[name], fence, progress or Silent())
-            for name in names
+            copied_namespace(source, target, name, head, heads[name], fence, progress or Silent())
+            for name, head in sources.items()
         ]
         # A copy that was read while a run was writing is not trusted.
         again = read_topology(source, topology, prefix)

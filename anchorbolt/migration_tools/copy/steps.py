@@ -69,11 +69,6 @@ def claimed(storage: StateStorage, generation: int) -> Fence:
     return storage.claim()
 
 
-def raised(target: StateProvider, namespace: str, fence: Fence) -> NamespaceHead:
-    with closing(target.open(namespace)) as storage:
-        return storage.raise_fence(fence)
-
-
 def copied_namespace(
     source: StateProvider,
     target: StateProvider,

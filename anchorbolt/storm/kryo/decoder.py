@@ -18,9 +18,14 @@ STORM_2 = (Generation.STORM_2_0, Generation.STORM_2_6)
 
 
 class _Outcome(NamedTuple):
-    value: JavaValue | None
-    error: SerializationError | None
     own_ids_used: bool
+    value: JavaValue | None
+    error: SerializationError | None = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the ids were right: no error, or only an unsupported class that the bytes name."""
+        return self.error is None or (isinstance(self.error, UnsupportedJavaClass) and self.error.class_id is None)
 
 
 class StormDecoder:
@@ -58,19 +63,15 @@ class StormDecoder:
     def decode_key(self, data: bytes) -> JavaValue:
         """Decode a key: a field of Storm's hash, after Base64 decoding.
 
-        Raises:
-            UnsupportedJavaClass: It holds an object of a class that cannot be read, so no part of the key is returned.
-            SerializationError: It is not a key of this generation.
+        Raise `UnsupportedJavaClass` if it holds an object of a class that cannot be read, so that no part of the key is
+        returned, and `SerializationError` if it is not a key of this generation.
         """
         return self._decoded(data)
 
     def decode_value(self, data: bytes) -> JavaValue:
         """Decode a value with its wrapper, after Base64 decoding. A deleted key gives a `Tombstone`.
 
-        Raises:
-            UnsupportedJavaClass: It holds an object of a class that cannot be read, so no part of the value is
-                returned.
-            SerializationError: It is not a value of this generation.
+        The errors are those of `decode_key`.
         """
         if self._generation is Generation.STORM_1_0:
             return self._decoded(data)
@@ -96,7 +97,7 @@ class StormDecoder:
         if payload is None:
             return False
         outcomes = [_read(payload, layout) for layout in self._layouts]
-        return outcomes[0].own_ids_used and not any(map(_fits, outcomes))
+        return outcomes[0].own_ids_used and not any(outcome.fits for outcome in outcomes)
 
     def _payload(self, data: bytes, is_key: bool) -> bytes | None:
         if is_key or self._generation is Generation.STORM_1_0:
@@ -118,21 +119,15 @@ def _read(payload: bytes, layout: Layout) -> _Outcome:
         if reader.opaque:
             reader.unsupported(reader.opaque[0])
     except SerializationError as error:
-        return _Outcome(None, error, reader.own_ids_used)
-    return _Outcome(value, None, reader.own_ids_used)
-
-
-def _fits(outcome: _Outcome) -> bool:
-    """Return whether the ids were right: no error, or only an unsupported class that the bytes name."""
-    error = outcome.error
-    return error is None or (isinstance(error, UnsupportedJavaClass) and error.class_id is None)
+        return _Outcome(reader.own_ids_used, None, error)
+    return _Outcome(reader.own_ids_used, value)
 
 
 def _result(outcomes: Sequence[_Outcome]) -> JavaValue:
     """Return the value if all ways to read the bytes that succeed agree on it. Raise the error otherwise."""
     values = [outcome.value for outcome in outcomes if outcome.value is not None]
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
-    unsupported = [each.error for each in outcomes if each.error is not None and _fits(each)]
+    unsupported = [each.error for each in outcomes if each.error is not None and each.fits]
     if values and not unsupported and all(value == values[0] for value in values):
         return values[0]
     if values:

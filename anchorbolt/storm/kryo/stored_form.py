@@ -60,11 +60,8 @@ _STORM_1_0 = StormDecoder(Generation.STORM_1_0)
 def detect(entries: Iterable[tuple[bytes, bytes]]) -> StoredForm | None:
     """Return the form of a hash, or None if its entries do not agree, are not Storm's, or there are none.
 
-    The classes that Storm's configuration registered need not be known.
-
-    Args:
-        entries: Fields and values as the store has them, of a namespace or its `$prepare`, not of its `$txid`. Some
-            hundred are enough; `detect` reads all of them.
+    `entries` are fields and values as the store has them, of a namespace or its `$prepare`, not of its `$txid`. Some
+    hundred are enough; `detect` reads all. The classes that Storm's configuration registered need not be known.
     """
     certain = dict.fromkeys(_FORMS, False)
     for field, value in entries:
