@@ -77,11 +77,10 @@ def unwrap(value: bytes, generation: Generation | None = None) -> Wrapped | None
             return Wrapped(each, None)
         if value.startswith(form.before_length):
             start = len(form.before_length)
-            length = _varint(value[start : start + 5])
-            payload = value[start + len(length) :]
-            # Compared as bytes, to reject a length in more bytes than Kryo needs.
-            if length and length == _encoded(len(payload) + 1):
-                return Wrapped(each, payload)
+            rest = len(value) - start
+            for size in range(1, min(rest, 5) + 1):  # bytes of the length
+                if value[start : start + size] == _encoded(rest - size + 1):
+                    return Wrapped(each, value[start + size :])
     return None
 
 
@@ -124,14 +123,6 @@ _BEFORE_1_2, _TOMBSTONE_1_2 = _FORMS[Generation.STORM_1_2]
 _START_1_1 = len(_BEFORE_1_1)
 _GUAVA_START = b"\x01\x00" + _GUAVA
 _ONE_BYTE = [bytes([number]) for number in range(0x80)]
-
-
-def _varint(data: bytes) -> bytes:
-    """Return the bytes of the first number, or no bytes if it does not end."""
-    for index, byte in enumerate(data):
-        if byte < 0x80:
-            return data[: index + 1]
-    return b""
 
 
 def _encoded(number: int) -> bytes:

@@ -1,6 +1,7 @@
 """What is decoded of the bytes that a store or a checkpoint location keeps for itself."""
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any, cast
 from zlib import crc32
 
@@ -70,20 +71,8 @@ def _metadata_of_redis(data: bytes) -> Any:
     return _REDIS._metadata([b"ok", [*parts, 5 if parts[5] else 0], committed])
 
 
-class _Metadata:
-    """As much of a checkpoint location as is read here."""
-
-    location = "/checkpoint"
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def read(self, name: str) -> bytes:
-        return self._data
-
-
 def _query_id(data: bytes) -> str:
-    return query_id_at(cast(Folder, _Metadata(data)))
+    return query_id_at(cast(Folder, SimpleNamespace(location="/checkpoint", read=lambda name: data)))
 
 
 STORE_TARGETS = (

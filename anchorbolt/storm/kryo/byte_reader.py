@@ -68,18 +68,14 @@ class ByteReader:
 
     def unsigned_long(self) -> int:
         """Read a number of 64 bits in one to nine bytes; the ninth holds eight bits of it, the others seven."""
-        number = 0
-        for shift in range(0, 56, 7):
+        number, shift, byte = 0, 0, 0x80
+        while byte >= 0x80 and shift <= 56:
             byte = self.byte()
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                if not byte and shift:
-                    self.fail("a number in more bytes than it needs")
-                return number
-        last = self.byte()
-        if not last:
+            number |= (byte if shift == 56 else byte & 0x7F) << shift
+            shift += 7
+        if not byte and shift > 7:
             self.fail("a number in more bytes than it needs")
-        return number | last << 56
+        return number
 
     def signed_long(self) -> int:
         """Read a number of 64 bits with its sign in the lowest bit."""

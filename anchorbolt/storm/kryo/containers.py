@@ -100,11 +100,7 @@ def _enum_set(reader: ObjectReader, class_name: str) -> JavaValue:
     kind = _enum(reader, enum_class_of(constant))
     count = reader.bytes.unsigned()
     reader.counted(count)
-    found = [kind.read(reader, kind.class_name) for _ in range(count)]
-    constants = [each for each in found if each is not None]
-    if len(constants) < count:
-        reader.bytes.fail("null in an EnumSet")
-    return JavaCollection("set", class_name, tuple(constants))
+    return JavaCollection("set", class_name, tuple([reader.content(kind) for _ in range(count)]))
 
 
 def _optional(reader: ObjectReader, _: str) -> JavaValue:

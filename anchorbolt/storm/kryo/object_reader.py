@@ -98,6 +98,13 @@ class ObjectReader:
         self._depth -= 1
         return value
 
+    def content(self, kind: Kind) -> JavaValue:
+        """Read what follows the class and the marker of an object."""
+        value = kind.read(self, kind.class_name)
+        if value is None:
+            self.bytes.fail(f"null where a {kind.class_name[:_LONGEST_NAME]} should be")
+        return value
+
     def class_name(self) -> str | None:
         """Read the id or name of a class; None means a null object."""
         number = self.bytes.unsigned()
@@ -151,7 +158,7 @@ class ObjectReader:
 
     def _marked(self, kind: Kind, nullable: bool) -> JavaValue:
         if kind.boxed:
-            return self._read(kind) if not nullable or self.bytes.boolean() else NULL
+            return self.content(kind) if not nullable or self.bytes.boolean() else NULL
         marker = self.bytes.unsigned()
         if marker == 0 and nullable:
             return NULL
@@ -161,7 +168,7 @@ class ObjectReader:
         self._objects.append(seen)
         before, outside = self._count, self._reached
         self._reached = self._depth
-        value = self._read(kind)
+        value = self.content(kind)
         seen.value, seen.count, seen.height = value, self._count - before, self._reached - self._depth
         self._reached = max(self._reached, outside)
         return value
@@ -185,13 +192,7 @@ class ObjectReader:
 
     def _unmarked(self, kind: Kind, nullable: bool) -> JavaValue:
         if not nullable:
-            return self._read(kind)
+            return self.content(kind)
         if kind.has_null:
             return kind.read(self, kind.class_name) or NULL
-        return self._read(kind) if self.bytes.boolean() else NULL
-
-    def _read(self, kind: Kind) -> JavaValue:
-        value = kind.read(self, kind.class_name)
-        if value is None:
-            self.bytes.fail(f"null where a {kind.class_name[:_LONGEST_NAME]} should be")
-        return value
+        return self.content(kind) if self.bytes.boolean() else NULL
