@@ -11,51 +11,23 @@ pytestmark = pytest.mark.thorough
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
-SKIPPED_IN_BODY = """
-import pytest
-def test_it(): pytest.skip("no such machine")
-"""
-SKIPPED_BY_FIXTURE = """
-import pytest
-@pytest.fixture
-def server(): pytest.skip("no such machine")
-def test_it(server): pass
-"""
-SKIPPED_BY_MARK = """
-import pytest
-@pytest.mark.skip(reason="no such machine")
-def test_it(): pass
-"""
-SKIPPED_MODULE = """
-import pytest
-pytest.skip("no such machine", allow_module_level=True)
-"""
-OPTIONAL = """
-import pytest
-@pytest.mark.optional_in_ci
-def test_it(): pytest.skip("no such machine")
-"""
-EXPECTED_TO_FAIL = """
-import pytest
-@pytest.mark.xfail
-def test_it(): assert False
-"""
+SKIP = "pytest.skip('no such machine')"
 
 
 @pytest.mark.parametrize(
     ("plugin", "source", "may_be_skipped"),
     [
-        (True, SKIPPED_IN_BODY, False),
-        (True, SKIPPED_BY_FIXTURE, False),
-        (True, SKIPPED_BY_MARK, False),
-        (True, SKIPPED_MODULE, False),
-        (True, OPTIONAL, True),
-        (True, EXPECTED_TO_FAIL, True),
-        (False, SKIPPED_IN_BODY, True),
+        (True, f"def test_it(): {SKIP}", False),
+        (True, f"@pytest.fixture\ndef server(): {SKIP}\ndef test_it(server): pass", False),
+        (True, "@pytest.mark.skip(reason='no such machine')\ndef test_it(): pass", False),
+        (True, "pytest.skip('no such machine', allow_module_level=True)", False),
+        (True, f"@pytest.mark.optional_in_ci\ndef test_it(): {SKIP}", True),
+        (True, "@pytest.mark.xfail\ndef test_it(): assert False", True),
+        (False, f"def test_it(): {SKIP}", True),
     ],
 )
 def test_only_a_marked_test_may_be_skipped(tmp_path: Path, plugin: bool, source: str, may_be_skipped: bool) -> None:
-    (tmp_path / "test_it.py").write_text(source)
+    (tmp_path / "test_it.py").write_text(f"import pytest\n{source}\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = optional_in_ci\n")
     options = ["-p", "tests.support.no_skips_in_ci"] if plugin else []
     result = subprocess.run(

@@ -18,17 +18,6 @@ HERE = Path(__file__).parent
 SHARED = HERE.parents[3] / "shared" / "storm_fixtures"
 
 
-_GENERATIONS = {
-    "1.0": Generation.STORM_1_0,
-    "1.1": Generation.STORM_1_1,
-    "1.2": Generation.STORM_1_2,
-    "2.4": Generation.STORM_2_0,
-    "2.5": Generation.STORM_2_0,
-    "2.6": Generation.STORM_2_6,
-    "2.8": Generation.STORM_2_6,
-}
-
-
 @dataclass(frozen=True)
 class Dump:
     """What one release of Storm wrote."""
@@ -41,8 +30,7 @@ class Dump:
 
     @property
     def generation(self) -> Generation:
-        """The generation that the release belongs to."""
-        return _GENERATIONS[self.storm[:3]]
+        return next(each for each in reversed(Generation) if each.value <= self.storm[:3])
 
     @property
     def base64(self) -> bool:
