@@ -1,1 +1,1 @@
-"""The driver's side of a run: rounds, namespaces, task reports, retries, the outbox."""
+"""The driver's side of a run: rounds and task reports."""
