@@ -173,15 +173,12 @@ def test_name_that_is_no_provider_class(name: str, part: str) -> None:
     assert part in caught.value.message
 
 
-def test_users_class_that_refuses_its_configuration() -> None:
+def test_class_that_refuses_its_configuration_or_is_abstract() -> None:
     with pytest.raises(ConfigError) as caught:
         build(own({"place": "bad"}))
     assert "could not be built with the arguments place" in caught.value.message
     assert isinstance(caught.value.__cause__, ValueError)
     with pytest.raises(StateUnavailable):
         build(own({"place": "away"}))
-
-
-def test_abstract_class_is_refused() -> None:
     with pytest.raises(ConfigError, match="could not be built"):
         build(own(name="anchorbolt.state_backends.contract.StateProvider"))

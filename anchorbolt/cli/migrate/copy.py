@@ -57,30 +57,28 @@ def copy(
         raise ConfigError("give either --topology NAME or --namespace NAME")
     source = open_store(from_file, from_overrides or ())
     target = open_store(to_file, to_overrides or ())
-    with shown_progress() as progress:
-        if namespace is not None:
-            if take_fence or with_custom_states:
-                raise ConfigError("--take-fence and --with-custom-states are for --topology only")
-            report = copy_namespace(source.provider, target.provider, namespace, dry_run=dry_run, progress=progress)
-        else:
-            assert topology is not None
-            prefix = source.settings.namespace_prefix_of(topology)
-            if target.settings.namespace_prefix_of(topology) != prefix:
-                raise ConfigError(
-                    "topology.state.namespace.prefix differs between source and target, but a copy keeps names. "
-                    "Set both to the same value.",
-                    key="topology.state.namespace.prefix",
-                )
-            report = copy_topology(
-                source.provider,
-                target.provider,
-                topology,
-                prefix,
-                take_fence=take_fence,
-                with_custom_states=with_custom_states,
-                dry_run=dry_run,
-                progress=progress,
+    if namespace is not None:
+        if take_fence or with_custom_states:
+            raise ConfigError("--take-fence and --with-custom-states are for --topology only")
+        copied = partial(copy_namespace, namespace=namespace)
+    else:
+        assert topology is not None
+        prefix = source.settings.namespace_prefix_of(topology)
+        if target.settings.namespace_prefix_of(topology) != prefix:
+            raise ConfigError(
+                "topology.state.namespace.prefix differs between source and target, but a copy keeps names. Set both "
+                "to the same value.",
+                key="topology.state.namespace.prefix",
             )
+        copied = partial(
+            copy_topology,
+            topology=topology,
+            prefix=prefix,
+            take_fence=take_fence,
+            with_custom_states=with_custom_states,
+        )
+    with shown_progress() as progress:
+        report = copied(source.provider, target.provider, dry_run=dry_run, progress=progress)
     print_line(json.dumps(report.to_content(), indent=2) if as_json else "\n".join(_lines(report)))
     return DONE
 
