@@ -10,6 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,11 +23,10 @@ from rich.table import Table
 
 from anchorbolt.testing import FaultAction, FaultPoint, Victim
 from anchorbolt.testing.crash import CrashTestError
-from tests.crash.older_driver import wrong_once_it_wakes
 from tests.crash.plans import IN_WAVES, ON_DRIVER, ON_WORKERS
-from tests.crash.runs import KilledRun, kill_at
+from tests.crash.runs import KilledRun, kill_at, wrong_once_it_wakes
 from tests.support import spark_jvm
-from tests.support.stores import PROVIDERS, store_of
+from tests.support.stores import PROVIDERS, settings_of, store_of
 
 _SETS: tuple[tuple[str, Sequence[FaultPoint], Victim], ...] = (
     ("driver, at its own points", ON_DRIVER, Victim.HERE),
@@ -44,7 +44,7 @@ class Tally:
 
     runs: int = 0
     kills: int = 0
-    recoveries: dict[str, int] = field(default_factory=dict)
+    recoveries: Counter[str] = field(default_factory=Counter)
     lost: int = 0
     twice: int = 0
     wrong: list[str] = field(default_factory=list)
@@ -54,18 +54,30 @@ class Tally:
 
     def add(self, run: KilledRun) -> None:
         """Count a run that came to its end."""
-        report = run.report
-        self.runs += 1
         self.lost += run.lost
         self.twice += run.twice
-        self.kills += sum(fault.action is FaultAction.KILL for fault in report.struck)
+        self.kills += sum(fault.action is FaultAction.KILL for fault in run.report.struck)
         self.wrong += run.wrong
-        self.seconds += report.seconds
-        for number, start in enumerate(report.starts):
+        for number, start in enumerate(run.report.starts):
             if start.recovery:
-                self.recoveries[start.recovery] = self.recoveries.get(start.recovery, 0) + 1
+                self.recoveries[start.recovery] += 1
             if start.first_commit_s is not None:
                 (self.restarts_s if number else self.first_start_s).append(start.first_commit_s)
+
+    def row(self) -> dict[str, str]:
+        """Return the columns of the report, with their titles."""
+        return {
+            "runs": str(self.runs),
+            "kills": str(self.kills),
+            "recoveries": ", ".join(f"{times} {name}" for name, times in sorted(self.recoveries.items())),
+            "lost": str(self.lost),
+            "twice": str(self.twice),
+            "wrong": str(len(self.wrong)),
+            "first commit: first start, s": _spread(self.first_start_s),
+            "after a kill, s": _spread(self.restarts_s),
+            "ratio": _ratio(self.restarts_s, self.first_start_s),
+            "seconds": f"{self.seconds:.0f}",
+        }
 
 
 def main(
@@ -78,78 +90,43 @@ def main(
     os.environ.update(spark_jvm.environment())
     # A report in a file is not cut to the width of a terminal that is not there.
     console = Console(width=None if sys.stdout.isatty() else 200, soft_wrap=True)
-    tallies: dict[tuple[str, str], Tally] = {}
+    tallies: defaultdict[tuple[str, str], Tally] = defaultdict(Tally)
     for number in range(1, rounds + 1):
         for name in PROVIDERS if provider is None else [provider]:
             for title, points, victim in _SETS:
-                tally = tallies.setdefault((name, title), Tally())
-                with _told(console, f"round {number}, {name}, {title}", tally):
-                    _run(name, points, victim, tally)
+                tally = tallies[name, title]
+                with _run(console, f"round {number}, {name}, {title}", tally) as home, store_of(name, home) as store:
+                    tally.add(kill_at(home / "run", settings_of(store), points, victim))
+            tally = tallies[name, _TWO_DRIVERS]
             for point in ON_DRIVER:
-                tally = tallies.setdefault((name, _TWO_DRIVERS), Tally())
-                with _told(console, f"round {number}, {name}, two drivers, {point.value}", tally):
-                    _run_two_drivers(name, point, tally)
+                what = f"round {number}, {name}, two drivers, {point.value}"
+                with _run(console, what, tally) as home, store_of(name, home) as store:
+                    tally.wrong += wrong_once_it_wakes(home, store, point)
     _show(console, tallies)
     sys.exit(1 if any(tally.wrong for tally in tallies.values()) else 0)
 
 
-def _run(provider: str, points: Sequence[FaultPoint], victim: Victim, tally: Tally) -> None:
-    with _folder(tally) as home, store_of(provider, home) as store:
-        try:
-            tally.add(kill_at(home / "run", store, points, victim))
-        except CrashTestError as error:
-            tally.wrong.append(str(error))
-
-
-def _run_two_drivers(provider: str, point: FaultPoint, tally: Tally) -> None:
-    started = time.monotonic()
-    with _folder(tally) as home, store_of(provider, home) as store:
-        try:
-            tally.wrong += wrong_once_it_wakes(home, store, point)
-        except AssertionError as error:  # not as far as that in time
-            tally.wrong.append(str(error))
-    tally.runs += 1
-    tally.seconds += time.monotonic() - started
-
-
 @contextmanager
-def _folder(tally: Tally) -> Iterator[Path]:
-    """Make a folder, which stays for inspection where something is wrong."""
+def _run(console: Console, what: str, tally: Tally) -> Iterator[Path]:
+    """Make the folder of a run, which stays for inspection where something is wrong, and say how the run ended."""
     home = Path(tempfile.mkdtemp(prefix="anchorbolt-crash-"))
-    before = len(tally.wrong)
-    yield home
+    started, before = time.monotonic(), len(tally.wrong)
+    try:
+        yield home
+    except (CrashTestError, AssertionError) as error:  # not as far as that in time
+        tally.wrong.append(str(error))
+    seconds = time.monotonic() - started
+    tally.runs += 1
+    tally.seconds += seconds
     if len(tally.wrong) == before:
         shutil.rmtree(home, ignore_errors=True)
-
-
-@contextmanager
-def _told(console: Console, what: str, tally: Tally) -> Iterator[None]:
-    started, before = time.monotonic(), len(tally.wrong)
-    yield
-    console.print(f"{what}: {time.monotonic() - started:.0f} s, wrong: {tally.wrong[before:] or 'nothing'}")
+    console.print(f"{what}: {seconds:.0f} s, wrong: {tally.wrong[before:] or 'nothing'}")
 
 
 def _show(console: Console, tallies: Mapping[tuple[str, str], Tally]) -> None:
-    table = Table(title="Killed with SIGKILL, started again until done")
-    for column in (
-        *("provider", "killed", "runs", "kills", "recoveries", "lost", "twice", "wrong"),
-        *("first commit: first start, s", "after a kill, s", "ratio", "seconds"),
-    ):
-        table.add_column(column)
-    for (provider, title), tally in tallies.items():
-        recoveries = ", ".join(f"{times} {name}" for name, times in sorted(tally.recoveries.items()))
-        table.add_row(
-            provider,
-            title,
-            str(tally.runs),
-            str(tally.kills),
-            recoveries,
-            *(str(number) for number in (tally.lost, tally.twice, len(tally.wrong))),
-            _spread(tally.first_start_s),
-            _spread(tally.restarts_s),
-            _ratio(tally),
-            f"{tally.seconds:.0f}",
-        )
+    table = Table("provider", "killed", *Tally().row(), title="Killed with SIGKILL, started again until done")
+    for place, tally in tallies.items():
+        table.add_row(*place, *tally.row().values())
     console.print(table)
     console.print("Seconds from each restart to its first commit:")
     for (provider, title), tally in tallies.items():
@@ -162,11 +139,11 @@ def _spread(seconds: Sequence[float]) -> str:
     return f"{statistics.median(seconds):.1f}, at most {max(seconds):.1f}" if seconds else "-"
 
 
-def _ratio(tally: Tally) -> str:
+def _ratio(restarts_s: Sequence[float], first_start_s: Sequence[float]) -> str:
     """How much longer a restart takes than the first start."""
-    if not (tally.first_start_s and tally.restarts_s):
+    if not (restarts_s and first_start_s):
         return "-"
-    return f"{statistics.median(tally.restarts_s) / statistics.median(tally.first_start_s):.2f}"
+    return f"{statistics.median(restarts_s) / statistics.median(first_start_s):.2f}"
 
 
 if __name__ == "__main__":

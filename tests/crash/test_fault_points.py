@@ -1,6 +1,6 @@
-"""SIGKILL at named points, of the process that is there and of the other one; each set of kills on some provider.
+"""At named points: SIGKILL of the process that is there or of the other one, and an older driver that falls asleep.
 
-`make crash-test` runs every set on every provider.
+`make crash-test` runs every set of kills, and a sleep at every point of the driver, on every provider.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ import pytest
 
 from anchorbolt.testing import FaultPoint, Victim
 from tests.crash.plans import DRIVER_PHASES, IN_WAVES, ON_DRIVER, ON_WORKERS
-from tests.crash.runs import kill_at
-from tests.support.stores import store_of
+from tests.crash.runs import kill_at, wrong_once_it_wakes
+from tests.support.stores import settings_of, store_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -43,7 +43,7 @@ def test_a_kill_at_each_point_loses_nothing_and_counts_nothing_twice(
 ) -> None:
     try:
         with store_of(provider, tmp_path) as store:
-            run = kill_at(tmp_path / "run", store, points, victim)
+            run = kill_at(tmp_path / "run", settings_of(store), points, victim)
     except LookupError as missing:
         pytest.skip(str(missing))
     assert run.wrong == []
@@ -54,3 +54,12 @@ def test_a_kill_at_each_point_loses_nothing_and_counts_nothing_twice(
         assert recoveries >= {"resumed", "rolled forward"}
     if kills_driver and FaultPoint.ROUND_ENDED in points:
         assert "rolled back" in recoveries
+
+
+@pytest.mark.usefixtures("redis_program")
+@pytest.mark.parametrize(("provider", "point"), [("redis", FaultPoint.ROUND_ENDED), ("sqlite", FaultPoint.WAVE_ENDED)])
+def test_a_driver_that_slept_while_a_newer_one_ran_is_fenced_and_has_no_effect(
+    tmp_path: Path, provider: str, point: FaultPoint
+) -> None:
+    with store_of(provider, tmp_path) as store:
+        assert wrong_once_it_wakes(tmp_path, store, point) == []

@@ -1,84 +1,58 @@
-"""What befalls the store of a run: harm that a test does to it, undoes again, and looks for in it."""
+"""What befalls the store of a run: harm as a context, whose end undoes it; and how a run takes it."""
 
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
+from anchorbolt.cli.exit_codes import STATE_REFUSED
 from tests.cli.command import Command, wait_until
 from tests.crash.runs import AccompaniedRun
 from tests.support.redis_server import RedisServer
 from tests.support.server_process import free_port
 
-
-class Harm(Protocol):
-    """Something that keeps a store from taking writes, for a time."""
-
-    says: str
-
-    def do(self) -> None:
-        """From now on the store refuses writes."""
-
-    def undo(self) -> None:
-        """It takes them again."""
+MAXMEMORY = "maxmemory"
+READ_ONLY = "read-only replica"
 
 
-class FullMemory:
+@contextmanager
+def killed(server: RedisServer) -> Iterator[None]:
+    server.kill()
+    yield
+    server.start()
+
+
+@contextmanager
+def full_memory(server: RedisServer) -> Iterator[None]:
     """A Redis at its `maxmemory`."""
-
-    says = "maxmemory"
-
-    def __init__(self, server: RedisServer) -> None:
-        self._server = server
-
-    def do(self) -> None:
-        self._set("1")
-
-    def undo(self) -> None:
-        self._set("0")
-
-    def _set(self, size: str) -> None:
-        with self._server.client() as client:
-            client.config_set("maxmemory", size)
+    with server.client() as client:
+        client.config_set("maxmemory", "1")
+        yield
+        client.config_set("maxmemory", "0")
 
 
-class ReadOnlyReplica:
+@contextmanager
+def read_only(server: RedisServer) -> Iterator[None]:
     """A Redis that was made a replica of another one, which nobody can reach."""
-
-    says = "read-only replica"
-
-    def __init__(self, server: RedisServer) -> None:
-        self._server = server
-
-    def do(self) -> None:
-        with self._server.client() as client:
-            client.replicaof("127.0.0.1", str(free_port()))
-
-    def undo(self) -> None:
-        with self._server.client() as client:
-            client.replicaof("NO", "ONE")
+    with server.client() as client:
+        client.replicaof("127.0.0.1", str(free_port()))
+        yield
+        client.replicaof("NO", "ONE")
 
 
-class FullDisk:
+@contextmanager
+def full_disk(directory: Path) -> Iterator[None]:
     """A small file system without any room left."""
-
-    says = "full"
-
-    def __init__(self, directory: Path) -> None:
-        self._filler = directory / "filler"
-
-    def do(self) -> None:
-        with self._filler.open("wb", buffering=0) as file:
-            for size in (1 << 16, 1 << 10, 1):
-                try:
-                    while True:
-                        file.write(bytes(size))
-                except OSError:
-                    continue
-
-    def undo(self) -> None:
-        self._filler.unlink()
+    filler = directory / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for size in (1 << 16, 1 << 10, 1):
+            try:
+                while True:
+                    file.write(bytes(size))
+            except OSError:
+                continue
+    yield
+    filler.unlink()
 
 
 def contents_of(*servers: RedisServer) -> dict[bytes, dict[bytes, bytes]]:
@@ -106,14 +80,22 @@ def let_go_and_wait(run: AccompaniedRun, driver: Command, number: int) -> None:
     )
 
 
-@contextmanager
-def data_put_back(server: RedisServer, copy: Path | None) -> Iterator[None]:
-    """Kill a Redis; afterwards start it on a copy of its data, or on none."""
-    server.kill()
-    yield
-    shutil.rmtree(server.data)
-    if copy is None:
-        server.data.mkdir()
-    else:
-        shutil.copytree(copy, server.data)
-    server.start()
+def assert_waited_for(run: AccompaniedRun, harms: Sequence[AbstractContextManager[None]]) -> Command:
+    """Do one harm at each fault of a run, until the run reports it; the run ends with the whole input's effect."""
+    driver = run.start()
+    for number, harm in enumerate(harms):
+        run.wait_for_fault(number)
+        with harm:
+            let_go_and_wait(run, driver, number)
+    run.assert_done(driver)
+    return driver
+
+
+def assert_refused(run: AccompaniedRun, driver: Command, contents: Callable[[], Any]) -> None:
+    """Let a run continue whose store lost data: it halts, as does the next start, and neither writes anything."""
+    before = contents()
+    run.faults.release(1)
+    for each in (driver, None):
+        ended = each or run.start(faulty=False)
+        assert ended.end() == STATE_REFUSED, repr(ended)
+        assert contents() == before

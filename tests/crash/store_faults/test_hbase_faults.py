@@ -31,7 +31,7 @@ def test_each_process_of_hbase_killed_at_any_step_is_waited_for(
     config = config_of(server)
     config["thriftConfig"]["timeout"] = 3000
     conf = {"topology.message.timeout.secs": 120, "topology.state.provider.config": config}
-    run = accompany(server, waves=len(STEPS) + 2, faults=hangs(STEPS), conf=conf)
+    run = accompany(server, faults=hangs(STEPS), conf=conf)
     driver = run.start()
     for number, point in enumerate(STEPS):
         run.wait_for_fault(number)

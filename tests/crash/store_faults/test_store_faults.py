@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,15 @@ from tests.crash.conftest import AccompanyRun
 from tests.crash.plans import STEPS, hangs
 from tests.crash.runs import AccompaniedRun
 from tests.crash.store_faults.harm import (
-    FullDisk,
-    FullMemory,
-    Harm,
-    ReadOnlyReplica,
+    MAXMEMORY,
+    READ_ONLY,
+    assert_refused,
+    assert_waited_for,
     contents_of,
-    data_put_back,
-    let_go_and_wait,
+    full_disk,
+    full_memory,
+    killed,
+    read_only,
 )
 from tests.support.redis_server import DURABLE
 
@@ -52,54 +54,50 @@ def test_a_redis_killed_at_any_step_and_restarted_with_its_log_is_waited_for(
     accompany: AccompanyRun, start_redis: StartRedis
 ) -> None:
     server = start_redis(**DURABLE)
-    run = accompany(server, waves=len(STEPS) + 2, faults=hangs(STEPS))
-    driver = run.start()
-    for number in range(len(STEPS)):
-        run.wait_for_fault(number)
-        server.kill()
-        let_go_and_wait(run, driver, number)
-        server.start()
-    run.assert_done(driver)
+    assert_waited_for(accompany(server, faults=hangs(STEPS)), [killed(server) for _ in STEPS])
 
 
 def test_a_store_that_takes_no_writes_for_a_time_is_waited_for(
     accompany: AccompanyRun, start_redis: StartRedis
 ) -> None:
     server = start_redis(**DURABLE)
-    harms: list[Harm] = [FullMemory(server), ReadOnlyReplica(server)]
-    run = accompany(server, faults=hangs([FaultPoint.TASK_ALIGNED] * len(harms)))
-    driver = run.start()
-    for number, harm in enumerate(harms):
-        run.wait_for_fault(number)
-        harm.do()
-        let_go_and_wait(run, driver, number)
-        assert harm.says in driver.err
-        harm.undo()
-    run.assert_done(driver)
+    run = accompany(server, faults=hangs([FaultPoint.TASK_ALIGNED, FaultPoint.TASK_ALIGNED]))
+    driver = assert_waited_for(run, [full_memory(server), read_only(server)])
+    assert MAXMEMORY in driver.err
+    assert READ_ONLY in driver.err
 
 
-def ends_and_goes_on(run: AccompaniedRun, harm: Harm) -> None:
-    """Do the harm in wave 1: the run ends with a clear error and its state as before; without it, it goes on."""
+@pytest.mark.thorough
+@pytest.mark.optional_in_ci
+def test_a_disk_below_sqlite_that_has_room_again_is_waited_for(accompany: AccompanyRun, small_disk: Path) -> None:
+    assert_waited_for(accompany(small_disk / "state", faults=[AT_PREPARE]), [full_disk(small_disk)])
+
+
+def assert_ended(run: AccompaniedRun, harm: AbstractContextManager[None], says: str, *, tidy: bool = False) -> None:
+    """Do the harm in wave 1: the run ends with a clear error and its state as before; without it, it goes on.
+
+    A store that takes no writes at all keeps what is staged, too, until the next start, and so is not `tidy`.
+    """
     driver = run.start()
     run.wait_for_fault(0)
-    harm.do()
-    run.faults.release()
-    assert driver.end() == STATE_REFUSED, repr(driver)
-    assert harm.says in driver.said_last, repr(driver)
-    harm.undo()
-    # A store that takes no writes at all keeps what is staged, too, until the next start.
-    assert run.differences(1, tidy=isinstance(harm, FullMemory)) == []
+    with harm:
+        run.faults.release()
+        assert driver.end() == STATE_REFUSED, repr(driver)
+        assert says in driver.said_last, repr(driver)
+    assert run.differences(1, tidy=tidy) == []
 
     run.assert_done(run.start(faulty=False))
 
 
-@pytest.mark.parametrize("kind", [FullMemory, pytest.param(ReadOnlyReplica, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    ("harm", "says"), [(full_memory, MAXMEMORY), pytest.param(read_only, READ_ONLY, marks=pytest.mark.thorough)]
+)
 def test_a_redis_that_takes_no_more_writes_ends_the_run_with_its_state_as_before(
-    accompany: AccompanyRun, start_redis: StartRedis, kind: Any
+    accompany: AccompanyRun, start_redis: StartRedis, harm: Any, says: str
 ) -> None:
     server = start_redis(**DURABLE)
     run = accompany(server, faults=[AT_PREPARE], conf=IMPATIENT)
-    ends_and_goes_on(run, kind(server))
+    assert_ended(run, harm(server), says, tidy=harm is full_memory)
 
 
 @pytest.mark.optional_in_ci
@@ -107,20 +105,7 @@ def test_a_full_disk_below_sqlite_ends_the_run_with_its_state_as_before(
     accompany: AccompanyRun, small_disk: Path
 ) -> None:
     run = accompany(small_disk / "state", faults=[AT_PREPARE], conf=IMPATIENT)
-    ends_and_goes_on(run, FullDisk(small_disk))
-
-
-@pytest.mark.thorough
-@pytest.mark.optional_in_ci
-def test_a_disk_below_sqlite_that_has_room_again_is_waited_for(accompany: AccompanyRun, small_disk: Path) -> None:
-    run = accompany(small_disk / "state", faults=[AT_PREPARE])
-    harm = FullDisk(small_disk)
-    driver = run.start()
-    run.wait_for_fault(0)
-    harm.do()
-    let_go_and_wait(run, driver, 0)
-    harm.undo()
-    run.assert_done(driver)
+    assert_ended(run, full_disk(small_disk), "full")
 
 
 @pytest.mark.parametrize(
@@ -139,19 +124,17 @@ def test_a_redis_restarted_without_its_last_data_halts_the_run_and_nothing_is_wr
     driver = run.start()
     run.wait_for_fault(0)
     copy = tmp_path / "copy"
-    server.kill()
-    shutil.copytree(server.data, copy)
-    server.start()
+    with killed(server):
+        shutil.copytree(server.data, copy)
     run.faults.release(0)
     run.wait_for_fault(1)
-    with data_put_back(server, copy if kept == "an old dump" else None):
-        pass
-    before = contents_of(server)
-    run.faults.release(1)
-    for each in (driver, None):
-        ended = each or run.start(faulty=False)
-        assert ended.end() == STATE_REFUSED, repr(ended)
-        assert contents_of(server) == before
+    with killed(server):
+        shutil.rmtree(server.data)
+        if kept == "nothing":
+            server.data.mkdir()
+        else:
+            shutil.copytree(copy, server.data)
+    assert_refused(run, driver, lambda: contents_of(server))
 
 
 def test_a_missing_namespace_is_named_with_what_was_expected_and_nothing_is_written(

@@ -1,5 +1,6 @@
-"""The source's files are gone, or the checkpoint location with the offsets and with rows that wait to be published."""
+"""What a run needs is gone: Spark's Java process, the source's files, or the checkpoint location with waiting rows."""
 
+import os
 import shutil
 import signal
 from pathlib import Path
@@ -12,13 +13,30 @@ from anchorbolt.faults.points import FaultPoint
 from tests.crash.conftest import AccompanyRun
 from tests.crash.job import expected_rows
 from tests.crash.outcome import lost_and_twice
+from tests.crash.plans import hangs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
+@pytest.mark.parametrize(
+    "point", [FaultPoint.ROUND_BEGUN, pytest.param(FaultPoint.COMMITTED, marks=pytest.mark.thorough)]
+)
+def test_a_driver_whose_java_process_is_killed_says_so_and_the_next_one_goes_on(
+    accompany: AccompanyRun, point: FaultPoint
+) -> None:
+    run = accompany(faults=hangs([point]))
+    driver = run.start()
+    run.wait_for_fault(0)
+    [java] = [pid for pid in driver.session() if Path(f"/proc/{pid}/comm").read_text() == "java\n"]
+    os.kill(java, signal.SIGKILL)
+    run.faults.release()
+    assert driver.end() == JOB_FAILED, repr(driver)
+    assert "Java" in driver.said_last, repr(driver)
+    run.assert_done(run.start(faulty=False))
+
+
 def test_a_batch_whose_files_are_gone_is_refused_until_they_are_back(accompany: AccompanyRun, tmp_path: Path) -> None:
-    faults = [Fault(FaultPoint.ROUND_BEGUN, FaultAction.HANG, txid=1)]
-    run = accompany(faults=faults)
+    run = accompany(faults=hangs([FaultPoint.ROUND_BEGUN]))
     driver = run.start()
     run.wait_for_fault(0)
     file = run.folder / "in" / "0001.txt"
