@@ -1,52 +1,37 @@
 """What the examples' tests share: the demo's modules, and a run of the demo whose processes can all be found again."""
 
-import os
-import subprocess
+import signal
 import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import anchorbolt
 from anchorbolt.config.secret import Secret
+from tests.cli.command import ROOT, Command
 from tests.support.postgres_server import PostgresServer
 
-ROOT = Path(anchorbolt.__file__).resolve().parent.parent
 PostgresProviderOf = Callable[..., Any]
 
 EXAMPLES = ROOT / "examples"
 WORD_COUNT = EXAMPLES / "word_count"
 
 
-class DemoProcess:
+class DemoProcess(Command):
     """The demo, started on a shortened text; it and all that it starts can be told by a mark in the environment."""
 
-    def __init__(self, *arguments: str) -> None:
-        self.mark = uuid.uuid4().hex
-        # Not pytest's own directory: the path of a Unix socket below it would be too long.
-        self.directory = tempfile.TemporaryDirectory()
-        self.process = subprocess.Popen(
+    def __init__(self, *arguments: str, directory: str) -> None:
+        self._mark = uuid.uuid4().hex
+        super().__init__(
             [sys.executable, "-u", str(WORD_COUNT / "demo.py"), "--verses", "2000", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(ROOT),
-                "TMPDIR": self.directory.name,
-                "ANCHORBOLT_TEST_MARK": self.mark,
-            },
+            directory=Path(directory),
+            env={"TMPDIR": directory, "ANCHORBOLT_TEST_MARK": self._mark},
         )
-
-    def output(self) -> Iterator[str]:
-        """Return what it prints, line by line, until it has ended; a caller may stop listening before."""
-        assert self.process.stdout is not None
-        return self.process.stdout  # a generator would close it when the caller stops
 
     def left_over(self) -> list[str]:
         """Return the command lines of those processes of the demo that are alive."""
@@ -54,7 +39,7 @@ class DemoProcess:
         for folder in Path("/proc").iterdir():
             try:
                 # A process that has ended, and that nobody has waited for yet, has an empty environment.
-                if folder.name.isdigit() and self.mark.encode() in (folder / "environ").read_bytes():
+                if folder.name.isdigit() and self._mark.encode() in (folder / "environ").read_bytes():
                     found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
             except (FileNotFoundError, ProcessLookupError, PermissionError):
                 continue
@@ -64,26 +49,24 @@ class DemoProcess:
 @pytest.fixture
 def start_demo() -> Iterator[Callable[..., DemoProcess]]:
     """Start the demo: `start_demo("--provider", "redis")`; one that still runs after the test is ended."""
-    started: list[DemoProcess] = []
+    # Not pytest's own directory: the path of a Unix socket below it would be too long.
+    with ExitStack() as stack:
 
-    def start(*arguments: str) -> DemoProcess:
-        started.append(DemoProcess(*arguments))
-        return started[-1]
+        def start(*arguments: str) -> DemoProcess:
+            directory = stack.enter_context(tempfile.TemporaryDirectory())
+            demo = stack.enter_context(closing(DemoProcess(*arguments, directory=directory)))
+            stack.callback(demo.end)
+            stack.callback(demo.send, signal.SIGTERM)
+            return demo
 
-    yield start
-    for demo in started:
-        demo.process.terminate()
-        demo.process.communicate(timeout=120)
-        demo.directory.cleanup()
+        yield start
 
 
 @pytest.fixture
-def demo_part(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
-    """Import a module of `crash_demo`, as `demo.py` does; forgotten after the test."""
+def demo_part(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Import a module of `crash_demo`, as `demo.py` does."""
     monkeypatch.syspath_prepend(str(WORD_COUNT))
-    yield lambda name: import_module(f"crash_demo.{name}")
-    for name in [name for name in sys.modules if name.partition(".")[0] == "crash_demo"]:
-        del sys.modules[name]
+    return lambda name: import_module(f"crash_demo.{name}")
 
 
 @pytest.fixture

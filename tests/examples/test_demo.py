@@ -1,6 +1,7 @@
 """The demo proves what it says: it kills, it compares, it fails where counts differ, and it leaves nothing behind."""
 
 import random
+import signal
 import socket
 import sys
 from collections import Counter
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import redis
 
+from tests.cli.command import wait_until
 from tests.examples.conftest import DemoProcess
 from tests.support.server_process import free_port
 
@@ -34,8 +36,9 @@ def test_counts_are_equal_after_a_killed_worker_and_a_killed_driver(
     if provider == "hbase":
         request.getfixturevalue("hbase_program")
     demo = start_demo("--provider", provider)
-    printed = "".join(demo.output())
-    assert demo.process.wait() == 0, printed
+    wait_until(lambda: demo.has_ended, f"the end of {demo!r}", seconds=850)
+    assert demo.end() == 0, repr(demo)
+    printed = demo.out
     assert "killed the Python worker" in printed
     assert "killed the driver" in printed
     assert printed.count("equal to the independent count") == 2, printed
@@ -48,12 +51,10 @@ def test_counts_are_equal_after_a_killed_worker_and_a_killed_driver(
 @pytest.mark.timeout(600)
 def test_a_demo_that_is_terminated_takes_its_spark_with_it(start_demo: Callable[..., DemoProcess]) -> None:
     demo = start_demo()
-    for line in demo.output():
-        if "the driver has started" in line:
-            break
+    demo.wait_for("the driver has started")
     assert any("java" in command for command in demo.left_over())
-    demo.process.terminate()
-    assert demo.process.wait(120) == 143
+    demo.send(signal.SIGTERM)
+    assert demo.end() == 143
     assert demo.left_over() == []
 
 

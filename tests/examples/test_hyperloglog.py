@@ -5,7 +5,7 @@ import random
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib import import_module
 from pathlib import Path
@@ -61,15 +61,12 @@ def write_waves(folder: Path, waves: Visits) -> None:
 
 
 @pytest.fixture
-def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The example's modules, forgotten after the test: `job` is a name that others use, too."""
+def example(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Import a module of the example."""
     monkeypatch.syspath_prepend(str(EXAMPLE))
-    saved = {name: sys.modules.pop(name, None) for name in ("job", "hyperloglog")}
-    yield import_module
-    for name, module in saved.items():
-        sys.modules.pop(name, None)
-        if module is not None:
-            sys.modules[name] = module
+    monkeypatch.setitem(sys.modules, "job", None)  # a name that others use, too
+    del sys.modules["job"]
+    return import_module
 
 
 def conf_of(server: RedisServer, folder: Path) -> dict[str, Any]:
@@ -125,7 +122,7 @@ def test_the_documented_command_for_one_process_prints_every_page(redis_database
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_on_spark_killed_before_and_after_decisions_it_equals_sketches_made_in_one_go(
-    start_redis: StartRedis, tmp_path: Path
+    example: Any, start_redis: StartRedis, tmp_path: Path
 ) -> None:
     server = start_redis(**DURABLE)
     waves = made_up_visits()
@@ -145,13 +142,7 @@ def test_on_spark_killed_before_and_after_decisions_it_equals_sketches_made_in_o
     assert report.struck == report.faults
     assert {start.recovery for start in report.starts} == {"started", "rolled forward", "rolled back", "resumed"}
     with server.client() as client:
-        sys.path.insert(0, str(EXAMPLE))
-        try:
-            read_pages = import_module("hyperloglog").read_pages
-        finally:
-            sys.path.remove(str(EXAMPLE))
-            sys.modules.pop("hyperloglog", None)
-        assert read_pages(client, "hyperloglog", 2) == in_one_go(client, waves)
+        assert example("hyperloglog").read_pages(client, "hyperloglog", 2) == in_one_go(client, waves)
         assert leftovers(client) == []
 
 
