@@ -44,12 +44,25 @@ class Split(BaseBasicBolt):
         declarer.declare("word", "mark")
 
 
-class Count(BaseStatefulBolt[KeyValueState[str, Any]]):
+class Remember(BaseStatefulBolt[KeyValueState[str, Any]]):
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
         self.collector = collector
 
     def init_state(self, state: KeyValueState[str, Any]) -> None:
         self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        word, mark = tup.values
+        _, highest = self.state.get(word, (0, 0))
+        if mark % 7 == 0:  # sometimes remove the entry first: a tombstone in the stage
+            self.state.delete(word)
+        self.state.put(word, (0, max(mark, highest)))
+        self.collector.ack(tup)
+
+
+class Count(Remember):
+    def init_state(self, state: KeyValueState[str, Any]) -> None:
+        super().init_state(state)
         self.words = state.get(SIZE, (0, 0))[0]
 
     def execute(self, tup: Tuple) -> None:
@@ -65,22 +78,6 @@ class Count(BaseStatefulBolt[KeyValueState[str, Any]]):
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word", "count", "mark")
-
-
-class Remember(BaseStatefulBolt[KeyValueState[str, Any]]):
-    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
-        self.collector = collector
-
-    def init_state(self, state: KeyValueState[str, Any]) -> None:
-        self.state = state
-
-    def execute(self, tup: Tuple) -> None:
-        word, mark = tup.values
-        _, highest = self.state.get(word, (0, 0))
-        if mark % 7 == 0:  # sometimes remove the entry first: a tombstone in the stage
-            self.state.delete(word)
-        self.state.put(word, (0, max(mark, highest)))
-        self.collector.ack(tup)
 
 
 def simulated_topology() -> Topology:
