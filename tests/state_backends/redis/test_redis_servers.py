@@ -16,7 +16,7 @@ from anchorbolt.errors import ConfigError, StateError, StateUnavailable, Unsuppo
 from anchorbolt.state_backends.contract import ReadPosition, StateProvider, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.redis.hashes import RedisHashes
-from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.testing.conformance.base import FIRST, committed, entries, new_attempt, stage, staged
 from tests.conftest import StartRedis
@@ -42,15 +42,22 @@ def opened(provider: StateProvider) -> closing[StateStorage]:
     return closing(provider.open(NS))
 
 
-def check_refusal(provider: RedisStateProvider, kind: type[StateError | ConfigError], *said: str) -> None:
+def check_refusal(
+    provider: RedisStateProvider | RedisClusterStateProvider,
+    kind: type[StateError | ConfigError],
+    *said: str,
+    namespace: str = NS,
+) -> None:
     """Check the error of the first call, and look for the password in everything that might be printed."""
-    with opened(provider) as storage, pytest.raises(kind) as caught:
+    with closing(provider.open(namespace)) as storage, pytest.raises(kind) as caught:
         storage.claim()
     error = caught.value
     printed = "".join(traceback.format_exception(error)) + repr(error) + repr(pickle.dumps(error))
-    assert PASSWORD not in printed
-    assert isinstance(error, ConfigError) or error.namespace == NS
-    for words in (f"{provider.host}:{provider.port}", *said):
+    assert PASSWORD not in printed + repr(provider) + provider.describe()
+    assert isinstance(error, ConfigError) or error.namespace == namespace
+    place = provider.nodes[0] if isinstance(provider, RedisClusterStateProvider) else f"{provider.host}:{provider.port}"
+    assert place in provider.describe()
+    for words in (place, *said):
         assert words in str(error)
 
 
