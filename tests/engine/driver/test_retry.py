@@ -5,28 +5,27 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine import LocalCluster
+from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.errors import SinkUnavailable, StateUnavailable
 from anchorbolt.state_backends.memory import MemoryStateStorage
 from anchorbolt.util import retry
 from anchorbolt.util.retry import RetryPolicy
-from tests.engine.jobs import feeder, word_count
+from tests.engine.jobs import NO_RETRIES, feeder, word_count
 
 
-class FullFor:
-    """Has the store refuse what is staged, so many times."""
+def refuse(monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
+    """Have the store refuse what is staged, so many times; return how often it is still to refuse."""
+    left = [times]
+    stage = MemoryStateStorage.stage
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-        self.left = times
-        stage = MemoryStateStorage.stage
+    def refuse(storage: MemoryStateStorage, *arguments: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise StateUnavailable("no room")
+        return stage(storage, *arguments)
 
-        def refuse(storage: MemoryStateStorage, *arguments: Any) -> Any:
-            if self.left:
-                self.left -= 1
-                raise StateUnavailable("no room")
-            return stage(storage, *arguments)
-
-        monkeypatch.setattr(MemoryStateStorage, "stage", refuse)
+    monkeypatch.setattr(MemoryStateStorage, "stage", refuse)
+    return left
 
 
 @pytest.fixture(autouse=True)
@@ -35,26 +34,22 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "_LONGEST_PAUSE_S", 0.002)
 
 
-def submit(retries: int, timeout_s: int) -> Any:
-    conf = {
-        "topology.max.batch.retries": retries,
-        "topology.message.timeout.secs": timeout_s,
-        "topology.state.checkpoint.interval.ms": 100,
-    }
-    return LocalCluster().submit(word_count(feeder("a", "a"), parallelism=1), conf)
+def submit(timeout_s: int) -> RunHandle:
+    conf = {"topology.message.timeout.secs": timeout_s, "topology.state.checkpoint.interval.ms": 100}
+    return LocalCluster().submit(word_count(feeder("a", "a"), parallelism=1), NO_RETRIES | conf)
 
 
 def test_a_store_without_room_is_waited_for_beyond_the_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = FullFor(monkeypatch, 20)
-    handle = submit(retries=0, timeout_s=30)
+    left = refuse(monkeypatch, 20)
+    handle = submit(timeout_s=30)
     assert handle.await_termination(60)
-    assert full.left == 0
+    assert left == [0]
     assert handle.state("count") == {"a": 2}
 
 
 def test_the_wait_ends_with_the_stores_own_error_and_the_state_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    FullFor(monkeypatch, 10**9)
-    handle = submit(retries=0, timeout_s=1)
+    refuse(monkeypatch, 10**9)
+    handle = submit(timeout_s=1)
     with pytest.raises(StateUnavailable, match="no room"):
         handle.await_termination(60)
     assert handle.state("count") == {}
