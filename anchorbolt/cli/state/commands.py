@@ -168,30 +168,27 @@ def scan(
     as_json: Json = False,
 ) -> int:
     """Show the entries of a namespace, in any order; with --json, an object a line."""
-    from anchorbolt.cli.state.text import SHOWN_CHARACTERS, entry_content, entry_line, print_notes, print_scan
+    from anchorbolt.cli.state.text import print_scan
     from anchorbolt.cli.store import open_store
     from anchorbolt.migration_tools.inspect.inspection import scan_entries
 
     store = open_store(conf, overrides or ())
     if codec is ScanCodec.STORM_KRYO:
-        from anchorbolt.cli.state.storm_scan import enum_constants, scan_storm
-        from anchorbolt.storm.state_reader import StormOptions
+        from anchorbolt.migration_tools.inspect.storm_state import StormOptions, scan_storm
 
         classes = registered or []
         of_keys, of_values = ([each, *classes] if each else classes for each in (key_class, value_class))
-        options = StormOptions(of_keys, of_values, dict(map(enum_constants, enums or ())), in_topology, storm)
-        scan_storm(store.provider, namespace, options, limit=limit, as_json=as_json)
+        options = StormOptions(of_keys, of_values, dict(map(_enum_constants, enums or ())), in_topology, storm)
+        with scan_storm(store.provider, namespace, options) as found:
+            print_scan(namespace, *found, limit=limit, in_json=as_json)
         return DONE
     if any((registered, key_class, value_class, enums, storm)) or in_topology is not None:
         raise ConfigError(
             "--registered, --key-class, --value-class, --enum, --in-topology and --storm are for --codec "
             "storm-kryo. Add that, or leave them out."
         )
-    with scan_entries(store.provider, namespace, store.codecs, attempt=attempt) as (notes, pages):
-        print_notes(notes)
-        entries = (entry for page in pages for entry in page)
-        lines = (json.dumps(entry_content(each)) if as_json else entry_line(each, SHOWN_CHARACTERS) for each in entries)
-        print_scan(namespace, lines, limit, limit)
+    with scan_entries(store.provider, namespace, store.codecs, attempt=attempt) as found:
+        print_scan(namespace, *found, limit=limit, in_json=as_json)
     return DONE
 
 
@@ -224,3 +221,11 @@ def explain(
     else:
         print_line("\n".join(report_lines(report, place)))
     return DONE
+
+
+def _enum_constants(text: str) -> tuple[str, list[str]]:
+    """Return the class and the constants of an option `--enum`."""
+    name, equals, constants = text.partition("=")
+    if not (name and equals and constants):
+        raise ConfigError(f"{text!r} is not of the form CLASS=A,B,C: the constants of an enum in their order.")
+    return name, constants.split(",")

@@ -1,8 +1,9 @@
 """The output of the commands on state, as lines and as values for JSON."""
 
+import json
 import sys
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
@@ -16,7 +17,7 @@ from anchorbolt.serialization.schema import FIRST_VERSION
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED
 from anchorbolt.util.messages import counted
 
-SHOWN_CHARACTERS = 500  # of a key or a value in a line of a scan
+_SHOWN_CHARACTERS = 500  # of a key or a value in a line of a scan
 
 
 def print_notes(notes: Iterable[str]) -> None:
@@ -24,34 +25,43 @@ def print_notes(notes: Iterable[str]) -> None:
         sys.stderr.write(f"note: {note}\n")
 
 
-def print_scan(namespace: str, lines: Iterable[str], limit: int | None, total: int | None) -> None:
-    """Print at most `limit` lines, one of each entry; `total` is their number, if known."""
+def print_scan(
+    namespace: str,
+    notes: Iterable[str],
+    pages: Iterable[list[Entry]],
+    count: int | None = None,
+    *,
+    limit: int | None,
+    in_json: bool,
+) -> None:
+    """Print notes and at most `limit` entries, a line each; `count` is the number of entries, if known."""
+    print_notes(notes)
+    total = min((each for each in (limit, count) if each is not None), default=None)
     with shown_progress(wanted=not sys.stdout.isatty()) as progress:
         progress.begin(f"scanning {namespace}", total)
-        for line in islice(lines, limit):
-            print_line(line)
+        for entry in islice(chain.from_iterable(pages), limit):
+            print_line(json.dumps(entry_content(entry)) if in_json else entry_line(entry, _SHOWN_CHARACTERS))
             progress.advance(1)
 
 
-def entry_line(entry: Entry, limit: int | None = None) -> str:
+def entry_line(entry: Entry, limit: int = sys.maxsize) -> str:
     """Return `key: value` as literals of Python's, each of `limit` characters at most, and remarks behind a `#`."""
     key = as_text(entry.key.shown, limit)
     if entry.value is None:
         return f"{key}: absent"
-    remarks = [entry.key.problem, entry.value.problem]
+    remarks = ["prepared" if entry.prepared else "", entry.key.problem, entry.value.problem]
     if entry.value.version > FIRST_VERSION:
         remarks.append(f"schema version {entry.value.version}")
-    return f"{key}: {as_text(entry.value.shown, limit)}{remark(remarks)}"
-
-
-def remark(remarks: Iterable[str]) -> str:
-    """Return the end of a line with those remarks that are not empty, each once."""
     said = "; ".join(dict.fromkeys(filter(None, remarks)))
-    return f"  # {said}" if said else ""
+    return f"{key}: {as_text(entry.value.shown, limit)}{f'  # {said}' if said else ''}"
 
 
 def entry_content(entry: Entry) -> dict[str, Any]:
-    content = {"key": as_json(entry.key.shown), "stored_key": entry.key.data.hex(), "key_problem": entry.key.problem}
+    content = {"key": as_json(entry.key.shown), "key_problem": entry.key.problem}
+    if entry.prepared is None:
+        content["stored_key"] = entry.key.data.hex()
+    elif entry.prepared:
+        content["prepared"] = True
     if entry.value is None:
         content["absent"] = True
     else:

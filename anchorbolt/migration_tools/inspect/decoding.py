@@ -44,6 +44,7 @@ class Entry:
 
     key: Decoded
     value: Decoded | None
+    prepared: bool | None = None  # of an entry of Storm's: whether it is in `ns$prepare`
 
 
 class EntryDecoder:

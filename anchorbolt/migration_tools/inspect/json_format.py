@@ -1,5 +1,7 @@
 """Formats values of a store as JSON and as text. Of a user's class it calls only `__repr__`.
 
+A value that Storm wrote has its own form (docs/storm_bytes.md).
+
 A value that JSON lacks becomes an object with one name that starts with `$`: `$bytes` (Base64), `$tuple`, `$set`,
 `$frozenset`, `$map` (pairs, for a dict with other keys than plain text), `$float` (nan, inf, -inf), `$datetime`,
 `$date`, `$time`, `$timedelta` (seconds), `$decimal`, `$uuid`, `$complex`; `$repr` for any other value.
@@ -8,10 +10,13 @@ A value that JSON lacks becomes an object with one name that starts with `$`: `$
 import datetime as dt
 import decimal
 import math
+import sys
 import uuid
 from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
+
+from anchorbolt.storm.kryo.values import JavaValue
 
 _DEEPEST = 64
 _SCALARS: dict[type, Callable[[Any], Any]] = {
@@ -29,6 +34,8 @@ _SCALARS: dict[type, Callable[[Any], Any]] = {
 
 def as_json(value: Any, depth: int = 0) -> Any:
     kind = type(value)
+    if isinstance(value, JavaValue):
+        return value.to_json()
     if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
         return value
     if kind in _SCALARS:
@@ -51,12 +58,14 @@ def printable(text: str) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
-def as_text(value: Any, limit: int | None = None) -> str:
+def as_text(value: Any, limit: int = sys.maxsize) -> str:
     """Return a value as a Python literal of at most `limit` characters; control characters are escaped."""
+    if isinstance(value, JavaValue):
+        return printable(value.describe(limit))
     try:
         text = repr(value)
     except Exception:  # a user's __repr__ may raise anything, and the value may be nested too deeply
         return f"({type(value).__name__}, whose repr raises)"
     if type(value).__module__ not in ("builtins", "datetime", "decimal", "uuid"):
         text = text.encode("unicode_escape").decode()  # a user's repr may contain anything
-    return text if limit is None or len(text) <= limit else text[:limit] + "…"
+    return text if len(text) <= limit else text[:limit] + "…"
