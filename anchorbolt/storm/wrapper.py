@@ -76,11 +76,13 @@ def unwrap(value: bytes, generation: Generation | None = None) -> Wrapped | None
         if value == form.tombstone:
             return Wrapped(each, None)
         if value.startswith(form.before_length):
-            start = len(form.before_length)
-            rest = len(value) - start
-            for size in range(1, min(rest, 5) + 1):  # bytes of the length
-                if value[start : start + size] == _encoded(rest - size + 1):
-                    return Wrapped(each, value[start + size :])
+            start = end = len(form.before_length)
+            while end < len(value) and value[end] >= 0x80:
+                end += 1
+            end += 1  # the last byte of the length is below 0x80
+            # Compared as bytes, to reject a length in more bytes than Kryo needs.
+            if value[start:end] == _encoded(len(value) - end + 1):
+                return Wrapped(each, value[end:])
     return None
 
 
