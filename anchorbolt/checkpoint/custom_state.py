@@ -14,7 +14,7 @@ from anchorbolt.errors import AnchorboltError, StateError, StateRegressed
 from anchorbolt.state_backends.attempt import NamespaceAttempt, StateCounters
 from anchorbolt.state_backends.contract import Fence, Seal, StateStorage
 from anchorbolt.state_backends.state import AttemptScope, AttemptState, State
-from anchorbolt.util.user_traceback import user_traceback
+from anchorbolt.util.messages import user_traceback
 
 CUSTOM_HEADER = "custom state"
 """Format header of a namespace beside a custom state."""

@@ -14,7 +14,7 @@ from anchorbolt.state_backends.contract import Seal
 from anchorbolt.state_backends.state import NOTHING_COMMITTED, AttemptScope
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple, TupleBatch
-from anchorbolt.util.user_traceback import user_traceback
+from anchorbolt.util.messages import user_traceback
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,7 @@ from anchorbolt.state_backends.state import AttemptScope, Fence
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
 from anchorbolt.util.locations import Folder, join, open_folder
-from anchorbolt.util.messages import shortened
-from anchorbolt.util.user_traceback import user_traceback
+from anchorbolt.util.messages import shortened, user_traceback
 
 _log = logging.getLogger("anchorbolt.engine")
 

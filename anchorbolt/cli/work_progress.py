@@ -20,7 +20,7 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from anchorbolt.migration_tools.progress import Progress, Silent
+from anchorbolt.migration_tools.progress import Progress
 
 _BETWEEN_LINES_S = 10.0
 
@@ -29,14 +29,14 @@ _BETWEEN_LINES_S = 10.0
 def shown_progress(*, wanted: bool = True) -> Iterator[Progress]:
     """Yield a progress display for standard error, which disappears at the end; a silent one unless `wanted`."""
     if not wanted:
-        yield Silent()
+        yield Progress()
         return
     shown = WorkProgress(Console(stderr=True))
     with nullcontext() if shown.bars.disable else shown.bars:  # a disabled one would print an empty line in Rich 13
         yield shown
 
 
-class WorkProgress:
+class WorkProgress(Progress):
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
         self._clock = clock

@@ -1,21 +1,11 @@
 """The interface by which a long command reports its progress. The command line displays it."""
 
-from typing import Protocol
 
-
-class Progress(Protocol):
-    """Receives steps, each over the entries of a hash or a namespace."""
+class Progress:
+    """Receives steps, each over the entries of a hash or a namespace. This class discards them."""
 
     def begin(self, what: str, total: int | None) -> None:
         """Begin a step, and end the one before; `total` is its number of entries, if known."""
 
     def advance(self, entries: int) -> None:
         """Report that the step has processed `entries` more."""
-
-
-class Silent:
-    """Discards all reports."""
-
-    def begin(self, what: str, total: int | None) -> None: ...
-
-    def advance(self, entries: int) -> None: ...

@@ -1,7 +1,16 @@
 """Parts of messages that many errors share."""
 
+import importlib
+import traceback
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
+from types import TracebackType
+
+from anchorbolt.errors import AnchorboltError
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+_MACHINERY = (_PACKAGE, importlib.__file__, "<frozen importlib")
 
 
 def shortened(value: object, limit: int = 80) -> str:
@@ -25,3 +34,15 @@ def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """
     matches = get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+def user_traceback(error: BaseException) -> str:
+    """Format a traceback that begins with the user's first frame, without the frames of Anchorbolt that called it."""
+    frames: TracebackType | None = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename.startswith(_MACHINERY):
+        frames = frames.tb_next
+    if frames is None and not isinstance(error, SyntaxError):  # a syntax error itself names the user's line
+        frames = error.__traceback__
+    shown = traceback.TracebackException(type(error), error, frames)
+    # The cause of Anchorbolt's own error is internal, and would be printed first.
+    return "".join(shown.format(chain=not isinstance(error, AnchorboltError))).rstrip()

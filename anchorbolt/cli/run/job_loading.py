@@ -11,8 +11,7 @@ from typing import Any
 
 from anchorbolt.errors import AnchorboltError, JobError
 from anchorbolt.topology.graph import Topology
-from anchorbolt.util.messages import did_you_mean
-from anchorbolt.util.user_traceback import user_traceback
+from anchorbolt.util.messages import did_you_mean, user_traceback
 
 _FORM = "Name a job as MODULE:NAME, such as jobs.word_count:topology or jobs/word_count.py:topology"
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -17,7 +17,7 @@ from anchorbolt.migration_tools.base64_to_binary.names import (
 )
 from anchorbolt.migration_tools.base64_to_binary.namespace_migration import Migration
 from anchorbolt.migration_tools.base64_to_binary.results import Interrupted, NamespaceResult, Report
-from anchorbolt.migration_tools.progress import Progress, Silent
+from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.redis.hashes import RedisHashes, shown
 from anchorbolt.storm.kryo.stored_form import Content
 
@@ -66,7 +66,7 @@ def migrate(
         _remove_leftovers(hashes, wanted, found)
 
     def one(namespace: bytes) -> NamespaceResult:
-        with Migration(hashes, namespace, options, progress or Silent()) as migration:
+        with Migration(hashes, namespace, options, progress or Progress()) as migration:
             return migration.run()
 
     return _each(wanted, one, Report((), _left_out(found, wanted, _NOT_MIGRATED), options.dry_run))
@@ -141,7 +141,7 @@ def _on_backups(
         _remove_leftovers(hashes, wanted, found)
 
     def one(namespace: bytes) -> NamespaceResult:
-        with Backups(hashes, namespace, progress or Silent(), content, dry_run=dry_run) as backups:
+        with Backups(hashes, namespace, progress or Progress(), content, dry_run=dry_run) as backups:
             return act(backups)
 
     return _each(wanted, one, Report((), () if is_undo else _left_out(found, wanted, _NOT_COMPARED), dry_run))

@@ -11,7 +11,7 @@ of the source: the checkpoint location has one copy of the decision for each gen
 the target must have the highest.
 """
 
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from anchorbolt.errors import ConfigError, MigrationRefused
 from anchorbolt.migration_tools.copy.checks import check_source, check_target, is_of_copy, source_namespaces
 from anchorbolt.migration_tools.copy.steps import CopiedNamespace, claimed, copied_namespace, moved
 from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology, record_namespace
-from anchorbolt.migration_tools.progress import Progress, Silent
+from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, NamespaceHead, StateProvider, StateStorage
 
 
@@ -105,16 +105,15 @@ def copy_topology(
         return report
     is_complete = found.stored is not None
     fence, heads = found.record_head.fence, dict(found.heads)
-    with ExitStack() as opened:
+    with closing(target.open(snapshot.record_namespace)) as record:
         if not is_complete:
-            record = opened.enter_context(closing(target.open(snapshot.record_namespace)))
             fence = claimed(record, snapshot.generation)
             for name in sources:
                 with closing(target.open(name)) as storage:
                     heads[name] = storage.raise_fence(fence)
             check_target(read_topology(target, topology, prefix), snapshot, target, source)
         copied = [
-            copied_namespace(source, target, name, head, heads[name], fence, progress or Silent())
+            copied_namespace(source, target, name, head, heads[name], fence, progress or Progress())
             for name, head in sources.items()
         ]
         # A copy that was read while a run was writing is not trusted.
@@ -166,7 +165,7 @@ def copy_namespace(
         with closing(target.open(namespace)) as storage:
             fence = claimed(storage, head.fence.generation)
             found = storage.head()
-    copied = copied_namespace(source, target, namespace, head, found, fence, progress or Silent())
+    copied = copied_namespace(source, target, namespace, head, found, fence, progress or Progress())
     return replace(report, namespaces=(copied,), generation=0 if is_complete else fence.generation)
 
 

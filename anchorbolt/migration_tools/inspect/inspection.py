@@ -13,7 +13,7 @@ from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.errors import ConfigError, StateCorrupted, StateError, StateRegressed
 from anchorbolt.migration_tools.inspect.decoding import Codecs, Entry, EntryDecoder, key_from_text
 from anchorbolt.migration_tools.inspect.topology_snapshot import record_namespace
-from anchorbolt.migration_tools.progress import Progress, Silent
+from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider, StateStorage
 from anchorbolt.state_backends.rules import is_namespace, task_namespace
 from anchorbolt.streams.hashing import destination_of, stable_hash
@@ -146,7 +146,7 @@ def existing_head(provider: StateProvider, storage: StateStorage) -> NamespaceHe
 
 def measured(storage: StateStorage, progress: Progress | None = None) -> tuple[int, int]:
     """Count the committed entries of a namespace, and the bytes of their keys and values, page by page."""
-    progress = progress or Silent()
+    progress = progress or Progress()
     progress.begin(f"counting {storage.namespace}", storage.count())
     keys = size = 0
     for page in storage.scan():

@@ -86,23 +86,19 @@ def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | 
     query_id = None
     if folder is not None and (copied is not None or folder.exists("metadata")):
         query_id = tried(lambda: query_id_at(folder), "")
+    # The namespaces of the records and their tasks, and all others with a prefix that is not empty.
+    names = set(provider.namespaces(f"{prefix}:")) if prefix else set()
+    for each in (stored, copied):
+        if each is not None and each.topology in ("", topology):
+            names |= known_namespaces(each, prefix)
     heads = {}
-    for namespace in _names(provider, topology, prefix, stored, copied):
+    for namespace in sorted(names - {name}):
         with closing(provider.open(namespace)) as storage:
             heads[namespace] = tried(storage.head, NamespaceHead())
     location = "" if folder is None else folder.location
     return TopologySnapshot(
         topology, name, record_head, stored, copied, query_id, location, heads, tuple(dict.fromkeys(problems))
     )
-
-
-def _names(provider: StateProvider, topology: str, prefix: str, *records: DecisionRecord | None) -> list[str]:
-    """Return the namespaces of the records and their tasks, and all others with a prefix that is not empty."""
-    names = set(provider.namespaces(f"{prefix}:")) if prefix else set()
-    for each in records:
-        if each is not None and each.topology in ("", topology):
-            names |= known_namespaces(each, prefix)
-    return sorted(names - {record_namespace(prefix)})
 
 
 def known_namespaces(record: DecisionRecord, prefix: str) -> set[str]:

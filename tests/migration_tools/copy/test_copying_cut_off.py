@@ -8,7 +8,7 @@ import pytest
 from anchorbolt.errors import Fenced, StateRegressed
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.migration_tools.copy.copying import copy_namespace
-from anchorbolt.migration_tools.progress import Silent
+from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing.conformance.base import entries
@@ -16,7 +16,7 @@ from tests.migration_tools.conftest import Killed, killed_at, put
 from tests.migration_tools.copy.conftest import SERVERS, Job
 
 
-class _KillAfter(Silent):
+class _KillAfter(Progress):
     """Kills the copy when so many calls of its progress have been made."""
 
     def __init__(self, calls: int) -> None:
@@ -70,7 +70,7 @@ def test_a_run_on_half_a_copy_is_refused(job: Job) -> None:
 
 
 def test_a_copy_that_was_overtaken_by_another_is_fenced_off(job: Job) -> None:
-    class Overtaken(Silent):
+    class Overtaken(Progress):
         begun = False
 
         def begin(self, what: str, total: int | None) -> None:

@@ -12,7 +12,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.errors import ConfigError, Fenced, MigrationRefused, StateRegressed
 from anchorbolt.migration_tools.copy import copying
 from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
-from anchorbolt.migration_tools.progress import Silent
+from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import NamespaceHead
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
@@ -61,7 +61,7 @@ class TestARunThatIsAlive:
         assert job.contents(job.target) == before
 
     def test_that_commits_meanwhile_is_noticed_and_no_record_is_written(self, job: Job) -> None:
-        class Meanwhile(Silent):
+        class Meanwhile(Progress):
             def begin(self, what: str, total: int | None) -> None:
                 if what == f"comparing {job.name}:count-1":
                     job.run(job.source, *LATER)
