@@ -11,7 +11,7 @@ from typing import Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.forwarder import TaskOutcome, WrappedBolt
+from anchorbolt.checkpoint.executors import TaskOutcome, WrappedBolt
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.errors import AnchorboltError, BoltError, ConfigError, SinkUnavailable, TopologyError
 from anchorbolt.faults.points import FaultPoint, reach

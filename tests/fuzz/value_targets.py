@@ -10,8 +10,14 @@ from typing import Any
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
-from anchorbolt.engine.task.messages import BarrierMessage, TuplesMessage, decode_message, encode_message, encode_report
-from anchorbolt.engine.task.report import TaskReport
+from anchorbolt.engine.task.messages import (
+    BarrierMessage,
+    TaskReport,
+    TuplesMessage,
+    decode_message,
+    encode_message,
+    encode_report,
+)
 from anchorbolt.errors import BoltError
 from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
 from anchorbolt.serialization.schema import Schema, tagged

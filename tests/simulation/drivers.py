@@ -11,8 +11,7 @@ from anchorbolt.engine.submit.handle import checkpoint_spout
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
-from anchorbolt.engine.task.messages import Envelope, reports_in
-from anchorbolt.engine.task.report import TaskReport
+from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.spout_task import run_spout_task
 from tests.simulation.folder import SimulatedFolder
 from tests.simulation.topology import simulated_topology

@@ -131,13 +131,13 @@ every round of a driver has the same fence
 
 # The reports of a round.
 attempts seen downstream are not compared with those that won
-    engine.driver.reports.check_round: report.seen != expected -> False
+    engine.driver.rounds.check_round: report.seen != expected -> False
 a task may report twice
-    engine.driver.reports.check_round: if _ != report.attempt: ... -> attempts[report.task] = report.attempt
+    engine.driver.rounds.check_round: if _ != report.attempt: ... -> attempts[report.task] = report.attempt
 a missing task is not noticed
-    engine.driver.reports.check_round: if missing: ... -> pass
+    engine.driver.rounds.check_round: if missing: ... -> pass
 a failed task counts as one that has prepared
-    engine.driver.reports.check_round: if failures: ... -> pass
+    engine.driver.rounds.check_round: if failures: ... -> pass
 
 # The tasks.
 a task does not notice two attempts of one upstream task

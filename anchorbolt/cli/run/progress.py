@@ -12,7 +12,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from anchorbolt.cli.command import drop_output
-from anchorbolt.engine.driver.reports import WaveReport
+from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.util.messages import counted
 
 _WINDOW_S = 10.0

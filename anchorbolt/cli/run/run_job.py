@@ -24,7 +24,7 @@ from anchorbolt.cli.run.spark_engine import SparkEngine
 from anchorbolt.config.loading import Configuration, load_conf
 from anchorbolt.config.settings import Settings
 from anchorbolt.config.spark_options import SPARK
-from anchorbolt.engine.driver.reports import WaveReport
+from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.state_backends.contract import StateProvider

@@ -1,17 +1,19 @@
-"""The rounds of a wave on any engine: runs them, checks their reports, and runs the jobs of COMMIT and ROLLBACK."""
+"""The rounds of a wave on any engine: runs them, checks and adds up their reports, and runs COMMIT and ROLLBACK."""
 
 import logging
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
+from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.engine.driver.reports import check_round
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.report import TaskReport
-from anchorbolt.errors import AnchorboltError, WaveFailed
+from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.errors import AnchorboltError, BoltError, WaveFailed
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -90,3 +92,96 @@ def _hooked_tasks(plan: ExecutionPlan, hook: str) -> list[TaskKey]:
         if getattr(type(plan.graph.bolts[component].bolt), hook) is not getattr(BaseStatefulBolt, hook)
         for task in plan.tasks[component]
     ]
+
+
+@dataclass(frozen=True)
+class WaveReport:
+    """One committed wave."""
+
+    txid: int
+    batch_id: int  # the streaming query's batch; the wave's number on an engine without a query
+    rounds: int = 1  # 1 if nothing failed
+    tuples_in: Mapping[str, int] = field(default_factory=dict)  # by component: executed; of a spout: rows read
+    tuples_out: Mapping[str, int] = field(default_factory=dict)  # by component: emitted
+    bytes_shuffled: int = 0  # bytes of the blobs between tasks
+    keys_read: int = 0  # keys read from the store
+    keys_staged: int = 0  # updates staged
+    errors_reported: int = 0  # calls of `report_error`
+    source_ms: float = 0.0  # the longest time that a spout's task waited for its source
+    compute_ms: float = 0.0  # the rest of the data's way through the topology
+    prepare_ms: float = 0.0  # the longest time in which a task staged its state or wrote its outbox file
+    decide_ms: float = 0.0  # writing the decision record and its copy
+    commit_ms: float = 0.0  # committing all namespaces, publishing sinks, and marking the wave COMMITTED
+
+    @property
+    def total_ms(self) -> float:
+        """All phases together, in ms."""
+        return self.source_ms + self.compute_ms + self.prepare_ms + self.decide_ms + self.commit_ms
+
+    @property
+    def checkpoint_ms(self) -> float:
+        """Prepare, decide and commit, in ms."""
+        return self.prepare_ms + self.decide_ms + self.commit_ms
+
+
+def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -> None:
+    """Check that every task prepared, and that all tasks saw the same attempts of each other.
+
+    Raises:
+        AnchorboltError: The failure that a task reported, a user's first.
+        WaveFailed: A task is missing, or two tasks saw different attempts of one upstream task.
+    """
+    failures = [report.failure for report in reports if report.failure is not None]
+    if failures:
+        raise min(failures, key=_severity)
+    attempts: dict[TaskKey, str] = {}
+    for report in reports:
+        if attempts.setdefault(report.task, report.attempt) != report.attempt:
+            raise WaveFailed(f"task {report.task} reported twice in txid {txid}", txid=txid)
+    missing = [task for level in plan.levels for task in level if task not in attempts]
+    if missing:
+        raise WaveFailed(f"no report from {missing} in txid {txid}", txid=txid)
+    for report in reports:
+        if report.component in plan.graph.spouts:
+            continue
+        sources = plan.graph.bolts[report.component].sources
+        expected = {task: attempt for task, attempt in attempts.items() if task[0] in sources}
+        if report.seen != expected:
+            raise WaveFailed(
+                f"task {report.task} saw other attempts of its upstream tasks than won in txid {txid}: "
+                "Spark ran a task twice",
+                txid=txid,
+            )
+
+
+def _severity(error: AnchorboltError) -> int:
+    if isinstance(error, BoltError):
+        return 0
+    return 2 if isinstance(error, WaveFailed) else 1
+
+
+def summarise(wave: CommittedWave) -> WaveReport:
+    """Add up a committed wave."""
+    reports: Sequence[TaskReport] = wave.reports
+    tuples_in, tuples_out = Counter[str](), Counter[str]()
+    for report in reports:
+        tuples_in[report.component] += report.tuples_in
+        tuples_out[report.component] += report.tuples_out
+    source_ms = max((report.source_ms for report in reports), default=0.0)
+    prepare_ms = max((report.prepare_ms for report in reports), default=0.0)
+    return WaveReport(
+        txid=wave.txid,
+        batch_id=wave.batch_id,
+        rounds=wave.rounds,
+        tuples_in=tuples_in,
+        tuples_out=tuples_out,
+        bytes_shuffled=sum(report.bytes_out for report in reports),
+        keys_read=sum(report.outcome.keys_read for report in reports),
+        keys_staged=sum(report.outcome.keys_staged for report in reports),
+        errors_reported=sum(report.errors_reported for report in reports),
+        source_ms=source_ms,
+        compute_ms=max(0.0, wave.round_ms - source_ms - prepare_ms),
+        prepare_ms=prepare_ms,
+        decide_ms=wave.decide_ms,
+        commit_ms=wave.commit_ms,
+    )

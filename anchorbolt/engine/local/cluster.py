@@ -4,27 +4,38 @@ It is meant for unit tests, like Storm's `LocalCluster`. Tasks run the same code
 between tasks, so that a job behaves the same on both engines.
 """
 
+from __future__ import annotations
+
 import random
 import shutil
 import tempfile
+import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
+from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.local.sources import LocalSource, open_source
-from anchorbolt.engine.submit.handle import RunHandle, WaveListener
+from anchorbolt.engine.driver.rounds import summarise
+from anchorbolt.engine.submit.handle import RunHandle, WaveListener, Waves, prepare_plan
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.submit.submission import prepare_plan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
-from anchorbolt.engine.task.messages import Envelope, decode_message, reports_in
-from anchorbolt.engine.task.report import TaskReport
+from anchorbolt.engine.task.messages import Envelope, TaskReport, decode_message, reports_in
+from anchorbolt.engine.task.spout_task import run_spout_task
+from anchorbolt.errors import TopologyError
+from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.topology.graph import Topology
-from anchorbolt.util.locations import join, open_folder
+from anchorbolt.util.locations import Folder, join, open_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_POLL_S = 0.05
 
 
 class LocalCluster:
@@ -62,7 +73,7 @@ class LocalCluster:
         location = join(self._directory.path, topology.name)
         plan = prepare_plan(topology, conf, memory=self._memory, location=location)
         folder = open_folder(plan.checkpoint_location)
-        source = open_source(plan, folder)
+        source = _open_source(plan, folder)
         runner = _LocalRunner(plan, source, random.Random(self._seed), self._directory)
         return RunHandle(plan, folder, runner, source, on_wave, until_empty=until_empty)
 
@@ -128,3 +139,81 @@ def _interleaved(rows: list[Envelope], order: random.Random) -> Iterator[Envelop
             yield next(queues[position])
         except StopIteration:
             queues.pop(position)
+
+
+class LocalSource(Waves, Protocol):
+    def rows(self, current: Round) -> Iterable[Envelope]:
+        """Return the blobs of all spouts for the current wave. Called in each of its rounds."""
+
+    def spark_session(self) -> SparkSession:
+        """Return a Spark session, for sinks that need DataFrames."""
+
+
+def _open_source(plan: ExecutionPlan, folder: Folder) -> LocalSource:
+    spouts: dict[str, Any] = {component: spec.spout for component, spec in plan.graph.spouts.items()}
+    if all(isinstance(spout, FeederSpout) for spout in spouts.values()):
+        return _FeederSource(plan, spouts)
+    if all(isinstance(spout, StreamSpout) for spout in spouts.values()):
+        from anchorbolt.engine.spark.runner import LocalStreams
+
+        return LocalStreams(plan, folder)
+    raise TopologyError(
+        f"the spouts {', '.join(spouts)} have different classes, or a class that LocalCluster does not run. Use "
+        "FeederSpout for all of them, or StreamSpout for all of them."
+    )
+
+
+class _FeederSource:
+    def __init__(self, plan: ExecutionPlan, spouts: dict[str, FeederSpout]) -> None:
+        self._plan = plan
+        self._spouts = spouts
+        self._batches: dict[str, list[tuple[Any, ...]]] = {}
+        self._stop_requested = threading.Event()
+        self._thread: int | None = None
+
+    def query_id(self) -> str:
+        return ""
+
+    def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
+        self._spout, self._add, self._until_empty = spout, add, until_empty
+
+    def wait(self) -> None:
+        self._thread = threading.get_ident()
+        first = next(iter(self._spouts.values()))
+        self._settle()
+        while not self._stop_requested.is_set():
+            if any(spout.is_waiting() for spout in self._spouts.values()):
+                self._run_wave(self._spout.record.batch_id + 1)
+            elif self._until_empty:
+                self._spout.check_not_overtaken()
+                return
+            else:
+                with first.arrived:
+                    first.arrived.wait(_POLL_S)
+
+    def stop(self) -> bool:
+        self._stop_requested.set()
+        return self._thread != threading.get_ident()
+
+    def _run_wave(self, number: int) -> None:
+        self._batches = {component: spout.take(number) for component, spout in self._spouts.items()}
+        try:
+            report = summarise(self._spout.run_wave(Batch("", number)))
+        finally:
+            self._settle()
+        self._add(report)
+
+    def _settle(self) -> None:
+        for spout in self._spouts.values():
+            spout.settle(self._spout.record.batch_id)
+
+    def rows(self, current: Round) -> Iterator[Envelope]:
+        for component, spout in self._spouts.items():
+            batch = self._batches[component]
+            columns = list(map(list, zip(*batch, strict=True))) or [[] for _ in spout.fields]
+            yield from run_spout_task(self._plan, component, 0, current, [(len(batch), columns)])
+
+    def spark_session(self) -> SparkSession:
+        from anchorbolt.engine.spark.session import build_session
+
+        return build_session(self._plan.topology)

@@ -13,8 +13,7 @@ from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import build_session, check_options, engine_session
 from anchorbolt.engine.spark.shipping import ship
-from anchorbolt.engine.submit.handle import RunHandle, WaveListener
-from anchorbolt.engine.submit.submission import prepare_plan
+from anchorbolt.engine.submit.handle import RunHandle, WaveListener, prepare_plan
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.locations import open_folder
 

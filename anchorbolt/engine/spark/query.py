@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from anchorbolt.checkpoint.location import query_id_at
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
-from anchorbolt.engine.driver.reports import summarise
+from anchorbolt.engine.driver.rounds import summarise
 from anchorbolt.engine.spark.source_files import SourceFiles
 from anchorbolt.engine.submit.handle import WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan

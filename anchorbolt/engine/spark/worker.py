@@ -16,8 +16,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
-from anchorbolt.engine.task.messages import Envelope, encode_report
-from anchorbolt.engine.task.report import TaskReport, as_failure
+from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure, encode_report
 from anchorbolt.engine.task.spout_task import run_spout_task
 from anchorbolt.engine.task.watchdog import allow_to_end_this_process
 from anchorbolt.errors import PlatformError

@@ -1,1 +1,1 @@
-"""From a topology and its configuration to a run: the execution plan, the submission, the handle."""
+"""From a topology and its configuration to a run: the execution plan, and the handle."""

@@ -1,9 +1,10 @@
-"""The handle of a running topology, which `submit` returns on every engine, and what every run is made of."""
+"""The start of a run on any engine: its plan, its checkpoint spout, and the handle that `submit` returns."""
 
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Any, Protocol
 
@@ -14,11 +15,17 @@ from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.spout import CheckpointSpout, RecoveryReport
 from anchorbolt.checkpoint.transaction import Run
-from anchorbolt.engine.driver.reports import WaveReport
-from anchorbolt.engine.driver.rounds import Rounds, Runner
+from anchorbolt.config.loading import load_conf
+from anchorbolt.config.providers import PROVIDER_CONFIG
+from anchorbolt.engine.driver.rounds import Rounds, Runner, WaveReport
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.errors import ConfigError, StateError
+from anchorbolt.errors import ConfigError, StateError, TopologyError
+from anchorbolt.faults.injection import install_faults
+from anchorbolt.serialization.serializers import PickleCodec
+from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.provider_factory import provider_from
+from anchorbolt.topology.graph import Topology
 from anchorbolt.util.locations import Folder
 from anchorbolt.util.retry import RetryPolicy
 
@@ -27,6 +34,41 @@ _log = logging.getLogger("anchorbolt.engine")
 _REPORTS_KEPT = 1000
 
 WaveListener = Callable[[WaveReport], None]
+
+
+def prepare_plan(
+    topology: Topology,
+    conf: Mapping[str, Any] | None,
+    *,
+    shared_by_machines: bool = False,
+    memory: StateProvider | None = None,
+    location: str | None = None,
+) -> ExecutionPlan:
+    """Return the plan of a run on Spark; or, with `memory`, of a run in this process. Opens no store.
+
+    `memory` is the provider for state in memory, and the default where none is configured. `location` is the default
+    checkpoint location. Raises `TopologyError` if `topology` is no topology, and `ConfigError`.
+    """
+    if not isinstance(topology, Topology):
+        raise TopologyError(f"{topology!r} is no topology. Pass what TopologyBuilder.create_topology(name) returned.")
+    install_faults(dict.fromkeys(topology.spouts) | {name: spec.parallelism for name, spec in topology.bolts.items()})
+    checked = load_conf(conf)
+    settings = checked.settings
+    if memory is not None and (settings.provider.name == "memory" or not settings.provider.is_set):
+        provider = memory
+    else:
+        provider = provider_from(settings, shared_by_processes=memory is None, shared_by_machines=shared_by_machines)
+    if settings.checkpoint_location is None:
+        settings = replace(settings, checkpoint_location=location)
+    plan = ExecutionPlan(topology, checked, settings, provider)
+    if isinstance(plan.value_codec, PickleCodec):
+        _log.warning(
+            "%s.valueSerializerClass is pickle: anyone who can write to the state store can run code in the driver and "
+            "in every worker. Use it only with a store that nobody else can write to, or choose msgpack, json or a "
+            "Serializer of yours.",
+            PROVIDER_CONFIG,
+        )
+    return plan
 
 
 def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> CheckpointSpout:

@@ -10,14 +10,20 @@ import uuid
 from collections.abc import Iterable, Iterator
 from time import perf_counter
 
-from anchorbolt.checkpoint.forwarder import WrappedBolt
+from anchorbolt.checkpoint.executors import WrappedBolt
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.instances import Instance, InstanceRegistry
-from anchorbolt.engine.task.messages import BarrierMessage, Envelope, TuplesMessage, decode_message
-from anchorbolt.engine.task.report import TaskReport, as_failure
+from anchorbolt.engine.task.messages import (
+    BarrierMessage,
+    Envelope,
+    TaskReport,
+    TuplesMessage,
+    as_failure,
+    decode_message,
+)
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach

@@ -8,8 +8,14 @@ from typing import Any
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import Edge, ExecutionPlan
-from anchorbolt.engine.task.messages import BarrierMessage, Envelope, TuplesMessage, encode_message, encode_report
-from anchorbolt.engine.task.report import TaskReport
+from anchorbolt.engine.task.messages import (
+    BarrierMessage,
+    Envelope,
+    TaskReport,
+    TuplesMessage,
+    encode_message,
+    encode_report,
+)
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.streams.routing import Router, make_router
 

@@ -9,8 +9,7 @@ from anchorbolt.checkpoint.ports import Round
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
-from anchorbolt.engine.task.messages import Envelope
-from anchorbolt.engine.task.report import TaskReport, as_failure
+from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure
 from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from anchorbolt.cli.run.progress import Activity, Display, Progress
-from anchorbolt.engine.driver.reports import WaveReport
+from anchorbolt.engine.driver.rounds import WaveReport
 
 
 class Clock:

@@ -7,8 +7,7 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
 from anchorbolt.checkpoint.ports import Round
-from anchorbolt.engine.task.messages import Envelope, encode_report, reports_in
-from anchorbolt.engine.task.report import TaskReport
+from anchorbolt.engine.task.messages import Envelope, TaskReport, encode_report, reports_in
 from anchorbolt.errors import WaveFailed
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.streams.tuple import Tuple

@@ -5,12 +5,18 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.checkpoint.ports import Round
+from anchorbolt.engine.submit.handle import prepare_plan
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.submit.submission import prepare_plan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
-from anchorbolt.engine.task.messages import BarrierMessage, Envelope, TuplesMessage, encode_message, reports_in
-from anchorbolt.engine.task.report import TaskReport
+from anchorbolt.engine.task.messages import (
+    BarrierMessage,
+    Envelope,
+    TaskReport,
+    TuplesMessage,
+    encode_message,
+    reports_in,
+)
 from anchorbolt.errors import WaveFailed
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
