@@ -78,13 +78,6 @@ def test_what_a_cut_off_step_left_behind_is_swept_by_the_next_driver(
     assert not any(attempt in name for name in rows(table, ns))
 
 
-def test_sweeping_leaves_alone_what_is_staged(storage: StateStorage) -> None:
-    attempt = staged(storage, *sliced(UPDATES))
-    storage.raise_fence(storage.claim())
-    storage.commit(storage.head().fence, 0, attempt)
-    assert entries(storage) == UPDATED
-
-
 @pytest.mark.parametrize("puts", [0, 1, 2])
 def test_a_commit_that_was_cut_off_is_finished_by_another_driver(
     hbase_provider: HBaseStateProvider, ns: str, puts: int

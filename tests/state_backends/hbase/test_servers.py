@@ -14,16 +14,7 @@ from anchorbolt.config.providers import TlsSettings
 from anchorbolt.errors import AnchorboltError, ConfigError, StateError, StateUnavailable
 from anchorbolt.state_backends.hbase import storage as storage_module
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
-from anchorbolt.testing.conformance.base import (
-    FIRST,
-    Items,
-    committed,
-    entries,
-    new_attempt,
-    new_namespace,
-    stage_slice,
-    staged,
-)
+from anchorbolt.testing.conformance.base import FIRST, Items, committed, entries, new_namespace, staged
 from tests.conftest import StartHBase
 from tests.state_backends.fake_server import answering
 from tests.state_backends.hbase.providers import CALLS, provider_of
@@ -136,31 +127,6 @@ def test_a_connection_that_the_server_closed_because_it_was_idle_is_replaced_uns
         closed, _, _ = select.select([connection.socket.sock], [], [], PATIENCE_SECONDS)
         assert closed, "the server has not closed the connection"
         assert storage.get_many([b"a"]) == [b"1"]
-
-
-@pytest.mark.parametrize("part", [THRIFT, MASTER])
-def test_either_process_killed_before_each_step_leaves_equal_state(server: HBaseServer, part: str) -> None:
-    def after_a_kill(call: Callable[[], _T]) -> _T:
-        server.kill(part)
-        server.start_part(part)
-        return persist(call)
-
-    items: Items = list(VALUES.items())
-    with closing(provider_of(server, timeout_ms=TIMEOUT_MS).open(new_namespace())) as storage:
-        fence = after_a_kill(storage.claim)
-        persist(lambda: storage.raise_fence(fence))
-        persist(lambda: stage_slice(storage, "b" * 32, 0, {b"dropped": b"1"}, fence=fence))
-        after_a_kill(lambda: storage.rollback(fence))
-        assert persist(storage.head).attempts == {}
-        attempt = new_attempt()
-        for number in range(2):
-            some = dict(items[number::2])
-            seal = after_a_kill(lambda n=number, s=some: stage_slice(storage, attempt, n, s, fence=fence))
-        after_a_kill(lambda: storage.seal(fence, attempt, seal))
-        after_a_kill(lambda: storage.commit(fence, 0, attempt))
-        assert after_a_kill(lambda: entries(storage)) == VALUES
-        assert persist(storage.claim) > fence
-        assert persist(storage.head).committed == 0
 
 
 @pytest.mark.parametrize("part", [THRIFT, MASTER])

@@ -144,7 +144,7 @@ def test_a_deletion_in_a_cluster_is_noticed_or_has_no_effect(
 
 
 @pytest.mark.parametrize("remove", ["DEL", "HDEL"])
-@pytest.mark.parametrize("step", ["head", "raise_fence", "get_many", "stage", "write", "rollback"])
+@pytest.mark.parametrize("step", ["head", "raise_fence", "get_many", "stage", "write", "overwrite", "rollback"])
 def test_every_step_names_what_was_expected_and_what_was_found(
     redis_provider: StateProvider, redis_database: RedisServer, remove: str, step: str
 ) -> None:
@@ -154,6 +154,7 @@ def test_every_step_names_what_was_expected_and_what_was_found(
         "get_many": lambda storage: storage.get_many([b"a"], None, ReadPosition(0, winner)),
         "stage": lambda storage: storage.stage(StagedSlice(FIRST, 1, LOSER, 0, 0, {b"a": b"2"}, CODEC)),
         "write": lambda storage: storage.write(FIRST, {b"w": b"1"}, CODEC),
+        "overwrite": lambda storage: storage.write(FIRST, {b"b": b"2"}, CODEC),
         "rollback": lambda storage: storage.rollback(FIRST),
     }
     with opened(redis_provider) as storage, redis_database.client() as client:
@@ -165,17 +166,6 @@ def test_every_step_names_what_was_expected_and_what_was_found(
         assert (noticed.value.namespace, noticed.value.expected) == (NS, "3 entries")
         assert noticed.value.found == ("0 entries" if remove == "DEL" else "2 entries")
         assert {key: client.hgetall(key) for key in client.keys("*")} == left
-
-
-def test_the_decision_record_is_not_overwritten_where_it_was_removed(
-    redis_provider: StateProvider, redis_database: RedisServer
-) -> None:
-    with opened(redis_provider) as storage, redis_database.client() as client:
-        storage.write(storage.claim(), {b"decision": b"1"}, CODEC)
-        client.delete(NS)
-        with pytest.raises(StateRegressed):
-            storage.write(FIRST, {b"decision": b"2"}, CODEC)
-        assert not client.exists(NS)
 
 
 def test_an_unfolded_update_that_was_removed_is_not_read_as_the_committed_one(

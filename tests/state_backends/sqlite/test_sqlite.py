@@ -1,11 +1,9 @@
 """SQLite: its files, and what happens when they are cut off, damaged, locked, changed by others, or out of room."""
 
-import os
 import pickle
 import shutil
 import signal
 import sqlite3
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -252,22 +250,3 @@ def test_a_file_that_may_not_grow_leaves_the_state_as_it_was(
     for attempt in storage.head().attempts:
         storage.commit(FIRST, 1, attempt)
         assert len(entries(storage)) == 1_001
-
-
-@pytest.mark.optional_in_ci
-def test_a_full_disk_is_named_and_leaves_the_state_as_it_was(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk]).returncode:
-        pytest.skip("a small disk cannot be mounted here")
-    try:
-        with closing(SqliteStateProvider(str(disk / "state")).open(NAMESPACE)) as storage:
-            committed(storage, [(b"a", b"1")])
-            with pytest.raises(StateUnavailable, match="full"):
-                stage(storage, [(os.urandom(16), os.urandom(1000)) for _ in range(2_000)], txid=1, base=0)
-            assert storage.head().attempts == {}
-            assert entries(storage) == {b"a": b"1"}
-            committed(storage, [(b"a", b"2")], txid=1, base=0)
-            assert entries(storage) == {b"a": b"2"}
-    finally:
-        subprocess.run(["umount", disk], check=True)
