@@ -5,15 +5,16 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from anchorbolt.cli.main import app
-from anchorbolt.engine import LocalCluster
+from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.spouts.feeder import FeederSpout
 from tests.engine.jobs import word_count
-from tests.support.redis_server import RedisServer
+from tests.support.stores import Store, settings_of
 
 WriteFiles = Callable[[dict[str, str]], Path]
 
@@ -39,33 +40,25 @@ def invoke(*arguments: str, stdin: str = "", **env: str) -> Result:
     return CliRunner().invoke(app, arguments, input=stdin, env=env)
 
 
-def write_conf(path: Path, directory: Path, **more: str) -> Path:
-    """Write the configuration of a run on an SQLite store."""
-    conf = {
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(directory)},
-        "topology.checkpoint.location": str(path.parent / "checkpoint"),
-        **more,
-    }
-    path.write_text(json.dumps(conf))
+def write_conf(path: Path, store: Store, **more: str) -> Path:
+    """Write the configuration of a run on a store."""
+    checkpoint = {"topology.checkpoint.location": str(path.parent / "checkpoint")}
+    path.write_text(json.dumps({**settings_of(store), **checkpoint, **more}))
     return path
 
 
-def count_words(conf: Path, *sentences: str, parallelism: int = 1) -> None:
+def count_words(conf: Path, *sentences: str, parallelism: int = 1) -> RunHandle:
     """Run the word count `words` with this configuration until it ends."""
     spout = FeederSpout(["sentence"], [[(sentence,)] for sentence in sentences])
     topology = word_count(spout, name="words", parallelism=parallelism)
-    assert LocalCluster().submit(topology, json.loads(conf.read_text())).await_termination(60)
+    handle = LocalCluster().submit(topology, json.loads(conf.read_text()))
+    assert handle.await_termination(60)
+    return handle
 
 
-def redis_settings(server: RedisServer) -> dict[str, str]:
-    config = "topology.state.provider.config.jedisPoolConfig"
-    return {"topology.state.provider": "redis", f"{config}.host": server.host, f"{config}.port": str(server.port)}
-
-
-def options(settings: dict[str, str], option: str = "--set") -> list[str]:
+def options(settings: dict[str, Any], option: str = "--set") -> list[str]:
     """Return the arguments of a command that give it these settings."""
-    return [part for key, value in settings.items() for part in (option, f"{key}={value}")]
+    return [part for key, value in settings.items() for part in (option, f"{key}={json.dumps(value)}")]
 
 
 @pytest.fixture

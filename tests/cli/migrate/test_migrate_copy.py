@@ -1,18 +1,15 @@
-"""`anchorbolt migrate copy`: from one store to another as a user does it, once with Spark on both sides."""
+"""`anchorbolt migrate copy`: from one store to another as a user does it."""
 
 import json
-from collections import Counter
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Command, run_arguments
-from tests.cli.conftest import count_words, invoke, options, redis_settings, write_conf
-from tests.examples.conftest import WORD_COUNT
+from tests.cli.conftest import count_words, invoke, options, write_conf
 from tests.migration_tools.storm_data import storm_1_2, words
 from tests.support.redis_server import RedisServer
+from tests.support.stores import settings_of
 
 copy = partial(invoke, "migrate", "copy")
 
@@ -25,12 +22,13 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_topology_is_copied_and_reported(source: Path, tmp_path: Path) -> None:
-    target = write_conf(tmp_path / "to.json", tmp_path / "to")
+def test_a_topology_is_copied_reported_and_continued(source: Path, tmp_path: Path, redis_database: RedisServer) -> None:
+    target = write_conf(tmp_path / "to.json", redis_database)
     ends = ("--from", str(source), "--to", str(target))
     dry = copy(*ends, "--topology", "words", "--dry-run")
     assert (dry.exit_code, "nothing was written" in dry.stdout) == (0, True)
-    assert not (tmp_path / "to").exists()
+    with redis_database.client() as client:
+        assert client.dbsize() == 0
     done = copy(*ends, "--topology", "words", "--json")
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
@@ -38,6 +36,10 @@ def test_a_topology_is_copied_and_reported(source: Path, tmp_path: Path) -> None
     assert (report["txid"], report["is_dry_run"]) == (0, False)
     again = copy(*ends, "--topology", "words")
     assert (again.exit_code, again.stdout.count("already there, equal")) == (0, len(report["namespaces"]))
+    handle = count_words(target, "b c")
+    assert handle.recovery is not None
+    assert (handle.recovery.action, handle.recovery.txid, handle.recovery.generation) == ("resumed", 0, 2)
+    assert handle.state("count") == {"a": 2, "b": 2, "c": 1}
 
 
 def test_one_namespace_is_copied_by_settings_alone(source: Path, tmp_path: Path) -> None:
@@ -72,40 +74,8 @@ def test_a_namespace_of_storms_is_not_taken_for_one_of_ours(tmp_path: Path, redi
         client.hset("words-1", mapping=dict(storm_1_2(words(9))))
         client.hset("words-1$txid", mapping={"commit": "5", "prepare": "5"})
     target = write_conf(tmp_path / "to.json", tmp_path / "to")
-    source = options(redis_settings(redis_database), "--from-set")
+    source = options(settings_of(redis_database), "--from-set")
     for more in ((), ("--dry-run",)):
         result = copy(*source, "--to", str(target), "--namespace", "words-1", *more)
         assert (result.exit_code, "Storm" in result.stderr) == (4, True), result.output
     assert not list((tmp_path / "to").glob("*"))
-
-
-@pytest.mark.thorough
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_the_readmes_job_goes_on_from_sqlite_in_redis(tmp_path: Path, redis_database: RedisServer) -> None:
-    texts = ["to be or not to be\n", "to do or not to do\n"]
-    redis = redis_settings(redis_database)
-    folder = tmp_path / "in"
-    folder.mkdir()
-
-    def run(*settings: str) -> Command:
-        job = f"{WORD_COUNT / 'job.py'}:topology"
-        given = ("--until-empty", "--master", "local[2]", "--set", f"word_count.input={folder}", *settings)
-        with closing(Command(run_arguments(job, *given), directory=tmp_path)) as command:
-            code = command.end()
-        assert code == 0, repr(command)
-        return command
-
-    (folder / "0.txt").write_text(texts[0])
-    assert "recovery: started" in run().out
-    directory = f"topology.state.provider.config.directory={tmp_path / 'anchorbolt-data' / 'state'}"
-    copied = copy("--from-set", directory, *options(redis, "--to-set"), "--topology", "word-count", "--json")
-    assert copied.exit_code == 0, copied.output
-    (folder / "1.txt").write_text(texts[1])
-    second = run(*options(redis))
-    assert "recovery: resumed; the state is at txid 0 (generation 2" in second.out
-    counts: Counter[str] = Counter()
-    for namespace in json.loads(copied.stdout)["namespaces"]:
-        for line in invoke("state", "scan", namespace["namespace"], "--json", *options(redis)).stdout.splitlines():
-            counts[json.loads(line)["key"]] += json.loads(line)["value"]
-    assert counts == Counter(" ".join(texts).split())

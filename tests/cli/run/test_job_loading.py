@@ -29,15 +29,14 @@ BUILDER = "from anchorbolt.topology import TopologyBuilder as B\n"
 def test_a_topology_or_a_function_that_builds_one_is_loaded(
     write: WriteFiles, source: str, name: str, topology: str
 ) -> None:
-    write({"drops.py": BUILD})
-    write({"job.py": IMPORT + source})
+    write({"drops.py": BUILD, "job.py": IMPORT + source})
     assert load_topology(f"job:{name}", CONF).name == topology
 
 
 def test_a_module_is_imported_once_and_its_function_called_once(write: WriteFiles) -> None:
-    write({"drops.py": BUILD})
     write(
         {
+            "drops.py": BUILD,
             "job.py": """
                 from pathlib import Path
                 from drops import build
@@ -47,7 +46,7 @@ def test_a_module_is_imported_once_and_its_function_called_once(write: WriteFile
                 def topology():
                     note("called ")
                     return build()
-            """
+            """,
         }
     )
     load_topology("job:topology", CONF)

@@ -23,7 +23,6 @@ from anchorbolt.errors import AnchorboltError, PlatformError, StateUnavailable
 from anchorbolt.topology import Topology
 from tests.cli.command import Command, wait_until
 from tests.cli.conftest import WriteFiles
-from tests.conftest import StartRedis
 from tests.support.server_process import free_port
 
 JOB = """
@@ -70,6 +69,7 @@ class LocalEngine(SparkEngine):
 
     def connect(self, app_name: str, options: SparkOptions) -> tuple[str, str | None]:
         self.connected = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as PySpark does
         if self._connect is not None:
             raise self._connect
         return "this process", None
@@ -94,11 +94,14 @@ class LocalEngine(SparkEngine):
 
 
 @pytest.fixture(autouse=True)
-def log_as_it_was(write: WriteFiles) -> Iterator[None]:
+def as_it_was(write: WriteFiles) -> Iterator[None]:
+    """Write the job, put back the log's level, and see that a run puts back the handlers of signals."""
     write({"ab_summing.py": JOB})
     level = logging.getLogger("anchorbolt").level
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     logging.getLogger("anchorbolt").setLevel(level)
+    assert {number: signal.getsignal(number) for number in handlers} == handlers
 
 
 def run(engine: LocalEngine, job: str = "ab_summing:summing", **options: Any) -> int:
@@ -232,7 +235,8 @@ def test_a_signal_stops_a_running_job_clean(number: signal.Signals, capsys: pyte
 def test_a_signal_before_the_start_keeps_the_job_from_starting(capsys: pytest.CaptureFixture[str]) -> None:
     class Interrupted(LocalEngine):
         def connect(self, app_name: str, options: SparkOptions) -> tuple[str, str | None]:
-            signal.raise_signal(signal.SIGTERM)
+            for _ in range(3):  # more of them change nothing
+                signal.raise_signal(signal.SIGTERM)
             return super().connect(app_name, options)
 
     engine = Interrupted()
@@ -242,10 +246,13 @@ def test_a_signal_before_the_start_keeps_the_job_from_starting(capsys: pytest.Ca
     assert capsys.readouterr().out.endswith("stopped before the first wave\n")
 
 
-def test_a_second_sigint_leaves_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_a_sigint_after_a_first_signal_leaves_at_once(
+    capsys: pytest.CaptureFixture[str], first: signal.Signals
+) -> None:
     class TwiceInterrupted(LocalEngine):
         def connect(self, app_name: str, options: SparkOptions) -> tuple[str, str | None]:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(first)
             signal.raise_signal(signal.SIGINT)
             raise AssertionError("not left")
 
@@ -274,15 +281,3 @@ def test_python_m_anchorbolt_is_the_command() -> None:
     with closing(Command([sys.executable, "-m", "anchorbolt", "--version"], directory=Path.cwd())) as command:
         assert command.end() == 0
         assert command.out.startswith("anchorbolt ")
-
-
-def test_a_wrong_password_is_refused_before_the_engine_is_started(
-    here: Path, start_redis: StartRedis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = start_redis(password="correct-horse")
-    monkeypatch.setenv("STATE_PASSWORD", "wrong-horse")
-    login = f"{{host: {server.host}, port: {server.port}, passwordEnv: STATE_PASSWORD}}"
-    settings = ("topology.state.provider=redis", f"topology.state.provider.config.jedisPoolConfig={login}")
-    engine = LocalEngine()
-    assert run(engine, overrides=settings) == 2
-    assert not engine.connected

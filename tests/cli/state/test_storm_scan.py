@@ -7,17 +7,18 @@ import pytest
 import redis
 from typer.testing import Result
 
-from tests.cli.conftest import invoke, options, redis_settings
+from tests.cli.conftest import invoke, options
 from tests.migration_tools.storm_data import Entries, storm_1_0, storm_1_1, words
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
+from tests.support.stores import settings_of
 from tests.support.storm_fixtures import Dump, dumps
 
 COLOURS = ("--enum", "anchorfix.Colour=RED,GREEN,BLUE")
 COPIES = [each for each in dumps() if not each.shared]
 
 
-def scan(settings: dict[str, str], name: str, *more: str) -> Result:
+def scan(settings: dict[str, Any], name: str, *more: str) -> Result:
     return invoke("state", "scan", name, "--codec", "storm-kryo", *options(settings), *more)
 
 
@@ -27,11 +28,11 @@ def load(client: Any, dump: Dump) -> None:
 
 
 @pytest.fixture
-def loaded(request: pytest.FixtureRequest, redis_database: RedisServer) -> dict[str, str]:
+def loaded(request: pytest.FixtureRequest, redis_database: RedisServer) -> dict[str, Any]:
     """The settings of a Redis with the dump that the test is parametrized with, indirectly."""
     with redis_database.client() as client:
         load(client, request.param)
-    return redis_settings(redis_database)
+    return settings_of(redis_database)
 
 
 def is_supported(form: Any) -> bool:
@@ -46,7 +47,7 @@ def as_set(pairs: list[list[Any]]) -> set[str]:
 
 
 @pytest.mark.parametrize(("loaded", "dump"), [(each, each) for each in COPIES], ids=str, indirect=["loaded"])
-def test_every_namespace_of_a_dump_is_shown_as_it_is_stated(loaded: dict[str, str], dump: Dump) -> None:
+def test_every_namespace_of_a_dump_is_shown_as_it_is_stated(loaded: dict[str, Any], dump: Dump) -> None:
     for name, expected in dump.expected.items():
         config = expected.get("provider_config", {})
         classes = [("--key-class", "keyClass"), ("--value-class", "valueClass")]
@@ -73,7 +74,7 @@ MIXED = [each for each in COPIES if "mixed-1" in each.expected]
 
 
 @pytest.mark.parametrize(("loaded", "dump"), [(each, each) for each in MIXED], ids=str, indirect=["loaded"])
-def test_it_is_found_out_which_storm_wrote_and_the_txids_are_told(loaded: dict[str, str], dump: Dump) -> None:
+def test_it_is_found_out_which_storm_wrote_and_the_txids_are_told(loaded: dict[str, Any], dump: Dump) -> None:
     result = scan(loaded, "mixed-1")
     assert result.exit_code == 0, result.output
     assert f"written by {dump.generation.label}" in result.stderr
@@ -91,7 +92,7 @@ def test_a_class_of_the_users_by_its_name_puts_no_other_value_in_doubt(redis_dat
     }
     with redis_database.client() as client:
         client.hset("o-1", mapping=entries)
-    result = scan(redis_settings(redis_database), "o-1", "--storm", "2.0")
+    result = scan(settings_of(redis_database), "o-1", "--storm", "2.0")
     assert result.exit_code == 0, result.output
     lines = dict(line.split(": ", 1) for line in result.stdout.splitlines())
     assert "Optional" in lines["'a'"], lines
@@ -99,7 +100,7 @@ def test_a_class_of_the_users_by_its_name_puts_no_other_value_in_doubt(redis_dat
 
 
 @pytest.mark.parametrize("loaded", [each for each in MIXED if each.generation.value == "2.0"], indirect=True)
-def test_what_cannot_be_read_is_named_and_shown_as_bytes(loaded: dict[str, str]) -> None:
+def test_what_cannot_be_read_is_named_and_shown_as_bytes(loaded: dict[str, Any]) -> None:
     result = scan(loaded, "pojo-1")
     assert result.exit_code == 0
     assert "anchorfix." in result.stdout
@@ -112,8 +113,8 @@ def test_one_damaged_entry_leaves_the_others_readable_where_the_storm_is_named(
 ) -> None:
     with redis_database.client() as client:
         client.hset("words-1", mapping={**entries, b"AwFkYW1hZ2Vk!!": b"Ag=="})
-    assert scan(redis_settings(redis_database), "words-1").exit_code == 4
-    result = scan(redis_settings(redis_database), "words-1", "--storm", storm, "--json")
+    assert scan(settings_of(redis_database), "words-1").exit_code == 4
+    result = scan(settings_of(redis_database), "words-1", "--storm", storm, "--json")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     problems = [row["key_problem"] for row in rows if "key_problem" in row]
     assert problems == ["not the Base64 text that the other entries are"]
@@ -122,10 +123,6 @@ def test_one_damaged_entry_leaves_the_others_readable_where_the_storm_is_named(
 
 def test_storms_hashes_in_a_cluster_are_read(empty_redis_cluster: RedisCluster) -> None:
     dump = next(each for each in COPIES if each.name.endswith("wordcount") and each.generation.value == "2.6")
-    settings = {
-        "topology.state.provider": "redis-cluster",
-        "topology.state.provider.config.jedisClusterConfig.nodes": json.dumps(empty_redis_cluster.nodes),
-    }
     host, _, port = empty_redis_cluster.nodes[0].partition(":")
     client = redis.RedisCluster(host=host, port=int(port))
     try:
@@ -133,13 +130,13 @@ def test_storms_hashes_in_a_cluster_are_read(empty_redis_cluster: RedisCluster) 
     finally:
         client.close()
     name = next(name for name, expected in dump.expected.items() if expected["entries"])
-    rows = [json.loads(line) for line in scan(settings, name, "--json").stdout.splitlines()]
+    rows = [json.loads(line) for line in scan(settings_of(empty_redis_cluster), name, "--json").stdout.splitlines()]
     committed = [[row["key"], row["value"]] for row in rows if "prepared" not in row]
     assert as_set(committed) == as_set(dump.expected[name]["entries"])
 
 
 def test_what_is_no_hash_of_storms_is_refused(redis_database: RedisServer, tmp_path: Any) -> None:
-    settings = redis_settings(redis_database)
+    settings = settings_of(redis_database)
     with redis_database.client() as client:
         client.set("text", "x")
         client.hset("mine", "a", "b")
