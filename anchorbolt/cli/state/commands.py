@@ -99,29 +99,24 @@ def get(
     """
     from anchorbolt.cli.state.text import entry_content, entry_line, print_notes
     from anchorbolt.cli.store import open_store
-    from anchorbolt.migration_tools.inspect.inspection import get_component_entries, get_entries, is_stored_namespace
+    from anchorbolt.migration_tools.inspect.inspection import component_namespaces, get_entries, is_stored_namespace
 
     store = open_store(conf, overrides or ())
-    provider, codecs = store.provider, store.codecs
+    namespaces = [place]
+    is_component = len(keys) > 1 and not is_stored_namespace(store.provider, place)
+    if is_component:
+        component, *keys = keys
+        prefix = store.settings.namespace_prefix_of(place)
+        namespaces = component_namespaces(store.provider, place, prefix, component)
     try:
-        if len(keys) == 1 or is_stored_namespace(provider, place):
-            notes, entries = get_entries(provider, place, keys, codecs, hexadecimal=hexadecimal)
-            found = [("", entry) for entry in entries]
-        else:
-            component, *keys = keys
-            prefix = store.settings.namespace_prefix_of(place)
-            notes, found = get_component_entries(
-                provider, place, prefix, component, keys, codecs, hexadecimal=hexadecimal
-            )
-            if not as_json:
-                notes += tuple(
-                    f"{key} is in {name}" for key, (name, entry) in zip(keys, found, strict=True) if entry.value
-                )
+        notes, found = get_entries(store.provider, namespaces, keys, store.codecs, hexadecimal=hexadecimal)
     except UnsupportedValue as error:  # a wrong argument; exit code 1 means that a key is absent
         raise ConfigError(error.message) from error
+    if is_component and not as_json:
+        notes += [f"{key} is in {name}" for key, (name, entry) in zip(keys, found, strict=True) if entry.value]
     print_notes(notes)
     for name, entry in found:
-        content = {"namespace": name} if name else {}
+        content = {"namespace": name} if is_component else {}
         print_line(json.dumps({**content, **entry_content(entry)}) if as_json else entry_line(entry))
     return JOB_FAILED if any(entry.value is None for _, entry in found) else DONE
 

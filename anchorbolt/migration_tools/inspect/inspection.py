@@ -48,36 +48,8 @@ def namespace_summaries(
             yield NamespaceSummary(namespace, head.committed, head.winner, head.codec, len(head.attempts), keys)
 
 
-def get_entries(
-    provider: StateProvider, namespace: str, keys: Sequence[str], codecs: Codecs, *, hexadecimal: bool = False
-) -> tuple[tuple[str, ...], list[Entry]]:
-    """Return notes on decoding problems, and the committed values of some keys, in the order of the keys.
-
-    `keys` are texts as for `key_from_text`; with `hexadecimal`, the hexadecimal digits of stored keys. Raises
-    `StateError` if the namespace does not exist, or no known codec can encode its keys.
-    """
-    with closing(provider.open(namespace)) as storage:
-        head = existing_head(provider, storage)
-        decoder = EntryDecoder(namespace, head.codec, codecs)
-        data = [_from_hex(key) if hexadecimal else decoder.key_bytes(key_from_text(key)) for key in keys]
-        return decoder.notes, list(map(decoder.entry, data, storage.get_many(data)))
-
-
-def get_component_entries(
-    provider: StateProvider,
-    topology: str,
-    prefix: str,
-    component: str,
-    keys: Sequence[str],
-    codecs: Codecs,
-    *,
-    hexadecimal: bool = False,
-) -> tuple[tuple[str, ...], list[tuple[str, Entry]]]:
-    """Return notes on decoding problems, and namespace and entry of each key. The arguments are as in `get_entries`.
-
-    Each key is looked up in the task to which fields grouping sends it, and if it is absent there, in the other tasks.
-    Raises `StateError` if the store has no such topology or stateful bolt.
-    """
+def component_namespaces(provider: StateProvider, topology: str, prefix: str, component: str) -> list[str]:
+    """Return the namespaces of a stateful bolt's tasks. Raises `StateError` if the store has no such bolt."""
     with closing(provider.open(record_namespace(prefix))) as storage:
         record, _ = DecisionLog(storage).load()
     known = {} if record is None else record.parallelism
@@ -88,20 +60,41 @@ def get_component_entries(
             f"{what}.{did_you_mean(component, known)}",
             namespace=record_namespace(prefix),
         )
-    count = known[component]
-    first = [0 if hexadecimal else destination_of(stable_hash(key_from_text(key)), count) for key in keys]
+    return [task_namespace(prefix, component, index) for index in range(known[component])]
+
+
+def get_entries(
+    provider: StateProvider,
+    namespaces: Sequence[str],
+    keys: Sequence[str],
+    codecs: Codecs,
+    *,
+    hexadecimal: bool = False,
+) -> tuple[list[str], list[tuple[str, Entry]]]:
+    """Return notes on decoding problems, and namespace and committed entry of each key, in the order of the keys.
+
+    `namespaces` has one namespace, or those of all tasks of a bolt: each key is looked up in the task to which fields
+    grouping sends it, and if it is absent there, in the other tasks. `keys` are texts as for `key_from_text`; with
+    `hexadecimal`, the hexadecimal digits of stored keys. Raises `StateError` if a namespace does not exist, or no known
+    codec can encode its keys.
+    """
+    count = len(namespaces)
+    has_hash = count > 1 and not hexadecimal
+    first = [destination_of(stable_hash(key_from_text(key)), count) if has_hash else 0 for key in keys]
     found: dict[int, tuple[str, Entry]] = {}
     notes: dict[str, None] = {}
     for step in range(count):
         absent = [place for place in range(len(keys)) if place not in found or found[place][1].value is None]
         for task in sorted({(first[place] + step) % count for place in absent}):
             places = [place for place in absent if (first[place] + step) % count == task]
-            namespace = task_namespace(prefix, component, task)
-            wanted = [keys[place] for place in places]
-            more, entries = get_entries(provider, namespace, wanted, codecs, hexadecimal=hexadecimal)
-            notes.update(dict.fromkeys(more))
-            found.update((place, (namespace, entry)) for place, entry in zip(places, entries, strict=True))
-    return tuple(notes), [found[place] for place in range(len(keys))]
+            with closing(provider.open(namespaces[task])) as storage:
+                decoder = EntryDecoder(storage.namespace, existing_head(provider, storage).codec, codecs)
+                texts = [keys[place] for place in places]
+                data = [_from_hex(text) if hexadecimal else decoder.key_bytes(key_from_text(text)) for text in texts]
+                for place, key, value in zip(places, data, storage.get_many(data), strict=True):
+                    found[place] = namespaces[task], decoder.entry(key, value)
+            notes.update(dict.fromkeys(decoder.notes))
+    return list(notes), [found[place] for place in range(len(keys))]
 
 
 @contextmanager

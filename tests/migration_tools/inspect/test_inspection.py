@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.errors import ConfigError, StateError, UnsupportedValue
-from anchorbolt.migration_tools.inspect.decoding import Codecs, key_from_text
+from anchorbolt.migration_tools.inspect.decoding import Codecs, Entry, key_from_text
 from anchorbolt.migration_tools.inspect.inspection import get_entries, measured, namespace_summaries, scan_entries
 from anchorbolt.serialization import JsonCodec, MsgpackCodec
 from anchorbolt.serialization.schema import tagged
@@ -33,6 +33,10 @@ def scanned(provider: StateProvider, name: str, codecs: Codecs = MSGPACK, **opti
     return {entry.key.value: entry.value.value for entry in entries if entry.value}
 
 
+def got(provider: StateProvider, name: str, *keys: str, codecs: Codecs = MSGPACK, **options: bool) -> list[Entry]:
+    return [entry for _, entry in get_entries(provider, [name], keys, codecs, **options)[1]]
+
+
 @pytest.mark.parametrize("store", ALL, indirect=True)
 def test_a_store_is_looked_into(store: StateProvider) -> None:
     name = fill(store, VALUES)
@@ -47,15 +51,15 @@ def test_a_store_is_looked_into(store: StateProvider) -> None:
     assert summary.codec == HEADER
     assert scanned(store, name) == VALUES
     assert scanned(store, name, attempt=attempt) == {**VALUES, "pear": 2}
-    _, got = get_entries(store, name, ["apple", "7", '["a", 7]', r"b'\xff'", "absent"], MSGPACK)
-    assert [entry.value and entry.value.value for entry in got] == [1, "seven", {"x": b"\x00"}, True, None]
+    found = got(store, name, "apple", "7", '["a", 7]', r"b'\xff'", "absent")
+    assert [entry.value and entry.value.value for entry in found] == [1, "seven", {"x": b"\x00"}, True, None]
 
 
 @pytest.mark.parametrize("store", ALL, indirect=True)
 def test_what_is_not_there_is_said_with_the_nearest_names(store: StateProvider) -> None:
     name = fill(store, {"a": 1})
     with pytest.raises(StateError, match=name):
-        get_entries(store, f"{name}x", ["a"], MSGPACK)
+        got(store, f"{name}x", "a")
     with pytest.raises(StateError, match="no namespace"):
         scanned(store, f"{name}x")
     with pytest.raises(StateError, match="no staged attempt 'f00'; staged: none"):
@@ -93,7 +97,7 @@ def test_json_and_later_schemas_are_decoded_as_written(memory_provider: MemorySt
     json_codecs = Codecs(JsonCodec(), JsonCodec())
     assert scanned(memory_provider, fill(memory_provider, {"a": {"b": 1}}, json_codecs)) == {"a": {"b": 1}}
     later = put(memory_provider, [(encode("a"), tagged(encode([2]), 3))])
-    _, [entry] = get_entries(memory_provider, later, ["a"], MSGPACK)
+    [entry] = got(memory_provider, later, "a")
     assert entry.value is not None
     assert (entry.value.value, entry.value.version) == ([2], 3)
 
@@ -118,8 +122,8 @@ def test_a_users_serializer_is_used_where_the_configuration_names_it(memory_prov
     assert "reversed/1" in entry.key.problem
     assert len(notes) == 2
     with pytest.raises(StateError, match="--hex"):
-        get_entries(memory_provider, name, ["key"], MSGPACK)
-    _, [found] = get_entries(memory_provider, name, [b"yek".hex()], codecs, hexadecimal=True)
+        got(memory_provider, name, "key")
+    [found] = got(memory_provider, name, b"yek".hex(), codecs=codecs, hexadecimal=True)
     assert found.value is not None
     assert found.value.value == "value"
 
@@ -156,6 +160,6 @@ def test_what_is_damaged_is_shown_as_bytes_and_the_rest_decoded(memory_provider:
 def test_keys_that_cannot_be_are_refused(memory_provider: MemoryStateProvider) -> None:
     name = fill(memory_provider, {"a": 1})
     with pytest.raises(UnsupportedValue, match="mutable"):
-        get_entries(memory_provider, name, ['{"a": 1}'], MSGPACK)
+        got(memory_provider, name, '{"a": 1}')
     with pytest.raises(ConfigError, match="not hexadecimal"):
-        get_entries(memory_provider, name, ["xyz"], MSGPACK, hexadecimal=True)
+        got(memory_provider, name, "xyz", hexadecimal=True)
