@@ -23,7 +23,6 @@ class ByteReader:
 
     @property
     def remaining(self) -> int:
-        """The number of bytes that are left."""
         return len(self._data) - self.position
 
     def fail(self, problem: str) -> NoReturn:
@@ -82,9 +81,9 @@ class ByteReader:
         number = self.unsigned_long()
         return number >> 1 ^ -(number & 1)
 
-    def fixed(self, size: int) -> int:
-        """Read an unsigned number of `size` bytes."""
-        return int.from_bytes(self.take(size), "little" if self._little_endian else "big")
+    def fixed(self, size: int, *, signed: bool = False) -> int:
+        """Read a number of `size` bytes."""
+        return int.from_bytes(self.take(size), "little" if self._little_endian else "big", signed=signed)
 
     def string(self) -> str | None:
         """Read a string; None is null. It may hold lone surrogates."""

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from anchorbolt.errors import SerializationError, UnsupportedJavaClass
-from anchorbolt.storm.kryo.containers import CONTAINERS, OPEN_TYPES, array_kind
-from anchorbolt.storm.kryo.object_reader import MAX_DEPTH, Kind, Layout, ObjectReader
-from anchorbolt.storm.kryo.scalars import ENUMS, FINAL_ENUMS, PRIMITIVES, SCALARS, enum_class_of, enum_kind
+from anchorbolt.storm.kryo.kinds import ENUMS, kind_named
+from anchorbolt.storm.kryo.object_reader import Layout, ObjectReader
 from anchorbolt.storm.kryo.values import JavaValue, Tombstone
 from anchorbolt.storm.wrapper import Generation, unwrap
 
@@ -155,34 +154,4 @@ def _layout(
         own = [_TUPLE, *own] if in_topology else own
     new = [name for name in dict.fromkeys(own) if name not in _KRYO]
     kryo: tuple[str | None, ...] = _KRYO if kryo_5 else (*_KRYO, None)
-    return Layout(kryo_5, (*kryo, *new), len(kryo), _kind_named, {**ENUMS, **enums})
-
-
-def _kind_named(class_name: str, layout: Layout) -> Kind | None:
-    kind = SCALARS.get(class_name) or CONTAINERS.get(class_name)
-    if kind is not None:
-        return kind
-    if class_name.startswith("["):
-        return _array(class_name, layout)
-    constants = layout.enums.get(enum_class_of(class_name))
-    return None if constants is None else enum_kind(class_name, constants)
-
-
-def _array(class_name: str, layout: Layout) -> Kind | None:
-    element = class_name[1:]
-    if element in PRIMITIVES:
-        return array_kind(class_name, None)
-    if element.startswith("["):
-        # Java nests arrays up to 255 deep. Deeper than MAX_DEPTH they are refused anyway.
-        inner = _kind_named(element, layout) if not class_name.startswith("[" * MAX_DEPTH) else None
-        return None if inner is None else array_kind(class_name, inner)
-    if not (element.startswith("L") and element.endswith(";")):
-        return None
-    type_name = element[1:-1]
-    if type_name in OPEN_TYPES:
-        return array_kind(class_name, None)
-    if type_name in FINAL_ENUMS:
-        return array_kind(class_name, enum_kind(type_name, layout.enums[type_name]))
-    # An array of a user's enum cannot be read: it names each element's class only if a constant has a body.
-    kind = SCALARS.get(type_name) or CONTAINERS.get(type_name)
-    return None if kind is None else array_kind(class_name, kind if kind.final else None)
+    return Layout(kryo_5, (*kryo, *new), len(kryo), kind_named, {**ENUMS, **enums})

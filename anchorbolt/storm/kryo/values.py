@@ -9,7 +9,7 @@ import datetime as dt
 import math
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from ctypes import c_double, c_float
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,6 +17,7 @@ from typing import Any
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _LONGEST_TEXT = 200
+_BRACKETS = {"set": ("{", "}"), "map": ("{", "}"), "optional": ("Optional(", ")")}  # of others [ and ]
 _STRING_CLASS = "java.lang.String"
 
 
@@ -75,57 +76,28 @@ CYCLE = JavaScalar("cycle")  # in place of a collection that contains itself
 
 @dataclass(frozen=True)
 class JavaCollection(JavaValue):
-    """A list, queue, set or array, with its items in the order in which Storm wrote them."""
+    """A list, queue, set, array, map or java.util.Optional, with its items in the order in which Storm wrote them."""
 
-    kind: str  # list (also of queues), set or array
+    kind: str  # list (also of queues), set, array, map or optional
     class_name: str  # in Java's notation: also `[I` or `[Ljava.lang.String;`
-    items: tuple[JavaValue, ...]
+    items: tuple[JavaValue, ...]  # in a map keys and values alternate
 
     def to_json(self) -> dict[str, Any]:
-        return {"t": self.kind, "class": self.class_name, "v": [item.to_json() for item in self.items]}
+        items: list[Any] = [item.to_json() for item in self.items]
+        if self.kind == "optional":
+            return {"t": self.kind, "v": items[0] if items else NULL.to_json(), "present": bool(items)}
+        if self.kind == "map":
+            items = [list(pair) for pair in zip(items[::2], items[1::2], strict=True)]
+        return {"t": self.kind, "class": self.class_name, "v": items}
 
     def fragments(self) -> Iterator[str]:
-        start, end = ("{", "}") if self.kind == "set" else ("[", "]")
-        return _joined(start, ((item,) for item in self.items), end)
-
-
-@dataclass(frozen=True)
-class JavaMap(JavaValue):
-    """A map, with its pairs in the order in which Storm wrote them."""
-
-    class_name: str
-    items: tuple[tuple[JavaValue, JavaValue], ...]
-
-    def to_json(self) -> dict[str, Any]:
-        pairs = [[key.to_json(), value.to_json()] for key, value in self.items]
-        return {"t": "map", "class": self.class_name, "v": pairs}
-
-    def fragments(self) -> Iterator[str]:
-        return _joined("{", self.items, "}")
-
-
-@dataclass(frozen=True)
-class JavaOptional(JavaValue):
-    """A java.util.Optional; `value` is None if it is empty."""
-
-    value: JavaValue | None
-
-    def to_json(self) -> dict[str, Any]:
-        value = NULL if self.value is None else self.value
-        return {"t": "optional", "v": value.to_json(), "present": self.value is not None}
-
-    def fragments(self) -> Iterator[str]:
-        return _joined("Optional(", () if self.value is None else ((self.value,),), ")")
-
-
-def _joined(start: str, groups: Iterable[tuple[JavaValue, ...]], end: str) -> Iterator[str]:
-    yield start
-    for number, group in enumerate(groups):
-        for place, value in enumerate(group):
-            if number or place:
-                yield ": " if place else ", "
-            yield from value.fragments()
-    yield end
+        start, end = _BRACKETS.get(self.kind, ("[", "]"))
+        yield start
+        for number, item in enumerate(self.items):
+            if number:
+                yield ": " if self.kind == "map" and number % 2 else ", "
+            yield from item.fragments()
+        yield end
 
 
 def _string_content(scalar: JavaScalar) -> dict[str, Any]:
