@@ -21,10 +21,9 @@ def decode(text: bytes) -> bytes | None:
         data = a2b_base64(text)
     except BinasciiError:
         return None
-    if b2a_base64(data, newline=False) == text:
-        return data
+    line = b2a_base64(data, newline=False)
     # a2b_base64 skips characters outside the alphabet. Only line breaks in the right places may be skipped.
-    return data if b2a_base64(data, newline=False) == _on_one_line(text) else None
+    return data if line == text or line == _on_one_line(text) else None
 
 
 def looks_like_base64(text: bytes) -> bool:
@@ -53,18 +52,16 @@ def problem(text: bytes) -> str:
 def with_any_line_breaks(text: bytes) -> set[bytes]:
     """Return all texts that `decode` reads as the same bytes: on one line, and in lines of every kind."""
     line = text.replace(b"\r", b"").replace(b"\n", b"")
-    lines = [line[start : start + _LINE] for start in range(0, len(line), _LINE)]
-    broken = [(end.join(lines), end) for end in (b"\n", b"\r\n")]
-    return {line, *(form + last for form, end in broken for last in (b"", end))}
+    return {line, *_in_lines(line, b"\n"), *_in_lines(line, b"\r\n")}
 
 
 def _on_one_line(text: bytes) -> bytes | None:
     """Return a text without its line breaks, or None if a line break is in the wrong place."""
-    lines = text.split(b"\r\n" if b"\r" in text else b"\n")
-    if len(lines) > 1 and not lines[-1]:
-        lines.pop()
-    full, last = lines[:-1], lines[-1]
-    if any(len(line) != _LINE for line in full) or not 0 < len(last) <= _LINE:
-        return None
-    joined = b"".join(lines)
-    return None if b"\n" in joined or b"\r" in joined else joined
+    line = text.replace(b"\r", b"").replace(b"\n", b"")
+    return line if line and text in _in_lines(line, b"\r\n" if b"\r" in text else b"\n") else None
+
+
+def _in_lines(line: bytes, end: bytes) -> tuple[bytes, bytes]:
+    """Break a text into lines, without and with a break after the last one."""
+    lines = end.join([line[start : start + _LINE] for start in range(0, len(line), _LINE)])
+    return lines, lines + end

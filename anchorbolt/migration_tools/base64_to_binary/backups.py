@@ -15,7 +15,16 @@ class Backups(WatchedNamespace):
         """Compare each hash with its converted backup, in `wrapper` or else in either. Return the first difference."""
         results, error = [], None
         for key, found in self._compared().items():
-            action, reason = self._judged(key, found, wrapper)
+            action, reason = Action.SAME, ""
+            if not found.same:
+                action = Action.NOT_CONVERTED if found.unconverted else Action.DIFFERENT
+                reason = f"{self._difference(key, found)}. A topology that has run since causes such differences"
+            elif wrapper not in (None, found.wrapper):
+                action = Action.DIFFERENT
+                reason = (
+                    f"{shown(key)} is what --wrapper {found.wrapper.value} makes of its backup: undo it, and migrate "
+                    "again"
+                )
             if reason:
                 error = error or self.refusal(reason)
             results.append(self._result(key, found, action, backup_of(key)))
@@ -78,17 +87,6 @@ class Backups(WatchedNamespace):
             )
         return compared
 
-    def _judged(self, key: bytes, found: Comparison, wrapper: Wrapper | None) -> tuple[Action, str]:
-        """Judge a hash. The second item is the reason for an error, or an empty string."""
-        if not found.same:
-            action = Action.NOT_CONVERTED if found.unconverted else Action.DIFFERENT
-            return action, f"{self._difference(key, found)}. A topology that has run since causes such differences"
-        if wrapper not in (None, found.wrapper):
-            return Action.DIFFERENT, (
-                f"{shown(key)} is what --wrapper {found.wrapper.value} makes of its backup: undo it, and migrate again"
-            )
-        return Action.SAME, ""
-
     def _difference(self, key: bytes, found: Comparison) -> str:
         name, backup = shown(key), shown(backup_of(key))
         if not found.exists:
@@ -123,28 +121,28 @@ class Backups(WatchedNamespace):
             raise self.refusal(f"{shown(aside)} exists already and is not overwritten: rename or remove it first")
 
     def _put_back(self, compared: dict[bytes, Comparison]) -> None:
-        restored = {key: backup_of(key) for key in compared}
         if not self.together:
-            restored = {key: self.copied(backup, key) for key, backup in restored.items()}
+            for key in compared:
+                self.copied(backup_of(key), key)
         for keys in self.groups(list(compared)):
             connection = self.on(keys[0])
             if not self.together:
-                self.watch_temporary(restored[keys[0]], compared[keys[0]].entries, connection)
-            commands = [command for key in keys for command in self._commands(key, compared[key], restored[key])]
+                self.watch_temporary(keys[0], compared[keys[0]].entries, connection)
+            commands = [command for key in keys for command in self._commands(key, compared[key])]
             if not connection.transaction(commands):
                 raise self.changed(*keys)
             if not self.together:
                 self._remove_backups(keys)
                 self.done.append(f"{shown(keys[0])} was put back")
 
-    def _commands(self, key: bytes, found: Comparison, restored: bytes) -> list[tuple[str | bytes, ...]]:
-        """Return the commands that rename `restored` to the hash's name."""
-        rename: tuple[str | bytes, ...] = ("RENAME", restored, key)
+    def _commands(self, key: bytes, found: Comparison) -> list[tuple[str | bytes, ...]]:
+        """Return the commands that rename the backup, or its copy, to the hash's name."""
+        rename: tuple[str | bytes, ...] = ("RENAME", backup_of(key) if self.together else self.temporary_of(key), key)
         if not found.exists:
             return [rename]
         if found.changed:
             return [("RENAMENX", key, self._aside(key)), rename]
-        dropped = self._hashes.sibling(key, self.suffix + DROPPED)
+        dropped = self.temporary_of(key, DROPPED)
         return [("RENAME", key, dropped), rename, ("UNLINK", dropped)]
 
     def _remove_backups(self, keys: list[bytes]) -> None:

@@ -194,10 +194,9 @@ def _each(namespaces: Sequence[bytes], one: Callable[[bytes], NamespaceResult], 
     given_up = ""
     for namespace in namespaces:
         name = shown(namespace)
-        if given_up:
-            results.append(_not_done(name, f"was not tried, because {given_up}"))
-            continue
         try:
+            if given_up:
+                raise StateError(f"{name} was not tried, because {given_up}", namespace=name)
             results.append(one(namespace))
         except AnchorboltError as error:
             results.append(NamespaceResult(name, error=error))
@@ -205,13 +204,9 @@ def _each(namespaces: Sequence[bytes], one: Callable[[bytes], NamespaceResult], 
                 given_up = "Redis could not be used any more"
         except KeyboardInterrupt:
             given_up = _INTERRUPTED
-            what = "was interrupted: each of its hashes is as it was, or done as a whole. Run it again"
-            results.append(_not_done(name, what))
+            message = f"{name} was interrupted: each of its hashes is as it was, or done as a whole. Run it again"
+            results.append(NamespaceResult(name, error=StateError(message, namespace=name)))
     finished = replace(report, namespaces=tuple(results))
     if given_up == _INTERRUPTED:
         raise Interrupted(finished)
     return finished
-
-
-def _not_done(name: str, why: str) -> NamespaceResult:
-    return NamespaceResult(name, error=StateError(f"{name} {why}", namespace=name))

@@ -15,7 +15,7 @@ leaves behind; scripts, which stall the server; DUMP and RESTORE, which fail on 
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from anchorbolt.migration_tools.base64_to_binary.comparison import compare, pages_of
 from anchorbolt.migration_tools.base64_to_binary.conversion import Conversion, MigrationOptions, Unfit, Wrapper
@@ -27,24 +27,14 @@ from anchorbolt.state_backends.redis.hashes import HashConnection, RedisHashes, 
 from anchorbolt.storm.kryo.stored_form import Content, Recognition, Verdict
 
 
-@dataclass(frozen=True)
-class _Converted:
-    """A hash whose conversion is ready for the swap."""
-
-    key: bytes
-    temporary: bytes  # the temporary hash that becomes `key`
-    copy: bytes | None  # the temporary hash that becomes the backup; None if `key` is renamed or a backup exists
-    has_backup: bool  # by an earlier run
-    entries: int
-
-
 class Migration(WatchedNamespace):
     """The migration of one namespace."""
 
     def __init__(self, hashes: RedisHashes, namespace: bytes, options: MigrationOptions, progress: Progress) -> None:
         super().__init__(hashes, namespace, progress, options.content, dry_run=options.dry_run)
         self._wrapper = options.wrapper
-        self._ready: dict[bytes, _Converted] = {}
+        self._ready: dict[bytes, int] = {}  # the number of entries of each hash that can be swapped
+        self._backed_up: set[bytes] = set()  # hashes with a backup by an earlier run
 
     def run(self) -> NamespaceResult:
         """Migrate all hashes. Raise `StateError` if one is refused; then nothing has been changed."""
@@ -101,23 +91,22 @@ class Migration(WatchedNamespace):
         has_backup = self.on(backup).exists(backup)
         self.check_stay(key, backup)
         if has_backup:
+            self._backed_up.add(key)
             done = self._done_before(key, backup)
             if done is not None:
                 return done
-        temporary = self._hashes.sibling(key, self.suffix)
         conversion = Conversion(self._wrapper, self._content)
         try:
-            entries = self.fill(temporary, key, f"converting {shown(key)}", conversion.page)
+            entries = self.fill(key, key, f"converting {shown(key)}", conversion.page)
             conversion.finish()
         except Unfit as unfit:
             return self._without_conversion(key, unfit)
         assert conversion.content is not None
-        action = Action.CONVERTED
-        if self._dry_run:
-            action = Action.WOULD_CONVERT
-        else:
-            copy = None if self.together or has_backup else self.copied(key, backup)
-            self._ready[key] = _Converted(key, temporary, copy, has_backup, entries)
+        if not self._dry_run:
+            self._ready[key] = entries
+            if not (self.together or has_backup):
+                self.copied(key, backup)
+        action = Action.WOULD_CONVERT if self._dry_run else Action.CONVERTED
         return HashResult(shown(key), action, entries, conversion.content.value, kept_as=shown(backup))
 
     def _done_before(self, key: bytes, backup: bytes) -> HashResult | None:
@@ -144,54 +133,49 @@ class Migration(WatchedNamespace):
 
     def _swap(self) -> None:
         """Rename all temporary hashes to their final names, if nothing has changed."""
-        copied = [each for each in self._ready.values() if each.copy is not None]
-        for each in copied:
-            self._publish(each)
-        swapped: list[_Converted] = []
+        copied = [] if self.together else [key for key in self._ready if key not in self._backed_up]
+        for key in copied:
+            self._publish(key)
+        swapped: list[bytes] = []
         for keys in self.groups(list(self._ready)):
             connection = self.on(keys[0])
-            commands = [command for key in keys for command in self._swap_commands(self._ready[key], connection)]
+            commands = [command for key in keys for command in self._swap_commands(key, connection)]
             if not connection.transaction(commands):
-                for each in swapped:
-                    self._swap_back(each)
+                for key in swapped:
+                    self._swap_back(key)
                 # These backups copy outdated data. After any other error they stay: the swap may have happened.
-                self._hashes.remove([backup_of(each.key) for each in copied])
+                self._hashes.remove(list(map(backup_of, copied)))
                 raise self.changed(*keys)
-            swapped += [self._ready[key] for key in keys]
+            swapped += keys
 
-    def _swap_back(self, converted: _Converted) -> None:
+    def _swap_back(self, key: bytes) -> None:
         """Undo the swap of one hash in a cluster after the next hash's transaction failed."""
-        key = converted.key
         with self._hashes.connection(key) as connection:
             connection.watch(key)
-            is_ours = connection.length(key) == converted.entries
-            commands = [("RENAME", key, converted.temporary), ("RENAME", self._dropped(key), key)]
+            is_ours = connection.length(key) == self._ready[key]
+            commands = [("RENAME", key, self.temporary_of(key)), ("RENAME", self.temporary_of(key, DROPPED), key)]
             if not (is_ours and connection.transaction(commands)):
                 raise self.refusal(
                     f"{shown(key)} was written to right after it had been converted, and before the rest of its "
                     f"namespace was. {STOP_FIRST}"
                 )
 
-    def _publish(self, converted: _Converted) -> None:
-        backup, copy = backup_of(converted.key), converted.copy
-        assert copy is not None
-        connection = self.on(backup)
-        self.watch_temporary(copy, converted.entries, connection)
-        if not connection.transaction([("RENAMENX", copy, backup)]):
+    def _publish(self, key: bytes) -> None:
+        """Rename the copy of a hash to the name of its backup."""
+        backup = backup_of(key)
+        self.watch_temporary(backup, self._ready[key], self.on(backup))
+        if not self.on(backup).transaction([("RENAMENX", self.temporary_of(backup), backup)]):
             raise self.changed(backup)
 
-    def _swap_commands(self, converted: _Converted, connection: HashConnection) -> list[tuple[bytes | str, ...]]:
-        key, temporary = converted.key, converted.temporary
-        self.watch_temporary(temporary, converted.entries, connection)
-        if converted.has_backup or converted.copy is not None:
-            # RENAME onto a large hash blocks the server while it deletes the hash. So rename it, then UNLINK it.
-            dropped = self._dropped(key)
-            self.temporary.append(dropped)
-            return [("RENAME", key, dropped), ("RENAME", temporary, key)]
-        return [("RENAMENX", key, backup_of(key)), ("RENAME", temporary, key)]
-
-    def _dropped(self, key: bytes) -> bytes:
-        return self._hashes.sibling(key, self.suffix + DROPPED)
+    def _swap_commands(self, key: bytes, connection: HashConnection) -> list[tuple[bytes | str, ...]]:
+        self.watch_temporary(key, self._ready[key], connection)
+        put = ("RENAME", self.temporary_of(key), key)
+        if self.together and key not in self._backed_up:
+            return [("RENAMENX", key, backup_of(key)), put]
+        # RENAME onto a large hash blocks the server while it deletes the hash. So rename it, then UNLINK it.
+        dropped = self.temporary_of(key, DROPPED)
+        self.temporary.append(dropped)
+        return [("RENAME", key, dropped), put]
 
     def _without_conversion(self, key: bytes, unfit: Unfit) -> HashResult:
         """Leave a hash alone that cannot be converted because it is binary. Refuse any other."""

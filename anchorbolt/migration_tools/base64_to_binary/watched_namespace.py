@@ -76,18 +76,20 @@ class WatchedNamespace(ExitStack):
                     f"{shown(key)} expires, which Storm's state never does: to keep it, PERSIST it first"
                 )
 
-    def copied(self, key: bytes, other: bytes) -> bytes:
-        """Copy a hash to a temporary one that can be renamed to `other`; return its name."""
-        copy = self._hashes.sibling(other, self.suffix)
-        self.fill(copy, key, f"copying {shown(key)} to {shown(other)}", lambda page: page)
-        return copy
+    def temporary_of(self, key: bytes, more: bytes = b"") -> bytes:
+        """Return the name of a temporary hash that can be renamed to `key`."""
+        return self._hashes.sibling(key, self.suffix + more)
 
-    def fill(self, target: bytes, key: bytes, step: str, convert: Callable[[FieldsAndValues], FieldsAndValues]) -> int:
-        """Convert a hash, write it to `target` unless this is a dry run, and return the number of entries.
+    def copied(self, key: bytes, other: bytes) -> None:
+        """Copy a hash to the temporary hash of `other`."""
+        self.fill(other, key, f"copying {shown(key)} to {shown(other)}", lambda page: page)
+
+    def fill(self, other: bytes, key: bytes, step: str, convert: Callable[[FieldsAndValues], FieldsAndValues]) -> int:
+        """Convert a hash, write it to the temporary hash of `other` unless this is a dry run, and count the entries.
 
         Refuse it if Redis returns other data than was written.
         """
-        source = self.on(key)
+        source, target = self.on(key), self.temporary_of(other)
         length = source.length(key)
         self._progress.begin(step, length)
         with ExitStack() as stack:
@@ -112,11 +114,12 @@ class WatchedNamespace(ExitStack):
         return length
 
     def watch_temporary(self, key: bytes, entries: int, connection: HashConnection) -> None:
-        connection.watch(key)
-        found = connection.length(key)
+        temporary = self.temporary_of(key)
+        connection.watch(temporary)
+        found = connection.length(temporary)
         if found != entries:
             how = f"has {found:,} entries instead of {entries:,}, because something else wrote at the same time"
-            raise self.changed(key, how=how)
+            raise self.changed(temporary, how=how)
 
     def changed(self, *keys: bytes, how: str = "was written to meanwhile") -> StateError:
         before = f", after {' and '.join(self.done)}" if self.done else ""
