@@ -53,7 +53,6 @@ class DecisionRecord:
 
     @property
     def txid(self) -> int:
-        """The id of the transaction."""
         return self.state.txid
 
     def committed(self) -> DecisionRecord:
@@ -61,7 +60,6 @@ class DecisionRecord:
         return replace(self, state=CheckpointState(self.txid, Phase.COMMITTED))
 
     def encode(self) -> bytes:
-        """Encode for the store."""
         return pack(
             {
                 "version": _VERSION,

@@ -1,15 +1,15 @@
-"""The decision log: reads and writes the decision record, in the state provider and copied beside the source.
+"""The decision log: reads and writes the decision record, in the state provider and copied to the checkpoint location.
 
 A driver claims the topology here. The log gives out the fences of the driver's rounds, and every write is refused once
 a newer driver has claimed the topology.
 """
 
+import json
 import logging
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.location import FolderCopy
 from anchorbolt.checkpoint.recovery import check_unchanged
-from anchorbolt.errors import AnchorboltError, Fenced, StateRegressed, StateUnavailable
+from anchorbolt.errors import AnchorboltError, Fenced, StateRegressed, StateUnavailable, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.contract import START_OVER, StateStorage
@@ -22,6 +22,9 @@ _log = logging.getLogger("anchorbolt.checkpoint")
 
 CHECKPOINT_SPOUT_ID = "$checkpointspout"
 STATE_KEY = "__state"
+
+_PLACE = "anchorbolt"  # below the checkpoint location
+_PREFIX = "decision-"
 
 RELEASED_SEQ = 2**31 - 1
 """The `seq` of a released fence. No round has it, so the driver that released its fence can write no more."""
@@ -56,7 +59,6 @@ class DecisionLog:
 
     @property
     def namespace(self) -> str:
-        """The namespace of the record."""
         return self._storage.namespace
 
     def claim(self) -> Fence:
@@ -164,14 +166,12 @@ class DecisionLog:
             _log.info("the fence could not be released: %s", error)
 
     def close(self) -> None:
-        """Close the namespace."""
         self._storage.close()
 
     def _load(self) -> Records:
         try:
-            copied = (
-                None if self._copy is None else self._copy.read()
-            )  # first, so that it cannot be newer than the record
+            # The copy first, so that it cannot be newer than the record.
+            copied = None if self._copy is None else self._copy.read()
         except OSError as error:
             raise StateUnavailable(
                 f"the copy of the last decision cannot be read from the checkpoint location: {error}. Make it readable."
@@ -198,3 +198,56 @@ class DecisionLog:
                 "driver runs this topology.",
                 namespace=self.namespace,
             )
+
+
+class FolderCopy:
+    """The copies of the decision record at the checkpoint location: a second failure domain.
+
+    Each generation has a copy of its own, because nothing fences off an older driver there.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def read(self) -> bytes | None:
+        """Return the latest copy of the highest generation; None if there is no copy."""
+        gone: set[int] = set()
+        # A newer driver may remove a copy between the two calls. It has written its own by then, so list them again.
+        while generations := [each for each in self._generations() if each not in gone]:
+            data = self._folder.read(_name(generations[-1]))
+            if data is not None:
+                return data
+            gone.add(generations[-1])
+        return None
+
+    def write(self, generation: int, data: bytes) -> None:
+        self._folder.replace(_name(generation), data)
+
+    def forget_older(self, generation: int) -> None:
+        for older in self._generations():
+            if older < generation:
+                self._folder.remove_tree(_name(older))
+
+    def _generations(self) -> list[int]:
+        suffixes = (name.removeprefix(_PREFIX) for name in self._folder.names(_PLACE) if name.startswith(_PREFIX))
+        return sorted(int(suffix) for suffix in suffixes if suffix.isdigit())
+
+
+def query_id_at(folder: Folder) -> str:
+    """Return the id of the query that a checkpoint location belongs to; empty for a new location.
+
+    Raises `WaveFailed` if the location's metadata cannot be read.
+    """
+    data = folder.read("metadata")
+    if not data:
+        return ""
+    try:
+        return str(json.loads(data)["id"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise WaveFailed(
+            f"{folder.location}/metadata is not what Spark wrote: {error}. Restore the checkpoint location.", txid=-1
+        ) from error
+
+
+def _name(generation: int) -> str:
+    return f"{_PLACE}/{_PREFIX}{generation}"

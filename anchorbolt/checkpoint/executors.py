@@ -35,7 +35,6 @@ class WrappedBolt(ABC):
 
     @property
     def outcome(self) -> TaskOutcome:
-        """The task's outcome in this round."""
         return TaskOutcome()
 
     def begin(self, scope: AttemptScope, decided: str = "") -> None:

@@ -74,7 +74,6 @@ class Namespaces:
         self._on_each(chosen, roll_back)
 
     def commit(self, fence: Fence, txid: int, winners: Mapping[str, Winner]) -> None:
-        """Commit the winning attempts."""
         chosen = {name: self._storages[name] for name in winners}
 
         def commit(name: str, storage: StateStorage) -> None:

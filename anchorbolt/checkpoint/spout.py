@@ -78,7 +78,6 @@ class CheckpointSpout:
 
     @property
     def record(self) -> DecisionRecord:
-        """The last decision."""
         return self._last.record
 
     def recover(self, query_id: str = "", *, accept_new: bool = False) -> RecoveryReport:

@@ -57,7 +57,6 @@ class Transaction:
 
     @property
     def txid(self) -> int:
-        """The transaction's id."""
         return self.state.txid
 
     def begin(self) -> Transaction:

@@ -1,6 +1,6 @@
 """Tuples, their streams, and the groupings that route tuples to tasks.
 
-To add a grouping: route it in `routing`, and add its method to `topology.declarer`.
+To add a grouping: route it in `routing`, and add its method to `topology.builder`.
 """
 
 from anchorbolt.streams.context import TopologyContext

@@ -1,6 +1,6 @@
 """Groupings: how a bolt wants the tuples of a stream distributed over its tasks. `routing` carries them out.
 
-The methods of `topology.declarer.BoltDeclarer` say what each grouping does.
+The methods of `topology.builder.BoltDeclarer` say what each grouping does.
 """
 
 from abc import ABC, abstractmethod

@@ -1,6 +1,5 @@
 """Checks of a topology's graph. Each raises `TopologyError` with the name of the offending component and the fix."""
 
-import heapq
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
@@ -61,9 +60,8 @@ def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:
 
     Raises `TopologyError` if the components form a cycle.
     """
-    sorter = TopologicalSorter(sources)
     try:
-        sorter.prepare()
+        TopologicalSorter(sources).prepare()
     except CycleError as error:
         cycle: list[str] = error.args[1]
         raise TopologyError(
@@ -71,16 +69,11 @@ def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:
             "cycles.",
             component=cycle[0],
         ) from None
-    ids = list(sources)
-    places = {id: place for place, id in enumerate(ids)}
-    ready: list[int] = []
-    order: list[str] = []
-    while sorter.is_active():
-        for id in sorter.get_ready():
-            heapq.heappush(ready, places[id])
-        id = ids[heapq.heappop(ready)]
-        order.append(id)
-        sorter.done(id)
+    remaining, order = list(sources), list[str]()
+    while remaining:
+        following = next(id for id in remaining if set(sources[id]) <= set(order))
+        remaining.remove(following)
+        order.append(following)
     return order
 
 

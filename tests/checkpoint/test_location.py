@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.checkpoint.location import FolderCopy
+from anchorbolt.checkpoint.decision_log import FolderCopy
 from anchorbolt.util.locations import open_folder
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from zlib import crc32
 
-from anchorbolt.checkpoint.location import query_id_at
+from anchorbolt.checkpoint.decision_log import query_id_at
 from anchorbolt.engine.spark import source_files
 from anchorbolt.errors import StateCorrupted
 from anchorbolt.state_backends.contract import Fence, SizeLimits, packed_updates, unpacked_updates

@@ -91,7 +91,7 @@ an older record than the copy is accepted
 another driver's decision under the same fence is ignored
     checkpoint.recovery.check_unchanged: _decision(known) == _decision(record) -> True
 a copy that a newer driver removes during the search is missed
-    checkpoint.location.read: gone.add(...) -> break
+    checkpoint.decision_log.read: gone.add(...) -> break
 a driver that cannot read the decision does not check whether it was overtaken
     checkpoint.decision_log.check:
     try: ...

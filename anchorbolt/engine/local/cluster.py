@@ -12,14 +12,14 @@ import tempfile
 import threading
 import weakref
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.rounds import summarise
-from anchorbolt.engine.submit.handle import RunHandle, WaveListener, Waves, prepare_plan
+from anchorbolt.engine.submit.handle import RunHandle, WaveListener, prepare_plan
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
@@ -34,6 +34,8 @@ from anchorbolt.util.locations import Folder, join, open_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from anchorbolt.engine.spark.runner import LocalStreams
 
 _POLL_S = 0.05
 
@@ -90,7 +92,11 @@ class _LocalRunner:
     """The port `anchorbolt.engine.driver.rounds.Runner` in this process."""
 
     def __init__(
-        self, plan: ExecutionPlan, source: LocalSource, order: random.Random, directory: _TemporaryDirectory
+        self,
+        plan: ExecutionPlan,
+        source: _FeederSource | LocalStreams,
+        order: random.Random,
+        directory: _TemporaryDirectory,
     ) -> None:
         self._plan = plan
         self._source = source
@@ -141,15 +147,7 @@ def _interleaved(rows: list[Envelope], order: random.Random) -> Iterator[Envelop
             queues.pop(position)
 
 
-class LocalSource(Waves, Protocol):
-    def rows(self, current: Round) -> Iterable[Envelope]:
-        """Return the blobs of all spouts for the current wave. Called in each of its rounds."""
-
-    def spark_session(self) -> SparkSession:
-        """Return a Spark session, for sinks that need DataFrames."""
-
-
-def _open_source(plan: ExecutionPlan, folder: Folder) -> LocalSource:
+def _open_source(plan: ExecutionPlan, folder: Folder) -> _FeederSource | LocalStreams:
     spouts: dict[str, Any] = {component: spec.spout for component, spec in plan.graph.spouts.items()}
     if all(isinstance(spout, FeederSpout) for spout in spouts.values()):
         return _FeederSource(plan, spouts)
@@ -208,6 +206,7 @@ class _FeederSource:
             spout.settle(self._spout.record.batch_id)
 
     def rows(self, current: Round) -> Iterator[Envelope]:
+        """Yield the blobs of all spouts for the current wave. Called in each of its rounds."""
         for component, spout in self._spouts.items():
             batch = self._batches[component]
             columns = list(map(list, zip(*batch, strict=True))) or [[] for _ in spout.fields]

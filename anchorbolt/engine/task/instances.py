@@ -87,7 +87,6 @@ class InstanceRegistry:
         instance.bolt.handle(checkpoint)
 
     def close_run(self, run_id: str) -> None:
-        """Close all instances of a run."""
         for task, instance in self._runs.pop(run_id, {}).items():
             _close(instance, task)
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID, RELEASED_SEQ, DecisionLog, Records
-from anchorbolt.checkpoint.location import query_id_at
+from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID, RELEASED_SEQ, DecisionLog, Records, query_id_at
 from anchorbolt.checkpoint.startup import Found
 from anchorbolt.errors import StateCorrupted, StateRegressed, WaveFailed
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider

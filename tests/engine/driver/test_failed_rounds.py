@@ -12,7 +12,7 @@ import pytest
 
 from anchorbolt.bolts import ParquetSink
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.location import FolderCopy
+from anchorbolt.checkpoint.decision_log import FolderCopy
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import FaultInjected, Fenced, StateRegressed

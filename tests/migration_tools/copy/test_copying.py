@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
-from anchorbolt.checkpoint.location import FolderCopy
+from anchorbolt.checkpoint.decision_log import FolderCopy
 from anchorbolt.errors import MigrationRefused, StateRegressed
 from anchorbolt.migration_tools.copy.copying import copy_namespace
 from anchorbolt.migration_tools.copy.steps import Digest, claimed
