@@ -52,12 +52,14 @@ class SqliteFile:
 
     def __init__(self, path: Path, namespace: str, timeout_ms: int) -> None:
         self._path = path
+        self._log = f"{path}-wal"
         self._namespace = namespace
         self._timeout_ms = timeout_ms
         self._connection: sqlite3.Connection | None = None
         self._pid = 0
         self._may_write = False
         self._has_tables = False
+        self._durable: bool | None = None  # as `synchronous` is set; None: not yet
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
@@ -83,8 +85,10 @@ class SqliteFile:
             connection = self._current()
             if connection is None or not self._may_write:
                 connection = self._opened_to_write()
-            connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
-            if write_ahead_log.is_due(self._path) and self._look_for_tables(connection):
+            if durable != self._durable:
+                connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
+                self._durable = durable
+            if write_ahead_log.is_due(self._log) and self._look_for_tables(connection):
                 write_ahead_log.start(connection)
             connection.execute("BEGIN IMMEDIATE")
             with connection:
@@ -177,7 +181,7 @@ class SqliteFile:
         )
         self._pid = os.getpid()
         self._may_write = mode == "rwc"
-        self._has_tables = False
+        self._has_tables, self._durable = False, None
         self._connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         return self._connection
 

@@ -7,8 +7,8 @@ later transaction notes that number in the metadata, and so in the log. If the n
 number in `logs`, the file is older than the log.
 """
 
+import os
 import sqlite3
-from pathlib import Path
 
 TABLE = "CREATE TABLE logs (started INTEGER NOT NULL)"
 
@@ -21,10 +21,10 @@ def configure(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA journal_size_limit={_LONGEST}")
 
 
-def is_due(file: Path) -> bool:
-    """Return whether the next write to a file needs a new log, because the log is missing, empty or long."""
+def is_due(log: str) -> bool:
+    """Return whether the next write needs a new log, because the log is missing, empty or long."""
     try:
-        size = Path(f"{file}-wal").stat().st_size
+        size = os.stat(log).st_size
     except FileNotFoundError:
         return True
     return size == 0 or size > _LONGEST
