@@ -116,7 +116,8 @@ def _member(name: str, given: object, kind: type[Enum]) -> Enum:
         return kind(given)
     except ValueError:
         values = [member.value for member in kind]
-        hint = did_you_mean(str(given).lower(), values)
+        named = kind.__members__.get(str(given).upper())
+        hint = did_you_mean(named.value if named else str(given), values)
         advice = f"Pass a {kind.__name__}, or the value of one: {', '.join(values)}."
         raise _refusal(name, given, advice, hint) from None
 

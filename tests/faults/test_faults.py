@@ -18,6 +18,7 @@ from anchorbolt.testing import Fault, FaultAction, FaultPoint, Victim
         ({"point": "state.nope"}, "driver.claimed, "),
         ({"point": "state.seeled"}, "Did you mean 'state.sealed'?"),
         ({"point": "SEALED"}, "Did you mean 'state.sealed'?"),
+        ({"point": "DECIDED"}, "Did you mean 'decision.stored'?"),
         ({"point": None}, "FaultPoint"),
         ({"action": "kil"}, "Did you mean 'kill'?"),
         ({"victim": "drivers"}, "Did you mean 'driver'?"),
