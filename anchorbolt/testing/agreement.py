@@ -70,23 +70,20 @@ def _any_call(method: str, *arguments: st.SearchStrategy[Any]) -> Any:
 class StateStorageAgreement(RuleBasedStateMachine):
     """Two handles of one new namespace, on the provider under test and on the reference; every call goes to both.
 
-    `check_agreement` runs it; subclass it to set the fields by yourself and to run it by Hypothesis's own means.
-
-    Attributes:
-        provider: What is tested. The store may hold other namespaces.
+    `check_agreement` runs it; subclass it to set `provider` yourself and to run it by Hypothesis's own means.
     """
 
-    provider: StateProvider
+    provider: StateProvider  # the provider under test; its store may hold other namespaces
 
     def __init__(self) -> None:
         super().__init__()
         self._namespace = f"agreement:{uuid.uuid4().hex}"
         self._providers = [MemoryStateProvider(), self.provider]
-        self._storages = [[self._open(each) for each in self._providers] for _ in range(2)]
+        self._storages = [self._opened(), self._opened()]
         self._last: tuple[Any, ...] | None = None
 
-    def _open(self, provider: StateProvider) -> StateStorage:
-        return provider.open(self._namespace)
+    def _opened(self) -> list[StateStorage]:
+        return [provider.open(self._namespace) for provider in self._providers]
 
     def _head(self) -> NamespaceHead:
         return self._storages[0][0].head()
@@ -167,7 +164,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
     def reopen(self, handle: int) -> None:
         for storage in self._storages[handle]:
             storage.close()
-        self._storages[handle] = [self._open(each) for each in self._providers]
+        self._storages[handle] = self._opened()
         self._last = None
 
     @rule()
@@ -196,13 +193,8 @@ def check_agreement(provider: StateProvider, *, examples: int = 120, steps: int 
         examples: How many sequences of calls to try.
         steps: How many calls, at most, one of them consists of.
     """
-    under_test = provider
-
-    class Agreement(StateStorageAgreement):
-        provider = under_test
-
     run_state_machine_as_test(
-        Agreement,
+        type("Agreement", (StateStorageAgreement,), {"provider": provider}),
         settings=settings(
             max_examples=examples, stateful_step_count=steps, suppress_health_check=list(HealthCheck), deadline=None
         ),
