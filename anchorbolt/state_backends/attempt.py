@@ -39,7 +39,7 @@ class NamespaceAttempt:
         self._is_released = False
         self._committed: ReadPosition | None = None  # set once this attempt is committed
         self._running: Seal | None = None  # all that is staged, as `stage` returned it
-        self._sealed: Seal | None = None
+        self.seal: Seal | None = None  # None before `seal_staged`, and if nothing was staged
         self.counters = StateCounters()
 
     @property
@@ -54,20 +54,15 @@ class NamespaceAttempt:
         return self._scope
 
     @property
-    def seal(self) -> Seal | None:
-        """The seal; None before `seal_staged`, and if nothing was staged."""
-        return self._sealed
-
-    @property
     def is_unsealed(self) -> bool:
         """Whether something was staged that is not sealed."""
-        return self._running is not None and self._sealed is None
+        return self._running is not None and self.seal is None
 
     def begin(self, scope: AttemptScope) -> None:
         """Start a wave. Reads and writes nothing."""
         self._scope = scope
         self._is_checked = self._is_released = False
-        self._running = self._sealed = self._committed = None
+        self._running = self.seal = self._committed = None
         self.counters = StateCounters()
 
     def release(self) -> None:
@@ -85,7 +80,7 @@ class NamespaceAttempt:
 
     def _compare_head(self) -> None:
         scope, head = self.scope, self._storage.head()
-        if self._sealed is not None and (head.committed, head.winner) == (scope.txid, scope.attempt):
+        if self.seal is not None and (head.committed, head.winner) == (scope.txid, scope.attempt):
             self._committed = ReadPosition(scope.txid, scope.attempt)  # by the driver: a hook may still read
             return
         check_write(self._storage.namespace, head, scope.fence, self._codec)
@@ -134,7 +129,7 @@ class NamespaceAttempt:
         for slice_ in _slices(updates, self._slice_bytes):
             self._stage_slice(slice_)
             self.counters.keys_staged += len(slice_)
-        self._sealed = None
+        self.seal = None
 
     def stage_nothing(self) -> None:
         """Start the attempt without an update, so that it can be sealed."""
@@ -150,15 +145,15 @@ class NamespaceAttempt:
                 f"{scope.txid}. This is a fault of Anchorbolt; please report it.",
                 namespace=self._storage.namespace,
             )
-        if self._running is not None and self._sealed is None:
+        if self._running is not None and self.seal is None:
             reach(FaultPoint.STAGED)
             self._storage.seal(scope.fence, scope.attempt, self._running)
-            self._sealed = self._running
+            self.seal = self._running
             reach(FaultPoint.SEALED)
 
     def commit(self, txid: int) -> None:
         """Commit the sealed attempt; write nothing if nothing was sealed."""
-        if self._sealed is not None:
+        if self.seal is not None:
             self._storage.commit(self.scope.fence, txid, self.scope.attempt)
             self._committed = ReadPosition(txid, self.scope.attempt)
 
@@ -166,29 +161,27 @@ class NamespaceAttempt:
         """Drop the staged updates, also in the store."""
         if self._running is not None:
             self._storage.rollback(self.scope.fence)
-        self._running = self._sealed = None
+        self._running = self.seal = None
 
     def close(self) -> None:
         self._storage.close()
 
-    def _overlay(self) -> str | None:
-        return self.scope.attempt if self._running is not None and self._committed is None else None
-
     def _read(self, read: Callable[[str | None, ReadPosition | None], T]) -> T:
         """Read under this attempt; read again if the driver has committed the attempt meanwhile."""
         try:
-            return read(self._overlay(), self._read_position())
+            return read(*self._read_position())
         except StaleAttempt:
             self._compare_head()
             if self._committed is None:
                 raise
-            return read(self._overlay(), self._read_position())
+            return read(*self._read_position())
 
-    def _read_position(self) -> ReadPosition | None:
-        """The state that a read expects; None after `release`."""
-        if self._is_released:
-            return None
-        return self._committed or ReadPosition(self.scope.committed, self.scope.winner, self._running)
+    def _read_position(self) -> tuple[str | None, ReadPosition | None]:
+        """Return the attempt whose updates a read sees, and the state that the read expects: None after `release`."""
+        scope = self.scope
+        attempt = scope.attempt if self._running is not None and self._committed is None else None
+        at = self._committed or ReadPosition(scope.committed, scope.winner, self._running)
+        return attempt, None if self._is_released else at
 
     def _stage_slice(self, updates: Updates) -> None:
         scope = self.scope

@@ -24,7 +24,6 @@ _SIZED = frozenset({str, bytes})
 CacheKey = Any
 """A str or int as it is, anything else as a 1-tuple of its encoded bytes (so a user's tuple is never such a key)."""
 
-
 ABSENT: Final = object()
 """Marks a key that has no value in the store."""
 
@@ -168,9 +167,7 @@ class EntryEncoding:
     def cached_value(self, key: Any, data: bytes | None) -> Any:
         """Turn stored bytes into a value for the cache, None into `ABSENT`.
 
-        Raises:
-            StateCorrupted: They cannot be decoded.
-            CodecMismatch: They were written under a later schema.
+        Raises `StateCorrupted` if they cannot be decoded, `CodecMismatch` if they were written under a later schema.
         """
         if data is None:
             return ABSENT
@@ -186,9 +183,7 @@ class EntryEncoding:
     def value_from(self, key: Any, cached: Any) -> Any:
         """Turn a value of the cache, other than `ABSENT`, into the user's value.
 
-        Raises:
-            StateCorrupted: It cannot be decoded.
-            SerializationError: `upcast` raised.
+        Raises `StateCorrupted` if it cannot be decoded, `SerializationError` if `upcast` raised.
         """
         if type(cached) is not EncodedValue:
             return cached

@@ -212,25 +212,21 @@ class KeyValueState(State, Generic[K, V]):
 
         An iterator is valid in one wave only: in a later wave it raises `StateError`.
         """
-        try:
-            self._attempt.check_head()
-            yield from self._items()
-        except StateError as error:
-            self._first_error = self._first_error or error
-            raise
-
-    def _items(self) -> Iterator[tuple[K, V]]:
         keys = list(self._dirty)
         encoding = self._encoding
         updated = dict(zip(encoding.key_bytes(keys), [self._cache[key] for key in keys], strict=True))
-        for page in self._attempt.scan():
-            for key_data, data in page:
-                if key_data not in updated:
-                    yield encoding.entry_from(key_data, data)
-        for key_data, cached in updated.items():
-            if cached is not ABSENT:
-                key = encoding.key_from(key_data)
-                yield key, encoding.value_from(key, cached)
+        try:
+            for page in self._attempt.scan():
+                for key_data, data in page:
+                    if key_data not in updated:
+                        yield encoding.entry_from(key_data, data)
+            for key_data, cached in updated.items():
+                if cached is not ABSENT:
+                    key = encoding.key_from(key_data)
+                    yield key, encoding.value_from(key, cached)
+        except StateError as error:
+            self._first_error = self._first_error or error
+            raise
 
     def keys(self) -> Iterator[K]:
         """Yield all keys, see `items`."""

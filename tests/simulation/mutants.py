@@ -159,7 +159,7 @@ values are read without the read position
 pages are scanned without the read position
     state_backends.attempt.scan: self._storage.scan(attempt, at=at) -> self._storage.scan(attempt)
 reads do not see what the attempt has staged
-    state_backends.attempt._overlay: self.scope.attempt if _ else None -> None
+    state_backends.attempt._read_position: scope.attempt if _ else None -> None
 """
 
 
