@@ -49,11 +49,7 @@ class HBaseClient(SharedClient[HBaseSettings]):
         """Call `work` with a client of the Thrift service, again after a passing failure, and return its result.
 
         All calls together take at most the timeout. If the table is missing and may be created, they take at most 30 s.
-
-        Raises:
-            StateUnavailable: The server did not answer in time, or cannot serve the call now.
-            ConfigError: The table or the column family is missing, or the user has no permission.
-            StateError: The server refused the call.
+        Raises the errors of `errors.translated`.
         """
         address = self.address
         deadline = time.monotonic() + address.timeout_ms / 1000
@@ -124,7 +120,6 @@ class HBaseClient(SharedClient[HBaseSettings]):
             blockCacheEnabled=True,
             timeToLive=-1,
         )
-
         try:
             self._try(lambda client: client.createTable(self.address.table.encode(), [family]), deadline)
         except FAILURES as error:

@@ -38,16 +38,14 @@ class HBaseStateStorage(StateStorage):
         self._rows = NamespaceRows(namespace)
         self._cell = MetadataCell(self._table, self._rows)
         self._staged = StagedRows(self._table, self._rows)
-        self._is_checked = False
 
     def head(self) -> NamespaceHead:
-        return _head(self._cell.read())
+        metadata = self._cell.read().metadata
+        return rules.head_of(metadata, metadata.visible())
 
     def claim(self) -> Fence:
         """Raises `ConfigError` if the column family is missing or drops old cells."""
-        if not self._is_checked:
-            self._table.check()
-            self._is_checked = True
+        self._table.check()
         claimed = self._cell.change(lambda metadata: replace(metadata, fence=Fence(metadata.fence.generation + 1, 0)))
         return claimed.metadata.fence
 
@@ -58,9 +56,9 @@ class HBaseStateStorage(StateStorage):
             rules.check_fence(self.namespace, metadata, fence)
             return replace(metadata, fence=fence)
 
-        seen = self._cell.change(raised)
+        metadata = self._cell.change(raised).metadata
         self._staged.sweep(self._cell)
-        return _head(seen)
+        return rules.head_of(metadata, metadata.visible())
 
     def get_many(
         self, keys: Sequence[bytes], attempt: str | None = None, at: ReadPosition | None = None
@@ -292,7 +290,3 @@ class HBaseStateStorage(StateStorage):
                 f"{self.namespace}: the longest key has {key} bytes and the longest value {value}; HBase takes "
                 f"{self.limits.key} and {self.limits.value}. {self.limits.advice}."
             )
-
-
-def _head(seen: MetadataSnapshot) -> NamespaceHead:
-    return rules.head_of(seen.metadata, seen.metadata.visible())
