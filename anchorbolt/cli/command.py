@@ -17,6 +17,8 @@ from anchorbolt.errors import AnchorboltError
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+option = functools.partial(typer.Option, show_default=False)
+
 
 def _without_types(params: list[Any]) -> list[Any]:
     """Show a flag as a flag in the help: Typer 0.29 writes `<bool>` behind it."""

@@ -10,13 +10,11 @@ import typer
 import anchorbolt
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import App
-from anchorbolt.cli.migrate.base64 import app as migrate_app
-from anchorbolt.cli.migrate.copy import copy
+from anchorbolt.cli.migrate.commands import app as migrate_app
 from anchorbolt.cli.state.commands import app as state_app
 
 app = App("Storm-style topologies on Apache Spark, with durable, exactly-once state.")
 app.add_typer(state_app, name="state")
-migrate_app.command()(copy)
 app.add_typer(migrate_app, name="migrate")
 
 

@@ -3,25 +3,22 @@
 import json
 import sys
 from enum import Enum
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from anchorbolt.cli.command import App, print_line, with_exit_code
+from anchorbolt.cli.command import App, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE, JOB_FAILED, STATE_REFUSED
 from anchorbolt.errors import ConfigError, UnsupportedValue
 from anchorbolt.storm.wrapper import Generation
 
 app = App("Inspect the state in any store: namespaces, entries, and the progress of a topology. Reads only.")
 
-_option = partial(typer.Option, show_default=False)
-
-Conf = Annotated[Path | None, _option("--conf", metavar="FILE", help="Configuration of the run, YAML or JSON.")]
+Conf = Annotated[Path | None, option("--conf", metavar="FILE", help="Configuration of the run, YAML or JSON.")]
 Overrides = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--set",
         metavar="KEY=VALUE",
         help="Set one key, overriding the file. Not for passwords: use passwordEnv or passwordFile.",
@@ -40,7 +37,7 @@ class ScanCodec(str, Enum):
 def namespaces(
     conf: Conf = None,
     overrides: Overrides = None,
-    topology: Annotated[str | None, _option(metavar="NAME", help="Only those of this topology.")] = None,
+    topology: Annotated[str | None, option(metavar="NAME", help="Only those of this topology.")] = None,
     prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only names with this prefix.")] = "",
     count: Annotated[bool, typer.Option("--count", help="Count the keys; this reads every entry.")] = False,
     as_json: Json = False,
@@ -127,9 +124,9 @@ def scan(
     namespace: Annotated[str, typer.Argument(metavar="NAMESPACE")],
     conf: Conf = None,
     overrides: Overrides = None,
-    limit: Annotated[int | None, _option(min=1, help="Stop after this number of entries.")] = None,
+    limit: Annotated[int | None, option(min=1, help="Stop after this number of entries.")] = None,
     attempt: Annotated[
-        str | None, _option(metavar="ID", help="Read as if this staged attempt were committed; see explain.")
+        str | None, option(metavar="ID", help="Read as if this staged attempt were committed; see explain.")
     ] = None,
     codec: Annotated[
         ScanCodec,
@@ -140,25 +137,25 @@ def scan(
     ] = ScanCodec.NAMESPACE,
     registered: Annotated[
         list[str] | None,
-        _option(
+        option(
             metavar="CLASS", help="A Java class that topology.state.kryo.register lists, in its order. May be repeated."
         ),
     ] = None,
-    key_class: Annotated[str | None, _option(metavar="CLASS", help="Storm's keyClass.")] = None,
-    value_class: Annotated[str | None, _option(metavar="CLASS", help="Storm's valueClass.")] = None,
+    key_class: Annotated[str | None, option(metavar="CLASS", help="Storm's keyClass.")] = None,
+    value_class: Annotated[str | None, option(metavar="CLASS", help="Storm's valueClass.")] = None,
     enums: Annotated[
         list[str] | None,
-        _option("--enum", metavar="CLASS=A,B,…", help="The constants of an enum of yours. May be repeated."),
+        option("--enum", metavar="CLASS=A,B,…", help="The constants of an enum of yours. May be repeated."),
     ] = None,
     in_topology: Annotated[
         bool | None,
-        _option(
+        option(
             "--in-topology/--outside-topology",
             help="Whether a topology of Storm 2 wrote the state; it is asked for where the bytes do not say.",
         ),
     ] = None,
     storm: Annotated[
-        Generation | None, _option(help="Which Storm wrote it, if the bytes do not say; the first release of it.")
+        Generation | None, option(help="Which Storm wrote it, if the bytes do not say; the first release of it.")
     ] = None,
     as_json: Json = False,
 ) -> int:

@@ -1,22 +1,26 @@
-"""`anchorbolt migrate base64-to-binary`, `undo` and `discard-backup`: their options and their output.
+"""The commands `anchorbolt migrate …`: their options and their output. `migration_tools` does the work."""
 
-`migration_tools.base64_to_binary` does the work.
-"""
+from __future__ import annotations
 
 import json
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anchorbolt.cli import exit_codes
-from anchorbolt.cli.command import App, print_error, print_line, with_exit_code
+from anchorbolt.cli.command import App, option, print_error, print_line, with_exit_code
 from anchorbolt.cli.migrate.redis_options import RedisOptions, with_redis_options
+from anchorbolt.errors import ConfigError
 from anchorbolt.migration_tools import base64_to_binary as tool
 from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
 from anchorbolt.storm.kryo.stored_form import Content
+
+if TYPE_CHECKING:
+    from anchorbolt.migration_tools.copy.copying import CopyReport
 
 EXIT_CODES = (
     "Exit codes: 0 everything is done, or there was nothing to do; 2 wrong usage, login or permission; 4 a namespace "
@@ -46,6 +50,8 @@ CheckpointSpout = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything except writing.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+_SET_HELP = "Set one key of that configuration, as --set does for a run. May be repeated. Not for passwords."
 
 
 @app.command("base64-to-binary", epilog=EXIT_CODES)
@@ -124,6 +130,68 @@ def discard_backup(
     return _run(redis, partial(tool.discard_backup, dry_run=dry_run), namespace, include_checkpoint_spout, as_json)
 
 
+@app.command()
+@with_exit_code
+def copy(
+    from_file: Annotated[
+        Path | None, option("--from", metavar="FILE", help="Configuration that names the source.")
+    ] = None,
+    to_file: Annotated[Path | None, option("--to", metavar="FILE", help="Configuration that names the target.")] = None,
+    from_overrides: Annotated[list[str] | None, option("--from-set", metavar="KEY=VALUE", help=_SET_HELP)] = None,
+    to_overrides: Annotated[list[str] | None, option("--to-set", metavar="KEY=VALUE", help=_SET_HELP)] = None,
+    topology: Annotated[str | None, option(metavar="NAME", help="Copy this topology and its decision record.")] = None,
+    namespace: Annotated[str | None, option(metavar="NAME", help="Copy this one namespace.")] = None,
+    take_fence: Annotated[
+        bool,
+        option(
+            "--take-fence",
+            help="Take the fence of a killed run. A run that is still alive ends with Fenced at its next wave.",
+        ),
+    ] = False,
+    with_custom_states: Annotated[
+        bool, option("--with-custom-states", help="The custom states of the topology were copied by hand.")
+    ] = False,
+    dry_run: Annotated[bool, option("--dry-run", help="Check and print what would be copied; write nothing.")] = False,
+    as_json: Annotated[bool, option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Copy state from one provider to another, and compare both by count and checksum.
+
+    The source is only read. Refused while a run holds the fence. After an interruption, run the command again.
+    """
+    from anchorbolt.cli.store import open_store
+    from anchorbolt.cli.work_progress import shown_progress
+    from anchorbolt.migration_tools.copy.copying import copy_namespace, copy_topology
+
+    if (topology is None) == (namespace is None):
+        raise ConfigError("give either --topology NAME or --namespace NAME")
+    source = open_store(from_file, from_overrides or ())
+    target = open_store(to_file, to_overrides or ())
+    if namespace is not None:
+        if take_fence or with_custom_states:
+            raise ConfigError("--take-fence and --with-custom-states are for --topology only")
+        copied = partial(copy_namespace, namespace=namespace)
+    else:
+        assert topology is not None
+        prefix = source.settings.namespace_prefix_of(topology)
+        if target.settings.namespace_prefix_of(topology) != prefix:
+            raise ConfigError(
+                "topology.state.namespace.prefix differs between source and target, but a copy keeps names. Set both "
+                "to the same value.",
+                key="topology.state.namespace.prefix",
+            )
+        copied = partial(
+            copy_topology,
+            topology=topology,
+            prefix=prefix,
+            take_fence=take_fence,
+            with_custom_states=with_custom_states,
+        )
+    with shown_progress() as progress:
+        report = copied(source.provider, target.provider, dry_run=dry_run, progress=progress)
+    print_line(json.dumps(report.to_content(), indent=2) if as_json else "\n".join(_copy_lines(report)))
+    return exit_codes.DONE
+
+
 def base64_to_binary_alone() -> None:
     """Run `base64-to-binary` with the arguments of this process, as Storm's own tool is run, and exit."""
     alone = App(add_completion=False)
@@ -168,3 +236,20 @@ def _show(report: tool.Report, *, as_json: bool) -> None:
             print_error(f"{namespace.namespace}: not done. {namespace.error}")
         elif not namespace.hashes and not as_json:
             print_line(f"{namespace.namespace}: has no entries, nothing to do")
+
+
+def _copy_lines(report: CopyReport) -> list[str]:
+    lines = [f"from {report.source} to {report.target}"]
+    for each in report.namespaces:
+        what = f"{each.namespace}: txid {each.committed}"
+        if each.entries is not None:
+            how = "already there" if each.was_there else "copied"
+            what += f", {each.entries:,} entries, {each.size:,} bytes, checksum {each.checksum}: {how}, equal"
+        lines.append(what)
+    if report.is_dry_run:
+        lines.append("dry run: nothing was written")
+    elif report.txid is not None:
+        lines.append(
+            f"decision record: txid {report.txid}. Continue only with the target, and with the same checkpoint location"
+        )
+    return lines
