@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from anchorbolt.config.loading import load_conf
@@ -14,17 +13,10 @@ from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
 
 
-@dataclass(frozen=True)
-class Store:
-    """A store with the settings that name it and their codecs."""
+def open_store(conf_file: Path | None, overrides: Sequence[str]) -> tuple[StateProvider, Settings, Codecs]:
+    """Return the store that a configuration names, with its settings and codecs.
 
-    provider: StateProvider
-    settings: Settings
-    codecs: Codecs
-
-
-def open_store(conf_file: Path | None, overrides: Sequence[str]) -> Store:
-    """Return the store that a configuration names. A user's classes may be in the current directory.
+    A user's classes may be in the current directory.
 
     Raises `ConfigError` for an unusable configuration, and for the provider `memory`.
     """
@@ -39,4 +31,4 @@ def open_store(conf_file: Path | None, overrides: Sequence[str]) -> Store:
             "topology. Name the provider of a run: --conf FILE, or --set topology.state.provider=redis.",
             key="topology.state.provider",
         )
-    return Store(provider, settings, Codecs(*codecs_from(settings.provider)))
+    return provider, settings, Codecs(*codecs_from(settings.provider))

@@ -164,16 +164,16 @@ def copy(
 
     if (topology is None) == (namespace is None):
         raise ConfigError("give either --topology NAME or --namespace NAME")
-    source = open_store(from_file, from_overrides or ())
-    target = open_store(to_file, to_overrides or ())
+    source, source_settings, _ = open_store(from_file, from_overrides or ())
+    target, target_settings, _ = open_store(to_file, to_overrides or ())
     if namespace is not None:
         if take_fence or with_custom_states:
             raise ConfigError("--take-fence and --with-custom-states are for --topology only")
         copied = partial(copy_namespace, namespace=namespace)
     else:
         assert topology is not None
-        prefix = source.settings.namespace_prefix_of(topology)
-        if target.settings.namespace_prefix_of(topology) != prefix:
+        prefix = source_settings.namespace_prefix_of(topology)
+        if target_settings.namespace_prefix_of(topology) != prefix:
             raise ConfigError(
                 "topology.state.namespace.prefix differs between source and target, but a copy keeps names. Set both "
                 "to the same value.",
@@ -187,7 +187,7 @@ def copy(
             with_custom_states=with_custom_states,
         )
     with shown_progress() as progress:
-        report = copied(source.provider, target.provider, dry_run=dry_run, progress=progress)
+        report = copied(source, target, dry_run=dry_run, progress=progress)
     print_line(json.dumps(report.to_content(), indent=2) if as_json else "\n".join(_copy_lines(report)))
     return exit_codes.DONE
 

@@ -50,19 +50,19 @@ def namespaces(
 
     if topology is not None and prefix:
         raise ConfigError("--topology and --prefix exclude each other. Give one.")
-    store = open_store(conf, overrides or ())
+    provider, settings, _ = open_store(conf, overrides or ())
     if topology is not None:
-        of_topology = store.settings.namespace_prefix_of(topology)
+        of_topology = settings.namespace_prefix_of(topology)
         prefix = f"{of_topology}:" if of_topology else ""
     with shown_progress(wanted=count) as progress:
-        found = list(namespace_summaries(store.provider, prefix, count=count, progress=progress))
+        found = list(namespace_summaries(provider, prefix, count=count, progress=progress))
     width = max((len(each.namespace) for each in found), default=0)
     for each in found:
         print_line(json.dumps(vars(each)) if as_json else summary_line(each, width))
     if not found and not as_json:
         such = f" that begins with {prefix!r}" if prefix else ""
         sys.stderr.write(
-            f"there is no namespace of Anchorbolt's{such} in {store.provider.describe()}. Storm's own are read by "
+            f"there is no namespace of Anchorbolt's{such} in {provider.describe()}. Storm's own are read by "
             "state scan --codec storm-kryo\n"
         )
     return STATE_REFUSED if any(each.problem for each in found) else DONE
@@ -98,15 +98,15 @@ def get(
     from anchorbolt.cli.store import open_store
     from anchorbolt.migration_tools.inspect.inspection import component_namespaces, get_entries, is_stored_namespace
 
-    store = open_store(conf, overrides or ())
+    provider, settings, codecs = open_store(conf, overrides or ())
     namespaces = [place]
-    is_component = len(keys) > 1 and not is_stored_namespace(store.provider, place)
+    is_component = len(keys) > 1 and not is_stored_namespace(provider, place)
     if is_component:
         component, *keys = keys
-        prefix = store.settings.namespace_prefix_of(place)
-        namespaces = component_namespaces(store.provider, place, prefix, component)
+        prefix = settings.namespace_prefix_of(place)
+        namespaces = component_namespaces(provider, place, prefix, component)
     try:
-        notes, found = get_entries(store.provider, namespaces, keys, store.codecs, hexadecimal=hexadecimal)
+        notes, found = get_entries(provider, namespaces, keys, codecs, hexadecimal=hexadecimal)
     except UnsupportedValue as error:  # a wrong argument; exit code 1 means that a key is absent
         raise ConfigError(error.message) from error
     if is_component and not as_json:
@@ -164,14 +164,14 @@ def scan(
     from anchorbolt.cli.store import open_store
     from anchorbolt.migration_tools.inspect.inspection import scan_entries
 
-    store = open_store(conf, overrides or ())
+    provider, _, codecs = open_store(conf, overrides or ())
     if codec is ScanCodec.STORM_KRYO:
         from anchorbolt.migration_tools.inspect.storm_state import StormOptions, scan_storm
 
         classes = registered or []
         of_keys, of_values = ([each, *classes] if each else classes for each in (key_class, value_class))
         options = StormOptions(of_keys, of_values, dict(map(_enum_constants, enums or ())), in_topology, storm)
-        with scan_storm(store.provider, namespace, options) as found:
+        with scan_storm(provider, namespace, options) as found:
             print_scan(namespace, *found, limit=limit, in_json=as_json)
         return DONE
     if any((registered, key_class, value_class, enums, storm)) or in_topology is not None:
@@ -179,7 +179,7 @@ def scan(
             "--registered, --key-class, --value-class, --enum, --in-topology and --storm are for --codec "
             "storm-kryo. Add that, or leave them out."
         )
-    with scan_entries(store.provider, namespace, store.codecs, attempt=attempt) as found:
+    with scan_entries(provider, namespace, codecs, attempt=attempt) as found:
         print_scan(namespace, *found, limit=limit, in_json=as_json)
     return DONE
 
@@ -200,14 +200,12 @@ def explain(
     from anchorbolt.migration_tools.inspect import explanation
     from anchorbolt.util.locations import open_folder
 
-    store = open_store(conf, overrides or ())
-    prefix = store.settings.namespace_prefix_of(topology)
-    folder = open_folder(store.settings.checkpoint_location_of(topology))
+    provider, settings, codecs = open_store(conf, overrides or ())
+    prefix = settings.namespace_prefix_of(topology)
+    folder = open_folder(settings.checkpoint_location_of(topology))
     with shown_progress(wanted=not quick) as progress:
-        report = explanation.explain(
-            store.provider, topology, prefix, store.codecs, folder, measure=not quick, progress=progress
-        )
-    place = store.provider.describe()
+        report = explanation.explain(provider, topology, prefix, codecs, folder, measure=not quick, progress=progress)
+    place = provider.describe()
     if as_json:
         print_line(json.dumps(report_content(report, place), indent=2))
     else:
