@@ -1,14 +1,36 @@
 """Steps that the tests of several stores take alike."""
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
+from itertools import count
+from typing import Any
+from unittest import mock
 
 import pytest
 
-from anchorbolt.errors import StaleAttempt
+from anchorbolt.errors import StaleAttempt, StateUnavailable
 from anchorbolt.state_backends.contract import ReadPosition, StateProvider
 from anchorbolt.testing.conformance.base import committed, entries, stage
+
+
+@contextmanager
+def cut_off(connected: Any, method: str, after: int, only: object = None) -> Iterator[None]:
+    """Let the connection break at a call of a method, after so many calls of it, or of those with one argument."""
+    calls = count()
+
+    def call_or_break(*arguments: Any, **_: Any) -> Any:
+        if (only is None or only in arguments) and next(calls) == after:
+            raise StateUnavailable("the connection broke")
+        return mock.DEFAULT
+
+    whole = getattr(connected, method)
+    with (
+        mock.patch.object(connected, method, wraps=whole, side_effect=call_or_break),
+        pytest.raises(StateUnavailable, match="broke"),
+    ):
+        yield
 
 
 def finish_half_applied(provider: StateProvider, namespace: str, attempt: str, expected: dict[bytes, bytes]) -> None:

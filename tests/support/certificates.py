@@ -16,6 +16,10 @@ class Certificates:
     client_certificate: Path
     client_key: Path
 
+    def of_client(self) -> dict[str, str]:
+        """Return what a client's TLS settings name."""
+        return {"ca": str(self.authority), "cert": str(self.client_certificate), "key": str(self.client_key)}
+
 
 def make_certificates(directory: Path) -> Certificates:
     files = Certificates(

@@ -26,30 +26,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 FILES = 5
 LINES = 40
 
-BOLTS = """
-from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
-from .texts import words
-
-class SplitSentence(BaseBasicBolt):
-    def execute(self, tup, collector):
-        for word in words(tup["sentence"]):
-            collector.emit((word,))
-    def declare_output_fields(self, declarer):
-        declarer.declare("word")
-
-class WordCount(BaseStatefulBolt):
-    def prepare(self, conf, context, collector):
-        self.collector = collector
-    def init_state(self, state):
-        self.counts = state
-    def execute(self, tup):
-        word = tup["word"]
-        self.counts[word] = count = self.counts.get(word, 0) + 1
-        self.collector.emit((word, count), anchors=tup)
-        self.collector.ack(tup)
-    def declare_output_fields(self, declarer):
-        declarer.declare("word", "count")
-"""
+# Those of the example, with a function of a sibling in the package.
+BOLTS = "from .texts import words\n" + (ROOT / "examples" / "word_count" / "job.py").read_text().replace(
+    'tup["sentence"].split()', 'words(tup["sentence"])'
+)
 
 WORD_COUNT = """
 from anchorbolt.bolts import ParquetSink

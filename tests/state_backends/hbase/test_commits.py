@@ -2,9 +2,8 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from itertools import count
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,27 +16,11 @@ from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, Items, committed, entries, stage, stage_slice, staged
 from tests.state_backends.hbase.providers import DATA, FAMILY, NEW, OLD, UPDATED, UPDATES, provider_of, rows, sliced
-from tests.state_backends.same_everywhere import finish_half_applied
+from tests.state_backends.same_everywhere import cut_off, finish_half_applied
 from tests.support.hbase_server import HBaseServer
 from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.slow
-
-
-@contextmanager
-def broken(storage: StateStorage, name: str, after: int) -> Iterator[None]:
-    """Let the connection break at a call on the table, after so many of them."""
-    connected = vars(storage)["_table"]
-    calls = count()
-
-    def call_or_break(*_: Any, **__: Any) -> Any:
-        if next(calls) == after:
-            raise StateUnavailable("the connection broke")
-        return mock.DEFAULT
-
-    whole = getattr(connected, name)
-    with mock.patch.object(connected, name, wraps=whole, side_effect=call_or_break), pytest.raises(StateUnavailable):
-        yield
 
 
 def test_the_rows_are_those_of_storm(storage: StateStorage, table: happybase.Table, ns: str) -> None:
@@ -71,7 +54,7 @@ def test_what_a_cut_off_step_left_behind_is_swept_by_the_next_driver(
     storage: StateStorage, table: happybase.Table, ns: str, step: Callable[[StateStorage, str], object]
 ) -> None:
     attempt = staged(storage, [(b"a", b"1")])
-    with broken(storage, "delete", 0):
+    with cut_off(vars(storage)["_table"], "delete", 0):
         step(storage, attempt)
     assert any(attempt in name for name in rows(table, ns))
     storage.raise_fence(storage.claim())
@@ -86,7 +69,7 @@ def test_a_commit_that_was_cut_off_is_finished_by_another_driver(
         committed(storage, *sliced(dict(OLD)))
         stage(storage, [(b"loser", b"1")], txid=1, base=0)
         attempt = staged(storage, *sliced(UPDATES), txid=1, base=0)
-    with closing(hbase_provider.open(ns)) as storage, broken(storage, "put", puts):
+    with closing(hbase_provider.open(ns)) as storage, cut_off(vars(storage)["_table"], "put", puts):
         storage.commit(FIRST, 1, attempt)
     finish_half_applied(hbase_provider, ns, attempt, NEW)
 
@@ -102,7 +85,7 @@ def test_a_transaction_whose_bookkeeping_could_not_be_moved_is_repeated(
         sealed = [each for each, known in head.attempts.items() if known.seal]
         storage.commit(FIRST, 0, sealed[0] if sealed else staged(storage, *sliced(UPDATES)))
 
-    with closing(hbase_provider.open(ns)) as storage, broken(storage, "check_and_put", moves):
+    with closing(hbase_provider.open(ns)) as storage, cut_off(vars(storage)["_table"], "check_and_put", moves):
         transaction(storage)
     with closing(hbase_provider.open(ns)) as storage:
         transaction(storage)

@@ -20,6 +20,7 @@ from anchorbolt.util.locations import open_folder
 from tests.engine.jobs import word_count
 from tests.state_backends.redis.test_deletions import harms
 from tests.support.redis_server import RedisServer
+from tests.support.stores import settings_of
 
 WAVES = [" ".join(f"word{(wave * 7 + number) % 40}" for number in range(25)) for wave in range(6)]
 COUNTS = Counter(word for wave in WAVES for word in wave.split())
@@ -35,11 +36,8 @@ def unobserved() -> Iterator[None]:
 @pytest.fixture
 def conf(redis_database: RedisServer, tmp_path: Any) -> dict[str, Any]:
     return {
+        **settings_of(redis_database),
         "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-        "topology.state.provider": "redis",
-        "topology.state.provider.config": {
-            "jedisPoolConfig": {"host": redis_database.host, "port": redis_database.port}
-        },
         "topology.state.cache.max.entries": 5,  # so that tasks read
         "topology.state.pending.max.entries": 3,  # and read what they have staged
     }

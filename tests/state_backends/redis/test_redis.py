@@ -1,13 +1,13 @@
 """Redis: the layout, large commits cut off, and data that somebody else has written."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 import pytest
 import redis
 
-from anchorbolt.errors import ConfigError, StateCorrupted, StateUnavailable
+from anchorbolt.errors import ConfigError, StateCorrupted
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.redis import scripts as redis_scripts
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
@@ -15,7 +15,7 @@ from anchorbolt.testing.conformance.base import FIRST, Items, committed, entries
 from tests.cli.command import wait_until
 from tests.conftest import StartRedis
 from tests.state_backends.redis.test_redis_servers import NS, opened, provider_of
-from tests.state_backends.same_everywhere import finish_half_applied, work_in_threads
+from tests.state_backends.same_everywhere import cut_off, finish_half_applied, work_in_threads
 from tests.support.redis_server import DURABLE, RedisServer
 
 OLD = {b"%d" % number: b"old" for number in range(10_000)}
@@ -52,26 +52,9 @@ def corrupted_and_unchanged(client: redis.Redis) -> Iterator[None]:
     assert {key: client.dump(key) for key in names(client)} == kept
 
 
-@contextmanager
-def cut_off(storage: StateStorage, after: int) -> Iterator[None]:
+def cut_off_commit(storage: StateStorage, after: int) -> AbstractContextManager[None]:
     """Let the connection break within a commit, after so many runs of the script that applies it."""
-    connected = vars(storage)["_client"]
-    run = connected.run
-    left = [after]
-
-    def run_or_break(namespace: str, script: str, *arguments: Any) -> Any:
-        if script == redis_scripts.COMMIT:
-            if left[0] == 0:
-                raise StateUnavailable("the connection broke")
-            left[0] -= 1
-        return run(namespace, script, *arguments)
-
-    connected.run = run_or_break
-    try:
-        with pytest.raises(StateUnavailable, match="broke"):
-            yield
-    finally:
-        del connected.run
+    return cut_off(vars(storage)["_client"], "run", after, redis_scripts.COMMIT)
 
 
 def test_the_keys_are_those_of_storm_and_three_more(storage: StateStorage, client: redis.Redis) -> None:
@@ -102,7 +85,7 @@ def test_a_large_commit_that_was_cut_off_is_finished_by_another_driver(
         stage(storage, [(b"loser", b"1")], txid=1, base=0)
         attempt = staged(storage, *sliced(UPDATES), txid=1, base=0)
         storage.get_many([b"0"], attempt)
-    with opened(redis_provider) as storage, cut_off(storage, runs):
+    with opened(redis_provider) as storage, cut_off_commit(storage, runs):
         storage.commit(FIRST, 1, attempt)
 
     assert names(client) == {NS, f"{NS}$txid", f"{NS}$fence", f"{NS}$attempts", f"{NS}$prepare"}
@@ -116,7 +99,7 @@ def test_what_was_acknowledged_survives_a_kill_and_the_handle_goes_on(start_redi
     with opened(provider_of(server)) as storage:
         committed(storage, *sliced(dict(OLD)))
         attempt = staged(storage, *sliced(UPDATES), txid=1, base=0)
-        with cut_off(storage, 2):
+        with cut_off_commit(storage, 2):
             storage.commit(FIRST, 1, attempt)
         before = storage.head()
         server.kill()

@@ -198,9 +198,7 @@ def test_a_password_and_tls_open_the_cluster(
     start_redis_cluster: StartRedisCluster, certificates: Certificates
 ) -> None:
     cluster = start_redis_cluster(password=PASSWORD, tls=True, tls_auth_clients="yes")
-    tls = TlsSettings(
-        ca=str(certificates.authority), cert=str(certificates.client_certificate), key=str(certificates.client_key)
-    )
+    tls = TlsSettings(**certificates.of_client())
     provider = RedisClusterStateProvider(cluster.nodes[:1], password=Secret(PASSWORD), tls=tls)
     with opened(pickle.loads(pickle.dumps(provider))) as storage:  # noqa: S301
         work(storage)

@@ -85,10 +85,12 @@ def work(storage: StateStorage) -> None:
             {"username": "anchor", "password": Secret("pw"), "database": 3},
         ),
         ({"tls": True}, {"tls": TlsSettings(verify=False)}),
+        ({"maxmemory": "50mb", "maxmemory_policy": "volatile-lru"}, {}),  # our keys never expire
+        ({"maxmemory_policy": "allkeys-lru"}, {}),
     ],
-    ids=["password", "user with the documented rights", "unverified"],
+    ids=["password", "user with the documented rights", "unverified", "evicts no key of ours", "evicts nothing"],
 )
-def test_who_may_log_in_can_do_everything(
+def test_a_server_that_lets_us_in_and_keeps_our_keys_takes_every_step(
     start_redis: StartRedis, options: dict[str, Any], login: dict[str, Any]
 ) -> None:
     provider = provider_of(start_redis(**options), **login)
@@ -180,9 +182,7 @@ def test_a_right_that_is_missing_for_a_commit_leaves_the_data_whole(start_redis:
 
 def test_a_connection_is_encrypted_and_verified(start_redis: StartRedis, certificates: Certificates) -> None:
     server = start_redis(tls=True, tls_auth_clients="yes")
-    tls = TlsSettings(
-        ca=str(certificates.authority), cert=str(certificates.client_certificate), key=str(certificates.client_key)
-    )
+    tls = TlsSettings(**certificates.of_client())
     with opened(pickle.loads(pickle.dumps(provider_of(server, host="localhost", tls=tls)))) as storage:  # noqa: S301
         work(storage)
     # The certificate is not for this name.
@@ -280,11 +280,3 @@ def test_values_that_redis_does_not_take_are_refused_in_put_with_what_raises_the
         assert 400 << 20 < unaware.limits.value < 512 << 20
         with pytest.raises(StateError, match="proto-max-bulk-len"):
             stage(unaware, [(b"a", b"x" * 2_200_000)])
-
-
-@pytest.mark.parametrize(
-    "options", [{"maxmemory": "50mb", "maxmemory_policy": "volatile-lru"}, {"maxmemory_policy": "allkeys-lru"}]
-)
-def test_a_server_that_does_not_evict_our_keys_is_taken(start_redis: StartRedis, options: dict[str, str]) -> None:
-    with opened(provider_of(start_redis(**options))) as storage:
-        assert storage.claim().generation == 1
