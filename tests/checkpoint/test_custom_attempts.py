@@ -27,16 +27,13 @@ def two_attempts(kind: type[Any], folder: Path) -> tuple[Any, MemoryStateProvide
     return kind(folder), provider
 
 
-def test_a_state_that_keeps_attempts_apart_is_the_winners_whoever_prepared_last(tmp_path: Path) -> None:
-    driver, provider = two_attempts(AttemptCounts, tmp_path)
+@pytest.mark.parametrize(("kind", "whose"), [(AttemptCounts, "winner"), (StormCounts, "loser")])
+def test_the_winners_is_committed_where_a_state_keeps_attempts_apart_else_that_of_whoever_prepared_last(
+    kind: type[Any], whose: str, tmp_path: Path
+) -> None:  # docs/custom_state.md says so
+    driver, provider = two_attempts(kind, tmp_path)
     commit_custom(driver, provider.open("n"), Fence(1, 2), 0, "a" * 32)
-    assert read(tmp_path / "committed.json")["counts"] == {"of the winner": 1}
-
-
-def test_a_state_with_storms_four_methods_is_that_of_whoever_prepared_last(tmp_path: Path) -> None:
-    driver, provider = two_attempts(StormCounts, tmp_path)
-    commit_custom(driver, provider.open("n"), Fence(1, 2), 0, "a" * 32)
-    assert read(tmp_path / "committed.json")["counts"] == {"of the loser": 1}, "docs/custom_state.md says so"
+    assert read(tmp_path / "committed.json")["counts"] == {f"of the {whose}": 1}
 
 
 @pytest.mark.parametrize("kind", [StormCounts, AttemptCounts])

@@ -1,14 +1,17 @@
-"""What a starting driver decides about every combination of record, copy and namespaces."""
+"""What a starting driver decides about record, copy and namespaces; every reason to refuse a start is found."""
 
 from dataclasses import replace
 
 import pytest
 
 from anchorbolt.bolts.sink import SinkFile
+from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
+from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.recovery import bound_to_query, check_sequence, check_unchanged, plan_recovery
+from anchorbolt.checkpoint.startup import Found, query_problem, startup_problems
 from anchorbolt.checkpoint.state_machine import Action, CheckpointState, Phase
-from anchorbolt.errors import QueryChanged, StateCorrupted, StateRegressed
+from anchorbolt.errors import CodecMismatch, QueryChanged, StateCorrupted, StateRegressed, TopologyError
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedAttempt
 
 SEAL = Seal(1, 42)
@@ -162,3 +165,77 @@ def test_a_record_survives_encoding() -> None:
 def test_bytes_that_are_no_record_are_refused_with_their_place(data: bytes) -> None:
     with pytest.raises(StateCorrupted, match="namespace n"):
         DecisionRecord.decode(data, "namespace n")
+
+
+MINE = DecisionRecord(
+    topology="mine",
+    state=CheckpointState(5, Phase.COMMITTED),
+    query_id="q",
+    batch_id=5,
+    winners={"n": Winner(A, 4, SEAL)},
+    namespaces={"n": Committed(5, A)},
+    parallelism={"count": 2},
+    state_schemas={"count": 2},
+)
+MINE_COMMITTING = replace(MINE, state=CheckpointState(5, Phase.COMMITTING))
+HEAD = NamespaceHead(Fence(3, 1), 5, A, "msgpack")
+FOUND = Found(MINE, MINE, "q", {"n": HEAD}, "record", generation=3)
+EXPECTED = Layout("mine", {"n": "msgpack"}, {"count": 2, "new": 7}, {"count": 2})
+
+
+def test_what_is_as_expected_gives_no_problem() -> None:
+    assert list(startup_problems(EXPECTED, FOUND)) == []
+    new = Found(None, None, "", {"n": NamespaceHead()}, "record", generation=0)
+    assert list(startup_problems(EXPECTED, new)) == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "kind", "namespace"),
+    [
+        (EXPECTED, replace(FOUND, stored=replace(MINE, topology="other")), QueryChanged, None),
+        (EXPECTED, replace(FOUND, copied=replace(MINE, topology="other")), QueryChanged, None),
+        (EXPECTED, replace(FOUND, query_id="other"), QueryChanged, None),
+        (EXPECTED, replace(FOUND, query_id=""), QueryChanged, None),
+        (EXPECTED, Found(None, None, "q", {"n": NamespaceHead()}), QueryChanged, None),
+        (replace(EXPECTED, parallelism={"count": 3}), FOUND, TopologyError, None),
+        (EXPECTED, replace(FOUND, stored=None, heads={"n": NamespaceHead()}), StateRegressed, None),
+        (EXPECTED, replace(FOUND, heads={"n": replace(HEAD, committed=4)}), StateRegressed, "n"),
+        (replace(EXPECTED, schema_versions={"count": 1}), FOUND, CodecMismatch, None),
+        (replace(EXPECTED, headers={"n": "json"}), FOUND, CodecMismatch, "n"),
+        (replace(EXPECTED, headers={"n": CUSTOM_HEADER}), FOUND, CodecMismatch, "n"),
+        (EXPECTED, replace(FOUND, generation=2), StateRegressed, "record"),
+    ],
+)
+def test_each_reason_is_found_alone(
+    expected: Layout, found: Found, kind: type[Exception], namespace: str | None
+) -> None:
+    [problem] = startup_problems(expected, found)
+    assert type(problem) is kind
+    assert getattr(problem, "namespace", None) == namespace
+
+
+def test_a_custom_state_that_must_commit_needs_its_bolt() -> None:
+    head = NamespaceHead(Fence(3, 1), 4, "b" * 32, CUSTOM_HEADER, {A: replace(STAGED, fence=Fence(3, 1))})
+    found = replace(FOUND, stored=MINE_COMMITTING, copied=MINE_COMMITTING, heads={"n": head})
+    assert list(startup_problems(replace(EXPECTED, headers={"n": CUSTOM_HEADER}), found)) == []
+    [problem] = startup_problems(replace(EXPECTED, headers={}), found)
+    assert type(problem) is TopologyError
+
+
+def test_all_reasons_are_found_together() -> None:
+    found = replace(FOUND, query_id="other", heads={"n": replace(HEAD, committed=4)}, generation=2)
+    kinds = [type(problem) for problem in startup_problems(replace(EXPECTED, headers={"n": "json"}), found)]
+    assert kinds == [QueryChanged, StateRegressed, CodecMismatch, StateRegressed]
+
+
+def test_a_query_is_not_judged_if_it_is_unknown_or_a_new_one_is_accepted() -> None:
+    assert list(startup_problems(EXPECTED, replace(FOUND, query_id=None))) == []
+    assert list(startup_problems(EXPECTED, replace(FOUND, query_id="other"), accept_new=True)) == []
+
+
+@pytest.mark.parametrize(("record", "waits"), [(MINE_COMMITTING, True), (MINE, False)])
+def test_a_refused_query_names_the_rows_that_wait_at_the_lost_location(record: DecisionRecord, waits: bool) -> None:
+    file = SinkFile("out", 0, "checkpoint/1-1/out.parquet", 3, "word string")
+    problem = query_problem(replace(record, outbox=(file,)), "")
+    assert problem is not None
+    assert ("'out'" in problem.message) is waits
