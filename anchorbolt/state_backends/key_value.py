@@ -171,12 +171,9 @@ class KeyValueState(State, Generic[K, V]):
         """Return the entries of those `keys` that have a value, in a few round trips at most."""
         wanted = list(keys)
         self.prefetch(wanted)
-        found: dict[K, V] = {}
-        for key in wanted:
-            value = self.get(key, ABSENT)
-            if value is not ABSENT:
-                found[key] = value  # type: ignore[assignment]
-        return found
+        absent = cast(V, ABSENT)
+        values = [self.get(key, absent) for key in wanted]
+        return {key: value for key, value in zip(wanted, values, strict=True) if value is not absent}
 
     def put_many(self, entries: Mapping[K, V] | Iterable[tuple[K, V]]) -> None:
         """Put several entries. Raises `UnsupportedValue` for the first unsupported entry; earlier ones are put."""

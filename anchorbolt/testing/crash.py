@@ -153,9 +153,10 @@ class CrashRunner:
         except subprocess.TimeoutExpired as error:
             process.kill()
             process.wait()
+            text = log.read_text(errors="backslashreplace")
             raise CrashTestError(
                 f"{self._job} took more than {self._start_timeout_s:g} s, in start {number + 1}; "
-                f"{self._struck(faults)}. Its output:\n{_text(log)[-_TAIL:]}"
+                f"{self._struck(faults)}. Its output:\n{text[-_TAIL:]}"
             ) from error
         seconds = time.monotonic() - begun
         commits = [
@@ -163,17 +164,13 @@ class CrashRunner:
             for event in self._folder.events()[events_before:]
             if event["event"] == FaultPoint.COMMITTED.value and event["pid"] == process.pid
         ]
-        text = _text(log)
+        text = log.read_text(errors="backslashreplace")
         recovery = re.search(r"^recovery: (.*?)(?:;| \(|$)", text, re.MULTILINE)
         return JobStart(exit_code, seconds, recovery[1] if recovery else "", next(iter(commits), None), text)
 
     def _struck(self, faults: Sequence[Fault]) -> str:
         struck = [_named(fault, number) for number, fault in enumerate(faults) if self._folder.has_struck(number)]
         return f"{len(struck)} of {len(faults)} faults had struck{': ' if struck else ''}{', '.join(struck)}"
-
-
-def _text(log: Path) -> str:
-    return log.read_text(errors="backslashreplace")
 
 
 def _named(fault: Fault, number: int) -> str:
