@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from anchorbolt.migration_tools.base64_to_binary.conversion import Conversion, Unfit, Wrapper
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.redis.hashes import FieldsAndValues, RedisHashes, shown
-from anchorbolt.storm.base64_text import with_any_line_breaks
 from anchorbolt.storm.kryo.stored_form import Content, shown_field
 
 
@@ -82,18 +81,6 @@ def pages_of(hashes: RedisHashes, key: bytes, progress: Progress, step: str) -> 
         for page in reader.pages(key):
             yield page
             progress.advance(len(page) // 2)
-
-
-def field_in_two_forms(hashes: RedisHashes, key: bytes, progress: Progress) -> bytes | None:
-    """Return a field that a hash holds more than once, with different line breaks, or None."""
-    pages = pages_of(hashes, key, progress, f"reading {shown(key)}")
-    with closing(pages), hashes.connection(key) as other:
-        for page in pages:
-            for field in page[::2]:
-                forms = with_any_line_breaks(field) - {field} if b"\n" in field else ()
-                if forms and any(value is not None for value in other.run("HMGET", key, *forms)):
-                    return field
-    return None
 
 
 def _compared(

@@ -3,13 +3,15 @@
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
+from itertools import chain
 
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateError
-from anchorbolt.migration_tools.base64_to_binary.comparison import field_in_two_forms
+from anchorbolt.migration_tools.base64_to_binary.comparison import pages_of
 from anchorbolt.migration_tools.base64_to_binary.names import backup_of, hashes_of, new_suffix, txid_of
 from anchorbolt.migration_tools.base64_to_binary.results import HashResult, NamespaceResult
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.redis.hashes import FieldsAndValues, HashConnection, RedisHashes, shown
+from anchorbolt.storm.base64_text import with_any_line_breaks
 from anchorbolt.storm.kryo.stored_form import Content, shown_field
 
 STOP_FIRST = "Stop the topology that owns the state, and everything else that writes to it, and run this again"
@@ -65,9 +67,7 @@ class WatchedNamespace(ExitStack):
 
     def groups(self, keys: Sequence[bytes]) -> list[list[bytes]]:
         """Return the keys of each transaction."""
-        if self.together:
-            return [list(keys)] if keys else []
-        return [[key] for key in keys]
+        return [list(keys)] if self.together and keys else [[key] for key in keys]
 
     def check_stay(self, *keys: bytes) -> None:
         for key in keys:
@@ -140,13 +140,16 @@ class WatchedNamespace(ExitStack):
             )
 
     def _in_two_forms(self, key: bytes) -> StateError | None:
-        twice = field_in_two_forms(self._hashes, key, self._progress)
-        if twice is None:
-            return None
-        return self.refusal(
-            f"{shown_field(twice)} is in {shown(key)} twice, with other line breaks, which decode to the same: remove "
-            "one of them"
-        )
+        """Return the error for a hash that holds a field twice, with different line breaks, or None."""
+        with closing(pages_of(self._hashes, key, self._progress, f"reading {shown(key)}")) as pages:
+            for field in chain.from_iterable(page[::2] for page in pages):
+                forms = with_any_line_breaks(field) - {field} if b"\n" in field else ()
+                if forms and any(value is not None for value in self._hashes.fields(key, list(forms))):
+                    return self.refusal(
+                        f"{shown_field(field)} is in {shown(key)} twice, with other line breaks, which decode to the "
+                        "same: remove one of them"
+                    )
+        return None
 
     def _clean_up(self) -> None:
         """Remove temporary hashes. If Redis cannot be reached, the next run removes them."""

@@ -47,9 +47,8 @@ class StoredForm(NamedTuple):
     base64: bool
 
 
-_WRAPPED = (Generation.STORM_1_1, Generation.STORM_1_2, Generation.STORM_2_0, Generation.STORM_2_6)
 _FORMS = (
-    *(StoredForm(generation, base64=False) for generation in _WRAPPED),
+    *(StoredForm(generation, base64=False) for generation in Generation if generation is not Generation.STORM_1_0),
     StoredForm(Generation.STORM_1_1, base64=True),
     StoredForm(Generation.STORM_1_0, base64=True),
     StoredForm(Generation.STORM_1_0, base64=False),
@@ -138,7 +137,7 @@ class Recognition:
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
-        self._first: dict[str, str] = {}  # the first text of some counts, as the subject of a clause
+        self.first: dict[str, str] = {}  # the first text of some counts, as the subject of a clause; of `odd`, a clause
 
     def add(self, page: list[bytes]) -> None:
         """Take the fields and values of a page, alternating."""
@@ -155,30 +154,23 @@ class Recognition:
 
     def verdict(self) -> Verdict:
         """Return the judgement on all pages added so far."""
-        counts, first = self._counts, self._first
-        entries = counts["entries"]
+        counts, first = self._counts, self.first
+        entries, wrapped = counts["entries"], counts["wrapped"]
         if entries and counts["binary"] == entries:
             return Verdict(Content.BINARY, wrapped_as_1_1=counts["binary as 1.1"] > 0)
-        if not counts["odd"]:
-            return self._of_base64()
-        if not (counts["sure"] or counts["wrapped"]) and counts["foreign"]:
-            return Verdict(Content.BINARY)
-        if counts["odd"] > entries and "sure" in first:  # of twice as many fields and values
-            return Verdict(None, f"{first['sure']} is Base64, and most of the others are not")
-        return Verdict(None, first["odd"])
-
-    def _of_base64(self) -> Verdict:
-        wrapped, entries = self._counts["wrapped"], self._counts["entries"]
+        if counts["odd"]:
+            if not (counts["sure"] or wrapped) and counts["foreign"]:
+                return Verdict(Content.BINARY)
+            if counts["odd"] > entries and "sure" in first:  # of twice as many fields and values
+                return Verdict(None, f"{first['sure']} is Base64, and most of the others are not")
+            return Verdict(None, first["odd"])
+        if wrapped and wrapped == entries:
+            return Verdict(Content.STORM_1_1)
+        if 2 * wrapped > entries:
+            return Verdict(None, f"{first['bare']} is not in the wrapper of Storm 1.1 as most of the others are")
         if wrapped:
-            if wrapped == entries:
-                return Verdict(Content.STORM_1_1)
-            if 2 * wrapped > entries:
-                return Verdict(
-                    None, f"{self._first['bare']} is not in the wrapper of Storm 1.1 as most of the others are"
-                )
-            reason = f"{self._first['wrapped']} is in the wrapper of Storm 1.1, and most of the others are not"
-            return Verdict(None, reason)
-        if self._counts["marked"] or (self._counts["sure"] and not self._counts["unsure"]):
+            return Verdict(None, f"{first['wrapped']} is in the wrapper of Storm 1.1, and most of the others are not")
+        if counts["marked"] or (counts["sure"] and not counts["unsure"]):
             return Verdict(Content.STORM_1_0)
         return Verdict(
             None, "all of it could be Base64, but it does not decode to what Storm writes, so it may be binary as well"
@@ -190,8 +182,8 @@ class Recognition:
             # A text of only Base64's characters counts as damaged Base64, any other as binary.
             self._counts["foreign"] += not base64_text.looks_like_base64(text)
             self._counts["odd"] += 1
-            if "odd" not in self._first:
-                self._first["odd"] = f"{whose}{shown_field(field)} is not Base64: {base64_text.problem(text)}"
+            if "odd" not in self.first:
+                self.first["odd"] = f"{whose}{shown_field(field)} is not Base64: {base64_text.problem(text)}"
             return None
         marked = is_marked(text)
         looks = marked or looks_serialised(data)
@@ -202,8 +194,8 @@ class Recognition:
 
     def _count(self, what: str, field: bytes, whose: str) -> None:
         self._counts[what] += 1
-        if what not in self._first:
-            self._first[what] = f"{whose}{shown_field(field)}"
+        if what not in self.first:
+            self.first[what] = f"{whose}{shown_field(field)}"
 
 
 def is_marked(text: bytes) -> bool:
