@@ -82,7 +82,7 @@ def load_conf(
     values = read_values(known, {key: value for key, value in source.items() if key in known})
     chosen = source.get(PROVIDER)
     name = _canonical_provider("sqlite" if chosen is None else chosen)
-    provider, inner = read_provider(name, source, is_set=chosen is not None)
+    provider, inner = read_provider(name, source)
     spark = SparkOptions(**read_values(by_key(SparkOptions), source.get(SPARK) or {}, SPARK))
     settings = Settings(provider=provider, spark=spark, **values)
     seen = {key: value for key, value in source.items() if key not in STORM_SECRETS}

@@ -12,6 +12,7 @@ from typing import Any
 from anchorbolt.config.declaration import Accepted, Setting, read_values
 from anchorbolt.config.providers import (
     GROUPS,
+    PROVIDER,
     PROVIDER_CONFIG,
     PROVIDERS,
     UNGROUPED,
@@ -39,10 +40,10 @@ _MAPPING = Accepted(lambda value: isinstance(value, Mapping), "a mapping")
 _Values = dict[str, Any]
 
 
-def read_provider(name: str, source: Mapping[str, Any], *, is_set: bool) -> tuple[ProviderSettings, _Values]:
+def read_provider(name: str, source: Mapping[str, Any]) -> tuple[ProviderSettings, _Values]:
     """Return the settings of a provider, and its configuration with defaults and without passwords.
 
-    `source` is the whole configuration, as given; `is_set` says whether it names the provider.
+    `source` is the whole configuration, as given.
     """
     given = source.get(PROVIDER_CONFIG) or {}
     custom: _Values = {}
@@ -62,7 +63,7 @@ def read_provider(name: str, source: Mapping[str, Any], *, is_set: bool) -> tupl
     table = {field: values.pop(field) for field in ("table", "column_family", "create_table") if field in values}
     provider = ProviderSettings(
         name=name,
-        is_set=is_set,
+        is_set=source.get(PROVIDER) is not None,
         redis=RedisSettings(**for_servers, **_login("jedisPoolConfig", groups)),
         redis_cluster=RedisClusterSettings(**for_servers, **_login("jedisClusterConfig", groups)),
         hbase=_hbase(table | for_servers, groups) if name == "hbase" else None,

@@ -27,21 +27,21 @@ class RedisAddress(ABC):
     timeout_ms: int  # for connecting, and for each read and write of a socket
     tls: TlsSettings | None
 
-    @abstractmethod
     def root(self, namespace: str) -> str:
         """Return the name of a namespace's data key, which all its keys start with."""
+        return namespace
 
     @abstractmethod
     def connect(self) -> Any:
         """Return a client of redis-py."""
 
-    @abstractmethod
     def masters(self, client: Any) -> Sequence[Any]:
         """Return a client of every master."""
+        return [client]
 
-    @abstractmethod
     def holder(self, client: Any, key: str | bytes) -> Any:
         """Return a client of the server that has `key` now."""
+        return client
 
     def _options(self) -> dict[str, Any]:
         timeout = self.timeout_ms / 1000
@@ -73,19 +73,10 @@ class RedisServer(RedisAddress):
     def __str__(self) -> str:
         return f"Redis at {self.host}:{self.port}"
 
-    def root(self, namespace: str) -> str:
-        return namespace
-
     def connect(self) -> Any:
         return redis.Redis(
             host=self.host, port=self.port, db=self.database, retry=Retry(NoBackoff(), 0), **self._options()
         )
-
-    def masters(self, client: Any) -> Sequence[Any]:
-        return [client]
-
-    def holder(self, client: Any, key: str | bytes) -> Any:
-        return client
 
 
 @dataclass(frozen=True)

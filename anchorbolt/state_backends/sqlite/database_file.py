@@ -141,7 +141,7 @@ class SqliteFile:
         if self._pid == os.getpid():
             if self._may_write:
                 with suppress(sqlite3.Error):
-                    write_ahead_log.empty(connection)
+                    write_ahead_log.move(connection, "TRUNCATE")
             connection.close()
         else:
             _inherited.append(connection)

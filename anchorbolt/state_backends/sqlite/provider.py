@@ -6,6 +6,7 @@ This must never be used over a network file system: SQLite's locks and shared me
 import os
 import re
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,14 +63,10 @@ class SqliteStateProvider(StateProvider):
         for path in sorted(Path(self.directory).glob(f"*{_SUFFIX}")):
             namespace = path.name[: -len(_SUFFIX)].replace("@", ":")
             if namespace.startswith(prefix) and self._path(namespace) == path:
-                file = SqliteFile(path, namespace, self.timeout_ms)
-                try:
-                    with file.reading() as connection:
-                        holds_anything = connection is not None
-                except (StateCorrupted, StateRegressed):
-                    holds_anything = True
-                finally:
-                    file.close()
+                holds_anything = True  # also if the file is damaged
+                opened = closing(SqliteFile(path, namespace, self.timeout_ms))
+                with opened as file, suppress(StateCorrupted, StateRegressed), file.reading() as connection:
+                    holds_anything = connection is not None
                 if holds_anything:
                     yield namespace
 

@@ -36,19 +36,14 @@ def start(connection: sqlite3.Connection) -> None:
     Call it outside a transaction, when the tables exist.
     """
     behind = connection.execute("SELECT started < log FROM logs, metadata").fetchone()
-    if behind is None or behind[0] or not _move(connection, "RESTART"):
+    if behind is None or behind[0] or not move(connection, "RESTART"):
         return
     connection.execute("UPDATE logs SET started = started + 1")
     # Move the number out of the log: SQLite reads a page from the file only if the log does not contain it.
-    _move(connection, "RESTART")
+    move(connection, "RESTART")
 
 
-def empty(connection: sqlite3.Connection) -> None:
-    """Move the log into the file and truncate it, unless another process reads or writes."""
-    _move(connection, "TRUNCATE")
-
-
-def _move(connection: sqlite3.Connection, mode: str) -> bool:
+def move(connection: sqlite3.Connection, mode: str) -> bool:
     """Move the log into the file without waiting; False if another process reads or writes."""
     (timeout_ms,) = connection.execute("PRAGMA busy_timeout").fetchone()
     connection.execute("PRAGMA busy_timeout=0")
