@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from anchorbolt.engine import LocalCluster, RunHandle
 
 NO_RETRIES = {"topology.max.batch.retries": 0}
+BEFORE_THE_DECISION = [*FaultPoint][: [*FaultPoint].index(FaultPoint.DECIDED)]
 
 
 class RichBolt(BaseRichBolt):

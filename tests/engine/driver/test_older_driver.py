@@ -16,12 +16,11 @@ from anchorbolt.errors import Fenced, StateRegressed
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.topology import Topology
 from tests.engine.conftest import Watch
-from tests.engine.jobs import Strikes, feeder, run, word_count
+from tests.engine.jobs import BEFORE_THE_DECISION, Strikes, feeder, run, word_count
 
 POINTS = [point for point in FaultPoint if point is not FaultPoint.SLICE_APPLIED]  # memory has no slices
 OF_A_START = (FaultPoint.CLAIMED, FaultPoint.FENCES_RAISED, FaultPoint.RECOVERED)
 OF_A_FAILED_ROUND = (FaultPoint.ROUND_FAILED, FaultPoint.ROLLED_BACK)
-BEFORE_THE_DECISION = [*FaultPoint][: [*FaultPoint].index(FaultPoint.DECIDED)]
 DEADLINE_S = 60
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -18,7 +19,7 @@ from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import BoltError, Fenced, StateCorrupted
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.util.locations import open_folder
-from tests.engine.jobs import feeder, one_bolt, run, word_count
+from tests.engine.jobs import NO_RETRIES, feeder, one_bolt, run, word_count
 
 
 def test_sinks_refuse_values_that_do_not_fit_what_they_wrote_before(tmp_path: Path) -> None:
@@ -26,6 +27,26 @@ def test_sinks_refuse_values_that_do_not_fit_what_they_wrote_before(tmp_path: Pa
     with pytest.raises(BoltError, match=r"word double.*word int64.*schema=pyarrow\.schema"):
         run(LocalCluster(), one_bolt(ParquetSink(str(tmp_path)), spout))
     assert pq.read_table(tmp_path).to_pylist() == [{"word": 1}]
+
+
+@pytest.mark.parametrize(
+    ("rows", "schema", "named"),
+    [
+        ([("a", 1), ("b", "two")], None, "'two', a str, does not fit the field 'count' (int64)"),
+        ([("a", 1), ("b", None), ("c", 2**70)], None, f"{2**70}, a int, does not fit the field 'count' (int64)"),
+        ([("a", {1: {"x"}})], None, "a dict, does not fit the field 'count'"),
+        ([("a", 1), (5, 2)], pa.schema([("word", pa.string()), ("count", pa.int64())]), "5, a int, does not fit"),
+        ([("a", 300)], pa.schema([("word", pa.string()), ("count", pa.int8())]), "300, a int, does not fit"),
+    ],
+)
+def test_a_value_that_a_sink_cannot_write_is_named_with_its_field(
+    tmp_path: Path, rows: Any, schema: Any, named: str
+) -> None:
+    sink = ParquetSink(str(tmp_path / "out"), schema=schema)
+    with pytest.raises(BoltError) as refused:
+        run(LocalCluster(), one_bolt(sink, FeederSpout(["word", "count"], [rows])), NO_RETRIES)
+    assert named in refused.value.message
+    assert not (tmp_path / "out").exists()
 
 
 def publish(folder: Path, act: Any, check_claim: Any) -> None:

@@ -1,10 +1,12 @@
 """The local engine computes what plain Python computes, and its waves are transactions."""
 
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anchorbolt.bolts import OutputCollector, ParquetSink
+from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.local.cluster import LocalCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus
 from anchorbolt.errors import BoltError, StateError, TopologyError, UnsupportedValue
@@ -285,3 +288,12 @@ def test_an_error_of_ours_that_a_bolt_raises_shows_only_the_bolts_own_lines() ->
     assert "direct cause" not in caught.value.message
     assert "_packer" not in caught.value.message
     assert caught.value.message.index("test_local_cluster.py") < caught.value.message.index("key_value.py")
+
+
+def test_await_termination_returns_although_cleaning_up_fails(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(CheckpointSpout, "close", Mock(side_effect=TypeError("a fault of ours")))
+    with caplog.at_level(logging.WARNING, "anchorbolt.engine"):
+        assert run(LocalCluster(), word_count(feeder("to be"))).status is RunStatus.FINISHED
+    assert "a fault of ours" in caplog.text

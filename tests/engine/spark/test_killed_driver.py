@@ -10,18 +10,43 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
+from anchorbolt.bolts import DataFrameSink, ParquetSink
+from anchorbolt.engine import SparkCluster
+from anchorbolt.engine.spark.session import build_session
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
-from tests.engine.spark.test_spark_cluster import LINES, WORDS, write_lines
+from tests.engine.jobs import word_count
+from tests.engine.spark.test_spark_cluster import LINES, WORDS, conf_in, text_spout, write_lines
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
+def main(folder: Path) -> None:
+    """Run the job until its source is empty; print what recovery did, and the state at the end, as JSON."""
+
+    def publish(frame: Any, txid: int) -> None:
+        rows = sorted(tuple(row) for row in frame.collect())
+        marker = folder / "killed"
+        if txid == 1 and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        (folder / "published").mkdir(exist_ok=True)
+        (folder / "published" / str(txid)).write_text(json.dumps(rows))
+
+    topology = word_count(text_spout(folder / "in"), ParquetSink(str(folder / "out")), DataFrameSink(publish))
+    spark = build_session("killed-driver", "local[2]")
+    handle = SparkCluster(spark).submit(topology, conf_in(folder), until_empty=True)
+    handle.await_termination()
+    print(json.dumps({"recovery": handle.recovery.action, "state": handle.state("count")}))
+    spark.stop()
+
+
 def run_job(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tests.engine.spark.driver_job", str(folder)],
+        [sys.executable, "-m", "tests.engine.spark.test_killed_driver", str(folder)],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -51,3 +76,7 @@ def test_a_driver_killed_while_a_sink_publishes_has_one_effect(tmp_path: Path) -
         assert not storage.head().attempts, f"{namespace} keeps leftovers of a dead attempt"
         storage.close()
     assert len(list((tmp_path / "checkpoint" / "anchorbolt" / "outbox").iterdir())) == 1, "only the last round's"
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

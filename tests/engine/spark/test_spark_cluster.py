@@ -12,16 +12,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from anchorbolt.bolts import DataFrameSink, ParquetSink
+from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector, DataFrameSink, ParquetSink
 from anchorbolt.engine import LocalCluster, SparkCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus
-from anchorbolt.errors import BoltError, ConfigError, QueryChanged, StateRegressed, TopologyError
+from anchorbolt.errors import BoltError, CodecMismatch, ConfigError, QueryChanged, StateRegressed, TopologyError
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology.graph import Topology
 from tests.engine.jobs import RichBolt, StatefulBolt, counted, diamond, diamond_result, one_bolt, word_count
 from tests.support.redis_server import RedisServer
+from tests.support.serializers import Money
 
 LINES = [
     ["the quick brown fox", "jumps over the lazy dog"],
@@ -262,3 +263,56 @@ def test_a_source_that_cannot_be_read_is_refused_before_anything_runs(
         SparkCluster(spark).submit(one_bolt(Cleaned(tmp_path), spout), conf_in(tmp_path))
     assert not (tmp_path / "checkpoint").exists()
     assert not (tmp_path / "state").exists()
+
+
+class FailsOnFirstTuple(BaseBasicBolt):
+    """Fails the wave of the first tuple that any instance sees; `mark` is the file by which it knows."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        if not self.mark.exists():
+            self.mark.touch()
+            raise RuntimeError("the first tuple")
+
+
+def test_a_bolt_behind_a_stateful_one_that_fails_once_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    text = write_lines(tmp_path / "in", [["to be or not to be"]])
+    handle = run(spark, word_count(text_spout(text), FailsOnFirstTuple(tmp_path / "mark")), conf_in(tmp_path))
+    assert [report.rounds for report in handle.reports] == [2]
+    assert handle.state("count") == {"to": 2, "be": 2, "or": 1, "not": 1}
+
+
+class Sums(StatefulBolt):
+    """A cent for every word."""
+
+    def execute(self, tup: Tuple) -> None:
+        self.state.put(tup["word"], self.state.get(tup["word"], Money(0)) + 1)
+
+
+class SumsInDollars(StatefulBolt):
+    """The next deployment: all in another currency, two for one."""
+
+    state_schema_version = 2
+
+    def upcast(self, key: str, value: Money, version: int) -> Money:
+        return Money(2 * value.amount, "USD")
+
+    def execute(self, tup: Tuple) -> None:
+        self.state.put(tup["word"], self.state.get(tup["word"], Money(0, "USD")) + 2)
+
+
+def test_a_users_serializer_and_upcast_work_on_the_workers(spark: SparkSession, tmp_path: Path) -> None:
+    conf = conf_in(tmp_path)
+    conf["topology.state.provider.config"]["valueSerializerClass"] = "tests.support.serializers.MoneySerializer"
+    text = write_lines(tmp_path / "in", LINES)
+    first = run(spark, counted(text_spout(text), Sums()), conf)
+    assert first.state("count") == {word: Money(count) for word, count in WORDS.items()}
+    (text / "9999.txt").write_text("the new line\n")
+    second = run(spark, counted(text_spout(text), SumsInDollars()), conf)
+    expected = {word: Money(2 * count, "USD") for word, count in WORDS.items()}
+    expected |= {"new": Money(2, "USD"), "line": Money(2, "USD"), "the": expected["the"] + 2}
+    assert second.state("count") == expected
+    with pytest.raises(CodecMismatch, match="state_schema_version 1"):
+        run(spark, counted(text_spout(text), Sums()), conf)

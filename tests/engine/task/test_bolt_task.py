@@ -15,6 +15,7 @@ from anchorbolt.engine.task.messages import (
     TaskReport,
     TuplesMessage,
     encode_message,
+    encode_report,
     reports_in,
 )
 from anchorbolt.errors import WaveFailed
@@ -72,3 +73,14 @@ def test_batches_of_two_attempts_repeated_ones_and_missing_ones_fail_the_wave(
     assert isinstance(report.failure, WaveFailed)
     assert complaint in report.failure.message
     assert report.outcome.seal is None
+
+
+def test_the_report_of_an_earlier_round_is_refused() -> None:
+    current = Round(txid=4, fence=Fence(1, 9))
+
+    def envelope(seq: int) -> Envelope:
+        return Envelope(0, 3, 0, encode_report(TaskReport(("count", 0), "a" * 32, seq)))
+
+    assert [report.task for report in reports_in([envelope(9)], current)] == [("count", 0)]
+    with pytest.raises(WaveFailed, match=r"'count', 0.* round 8"):
+        reports_in([envelope(9), envelope(8)], current)

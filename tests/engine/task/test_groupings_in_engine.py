@@ -15,7 +15,7 @@ from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
-from tests.engine.jobs import NO_RETRIES, RichBolt, run
+from tests.engine.jobs import NO_RETRIES, run
 
 ROWS = [(f"k{number % 7}", number) for number in range(200)]
 
@@ -118,19 +118,3 @@ def test_direct_grouping_takes_a_tuple_to_the_task_that_the_emitter_names() -> N
 def test_a_direct_emit_to_a_task_of_another_bolt_is_refused() -> None:
     with pytest.raises((TopologyError, BoltError), match="get_component_tasks"):
         run(LocalCluster(), direct_topology("refused", offset=50), NO_RETRIES)
-
-
-class Wide(RichBolt):
-    fields = ("one",)
-
-    def execute(self, tup: Tuple) -> None:
-        self.collector.emit(("one", "too many"), anchors=tup)
-
-
-def test_an_emit_with_another_number_of_values_than_declared_is_refused_with_both() -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("source", FeederSpout(["key", "number"], [ROWS]))
-    builder.set_bolt("wide", Wide()).shuffle_grouping("source")
-    builder.set_bolt("sees", Sees("wide")).fields_grouping("wide", "one")
-    with pytest.raises((TopologyError, BoltError), match="emitted 2 values to stream 'default', which declares 1"):
-        run(LocalCluster(), builder.create_topology("wide"), NO_RETRIES)

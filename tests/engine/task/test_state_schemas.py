@@ -15,7 +15,7 @@ from anchorbolt.state_backends.contract import NamespaceHead
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology
 from tests.engine.conftest import Watch
-from tests.engine.jobs import NO_RETRIES, StatefulBolt, Strikes, one_bolt, run, words
+from tests.engine.jobs import BEFORE_THE_DECISION, NO_RETRIES, StatefulBolt, Strikes, one_bolt, run, words
 from tests.support.serializers import Money
 
 CONFIG = "topology.state.provider.config"
@@ -114,17 +114,13 @@ def test_the_decision_record_names_the_later_versions_only() -> None:
     assert record(cluster)["state_schemas"] == {"count": 2}
 
 
-UNDECIDED = [FaultPoint.TASK_EXECUTED, FaultPoint.SLICE_STAGED, FaultPoint.SEALED, FaultPoint.ROUND_ENDED]
-DECIDED = [
-    FaultPoint.DECIDED,
-    FaultPoint.DECISION_COPIED,
-    FaultPoint.NAMESPACE_COMMITTED,
-    FaultPoint.NAMESPACES_COMMITTED,
-    FaultPoint.COMMITTED,
-]
+POINTS = """
+    TASK_EXECUTED SLICE_STAGED SEALED ROUND_ENDED
+    DECIDED DECISION_COPIED NAMESPACE_COMMITTED NAMESPACES_COMMITTED COMMITTED
+"""
 
 
-@pytest.mark.parametrize("point", [*UNDECIDED, *DECIDED], ids=lambda point: point.value)
+@pytest.mark.parametrize("point", [FaultPoint[name] for name in POINTS.split()], ids=lambda point: point.value)
 def test_a_crash_in_the_first_wave_of_an_upgrade_leaves_the_old_state_or_the_new_one(
     point: FaultPoint, watch: Watch
 ) -> None:
@@ -134,7 +130,7 @@ def test_a_crash_in_the_first_wave_of_an_upgrade_leaves_the_old_state_or_the_new
     with pytest.raises(FaultInjected):
         run(cluster, topology(CountsByName(), "b c", "a"), NO_RETRIES)
     rest = ["a"]
-    if point in UNDECIDED:
+    if point in BEFORE_THE_DECISION:
         rest = ["b c", "a"]
         going_on = run(cluster, topology(Counts()))
         assert going_on.state("count") == {"a": 1, "b": 1}, "the old job may go on until the new one has decided"

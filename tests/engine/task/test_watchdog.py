@@ -7,7 +7,6 @@ import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
 from anchorbolt.engine import LocalCluster
-from anchorbolt.engine.task import watchdog
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology
@@ -38,11 +37,11 @@ def topology(bolt: BaseBasicBolt, tuples: int) -> Topology:
     return one_bolt(bolt, FeederSpout(["number"], [[(number,) for number in range(tuples)]]))
 
 
-def test_the_warning_names_task_tuple_and_line_and_comes_again_ever_more_rarely(
+def test_the_warning_names_task_tuple_and_line_and_comes_again_and_only_a_worker_of_spark_is_ended(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     released.clear()
-    handle = LocalCluster().submit(topology(Stuck(), 3), CONF)
+    handle = LocalCluster().submit(topology(Stuck(), 3), CONF | {"topology.task.timeout.secs": 1})
 
     def warnings() -> list[str]:
         return [record.getMessage() for record in caplog.records if "has been in" in record.getMessage()]
@@ -62,11 +61,3 @@ def test_the_warning_names_task_tuple_and_line_and_comes_again_ever_more_rarely(
 def test_a_task_that_is_only_slow_is_not_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     run(LocalCluster(), topology(Busy(), 25), CONF)
     assert caplog.records == []
-
-
-def test_only_a_worker_process_of_spark_may_be_ended() -> None:
-    released.clear()
-    handle = LocalCluster().submit(topology(Stuck(), 3), CONF | {"topology.task.timeout.secs": 1})
-    wait_until(lambda: any(each.warned_after_s for each in watchdog._watched.values()), "a warning", 30)
-    released.set()
-    handle.await_termination(60)
