@@ -2,13 +2,12 @@
 
 import hashlib
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from weakref import WeakValueDictionary
 
-from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.redis.addresses import RedisServer
-from anchorbolt.state_backends.redis.storage import RedisStateStorage, namespaces_of, open_storage
+from anchorbolt.state_backends.redis.provider import RedisProvider
 
 try:
     import fakeredis
@@ -59,7 +58,7 @@ end
 _servers: WeakValueDictionary[str, fakeredis.FakeServer] = WeakValueDictionary()
 
 
-class FakeRedisStateProvider(StateProvider):
+class FakeRedisStateProvider(RedisProvider):
     """The `redis` provider without a server, for unit tests with `LocalCluster`.
 
     Its keys and scripts are those of a real Redis. `docs/testing.md` says what fakeredis cannot do. Use it like this:
@@ -75,6 +74,7 @@ class FakeRedisStateProvider(StateProvider):
 
     shared_by_processes = False
     shared_by_machines = False
+    largest_value = None
 
     def __init__(self, name: str | None = None) -> None:
         """Share the content of the providers called `name`; without a name, start empty.
@@ -84,9 +84,10 @@ class FakeRedisStateProvider(StateProvider):
         """
         self.name = name or uuid.uuid4().hex
         self._server = _server(self.name)
-        self._address = _FakeAddress(
-            username=None, password=None, timeout_ms=2000, tls=None, host=self.name, port=6379, database=0
-        )
+
+    @property
+    def address(self) -> RedisServer:
+        return _FakeAddress(None, None, 2000, None, host=self.name, port=6379, database=0)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FakeRedisStateProvider, (self.name,)
@@ -101,23 +102,11 @@ class FakeRedisStateProvider(StateProvider):
 
     def client(self) -> Any:
         """Return a client of redis-py, with which a test may read and change what is stored."""
-        return self._address.connect()
-
-    def open(self, namespace: str) -> RedisStateStorage:
-        """Open a namespace.
-
-        Raises:
-            ConfigError: `namespace` is not a possible name.
-        """
-        return open_storage(self._address, namespace, None)
-
-    def namespaces(self, prefix: str = "") -> Iterator[str]:
-        """Yield the namespaces whose names start with `prefix`."""
-        return namespaces_of(self._address, prefix)
+        return self.address.connect()
 
     def describe(self) -> str:
         """Return what this is, for messages."""
-        return str(self._address)
+        return str(self.address)
 
 
 class _FakeAddress(RedisServer):

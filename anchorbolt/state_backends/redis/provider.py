@@ -4,13 +4,24 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from anchorbolt.config.providers import RedisClusterSettings, RedisLogin, RedisSettings
-from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.config.providers import RedisClusterSettings, RedisSettings
+from anchorbolt.state_backends import rules
+from anchorbolt.state_backends.contract import SizeLimits, StateProvider
 from anchorbolt.state_backends.redis.addresses import RedisAddress, RedisCluster, RedisServer
-from anchorbolt.state_backends.redis.storage import RedisStateStorage, namespaces_of, open_storage
+from anchorbolt.state_backends.redis.client import RedisClient
+from anchorbolt.state_backends.redis.storage import RedisStateStorage
+
+# Redis's default limit. A large update is a slice of its own: one string with its key and value.
+_LARGEST_STRING = 512 << 20
+_LARGEST_KEY = 16 << 20
+_PACKING = 64
 
 
-class _RedisProvider(RedisLogin, StateProvider):
+class RedisProvider(StateProvider):
+    """The methods of all providers that keep Redis's keys."""
+
+    largest_value: int | None
+
     @property
     @abstractmethod
     def address(self) -> RedisAddress:
@@ -22,18 +33,37 @@ class _RedisProvider(RedisLogin, StateProvider):
         Raises:
             ConfigError: A TLS file cannot be read, or `namespace` is not a possible name.
         """
-        return open_storage(self.address, namespace, self.largest_value)
+        rules.check_namespace(namespace)
+        limits = SizeLimits(
+            _LARGEST_KEY,
+            self.largest_value or _LARGEST_STRING - _LARGEST_KEY - _PACKING,
+            "Raise proto-max-bulk-len in redis.conf, and then largestValue in the provider's configuration",
+        )
+        return RedisStateStorage(namespace, RedisClient.acquire(self.address), limits)
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:
         """Yield the namespaces whose names start with `prefix`. Goes through all keys of the database or cluster.
 
         A cluster may leave out a namespace while it moves its keys to another server.
         """
-        return namespaces_of(self.address, prefix)
+        # A glob that matches all namespaces with the prefix, and perhaps others, which are skipped below.
+        pattern = "".join(letter if letter.isalnum() or letter in "_.:-$" else "?" for letter in prefix)
+        root_of, seen = self.address.root, set()
+        client = RedisClient.acquire(self.address)
+        try:
+            for key in client.keys(root_of(f"{pattern}*") + "$fence"):
+                root = key.decode("ascii", "replace").removesuffix("$fence")
+                namespace = root.strip("{}")
+                is_ours = rules.is_namespace(namespace) and root == root_of(namespace)
+                if is_ours and namespace not in seen and namespace.startswith(prefix):
+                    seen.add(namespace)
+                    yield namespace
+        finally:
+            client.release()
 
 
 @dataclass(frozen=True)
-class RedisStateProvider(RedisSettings, _RedisProvider):
+class RedisStateProvider(RedisSettings, RedisProvider):
     """Keeps all namespaces in one database of a Redis server, version 5 or newer.
 
     What survives the loss of that server is what its own settings save: with `appendonly yes`, the last second may be
@@ -61,7 +91,7 @@ class RedisStateProvider(RedisSettings, _RedisProvider):
 
 
 @dataclass(frozen=True)
-class RedisClusterStateProvider(RedisClusterSettings, _RedisProvider):
+class RedisClusterStateProvider(RedisClusterSettings, RedisProvider):
     """Spreads the namespaces over the servers of a Redis Cluster, version 5 or newer; each is on one of them.
 
     Replicas get what was written a moment later. If a master is lost in that moment, its replica takes over without it:

@@ -55,9 +55,13 @@ local function refused(known)
   return {'refused', meta, committed, known or false}
 end
 
+local function number(text)
+  return string.len(text) < 16 and string.match(text, '^%d+$') and tonumber(text)
+end
+
 -- Whether a fence is higher than the caller's; true for a damaged one.
 local function is_higher(generation, seq)
-  generation, seq = tonumber(generation), tonumber(seq)
+  generation, seq = number(generation), number(seq)
   local g, s = tonumber(ARGV[1]), tonumber(ARGV[2])
   return not generation or not seq or generation > g or (generation == g and seq > s)
 end

@@ -46,47 +46,10 @@ from anchorbolt.state_backends.contract import (
     StateStorage,
 )
 from anchorbolt.state_backends.redis import scripts
-from anchorbolt.state_backends.redis.addresses import RedisAddress
 from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.rules import AttemptRecord, Metadata
 
 _KEYS_PER_CALL = 4096
-# Redis's default limit. A large update is a slice of its own: one string with its key and value.
-_LARGEST_STRING = 512 << 20
-_LARGEST_KEY = 16 << 20
-_PACKING = 64
-
-
-def open_storage(address: RedisAddress, namespace: str, largest_value: int | None) -> RedisStateStorage:
-    """Open a namespace, for values of up to `largest_value` bytes; None means Redis's default limit.
-
-    Raises `ConfigError` if a TLS file cannot be read, or `namespace` is not a possible name.
-    """
-    rules.check_namespace(namespace)
-    limits = SizeLimits(
-        _LARGEST_KEY,
-        largest_value or _LARGEST_STRING - _LARGEST_KEY - _PACKING,
-        "Raise proto-max-bulk-len in redis.conf, and then largestValue in the provider's configuration",
-    )
-    return RedisStateStorage(namespace, RedisClient.acquire(address), limits)
-
-
-def namespaces_of(address: RedisAddress, prefix: str) -> Iterator[str]:
-    """Yield the namespaces that start with `prefix`."""
-    # A glob that matches all namespaces with the prefix, and perhaps others, which are skipped below.
-    pattern = "".join(letter if letter.isalnum() or letter in "_.:-$" else "?" for letter in prefix)
-    seen = set()
-    client = RedisClient.acquire(address)
-    try:
-        for key in client.keys(address.root(f"{pattern}*") + "$fence"):
-            root = key.decode("ascii", "replace").removesuffix("$fence")
-            namespace = root.strip("{}")
-            is_ours = rules.is_namespace(namespace) and root == address.root(namespace)
-            if is_ours and namespace not in seen and namespace.startswith(prefix):
-                seen.add(namespace)
-                yield namespace
-    finally:
-        client.release()
 
 
 class RedisStateStorage(StateStorage):

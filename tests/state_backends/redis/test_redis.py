@@ -167,8 +167,8 @@ STEPS: dict[str, Callable[[StateStorage, str], object]] = {
 @pytest.mark.parametrize(
     ("suffix", "field", "value"),
     [
-        ("$fence", b"generation", b"9" * 5000),
-        ("$fence", b"seq", b"x"),
+        ("$fence", b"generation", b"nan"),
+        ("$fence", b"seq", b"9" * 5000),
         ("$fence", b"winner", b"\xff"),
         ("$txid", b"commit", b"zero"),
         ("$txid", b"commit", b""),
