@@ -9,7 +9,7 @@ import typer
 
 import anchorbolt
 from anchorbolt.cli import exit_codes
-from anchorbolt.cli.command import App
+from anchorbolt.cli.command import App, option
 from anchorbolt.cli.migrate.commands import app as migrate_app
 from anchorbolt.cli.state.commands import app as state_app
 
@@ -30,7 +30,7 @@ def _show_version(wanted: bool) -> None:
 
 
 def _spark_option(metavar: str, help: str) -> Any:
-    return typer.Option(metavar=metavar, show_default=False, help=help, rich_help_panel="Spark's options")
+    return option(metavar=metavar, help=help, rich_help_panel="Spark's options")
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:
@@ -63,22 +63,17 @@ def run(
             "module, searched in the current directory first, or a .py file.",
         ),
     ],
-    conf: Annotated[
-        Path | None, typer.Option(metavar="FILE", show_default=False, help="Configuration, a YAML or JSON file.")
-    ] = None,
+    conf: Annotated[Path | None, option(metavar="FILE", help="Configuration, a YAML or JSON file.")] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--set",
             metavar="KEY=VALUE",
-            show_default=False,
             help="Set one key, overriding the file; VALUE as in YAML, inner keys dotted. May be repeated. Not for "
             "passwords: use passwordEnv or passwordFile.",
         ),
     ] = None,
-    master: Annotated[
-        str | None, typer.Option(metavar="URL", show_default=False, help="Spark master. [default: local[*]]")
-    ] = None,
+    master: Annotated[str | None, option(metavar="URL", help="Spark master. [default: local[*]]")] = None,
     packages: Annotated[
         str | None, _spark_option("GROUP:ARTIFACT:VERSION,…", "Maven packages for the driver and the executors.")
     ] = None,
@@ -103,7 +98,7 @@ def run(
     """
     # --help and --version must not wait for these imports.
     from anchorbolt.cli.run.progress import Display
-    from anchorbolt.cli.run.run_job import RunOptions, run_job
+    from anchorbolt.cli.run.run_job import Run
     from anchorbolt.cli.run.spark_engine import SparkEngine
 
     spark = {
@@ -116,8 +111,8 @@ def run(
         "conf": _pairs(spark_conf or []) or None,
     }
     given = {name: value for name, value in spark.items() if value is not None}
-    options = RunOptions(job, conf, tuple(overrides or ()), given, until_empty, verbose)
-    code = run_job(options, SparkEngine(master, verbose=verbose), Display())
+    engine = SparkEngine(master, verbose=verbose)
+    code = Run(job, engine, Display(), conf, overrides or (), given, until_empty, verbose).to_exit_code()
     if code == exit_codes.LEFT_AT_ONCE:
         # A normal exit would wait for the threads of the wave. Spark ends with this process.
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`anchorbolt run` as a plain function: it loads, starts, shows and stops a job, and returns an exit code."""
+"""`anchorbolt run` without its arguments' parsing: loads, starts, shows and stops a job, and returns an exit code."""
 
 import logging
 import signal
@@ -6,7 +6,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,18 +40,6 @@ _POLL_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """The arguments of the command."""
-
-    job: str  # MODULE:NAME
-    conf_file: Path | None = None
-    overrides: tuple[str, ...] = ()  # `key=value`, overriding the file
-    spark: Mapping[str, Any] = field(default_factory=dict)  # Spark's options, overriding those of the file
-    until_empty: bool = False
-    verbose: bool = False
-
-
 class StopSignals:
     """A context manager that handles both signals. For the main thread only.
 
@@ -83,43 +71,48 @@ class StopSignals:
         self.stop_requested = True
 
 
-def run_job(options: RunOptions, engine: SparkEngine, display: Display) -> int:
-    """Run a job until its end and return the exit code. Call it on the main thread: it handles SIGINT and SIGTERM.
-
-    The message of an error is printed to standard error. A bolt's error starts with the user's traceback.
-    """
-    set_up_logging(verbose=options.verbose)
-    run = _Run(options, engine, display)
-    try:
-        with run.signals:
-            return run.to_its_end()
-    except KeyboardInterrupt:
-        display.end()
-        print_error("left at once: the next start rolls the interrupted wave back or forward")
-        return LEFT_AT_ONCE
-    except Exception as error:
-        display.end()
-        if options.verbose or not isinstance(error, AnchorboltError):
-            traceback.print_exception(error)
-        print_error(str(error))
-        return exit_code(error, running=run.running)
-
-
 @dataclass
-class _Run:
-    """One run of the command."""
+class Run:
+    """One run of the command, with its arguments."""
 
-    options: RunOptions
+    job: str  # MODULE:NAME
     engine: SparkEngine
     display: Display
-    signals: StopSignals = field(default_factory=StopSignals)
-    waves: deque[WaveReport] = field(default_factory=deque)  # committed, and not yet added to the progress
-    running: bool = False  # whether the topology has started
+    conf_file: Path | None = None
+    overrides: Sequence[str] = ()  # `key=value`, overriding the file
+    spark: Mapping[str, Any] = field(default_factory=dict)  # Spark's options, overriding those of the file
+    until_empty: bool = False
+    verbose: bool = False
 
-    def to_its_end(self) -> int:
-        options = self.options
-        conf = load_conf({SPARK: options.spark}, file=options.conf_file, overrides=options.overrides)
-        topology = load_topology(options.job, dict(conf))
+    def __post_init__(self) -> None:
+        self.signals = StopSignals()
+        self.waves: deque[WaveReport] = deque()  # committed, and not yet added to the progress
+        self.running = False  # whether the topology has started
+
+    def to_exit_code(self) -> int:
+        """Run the job until its end. Call this on the main thread: it handles SIGINT and SIGTERM.
+
+        The message of an error is printed to standard error. A bolt's error starts with the user's traceback.
+        """
+        set_up_logging(verbose=self.verbose)
+        try:
+            with self.signals:
+                self._to_its_end()
+            return DONE
+        except KeyboardInterrupt:
+            self.display.end()
+            print_error("left at once: the next start rolls the interrupted wave back or forward")
+            return LEFT_AT_ONCE
+        except Exception as error:
+            self.display.end()
+            if self.verbose or not isinstance(error, AnchorboltError):
+                traceback.print_exception(error)
+            print_error(str(error))
+            return exit_code(error, running=self.running)
+
+    def _to_its_end(self) -> None:
+        conf = load_conf({SPARK: self.spark}, file=self.conf_file, overrides=self.overrides)
+        topology = load_topology(self.job, dict(conf))
         try:
             handle = self._start(topology, conf)
             if handle is not None:
@@ -128,7 +121,6 @@ class _Run:
             self.engine.close()
             raise
         self.engine.close()
-        return DONE
 
     def _start(self, topology: Topology, conf: Configuration) -> RunHandle | None:
         """Start the topology; return None if a signal came first."""
@@ -146,7 +138,7 @@ class _Run:
         if self.signals.stop_requested:
             say("stopped before the first wave")
             return None
-        handle = self.engine.submit(topology, conf, until_empty=self.options.until_empty, on_wave=self.waves.append)
+        handle = self.engine.submit(topology, conf, until_empty=self.until_empty, on_wave=self.waves.append)
         self.running = True
         if handle.recovery is not None:
             say(_recovery_line(handle.recovery))

@@ -14,7 +14,7 @@ import pytest
 
 from anchorbolt.cli.exit_codes import DONE, JOB_FAILED, LEFT_AT_ONCE, PLATFORM_UNUSABLE, STATE_REFUSED, WRONG_USAGE
 from anchorbolt.cli.run.progress import Activity, Display
-from anchorbolt.cli.run.run_job import RunOptions, run_job
+from anchorbolt.cli.run.run_job import Run
 from anchorbolt.cli.run.spark_engine import SparkEngine
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine.local.cluster import LocalCluster
@@ -105,7 +105,7 @@ def as_it_was(write: WriteFiles) -> Iterator[None]:
 
 
 def run(engine: LocalEngine, job: str = "ab_summing:summing", **options: Any) -> int:
-    return run_job(RunOptions(job, **{"until_empty": True, **options}), engine, Display())
+    return Run(job, engine, Display(), **{"until_empty": True, **options}).to_exit_code()
 
 
 def test_a_job_runs_until_its_source_is_empty(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
