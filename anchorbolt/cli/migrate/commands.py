@@ -13,7 +13,7 @@ import typer
 
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import App, option, print_error, print_line, with_exit_code
-from anchorbolt.cli.migrate.redis_options import RedisOptions, with_redis_options
+from anchorbolt.cli.migrate.common_options import CommonOptions, with_common_options
 from anchorbolt.errors import ConfigError
 from anchorbolt.migration_tools import base64_to_binary as tool
 from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
@@ -45,20 +45,15 @@ Namespaces = Annotated[
         help="A namespace, <component>-<task>. May be repeated. $prepare belongs to it, $txid stays as it is.",
     ),
 ]
-CheckpointSpout = Annotated[
-    bool, typer.Option("--include-checkpoint-spout", help="Also take the namespaces $checkpointspout-<task>.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Do everything except writing.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 _SET_HELP = "Set one key of that configuration, as --set does for a run. May be repeated. Not for passwords."
 
 
 @app.command("base64-to-binary", epilog=EXIT_CODES)
 @_with_exit_code
-@with_redis_options
+@with_common_options
 def base64_to_binary(
-    redis: RedisOptions,
+    common: CommonOptions,
     namespace: Namespaces,
     wrapper: Annotated[
         Wrapper | None,
@@ -74,12 +69,9 @@ def base64_to_binary(
             "--format", show_default="detected", help="The format of the namespaces, if it cannot be detected."
         ),
     ] = None,
-    include_checkpoint_spout: CheckpointSpout = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Convert nothing: compare <namespace>_old with <namespace>.")
     ] = False,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
 ) -> int:
     """Convert state that Storm 1.0 and 1.1 wrote to Redis from Base64 to binary, as Storm 1.2 reads it.
 
@@ -89,16 +81,16 @@ def base64_to_binary(
     if verify:
         run = partial(tool.verify, wrapper=wrapper, content=content)
     else:
-        how = tool.MigrationOptions(wrapper=wrapper or Wrapper.STORM_1_2, content=content, dry_run=dry_run)
+        how = tool.MigrationOptions(wrapper=wrapper or Wrapper.STORM_1_2, content=content, dry_run=common.dry_run)
         run = partial(tool.migrate, options=how)
-    return _run(redis, run, namespace, include_checkpoint_spout, as_json)
+    return _run(common, run, namespace)
 
 
 @app.command(epilog=EXIT_CODES)
 @_with_exit_code
-@with_redis_options
+@with_common_options
 def undo(
-    redis: RedisOptions,
+    common: CommonOptions,
     namespace: Namespaces,
     keep_changed: Annotated[
         bool,
@@ -107,27 +99,18 @@ def undo(
             help="Keep a namespace that has changed since as <namespace>_undone; by default it is refused.",
         ),
     ] = False,
-    include_checkpoint_spout: CheckpointSpout = False,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
 ) -> int:
     """Undo a migration: move <namespace>_old back to <namespace>. Stop the topology first."""
-    run = partial(tool.undo, keep_changed=keep_changed, dry_run=dry_run)
-    return _run(redis, run, namespace, include_checkpoint_spout, as_json)
+    run = partial(tool.undo, keep_changed=keep_changed, dry_run=common.dry_run)
+    return _run(common, run, namespace)
 
 
 @app.command("discard-backup", epilog=EXIT_CODES)
 @_with_exit_code
-@with_redis_options
-def discard_backup(
-    redis: RedisOptions,
-    namespace: Namespaces,
-    include_checkpoint_spout: CheckpointSpout = False,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> int:
+@with_common_options
+def discard_backup(common: CommonOptions, namespace: Namespaces) -> int:
     """Remove <namespace>_old, if <namespace> is still exactly the result of the migration."""
-    return _run(redis, partial(tool.discard_backup, dry_run=dry_run), namespace, include_checkpoint_spout, as_json)
+    return _run(common, partial(tool.discard_backup, dry_run=common.dry_run), namespace)
 
 
 @app.command()
@@ -199,25 +182,19 @@ def base64_to_binary_alone() -> None:
     alone(prog_name="python -m anchorbolt.migration_tools.base64_to_binary")
 
 
-def _run(
-    redis: RedisOptions,
-    command: Callable[..., tool.Report],
-    namespaces: list[str],
-    include_checkpoint_spout: bool,
-    as_json: bool,
-) -> int:
+def _run(common: CommonOptions, command: Callable[..., tool.Report], namespaces: list[str]) -> int:
     # --help and --version must not wait for these imports.
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.state_backends.redis.hashes import RedisHashes
 
     names = [os.fsencode(name) for name in namespaces]
     try:
-        with RedisHashes(redis.address()) as hashes, shown_progress() as progress:
-            report = command(hashes, names, include_checkpoint_spout=include_checkpoint_spout, progress=progress)
+        with RedisHashes(common.address()) as hashes, shown_progress() as progress:
+            report = command(hashes, names, include_checkpoint_spout=common.include_checkpoint_spout, progress=progress)
     except tool.Interrupted as left:
-        _show(left.report, as_json=as_json)
+        _show(left.report, as_json=common.as_json)
         raise
-    _show(report, as_json=as_json)
+    _show(report, as_json=common.as_json)
     return exit_codes.DONE if report.error is None else exit_codes.exit_code(report.error, running=False)
 
 

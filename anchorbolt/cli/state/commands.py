@@ -206,10 +206,8 @@ def explain(
     with shown_progress(wanted=not quick) as progress:
         report = explanation.explain(provider, topology, prefix, codecs, folder, measure=not quick, progress=progress)
     place = provider.describe()
-    if as_json:
-        print_line(json.dumps(report_content(report, place), indent=2))
-    else:
-        print_line("\n".join(report_lines(report, place)))
+    lines = [json.dumps(report_content(report, place), indent=2)] if as_json else report_lines(report, place)
+    print_line("\n".join(lines))
     return DONE
 
 

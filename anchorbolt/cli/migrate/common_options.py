@@ -1,4 +1,4 @@
-"""The options by which a command finds a Redis and logs in: Storm's own, and options for TLS, ACL users, clusters."""
+"""The options that all commands on Redis have: Storm's own to find it, and options for TLS, ACL users, clusters."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ _login = functools.partial(typer.Option, show_default=False, rich_help_panel="Lo
 
 
 @dataclass(frozen=True, repr=False)  # a `repr` would show the password
-class RedisOptions:
+class CommonOptions:
+    include_checkpoint_spout: Annotated[
+        bool, typer.Option("--include-checkpoint-spout", help="Also take the namespaces $checkpointspout-<task>.")
+    ] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Do everything except writing.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False
     host: Annotated[str, typer.Option("--host", "-h", help="Redis host; with --cluster, any node's.")] = "localhost"
     port: Annotated[int, typer.Option("--port", "-p", min=1, max=65535, help="Redis port.")] = 6379
     dbnum: Annotated[int, typer.Option("--dbnum", "-d", min=0, help="Number of the Redis database.")] = 0
     cluster: Annotated[
         bool, typer.Option("--cluster", help="It is a Redis Cluster; the other nodes are found through the one named.")
     ] = False
-    timeout: Annotated[
-        int, typer.Option("--timeout", metavar="MS", min=1, help="Time to connect, and for each answer, in ms.")
-    ] = 10_000
-    username: Annotated[str | None, _login("--username", help="ACL user.")] = None
-    password_env: Annotated[
-        str | None, _login("--password-env", metavar="NAME", help="Environment variable with the password.")
-    ] = None
-    password_file: Annotated[str | None, _login("--password-file", metavar="FILE", help="File with the password.")] = (
-        None
+    timeout: Annotated[int, typer.Option(metavar="MS", min=1, help="Time to connect, and for each answer, in ms.")] = (
+        10_000
     )
+    username: Annotated[str | None, _login(help="ACL user.")] = None
+    password_env: Annotated[str | None, _login(metavar="NAME", help="Environment variable with the password.")] = None
+    password_file: Annotated[str | None, _login(metavar="FILE", help="File with the password.")] = None
     password: Annotated[
         str | None,
         _login(
-            "--password",
             help="The password itself, as with Storm's tool: everybody on this machine can see it. With - it is asked "
-            "for.",
+            "for."
         ),
     ] = None
     tls: Annotated[bool, _login("--tls", help="Encrypt the connection.")] = False
     tls_ca: Annotated[
-        str | None, _login("--tls-ca", metavar="FILE", show_default="the system's", help="Authorities to trust, PEM.")
+        str | None, _login(metavar="FILE", show_default="the system's", help="Authorities to trust, PEM.")
     ] = None
-    tls_cert: Annotated[str | None, _login("--tls-cert", metavar="FILE", help="Certificate to show, PEM.")] = None
-    tls_key: Annotated[str | None, _login("--tls-key", metavar="FILE", help="Its key, PEM.")] = None
+    tls_cert: Annotated[str | None, _login(metavar="FILE", help="Certificate to show, PEM.")] = None
+    tls_key: Annotated[str | None, _login(metavar="FILE", help="Its key, PEM.")] = None
     tls_no_verify: Annotated[bool, _login("--tls-no-verify", help="Take any certificate: for tests.")] = False
 
     def address(self) -> RedisAddress:
@@ -94,15 +94,15 @@ class RedisOptions:
         return settings if self.tls or settings != TlsSettings() else None
 
 
-def with_redis_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command for Typer the fields of `RedisOptions` as options, instead of its first parameter."""
-    options = inspect.signature(RedisOptions, eval_str=True).parameters
+def with_common_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command for Typer the fields of `CommonOptions` as options, instead of its first parameter."""
+    options = inspect.signature(CommonOptions, eval_str=True).parameters
     _, *own = inspect.signature(command, eval_str=True).parameters.values()
 
     @functools.wraps(command)
     def with_options(**given: Any) -> int:
-        redis = RedisOptions(**{name: given.pop(name) for name in options})
-        return command(redis, **given)
+        common = CommonOptions(**{name: given.pop(name) for name in options})
+        return command(common, **given)
 
     # Keywords, because a required option may then follow one with a default.
     parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in (*own, *options.values())]
