@@ -143,21 +143,14 @@ def _hash_tuple(key: tuple[Any, ...]) -> int:
 
 def _hash_datetime(key: datetime.datetime) -> int:
     # Aware datetimes are equal if their instants are, whatever their zones and `fold`.
-    offset = key.replace(fold=0).utcoffset()
-    days, micros = key.toordinal(), _micros(key)
-    if offset is not None:
-        days, micros = divmod(days * _DAY + micros - _timedelta_micros(offset), _DAY)
-    return crc32(b"%d,%d" % (days, micros), _DATETIME)
-
-
-def _hash_time(key: datetime.time) -> int:
-    offset = key.replace(fold=0).utcoffset()
-    micros = _micros(key) - (0 if offset is None else _timedelta_micros(offset))
-    return crc32(b"%d" % micros, _TIME)
+    return crc32(b"%d,%d" % divmod(key.toordinal() * _DAY + _micros(key), _DAY), _DATETIME)
 
 
 def _micros(key: datetime.datetime | datetime.time) -> int:
-    return ((key.hour * 60 + key.minute) * 60 + key.second) * 1_000_000 + key.microsecond
+    """Return the microseconds since midnight, of a key with a zone since midnight UTC: below 0 or beyond a day, too."""
+    offset = None if key.tzinfo is None else key.replace(fold=0).utcoffset()
+    micros = ((key.hour * 60 + key.minute) * 60 + key.second) * 1_000_000 + key.microsecond
+    return micros if offset is None else micros - _timedelta_micros(offset)
 
 
 def _timedelta_micros(key: datetime.timedelta) -> int:
@@ -177,7 +170,7 @@ _HASHERS: dict[type[Any], Callable[[Any], int]] = {
     decimal.Decimal: _hash_decimal,
     datetime.datetime: _hash_datetime,  # before date: datetime is a subclass of date
     datetime.date: lambda key: crc32(b"%d" % key.toordinal(), _DATE),
-    datetime.time: _hash_time,
+    datetime.time: lambda key: crc32(b"%d" % _micros(key), _TIME),
     datetime.timedelta: lambda key: crc32(b"%d" % _timedelta_micros(key), _TIMEDELTA),
     uuid.UUID: lambda key: crc32(key.bytes, _UUID),
 }
