@@ -43,22 +43,13 @@ class Codec(ABC):
 
 
 class MsgpackCodec(Codec):
-    """The default codec, see `pack`."""
+    """The default codec: encodes with `pack`, and decodes with `unpack`."""
 
     name = "msgpack"
     version = 1
-
-    def encode(self, value: Any) -> bytes:
-        """Encode with `pack`."""
-        return pack(value)
-
-    def encode_many(self, values: Iterable[Any]) -> list[bytes]:
-        """Encode values with `pack_many`."""
-        return pack_many(values)
-
-    def decode(self, data: bytes) -> Any:
-        """Decode with `unpack`."""
-        return unpack(data)
+    encode = staticmethod(pack)
+    encode_many = staticmethod(pack_many)
+    decode = staticmethod(unpack)
 
 
 class JsonCodec(Codec):
