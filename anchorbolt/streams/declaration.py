@@ -1,7 +1,7 @@
 """The declaration of the streams that a component emits."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -22,6 +22,16 @@ def check_name(kind: str, name: object) -> str:
     else:
         return name
     raise TopologyError(f"{kind} {name!r} is {problem}", component=name if isinstance(name, str) else None)
+
+
+def wrong_fields(call: str, fields: Sequence[object]) -> str:
+    """Return what is wrong with the fields passed by a call, which starts with `call`, or an empty string."""
+    for field in fields:
+        if not isinstance(field, str) or not field:
+            return f"field {field!r} is not a name. Pass each field as a string, as in {call}'word', 'count')."
+        if fields.count(field) > 1:
+            return f"field {field!r} is named twice. Name each field once."
+    return ""
 
 
 @dataclass(frozen=True)
@@ -55,12 +65,9 @@ class OutputFieldsDeclarer:
         self._add(check_name("stream", stream), fields, direct)
 
     def _add(self, stream: str, fields: tuple[str, ...], direct: bool) -> None:
-        problem = "" if stream not in self._streams else "declared twice. Declare each stream once."
-        for field in fields:
-            if not isinstance(field, str) or not field:
-                problem = f"field {field!r} is not a name. Pass each field as a string: declare('word', 'count')."
-            elif fields.count(field) > 1:
-                problem = f"field {field!r} is named twice. Give each field its own name."
+        problem = wrong_fields("declare(", fields)
+        if stream in self._streams:
+            problem = "declared twice. Declare each stream once."
         if problem:
             where = f"component {self._component!r}, stream {stream!r}"
             raise TopologyError(f"{where}: {problem}", component=self._component)

@@ -8,8 +8,14 @@ from types import MappingProxyType
 
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.errors import TopologyError
-from anchorbolt.spouts.base import Spout
-from anchorbolt.streams.declaration import DEFAULT_STREAM, OutputFieldsDeclarer, StreamDeclaration, check_name
+from anchorbolt.spouts.stream import Spout
+from anchorbolt.streams.declaration import (
+    DEFAULT_STREAM,
+    OutputFieldsDeclarer,
+    StreamDeclaration,
+    check_name,
+    wrong_fields,
+)
 from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId, Grouping
 from anchorbolt.topology.graph import BoltSpec, Component, Input, SpoutSpec, Topology
 from anchorbolt.topology.validation import (
@@ -172,17 +178,10 @@ class BoltDeclarer:
         return self
 
     def _by_key(self, name: str, component: object, fields: tuple[str, ...]) -> Grouping:
-        method = f"{name}_grouping"
-        if not fields:
-            raise self._refusal(f"{method} names no field. Name at least one, as in {method}({component!r}, 'word').")
-        for field in fields:
-            if not isinstance(field, str):
-                raise self._refusal(
-                    f"{method} got the field {field!r}, which is not a string. Pass each field as a string, as "
-                    f"in {method}({component!r}, 'word', 'day')."
-                )
-            if fields.count(field) > 1:
-                raise self._refusal(f"{method} names the field {field!r} twice. Name each field once.")
+        call = f"{name}_grouping({component!r}, "
+        problem = wrong_fields(call, fields) if fields else f"names no field. Name at least one, as in {call}'word')."
+        if problem:
+            raise self._refusal(f"{name}_grouping: {problem}")
         return Grouping(name, fields)
 
     def _refusal(self, message: str) -> TopologyError:

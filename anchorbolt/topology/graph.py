@@ -11,7 +11,7 @@ from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
 from anchorbolt.checkpoint.executors import CheckpointTupleForwarder, StatefulBoltExecutor
 from anchorbolt.checkpoint.outbox import SinkExecutor
-from anchorbolt.spouts.base import Spout
+from anchorbolt.spouts.stream import Spout
 from anchorbolt.streams.declaration import CHECKPOINT_STREAM, StreamDeclaration
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 

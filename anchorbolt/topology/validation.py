@@ -10,8 +10,7 @@ import cloudpickle
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.errors import TopologyError
 from anchorbolt.serialization.schema import FIRST_VERSION, LAST_VERSION
-from anchorbolt.spouts.base import Spout
-from anchorbolt.streams.declaration import StreamDeclaration
+from anchorbolt.spouts.stream import Spout
 from anchorbolt.topology.graph import BoltSpec, Component, Input, SpoutSpec
 from anchorbolt.util.messages import did_you_mean
 
@@ -52,7 +51,7 @@ def check_graph(specs: Specs) -> None:
         if not bolt.inputs:
             raise _refusal(bolt, "takes no stream. Declare an input, as in .shuffle_grouping('component').")
         for each in bolt.inputs:
-            _check_fields(bolt, each, _checked_stream(bolt, each, specs))
+            _check_input(bolt, each, specs)
 
 
 def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:
@@ -122,8 +121,8 @@ def _check_schema_version(bolt: BoltSpec) -> None:
             )
 
 
-def _checked_stream(bolt: BoltSpec, each: Input, specs: Specs) -> StreamDeclaration:
-    component, stream = each.source
+def _check_input(bolt: BoltSpec, each: Input, specs: Specs) -> None:
+    (component, stream), grouping = each
     if component not in specs:
         raise _refusal(
             bolt,
@@ -138,11 +137,7 @@ def _checked_stream(bolt: BoltSpec, each: Input, specs: Specs) -> StreamDeclarat
             f"takes stream {stream!r} of {component!r}, which does not declare it.{did_you_mean(stream, streams)} "
             f"{declared} Streams are declared in declare_output_fields.",
         )
-    return streams[stream]
-
-
-def _check_fields(bolt: BoltSpec, each: Input, declaration: StreamDeclaration) -> None:
-    (component, stream), grouping = each
+    declaration = streams[stream]
     if grouping.name == "direct" and not declaration.direct:
         raise _refusal(
             bolt,

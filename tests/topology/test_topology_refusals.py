@@ -8,8 +8,8 @@ import pytest
 
 from anchorbolt.bolts.base import BaseRichBolt
 from anchorbolt.errors import TopologyError
-from anchorbolt.spouts.base import Spout
 from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.spouts.stream import Spout
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.topology import TopologyBuilder
 from tests.topology.test_topology_builder import Count, Evenly, Sink, Split
@@ -61,7 +61,7 @@ def test_inputs_that_do_not_fit_the_graph(
 WRONG_ARGUMENTS: dict[str, tuple[Callable[[Any], object], str]] = {
     "no field": (lambda out: out.fields_grouping("count"), "names no field"),
     "a list of fields": (lambda out: out.fields_grouping("count", ["word"]), "['word']"),
-    "a field twice": (lambda out: out.fields_grouping("count", "word", "word"), "'word' twice"),
+    "a field twice": (lambda out: out.fields_grouping("count", "word", "word"), "'word' is named twice"),
     "a stream twice": (
         lambda out: out.shuffle_grouping("count", "late").fields_grouping("count", "word", stream="late"),
         "taken by shuffle, now by fields(word)",
