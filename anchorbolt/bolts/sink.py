@@ -60,7 +60,7 @@ class DataFrameSink(Bolt):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the function, which stays on the driver: it may hold a session or a connection."""
-        return self.__dict__ | {"_function": _stays_on_the_driver}
+        return self.__dict__ | {"_function": never_called}
 
     def refuse_foreign_output(self, txid: int, component: str, task_index: int) -> None:
         """Called in the prepare phase of a task with rows. Raise if publishing would overwrite another run's rows."""
@@ -95,7 +95,7 @@ class ParquetSink(DataFrameSink):
         """Create a sink that writes to the directory `path`; a relative path starts at the driver's directory."""
         if not isinstance(path, str) or not path:
             raise TopologyError(f"ParquetSink: path is {path!r}. Pass a directory, such as 'out/'.")
-        super().__init__(_stays_on_the_driver, schema=schema)
+        super().__init__(never_called, schema=schema)
         local = local_path(path)
         self.path = path if local is None else os.path.abspath(local)
 
@@ -135,5 +135,6 @@ class ParquetSink(DataFrameSink):
         return f"part-{txid:012d}-{component}-{task_index:05d}.parquet"
 
 
-def _stays_on_the_driver(dataframe: Any, txid: int) -> None:
-    raise AssertionError("a sink publishes on the driver, and a ParquetSink without a function")
+def never_called(dataframe: Any, txid: int) -> None:
+    """Stand in for the function of a sink that has its own `publish`, or that is not on the driver."""
+    raise AssertionError("a sink publishes on the driver, and one with its own publish without a function")

@@ -1,6 +1,5 @@
 """Spouts: the sources of a topology's tuples."""
 
-from anchorbolt.spouts.base import Spout
-from anchorbolt.spouts.stream import StreamSpout
+from anchorbolt.spouts.stream import Spout, StreamSpout
 
 __all__ = ["Spout", "StreamSpout"]

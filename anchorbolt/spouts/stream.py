@@ -1,16 +1,24 @@
-"""A spout over any Spark streaming DataFrame. The engine reads the DataFrame wave by wave."""
+"""The base class of all spouts, and the spout over any Spark streaming DataFrame, which the engine reads by waves."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from anchorbolt.errors import TopologyError
-from anchorbolt.spouts.base import Spout
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+class Spout(ABC):
+    """A source of tuples."""
+
+    @abstractmethod
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Declare the streams that this spout emits. Called once, while the topology is built."""
 
 
 class StreamSpout(Spout):

@@ -37,21 +37,15 @@ __all__ = [
     "check_agreement",
 ]
 
+# Each name's module, and the package that it needs.
+_LAZY = {
+    "FakeRedisStateProvider": ("anchorbolt.testing.fake_redis", "fakeredis"),
+    "LocalCluster": ("anchorbolt.engine.local.cluster", "anchorbolt"),
+    "StateStorageConformance": ("anchorbolt.testing.conformance", "pytest"),
+    "check_agreement": ("anchorbolt.testing.agreement", "hypothesis"),
+}
 # `from anchorbolt.testing import *` gives what can be imported here.
-for _name, _package in (
-    ("StateStorageConformance", "pytest"),
-    ("check_agreement", "hypothesis"),
-    ("FakeRedisStateProvider", "fakeredis"),
-):
+for _name, (_, _package) in _LAZY.items():
     if not is_installed(_package):
         __all__.remove(_name)
-
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "FakeRedisStateProvider": "anchorbolt.testing.fake_redis",
-        "LocalCluster": "anchorbolt.engine.local.cluster",
-        "StateStorageConformance": "anchorbolt.testing.conformance",
-        "check_agreement": "anchorbolt.testing.agreement",
-    },
-)
+__getattr__ = lazy_names(__name__, {name: module for name, (module, _) in _LAZY.items()})

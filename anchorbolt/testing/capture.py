@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from anchorbolt.bolts.sink import DataFrameSink, SinkFile
+from anchorbolt.bolts.sink import DataFrameSink, SinkFile, never_called
 from anchorbolt.util.locations import open_folder
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class TupleCapture(DataFrameSink):
 
     def __init__(self, *, schema: pyarrow.Schema | None = None) -> None:
         """Create a sink; `schema` as for `DataFrameSink`."""
-        super().__init__(_unused, schema=schema)
+        super().__init__(never_called, schema=schema)
         self._waves: dict[int, list[tuple[Any, ...]]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -58,7 +58,3 @@ class TupleCapture(DataFrameSink):
             columns = pq.read_table(io.BytesIO(data)).columns
             rows += zip(*(column.to_pylist() for column in columns), strict=True)
         self._waves[txid] = rows
-
-
-def _unused(dataframe: Any, txid: int) -> None:
-    raise AssertionError("a TupleCapture has its own publish")
