@@ -27,6 +27,13 @@ class Activity(NamedTuple):
     waits_for: str | None = None  # a bolt's task that does not return
 
 
+class _Wave(NamedTuple):
+    ended: float
+    seconds: float
+    emitted: int  # by the spouts
+    executed: int  # by the bolts
+
+
 class Progress:
     """The figures of a run. Not thread-safe. All times are in seconds of one monotonic clock."""
 
@@ -39,18 +46,19 @@ class Progress:
         self.activity = Activity()  # in the current wave
         self._spouts = spouts
         self._interval_ms = interval_ms
-        self._latest: deque[tuple[float, WaveReport]] = deque()  # by the time of their end
+        self._latest: deque[_Wave] = deque()
 
     def add(self, report: WaveReport, now: float) -> None:
         """Add a wave that was committed at `now`."""
+        emitted = sum(report.tuples_out.get(spout, 0) for spout in self._spouts)
+        executed = sum(number for component, number in report.tuples_in.items() if component not in self._spouts)
+        self._latest.append(_Wave(now, report.total_ms / 1000, emitted, executed))
         self.waves += 1
-        self.tuples += self._emitted(report)
+        self.tuples += emitted
         self.last = report
         self.retried += report.rounds - 1
         self.wave_began = now
         self.activity = self.activity._replace(waits_for=None)
-        self._latest.append((now, report))
-        self._forget_before(now - _WINDOW_S)
 
     @property
     def lag_ms(self) -> float:
@@ -62,19 +70,13 @@ class Progress:
 
         Both are over the waves that ended in the last ten seconds.
         """
-        self._forget_before(now - _WINDOW_S)
-        if not self._latest:
+        latest = self._latest
+        while latest and latest[0].ended < now - _WINDOW_S:
+            latest.popleft()
+        if not latest:
             return 0.0, 0.0
-        ended, first = self._latest[0]
-        seconds = max(now - ended + first.total_ms / 1000, 0.001)
-        emitted = sum(self._emitted(report) for _, report in self._latest)
-        executed = sum(
-            number
-            for _, report in self._latest
-            for component, number in report.tuples_in.items()
-            if component not in self._spouts
-        )
-        return emitted / seconds, executed / seconds
+        seconds = max(now - latest[0].ended + latest[0].seconds, 0.001)
+        return sum(each.emitted for each in latest) / seconds, sum(each.executed for each in latest) / seconds
 
     def line(self, now: float) -> str:
         """Return the line of a run whose latest wave is `last`."""
@@ -95,13 +97,6 @@ class Progress:
             return ""
         waits = f", waits for {waits_for}" if waits_for else ""
         return f" | next: {done} of {counted(tasks, 'task')}, {seconds:,.0f} s{waits}"
-
-    def _emitted(self, report: WaveReport) -> int:
-        return sum(report.tuples_out.get(spout, 0) for spout in self._spouts)
-
-    def _forget_before(self, moment: float) -> None:
-        while self._latest and self._latest[0][0] < moment:
-            self._latest.popleft()
 
 
 class Display:

@@ -6,8 +6,8 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -40,37 +40,6 @@ _POLL_S = 0.1
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class StopSignals:
-    """A context manager that handles both signals. For the main thread only.
-
-    The first signal only sets `stop_requested`. A SIGINT after it raises `KeyboardInterrupt` in the main thread; a
-    SIGTERM after it changes nothing.
-    """
-
-    def __init__(self) -> None:
-        self.stop_requested = False
-        self._before: list[Callable[[int, FrameType | None], Any] | int | None] = []
-
-    def __enter__(self) -> "StopSignals":
-        self._before = [signal.getsignal(number) for number in _SIGNALS]
-        self.take()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in zip(_SIGNALS, self._before, strict=True):
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
-
-    def take(self) -> None:
-        """Install the handlers, again if necessary: PySpark installs its own whenever it makes a SparkContext."""
-        for number in _SIGNALS:
-            signal.signal(number, self._on_signal)
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.stop_requested and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.stop_requested = True
-
-
 @dataclass
 class Run:
     """One run of the command, with its arguments."""
@@ -85,7 +54,7 @@ class Run:
     verbose: bool = False
 
     def __post_init__(self) -> None:
-        self.signals = StopSignals()
+        self.stop_requested = False  # by a signal
         self.waves: deque[WaveReport] = deque()  # committed, and not yet added to the progress
         self.running = False  # whether the topology has started
 
@@ -96,7 +65,10 @@ class Run:
         """
         set_up_logging(verbose=self.verbose)
         try:
-            with self.signals:
+            with ExitStack() as at_the_end:
+                for number in _SIGNALS:
+                    at_the_end.callback(signal.signal, number, signal.getsignal(number) or signal.SIG_DFL)
+                self._take_signals()
                 self._to_its_end()
             return DONE
         except KeyboardInterrupt:
@@ -109,6 +81,21 @@ class Run:
                 traceback.print_exception(error)
             print_error(str(error))
             return exit_code(error, running=self.running)
+
+    def _take_signals(self) -> None:
+        """Handle both signals, again if necessary: PySpark installs its own handlers whenever it makes a SparkContext.
+
+        The first signal only sets `stop_requested`. A SIGINT after it raises `KeyboardInterrupt` in the main thread; a
+        SIGTERM after it changes nothing.
+        """
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            if self.stop_requested and number == signal.SIGINT:
+                raise KeyboardInterrupt
+            self.stop_requested = True
+
+        for number in _SIGNALS:
+            signal.signal(number, handle)
 
     def _to_its_end(self) -> None:
         conf = load_conf({SPARK: self.spark}, file=self.conf_file, overrides=self.overrides)
@@ -129,13 +116,13 @@ class Run:
         provider = provider_from(conf.settings, shared_by_processes=True, shared_by_machines=False)
         _check_store(conf.settings, topology.name, provider)
         place, ui = self.engine.connect(topology.name, conf.settings.spark)
-        self.signals.take()
+        self._take_signals()
         say(f"anchorbolt {anchorbolt.__version__}: {topology.name} on {place}")
         say(f"state: {provider.describe()}")
         say(f"checkpoint: {conf.settings.checkpoint_location_of(topology.name)}")
         if ui is not None:
             say(f"Spark's UI: {ui}")
-        if self.signals.stop_requested:
+        if self.stop_requested:
             say("stopped before the first wave")
             return None
         handle = self.engine.submit(topology, conf, until_empty=self.until_empty, on_wave=self.waves.append)
@@ -150,21 +137,36 @@ class Run:
         stopping = False
         display.begin(progress)
         try:
-            while not _ended(handle, self.waves, progress):
+            while not self._ended(handle, progress):
                 progress.activity = self.engine.activity(progress.wave_began)
                 display.refresh()
-                if self.signals.stop_requested and not stopping:
+                if self.stop_requested and not stopping:
                     stopping = True
                     waits_for = progress.activity.waits_for
                     waits = f", which waits for {waits_for}" if waits_for else ""
                     display.say(f"stopping after the current wave{waits}; another Ctrl-C leaves at once")
                     # `stop` waits for the wave; meanwhile this thread refreshes the display and handles signals.
-                    threading.Thread(target=_stop, args=(self.engine, handle), daemon=True).start()
+                    threading.Thread(target=self._stop, args=(handle,), daemon=True).start()
         finally:
             display.refresh()
             display.end()
             if handle.status is not RunStatus.RUNNING:
                 display.say(_summary(handle.status, progress, time.monotonic() - began))
+
+    def _ended(self, handle: RunHandle, progress: Progress) -> bool:
+        """Wait a moment for a run's end, and add its new waves to the progress; raises the error of a failed run."""
+        try:
+            return handle.await_termination(_POLL_S)
+        finally:
+            while self.waves:
+                progress.add(self.waves.popleft(), time.monotonic())
+
+    def _stop(self, handle: RunHandle) -> None:
+        try:
+            self.engine.quieten()
+            handle.stop()
+        except Exception as error:  # Spark has died; the handle raises the cause
+            _log.info("the run could not be stopped cleanly: %s", error)
 
 
 def _check_store(settings: Settings, topology: str, provider: StateProvider) -> None:
@@ -173,23 +175,6 @@ def _check_store(settings: Settings, topology: str, provider: StateProvider) -> 
     namespace = task_namespace(settings.namespace_prefix_of(topology), CHECKPOINT_SPOUT_ID, 0)
     with closing(provider.open(namespace)) as storage:
         RetryPolicy(settings.message_timeout_secs * 1000).until_available(storage.head)
-
-
-def _stop(engine: SparkEngine, handle: RunHandle) -> None:
-    try:
-        engine.quieten()
-        handle.stop()
-    except Exception as error:  # Spark has died; the handle raises the cause
-        _log.info("the run could not be stopped cleanly: %s", error)
-
-
-def _ended(handle: RunHandle, waves: deque[WaveReport], progress: Progress) -> bool:
-    """Wait a moment for a run's end, and add its new waves to the progress; raises the error of a failed run."""
-    try:
-        return handle.await_termination(_POLL_S)
-    finally:
-        while waves:
-            progress.add(waves.popleft(), time.monotonic())
 
 
 def _recovery_line(report: RecoveryReport) -> str:
