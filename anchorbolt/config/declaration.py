@@ -125,9 +125,5 @@ def text(must_be: str, pattern: str = "(?s).+") -> Accepted:
     return Accepted(lambda value: isinstance(value, str) and matches(value) is not None, must_be)
 
 
-def choice(*values: str) -> Accepted:
-    return Accepted(lambda value: isinstance(value, str) and value in values, " or ".join(values))
-
-
 FLAG = Accepted(lambda value: type(value) is bool, "true or false")
 PASSWORD = Accepted(lambda value: isinstance(value, Secret), "a string; put it in quotes if it looks like a number")

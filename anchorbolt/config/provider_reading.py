@@ -55,8 +55,7 @@ def read_provider(name: str, source: Mapping[str, Any]) -> tuple[ProviderSetting
     known = UNGROUPED | {group: Setting(group, group, None, _MAPPING) for group in GROUPS}
     values = read_values(known, {key: given[key] for key in given if key not in GROUPS}, PROVIDER_CONFIG)
     shown = _shown(UNGROUPED, values)
-    for group, settings in GROUPS.items():
-        shown[group] = _shown(settings, groups.get(group, {}))
+    shown |= {group: _shown(settings, groups.get(group, {})) for group, settings in GROUPS.items()}
     if name == "redis" and "jedisClusterConfig" in groups and "jedisPoolConfig" not in groups:
         name = "redis-cluster"  # Storm has one class for both, and decides so
     for_servers = {"largest_value": values.pop("largest_value", None)}

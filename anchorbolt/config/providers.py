@@ -17,7 +17,6 @@ from anchorbolt.config.declaration import (
     Checked,
     Setting,
     by_key,
-    choice,
     holds,
     read_values,
     setting,
@@ -146,8 +145,8 @@ class HBaseSettings(ServerSettings):
     column_family: str = field(kw_only=False, metadata=holds(_FAMILY, "columnFamily"))
     host: str = setting(text("the name or address of the Thrift server, not a URL", _HOST), "localhost")
     port: int = setting(_PORT, 9090)
-    transport: str = setting(choice("buffered", "framed"), "buffered")
-    protocol: str = setting(choice("binary", "compact"), "binary")
+    transport: str = setting(text("buffered or framed", "buffered|framed"), "buffered")
+    protocol: str = setting(text("binary or compact", "binary|compact"), "binary")
     create_table: bool = setting(FLAG, False, key="createTable")
 
 

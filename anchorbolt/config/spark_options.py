@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from anchorbolt.config.declaration import Accepted, Checked, declared, setting, text, whole
+from anchorbolt.config.declaration import Accepted, Checked, setting, text, whole
 from anchorbolt.errors import ConfigError
 
 SPARK = "spark"
@@ -67,9 +67,8 @@ class SparkOptions(Checked):
 
     def settings(self) -> dict[str, str]:
         """Return these options as settings of Spark."""
-        given = {each.key: getattr(self, each.field) for each in declared(SparkOptions)}
-        chosen = {_SPARK_NAMES[key]: value for key, value in given.items() if key in _SPARK_NAMES and value is not None}
-        chosen = {**(self.conf or {}), **chosen}
+        options = {name: getattr(self, key.replace("-", "_")) for key, name in _SPARK_NAMES.items()}
+        chosen = {**(self.conf or {}), **{name: value for name, value in options.items() if value is not None}}
         return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in chosen.items()}
 
 

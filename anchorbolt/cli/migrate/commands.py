@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -77,13 +77,10 @@ def base64_to_binary(
 
     Stop the topology first. The old data is kept as <namespace>_old. After an interruption, run the command again.
     """
-    run: Callable[..., tool.Report]
     if verify:
-        run = partial(tool.verify, wrapper=wrapper, content=content)
-    else:
-        how = tool.MigrationOptions(wrapper=wrapper or Wrapper.STORM_1_2, content=content, dry_run=common.dry_run)
-        run = partial(tool.migrate, options=how)
-    return _run(common, run, namespace)
+        return _run(common, namespace, tool.verify, wrapper=wrapper, content=content)
+    options = tool.MigrationOptions(wrapper=wrapper or Wrapper.STORM_1_2, content=content, dry_run=common.dry_run)
+    return _run(common, namespace, tool.migrate, options=options)
 
 
 @app.command(epilog=EXIT_CODES)
@@ -101,8 +98,7 @@ def undo(
     ] = False,
 ) -> int:
     """Undo a migration: move <namespace>_old back to <namespace>. Stop the topology first."""
-    run = partial(tool.undo, keep_changed=keep_changed, dry_run=common.dry_run)
-    return _run(common, run, namespace)
+    return _run(common, namespace, tool.undo, keep_changed=keep_changed, dry_run=common.dry_run)
 
 
 @app.command("discard-backup", epilog=EXIT_CODES)
@@ -110,7 +106,7 @@ def undo(
 @with_common_options
 def discard_backup(common: CommonOptions, namespace: Namespaces) -> int:
     """Remove <namespace>_old, if <namespace> is still exactly the result of the migration."""
-    return _run(common, partial(tool.discard_backup, dry_run=common.dry_run), namespace)
+    return _run(common, namespace, tool.discard_backup, dry_run=common.dry_run)
 
 
 @app.command()
@@ -182,15 +178,16 @@ def base64_to_binary_alone() -> None:
     alone(prog_name="python -m anchorbolt.migration_tools.base64_to_binary")
 
 
-def _run(common: CommonOptions, command: Callable[..., tool.Report], namespaces: list[str]) -> int:
+def _run(common: CommonOptions, namespaces: list[str], command: Callable[..., tool.Report], **more: Any) -> int:
     # --help and --version must not wait for these imports.
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.state_backends.redis.hashes import RedisHashes
 
     names = [os.fsencode(name) for name in namespaces]
+    run = partial(command, include_checkpoint_spout=common.include_checkpoint_spout, **more)
     try:
         with RedisHashes(common.address()) as hashes, shown_progress() as progress:
-            report = command(hashes, names, include_checkpoint_spout=common.include_checkpoint_spout, progress=progress)
+            report = run(hashes, names, progress=progress)
     except tool.Interrupted as left:
         _show(left.report, as_json=common.as_json)
         raise
