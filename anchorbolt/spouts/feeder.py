@@ -75,10 +75,7 @@ class FeederSpout(Spout):
         if not isinstance(row, tuple | list):
             raise self._refusal(f"a row is {shortened(row, 100)}")
         if len(row) != len(self.fields):
-            raise TopologyError(
-                f"FeederSpout: {shortened(row, 100)} has {len(row)} values for the fields "
-                f"{', '.join(self.fields)}. Pass one value per field."
-            )
+            raise self._refusal(f"{shortened(row, 100)} has {len(row)} values for the fields {', '.join(self.fields)}")
         return tuple(row)
 
     def _refusal(self, given: str) -> TopologyError:

@@ -23,24 +23,11 @@ _SECOND_SPREAD = 0x85EBCA77
 """An odd multiplier that `stable_hash` does not use, for the second candidate task of a partial key."""
 
 
-def make_router(
-    grouping: Grouping,
-    *,
-    stream: GlobalStreamId,
-    fields: Sequence[str],
-    target_tasks: Sequence[int],
-    context: TopologyContext,
-) -> "Router":
-    """Make the router of one emitting task's stream for one receiving bolt.
+class Router(ABC):
+    """Distributes one stream of one emitting task over the tasks of one receiving bolt: see `ROUTERS`.
 
     `fields` are the stream's declared fields, `target_tasks` the ids of the bolt's tasks by index. A shuffle starts at
     the emitting task's own index (from its `context`), so the same rows are always distributed in the same way.
-    """
-    return _ROUTERS[grouping.name](grouping, stream, fields, target_tasks, context)
-
-
-class Router(ABC):
-    """Distributes one stream of one emitting task over the tasks of one receiving bolt.
 
     A router is kept from buffer to buffer: it remembers the destinations of up to 16,384 keys, or which task is next.
     Not thread-safe.
@@ -49,6 +36,7 @@ class Router(ABC):
     def __init__(
         self,
         grouping: Grouping,
+        *,
         stream: GlobalStreamId,
         fields: Sequence[str],
         target_tasks: Sequence[int],
@@ -77,8 +65,8 @@ class Router(ABC):
 
 
 class _ShuffleRouter(Router):
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, grouping: Grouping, **edge: Any) -> None:
+        super().__init__(grouping, **edge)
         self._next = self._context.this_task_index % self._destinations
 
     def route(self, rows: list[Values]) -> list[list[Values]]:
@@ -100,8 +88,8 @@ class _GlobalRouter(Router):
 
 
 class _KeyRouter(Router):
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, grouping: Grouping, **edge: Any) -> None:
+        super().__init__(grouping, **edge)
         self._positions = [self._fields.index(field) for field in self._grouping.fields]
         self._key_of = itemgetter(*self._positions)  # the value of one field, or the tuple of several
         # Equal keys of different types (1, True, 1.0) share an entry; they have the same stable hash, too.
@@ -156,8 +144,8 @@ class _FieldsRouter(_KeyRouter):
 
 
 class _PartialKeyRouter(_KeyRouter):
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, grouping: Grouping, **edge: Any) -> None:
+        super().__init__(grouping, **edge)
         self._sent = [0] * self._destinations
 
     def _distribute(self, rows: list[Values]) -> list[list[Values]]:
@@ -203,8 +191,8 @@ class _DirectRouter(Router):
 
 
 class _CustomRouter(Router):
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, grouping: Grouping, **edge: Any) -> None:
+        super().__init__(grouping, **edge)
         assert self._grouping.custom is not None
         self._custom = self._grouping.custom
         self._custom.prepare(self._context, self._stream, tuple(self._index_of))
@@ -227,7 +215,7 @@ class _CustomRouter(Router):
         return buckets
 
 
-_ROUTERS: dict[str, type[Router]] = {
+ROUTERS: dict[str, type[Router]] = {
     "shuffle": _ShuffleRouter,
     "none": _ShuffleRouter,
     "local_or_shuffle": _ShuffleRouter,

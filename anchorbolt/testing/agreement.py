@@ -17,15 +17,7 @@ import uuid
 from typing import Any
 
 from anchorbolt.errors import StateError
-from anchorbolt.state_backends.contract import (
-    Fence,
-    NamespaceHead,
-    ReadPosition,
-    Seal,
-    StagedSlice,
-    StateProvider,
-    StateStorage,
-)
+from anchorbolt.state_backends.contract import Fence, ReadPosition, Seal, StagedSlice, StateProvider, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider
 
 try:
@@ -85,9 +77,6 @@ class StateStorageAgreement(RuleBasedStateMachine):
     def _opened(self) -> list[StateStorage]:
         return [provider.open(self._namespace) for provider in self._providers]
 
-    def _head(self) -> NamespaceHead:
-        return self._storages[0][0].head()
-
     def _both(self, handle: int, method: str, *arguments: Any) -> _Outcome:
         """Make one call on both, demand the same outcome, and remember the call to repeat it."""
         expected, actual = (self._outcome(storage, method, arguments) for storage in self._storages[handle])
@@ -114,7 +103,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
     write = _any_call("write", _fences, _entries, _codecs)
 
     def _next_slice(self, attempt: str, number: int, updates: _Updates, *, seq_above: int = 0) -> StagedSlice:
-        head = self._head()
+        head = self._storages[0][0].head()
         fence = Fence(head.fence.generation, head.fence.seq + seq_above)
         return StagedSlice(fence, head.committed + 1, attempt, head.committed, number, updates, head.codec or "one")
 
@@ -151,7 +140,7 @@ class StateStorageAgreement(RuleBasedStateMachine):
     def _read_position(self, attempt: str | None, at: ReadPosition | bool | None) -> ReadPosition | None:
         if not isinstance(at, bool):
             return at
-        head = self._head()
+        head = self._storages[0][0].head()
         staged = head.attempts.get(attempt or "")
         return ReadPosition(head.committed, head.winner, staged.seal if staged else None)
 

@@ -32,8 +32,7 @@ class TopologyBuilder:
 
     def __init__(self) -> None:
         self._spouts: dict[str, SpoutSpec] = {}
-        self._bolts: dict[str, BoltSpec] = {}
-        self._declarers: dict[str, BoltDeclarer] = {}
+        self._bolts: dict[str, tuple[BoltSpec, BoltDeclarer]] = {}
 
     def set_spout(self, id: str, spout: Spout, parallelism: int | None = None) -> None:
         """Add a spout. Calls its `declare_output_fields`.
@@ -68,9 +67,9 @@ class TopologyBuilder:
         self._check_id(id)
         check_instance(id, bolt, Bolt)
         check_parallelism(id, parallelism)
-        self._bolts[id] = BoltSpec(id, bolt, parallelism, (), _declared(id, bolt))
-        self._declarers[id] = BoltDeclarer(id)
-        return self._declarers[id]
+        declarer = BoltDeclarer(id)
+        self._bolts[id] = BoltSpec(id, bolt, parallelism, (), _declared(id, bolt)), declarer
+        return declarer
 
     def create_topology(self, name: str) -> Topology:
         """Check the whole graph and return it.
@@ -85,7 +84,7 @@ class TopologyBuilder:
                 pickled.
         """
         check_name("topology", name)
-        bolts = {id: replace(spec, inputs=self._declarers[id].inputs) for id, spec in self._bolts.items()}
+        bolts = {id: replace(spec, inputs=declarer.inputs) for id, (spec, declarer) in self._bolts.items()}
         specs: dict[str, Component] = {**self._spouts, **bolts}
         check_graph(specs)
         sources = {id: spec.sources if isinstance(spec, BoltSpec) else () for id, spec in specs.items()}

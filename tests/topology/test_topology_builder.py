@@ -83,25 +83,21 @@ def test_every_grouping_is_declared_by_its_method() -> None:
     builder.set_spout("spout", FeederSpout(["a", "b"]))
     builder.set_bolt("source", Count()).shuffle_grouping("spout")
     custom = Evenly()
-    wired = {
-        "none": builder.set_bolt("none", Sink()).none_grouping("source"),
-        "local": builder.set_bolt("local", Sink()).local_or_shuffle_grouping("source"),
-        "partial": builder.set_bolt("partial", Sink()).partial_key_grouping("source", "word", "count"),
-        "direct": builder.set_bolt("direct", Sink()).direct_grouping("source", stream="to-task"),
-        "custom": builder.set_bolt("custom", Sink()).custom_grouping("source", custom, stream="late"),
-        "fields": builder.set_bolt("fields", Sink()).fields_grouping("source", "word", stream="late"),
-        "shuffle": builder.set_bolt("shuffle", Sink()).shuffle_grouping("source", "late"),
+    declared: dict[Grouping, tuple[str, tuple[Any, ...]]] = {
+        Grouping("none"): ("default", ()),
+        Grouping("local_or_shuffle"): ("default", ()),
+        Grouping("partial_key", ("word", "count")): ("default", ("word", "count")),
+        Grouping("direct"): ("to-task", ()),
+        Grouping("custom", custom=custom): ("late", (custom,)),
+        Grouping("fields", ("word",)): ("late", ("word",)),
+        Grouping("shuffle"): ("late", ()),
     }
-    topology = builder.create_topology("t")
-    assert {id: topology.bolts[id].inputs for id in wired} == {
-        "none": ((("source", "default"), Grouping("none")),),
-        "local": ((("source", "default"), Grouping("local_or_shuffle")),),
-        "partial": ((("source", "default"), Grouping("partial_key", ("word", "count"))),),
-        "direct": ((("source", "to-task"), Grouping("direct")),),
-        "custom": ((("source", "late"), Grouping("custom", custom=custom)),),
-        "fields": ((("source", "late"), Grouping("fields", ("word",))),),
-        "shuffle": ((("source", "late"), Grouping("shuffle")),),
-    }
+    for grouping, (stream, arguments) in declared.items():
+        declarer = builder.set_bolt(grouping.name, Sink())
+        getattr(declarer, f"{grouping.name}_grouping")("source", *arguments, stream=stream)
+    bolts = builder.create_topology("t").bolts
+    for grouping, (stream, _) in declared.items():
+        assert bolts[grouping.name].inputs == ((("source", stream), grouping),)
 
 
 def test_description_shows_levels_wrappers_and_streams() -> None:

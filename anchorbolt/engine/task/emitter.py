@@ -17,7 +17,7 @@ from anchorbolt.engine.task.messages import (
     encode_report,
 )
 from anchorbolt.errors import TopologyError, UnsupportedValue
-from anchorbolt.streams.routing import Router, make_router
+from anchorbolt.streams.routing import ROUTERS, Router
 
 
 class Emitter:
@@ -92,7 +92,7 @@ class Emitter:
     def _router(self, edge: Edge) -> Router:
         key = (edge.component, edge.stream_id.stream)
         if key not in self._routers:
-            self._routers[key] = make_router(
+            self._routers[key] = ROUTERS[edge.grouping.name](
                 copy.deepcopy(edge.grouping),  # a custom one may keep state: each emitting task has its own
                 stream=edge.stream_id,
                 fields=self._plan.streams[self._source[0]][edge.stream_id.stream].fields,
