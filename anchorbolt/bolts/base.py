@@ -115,7 +115,7 @@ class BaseStatefulBolt(Bolt, Generic[S]):
         raise NotImplementedError(f"{type(self).__name__} does not override upcast for schema version {version}")
 
     def state_keys(self, tup: Tuple) -> Iterable[Any]:
-        """Return the keys of the state that `execute(tup)` will read, so that one round trip fetches them for a blob.
+        """Return the keys of the state that `execute(tup)` will read; they are fetched together for a whole blob.
 
         By default, the value by which the tuple was grouped (a tuple of values for several fields); no key without a
         fields grouping. `execute` can still read other keys, each with a round trip of its own.

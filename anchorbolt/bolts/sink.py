@@ -1,6 +1,6 @@
-"""Sinks: bolts at the end of a topology, with exactly-once output. Each sink is an outbox.
+"""Sinks: bolts at the end of a topology, with exactly-once output. Each sink uses an outbox.
 
-In the prepare phase each task of a sink writes its rows to a file at the streaming checkpoint location. The decision
+In the prepare phase each task of a sink writes its rows to a file at the checkpoint location. The decision
 names the files of the winning attempts. In the commit phase the driver publishes exactly these files, and does so
 again after a crash that follows the decision.
 """

@@ -1,6 +1,7 @@
 """The decision record: the driver's last decision, kept in the state provider and copied to the checkpoint location.
 
-Pure. A record comes from a store, so its bytes are not trusted.
+`Transaction.decide` in `transaction` makes the decision; `decision_log` stores the record. Pure. A record comes from a
+store, so its bytes are not trusted.
 """
 
 from __future__ import annotations

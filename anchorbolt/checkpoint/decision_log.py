@@ -1,6 +1,6 @@
 """The decision log: reads and writes the decision record, in the state provider and copied to the checkpoint location.
 
-A driver claims the topology here. The log gives out the fences of the driver's rounds, and every write is refused once
+A driver claims the topology here. The log gives out the driver's fences, and every write is refused once
 a newer driver has claimed the topology.
 """
 

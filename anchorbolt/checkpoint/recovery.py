@@ -98,7 +98,7 @@ def agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) 
 
 
 def check_unchanged(record: DecisionRecord, stored: DecisionRecord | None, copied: DecisionRecord | None) -> None:
-    """Check that no other driver has decided anything since the driver that asks.
+    """Check that no other driver has decided anything since this driver's last decision.
 
     `record` is what that driver decided or found last. The phase does not count: a store that lost only the mark that
     a decision was committed has lost nothing.
@@ -123,7 +123,7 @@ def is_of_query(record: DecisionRecord, query_id: str) -> bool:
 
 
 def bound_to_query(record: DecisionRecord, query_id: str) -> DecisionRecord:
-    """Return the record to continue from with the streaming query `query_id`: of another query, batches count anew."""
+    """Return the record to continue from with the streaming query `query_id`; a new query begins with batch 0."""
     if is_of_query(record, query_id):
         return replace(record, query_id=query_id)
     return replace(record, query_id=query_id, batch_id=-1, offsets_digest="")

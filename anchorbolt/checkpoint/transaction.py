@@ -1,11 +1,11 @@
-"""One wave's transaction, from begin to COMMITTED. Each step of the protocol is one method, named as in the design.
+"""One wave's transaction, from begin to COMMITTED. Each step of the protocol is one method.
 
 ```
 begin    COMMITTED(t-1) → PREPARING(t)
 prepare  the batch and PREPARE(t) go through all tasks under a new fence; every task stages and seals an attempt
 decide   the decision record COMMITTING(t) names the winning attempts: durable in the store, then copied
 commit   hooks, namespaces, outbox; then the record says COMMITTED(t). Every step may be repeated
-rollback what a failed round staged is dropped, and PREPARING(t) starts again with another round
+rollback the updates of a failed round are dropped, and PREPARING(t) starts again with another round
 ```
 """
 
@@ -104,7 +104,7 @@ class Transaction:
     def roll_back(self) -> None:
         """Drop what the failed round staged, and raise the fence everywhere: its tasks can do no more harm."""
         reach(FaultPoint.ROUND_FAILED, txid=self.txid)
-        # First of all: a driver that was overtaken must neither write nor blame what its successor did.
+        # First of all: a driver that was overtaken must not write, nor take its successor's changes for lost data.
         self._run.log.check_unchanged(self.record)
         self._run.tasks.send(CheckpointTuple(self.txid, Action.ROLLBACK), self._round())
         self._run.namespaces.roll_back(self._run.log.next_fence())

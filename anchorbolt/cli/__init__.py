@@ -1,1 +1,1 @@
-"""The command line. Parses, shows and maps errors to exit codes; what it runs is in `engine`, open to Python alike."""
+"""The command line: parses arguments, prints results, maps errors to exit codes. `engine` and the tools do the work."""

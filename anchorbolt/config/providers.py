@@ -139,7 +139,7 @@ class RedisClusterSettings(RedisLogin):
 
 @dataclass(frozen=True, kw_only=True)
 class HBaseSettings(ServerSettings):
-    """A table of HBase, and the Thrift server that leads there."""
+    """A table of HBase, and the Thrift server through which it is reached."""
 
     table: str = field(kw_only=False, metadata=holds(_TABLE, "tableName"))
     column_family: str = field(kw_only=False, metadata=holds(_FAMILY, "columnFamily"))

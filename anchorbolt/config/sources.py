@@ -73,8 +73,8 @@ def _parse_override(override: str) -> tuple[str, Any]:
     key = key.strip()
     if not key or not equals:
         raise ConfigError(f"{key!r} is not of the form key=value. Write --set key=value.", key=key or None)
-    _refuse_password(key, None)  # before anything is said about the value
-    # YAML reads nothing as null, but an empty value is meant to be one.
+    _refuse_password(key, None)  # before a message can quote the value
+    # YAML would read an empty text as null, but `--set key=` means an empty text.
     value, problem = _parsed(text) if text else (text, "")
     if problem:
         raise ConfigError(

@@ -28,13 +28,13 @@ class Serializer(ABC, Generic[V]):
     For values: what `loads` returns is the reader's own; it must not be shared with other readers.
 
     For keys: equal keys must give equal bytes in every process and Python version, different keys different ones, and
-    `loads(dumps(key))` must equal `key`. A key's bytes are not empty. This is checked of each key that is used; that
-    two equal keys of your own class give equal bytes cannot be.
+    `loads(dumps(key))` must equal `key`. A key's bytes are not empty. This is checked of each key that is used; it
+    cannot be checked that two equal keys of your own class give equal bytes.
 
     Attributes:
-        name: Stands in the format header of each namespace: `[A-Za-z0-9_.-]`, 1 to 128 characters. By default the
+        name: Written to the format header of each namespace: `[A-Za-z0-9_.-]`, 1 to 128 characters. By default the
             dotted name of the class, so set it before you move or rename the class.
-        version: Stands there, too; at least 1. Count it up when `loads` no longer understands what an older `dumps`
+        version: Written there, too; at least 1. Increase it when `loads` no longer understands what an older `dumps`
             gave: a namespace written under another version is refused.
     """
 

@@ -1,6 +1,6 @@
 """Storm's `State`: what a checkpoint asks of any state, key-value or not; and the fence and attempt of a wave.
 
-What a state of your own can guarantee by each of the two classes is said in `docs/custom_state.md`.
+`docs/custom_state.md` says what a custom state guarantees with each of the two base classes.
 """
 
 from abc import ABC, abstractmethod

@@ -1,6 +1,7 @@
 """Groupings: how a bolt wants the tuples of a stream distributed over its tasks. `routing` carries them out.
 
-The methods of `topology.builder.BoltDeclarer` say what each grouping does.
+To add a grouping: write its router in `routing`, and its method in `topology.builder.BoltDeclarer`, whose docstrings
+say what each grouping does.
 """
 
 from abc import ABC, abstractmethod

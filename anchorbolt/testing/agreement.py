@@ -1,6 +1,6 @@
 """One state machine that calls a state provider and the reference in step, in any order, and demands equal answers.
 
-It finds what the single tests of `conformance` do not think of: steps out of order, repeated, from two handles, with
+It covers what the separate tests of `conformance` do not: steps out of order, repeated, from two handles, with
 fences and txids that fit or do not. For the author of a provider:
 
 ```python

@@ -38,7 +38,7 @@ class RetryPolicy:
 
 
 class Backoff:
-    """The pauses between tries. The time runs from the first failure; the log says it ever more rarely."""
+    """The pauses between tries. The time runs from the first failure; the log names it less and less often."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s

@@ -1,4 +1,4 @@
-"""Who may import whom: section 8 of the design."""
+"""Who may import whom, as CONTRIBUTING.md says."""
 
 import pkgutil
 import subprocess

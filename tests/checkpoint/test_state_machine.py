@@ -1,4 +1,4 @@
-"""The checkpoint's state machine has exactly the moves of the design."""
+"""The checkpoint's state machine has exactly the moves of Storm's."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""State as Storm 1.0 and 1.1 wrote it, made anew from what the fixtures' FORMATS.md says, without the tested code."""
+"""State as Storm 1.0 and 1.1 wrote it, made anew from docs/storm_bytes.md, without the tested code."""
 
 import base64
 import textwrap

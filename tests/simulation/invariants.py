@@ -1,4 +1,4 @@
-"""The invariants of section 3 of the design, checked after every step that changed something."""
+"""The invariants of the protocol, checked after every step that changed something."""
 
 from __future__ import annotations
 

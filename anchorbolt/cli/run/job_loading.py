@@ -130,7 +130,7 @@ def _takes_conf(function: Callable[..., object], reference: str) -> bool:
 
 
 def _no_topology(value: object) -> str:
-    """Say what a value is, and what to do, to complete "… is"."""
+    """Return the end of a message "NAME is …": the kind of the value, and the next action."""
     if value is None:
         return "None, not a topology. Let the function return builder.create_topology(name)."
     what = f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"

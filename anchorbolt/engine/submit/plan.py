@@ -1,4 +1,4 @@
-"""The layout of a topology over stages and tasks: fixed for a run, and pickled to every worker. Pure."""
+"""The execution plan: which task runs in which stage and partition. Fixed for a run, pickled to every worker. Pure."""
 
 import copy
 import io

@@ -1,6 +1,6 @@
 """Warns of a bolt that does not return, with the line of code where it is, and ends its worker if that is configured.
 
-It looks at the stacks of the threads that run tasks, some times a minute. The tasks themselves do nothing for it.
+It looks at the stacks of the threads that run tasks, a few times a minute. The tasks themselves do nothing for it.
 """
 
 import itertools
@@ -46,7 +46,7 @@ _may_end_process = False
 
 
 def allow_to_end_this_process() -> None:
-    """Called in a worker process of Spark, which is the only thing that can end a bolt's call."""
+    """Call it only in Spark's Python workers: the only way to end a bolt's call is to end its process."""
     global _may_end_process
     _may_end_process = True
 

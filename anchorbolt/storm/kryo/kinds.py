@@ -265,7 +265,7 @@ def _optional(reader: ObjectReader, class_name: str) -> JavaValue:
 
 
 def _tuple(reader: ObjectReader, class_name: str) -> JavaValue:
-    """Skip a tuple of Storm's: to read its contents takes the topology's whole configuration."""
+    """Skip a tuple of Storm's: its contents can be read only with the topology's whole configuration."""
     reader.bytes.take(reader.bytes.fixed(4))
     reader.opaque.append(class_name)
     return NULL
