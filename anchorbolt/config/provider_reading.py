@@ -116,16 +116,15 @@ def _refuse_sasl(given: Mapping[str, Any]) -> None:
 
 def _refuse_security(config_key: str | None, source: Mapping[str, Any]) -> None:
     """Refuse settings of Storm's HBase client that ask for security, in `source` and in its mapping `config_key`."""
+    asking = []
     for key, value in source.items():
         if key == "topology.auto-credentials":
             asks = "hbase" in str(value).lower()  # names of classes, such as Storm's AutoHBase
         else:
             asks = key == "hbaseCredentialsConfigKeys" or (key.startswith("hbase.") and _asks_for_security(key, value))
         if asks and value:
-            raise _insecure(key)
-    if config_key is None:
-        return
-    settings = source.get(config_key)
+            asking.append(key)
+    settings = {} if config_key is None else source.get(config_key)
     if not isinstance(settings, Mapping):
         problem = "is not set" if settings is None else f"is of type {type(settings).__name__}"
         raise ConfigError(
@@ -134,23 +133,19 @@ def _refuse_security(config_key: str | None, source: Mapping[str, Any]) -> None:
             "is.",
             key=f"{PROVIDER_CONFIG}.hbaseConfigKey",
         )
-    for setting, value in settings.items():
-        if _asks_for_security(setting, value):
-            raise _insecure(f"{config_key}.{setting}")
+    asking += [f"{config_key}.{setting}" for setting, value in settings.items() if _asks_for_security(setting, value)]
+    if asking:
+        raise ConfigError(
+            f"{asking[0]} asks for security on the way from the client to HBase. Anchorbolt connects to a Thrift "
+            "server, without SASL or Kerberos. Secure that connection by thriftConfig.tls and the network, let the "
+            f"Thrift server log in to HBase, and remove {asking[0]}.",
+            key=asking[0],
+        )
 
 
 def _asks_for_security(setting: object, value: object) -> bool:
     asked = str(value).strip().lower() not in _NO_SECURITY
     return asked and any(fnmatchcase(str(setting).lower(), pattern) for pattern in _SECURITY)
-
-
-def _insecure(key: str) -> ConfigError:
-    return ConfigError(
-        f"{key} asks for security on the way from the client to HBase. Anchorbolt connects to a Thrift server, without "
-        "SASL or Kerberos. Secure that connection by thriftConfig.tls and the network, let the Thrift server log in to "
-        f"HBase, and remove {key}.",
-        key=key,
-    )
 
 
 def _shown(known: Mapping[str, Setting], values: Mapping[str, Any]) -> _Values:
