@@ -1,14 +1,6 @@
 """The exit codes of the command `anchorbolt`."""
 
-from anchorbolt.errors import (
-    ConfigError,
-    JobError,
-    MigrationRefused,
-    PlatformError,
-    QueryChanged,
-    StateError,
-    TopologyError,
-)
+from anchorbolt import errors
 
 DONE = 0  # the source is empty, or the run was stopped clean
 JOB_FAILED = 1  # a bolt raised, a wave could not be finished, Spark gave up
@@ -22,10 +14,10 @@ LEFT_AT_ONCE = 130  # a second SIGINT ended the run within a wave, which the nex
 
 def exit_code(error: BaseException, *, running: bool) -> int:
     """Return the exit code for an error; `running` says whether the topology had started."""
-    if isinstance(error, PlatformError):
+    if isinstance(error, errors.PlatformError):
         return PLATFORM_UNUSABLE
-    if isinstance(error, StateError | QueryChanged | MigrationRefused):
+    if isinstance(error, errors.StateError | errors.QueryChanged | errors.MigrationRefused):
         return STATE_REFUSED
-    if isinstance(error, ConfigError | TopologyError | JobError) and not running:
+    if isinstance(error, errors.ConfigError | errors.TopologyError | errors.JobError) and not running:
         return WRONG_USAGE
     return JOB_FAILED

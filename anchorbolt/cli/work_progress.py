@@ -7,17 +7,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 
+import rich.progress
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Progress as Bars
 from rich.text import Text
 
 from anchorbolt.migration_tools.progress import Progress
@@ -41,13 +32,13 @@ class WorkProgress(Progress):
         self._console = console
         self._clock = clock
         self._shown_at = 0.0
-        self.bars = Bars(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
+        self.bars = rich.progress.Progress(
+            rich.progress.TextColumn("{task.description}", markup=False),
+            rich.progress.BarColumn(bar_width=20),
+            rich.progress.MofNCompleteColumn(),
             _Rate(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            rich.progress.TimeElapsedColumn(),
+            rich.progress.TimeRemainingColumn(),
             console=console,
             transient=True,
             disable=not console.is_terminal or console.is_dumb_terminal,
@@ -67,13 +58,13 @@ class WorkProgress(Progress):
             self._console.file.write(_line(self.bars.tasks[-1]))
 
 
-class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
+class _Rate(rich.progress.ProgressColumn):
+    def render(self, task: rich.progress.Task) -> Text:
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{speed:,.0f} entries/s")
 
 
-def _line(task: Task) -> str:
+def _line(task: rich.progress.Task) -> str:
     rate = task.completed / (task.elapsed or 1)
     of_total = left = ""
     if task.total is not None:
