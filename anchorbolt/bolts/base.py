@@ -120,4 +120,4 @@ class BaseStatefulBolt(Bolt, Generic[S]):
         By default, the value by which the tuple was grouped (a tuple of values for several fields); no key without a
         fields grouping. `execute` can still read other keys, each with a round trip of its own.
         """
-        raise NotImplementedError  # never called: the executor implements the default, column by column
+        raise NotImplementedError  # never called: `wrapped_bolts` implements the default, column by column

@@ -11,8 +11,8 @@ from typing import Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.executors import TaskOutcome, WrappedBolt
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome, WrappedBolt
 from anchorbolt.errors import AnchorboltError, BoltError, ConfigError, SinkUnavailable, TopologyError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.state import AttemptScope, Fence

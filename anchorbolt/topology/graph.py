@@ -9,8 +9,8 @@ from typing import NamedTuple
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
-from anchorbolt.checkpoint.executors import CheckpointTupleForwarder, StatefulBoltExecutor
 from anchorbolt.checkpoint.outbox import SinkExecutor
+from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, StatefulBoltExecutor
 from anchorbolt.spouts.stream import Spout
 from anchorbolt.streams.declaration import CHECKPOINT_STREAM, StreamDeclaration
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping

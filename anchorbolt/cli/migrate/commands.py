@@ -181,7 +181,7 @@ def base64_to_binary_alone() -> None:
 def _run(common: CommonOptions, namespaces: list[str], command: Callable[..., tool.Report], **more: Any) -> int:
     # --help and --version must not wait for these imports.
     from anchorbolt.cli.work_progress import shown_progress
-    from anchorbolt.state_backends.redis.hashes import RedisHashes
+    from anchorbolt.state_backends.redis.storm_hashes import RedisHashes
 
     names = [os.fsencode(name) for name in namespaces]
     run = partial(command, include_checkpoint_spout=common.include_checkpoint_spout, **more)

@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Iterable, Iterator
 from time import perf_counter
 
-from anchorbolt.checkpoint.executors import WrappedBolt
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.checkpoint.wrapped_bolts import WrappedBolt
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.instances import Instance, InstanceRegistry

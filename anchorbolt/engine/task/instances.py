@@ -15,10 +15,10 @@ from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.decision import Committed
-from anchorbolt.checkpoint.executors import CheckpointTupleForwarder, StatefulBoltExecutor, TaskState, WrappedBolt
 from anchorbolt.checkpoint.outbox import SinkExecutor
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, StatefulBoltExecutor, TaskState, WrappedBolt
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.errors import AnchorboltError

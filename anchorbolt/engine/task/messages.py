@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from anchorbolt import errors
-from anchorbolt.checkpoint.executors import TaskOutcome
 from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome
 from anchorbolt.errors import AnchorboltError, SerializationError, WaveFailed
 from anchorbolt.serialization import pack, unpack
 

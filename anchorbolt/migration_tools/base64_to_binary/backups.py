@@ -5,7 +5,7 @@ from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
 from anchorbolt.migration_tools.base64_to_binary.names import DROPPED, UNDONE_SUFFIX, backup_of, txid_of
 from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult, NamespaceResult
 from anchorbolt.migration_tools.base64_to_binary.watched_namespace import WatchedNamespace
-from anchorbolt.state_backends.redis.hashes import shown
+from anchorbolt.state_backends.redis.storm_hashes import shown
 
 
 class Backups(WatchedNamespace):

@@ -18,7 +18,7 @@ from anchorbolt.migration_tools.base64_to_binary.names import (
 from anchorbolt.migration_tools.base64_to_binary.namespace_migration import Migration
 from anchorbolt.migration_tools.base64_to_binary.results import Interrupted, NamespaceResult, Report
 from anchorbolt.migration_tools.progress import Progress
-from anchorbolt.state_backends.redis.hashes import RedisHashes, shown
+from anchorbolt.state_backends.redis.storm_hashes import RedisHashes, shown
 from anchorbolt.storm.kryo.stored_form import Content
 
 _NOT_MIGRATED = (

@@ -23,7 +23,7 @@ from anchorbolt.migration_tools.base64_to_binary.names import DROPPED, backup_of
 from anchorbolt.migration_tools.base64_to_binary.results import Action, HashResult, NamespaceResult
 from anchorbolt.migration_tools.base64_to_binary.watched_namespace import STOP_FIRST, WatchedNamespace
 from anchorbolt.migration_tools.progress import Progress
-from anchorbolt.state_backends.redis.hashes import HashConnection, RedisHashes, shown
+from anchorbolt.state_backends.redis.storm_hashes import HashConnection, RedisHashes, shown
 from anchorbolt.storm.kryo.stored_form import Content, Recognition, Verdict
 
 

@@ -10,7 +10,7 @@ from anchorbolt.migration_tools.base64_to_binary.comparison import pages_of
 from anchorbolt.migration_tools.base64_to_binary.names import backup_of, hashes_of, new_suffix, txid_of
 from anchorbolt.migration_tools.base64_to_binary.results import HashResult, NamespaceResult
 from anchorbolt.migration_tools.progress import Progress
-from anchorbolt.state_backends.redis.hashes import FieldsAndValues, HashConnection, RedisHashes, shown
+from anchorbolt.state_backends.redis.storm_hashes import FieldsAndValues, HashConnection, RedisHashes, shown
 from anchorbolt.storm.base64_text import with_any_line_breaks
 from anchorbolt.storm.kryo.stored_form import Content, shown_field
 

@@ -14,7 +14,7 @@ from anchorbolt.migration_tools.inspect.decoding import Decoded, Entry
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.redis import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.state_backends.redis.errors import Advice
-from anchorbolt.state_backends.redis.hashes import RedisHashes
+from anchorbolt.state_backends.redis.storm_hashes import RedisHashes
 from anchorbolt.storm import base64_text
 from anchorbolt.storm.kryo import StoredForm, StormDecoder, detect
 from anchorbolt.storm.wrapper import Generation

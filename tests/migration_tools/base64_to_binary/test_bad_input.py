@@ -8,7 +8,7 @@ from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret
 from anchorbolt.errors import AnchorboltError, ConfigError, StateUnavailable
 from anchorbolt.state_backends.redis.addresses import RedisServer as Address
-from anchorbolt.state_backends.redis.hashes import RedisHashes
+from anchorbolt.state_backends.redis.storm_hashes import RedisHashes
 from tests.migration_tools.base64_to_binary.conftest import StartStore, Store, actions, refusal
 from tests.migration_tools.base64_to_binary.listening import Once
 from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words

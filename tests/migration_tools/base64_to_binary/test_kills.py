@@ -36,7 +36,7 @@ def test_a_second_run_finishes_from_each_step_that_changes_something(
     store: Store, monkeypatch: pytest.MonkeyPatch, command: str, nth: int, after: bool
 ) -> None:
     from anchorbolt.state_backends.redis.client import RedisClient
-    from anchorbolt.state_backends.redis.hashes import HashConnection
+    from anchorbolt.state_backends.redis.storm_hashes import HashConnection
 
     source = {"words-1": storm_1_1(words(600)), "words-1$prepare": storm_1_1(words(5))}
     for key, entries in source.items():

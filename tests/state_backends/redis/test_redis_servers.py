@@ -15,8 +15,8 @@ from anchorbolt.config.secret import Secret
 from anchorbolt.errors import ConfigError, StateError, StateUnavailable, UnsupportedValue
 from anchorbolt.state_backends.contract import ReadPosition, StateProvider, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
-from anchorbolt.state_backends.redis.hashes import RedisHashes
 from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
+from anchorbolt.state_backends.redis.storm_hashes import RedisHashes
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.testing.conformance.base import FIRST, committed, entries, new_attempt, stage, staged
 from tests.conftest import StartRedis

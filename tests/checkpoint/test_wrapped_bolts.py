@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from anchorbolt.bolts import BaseStatefulBolt, OutputCollector
-from anchorbolt.checkpoint.executors import StatefulBoltExecutor
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.checkpoint.wrapped_bolts import StatefulBoltExecutor
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.memory import MemoryStateProvider

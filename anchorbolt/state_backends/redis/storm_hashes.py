@@ -1,4 +1,4 @@
-"""Hashes in Redis or Redis Cluster, as the migration tools read, write and rename them.
+"""Hashes that Storm wrote to Redis or Redis Cluster: the tools for Storm's state read, write and rename them.
 
 A topology's state uses `storage` instead. A `HashConnection` never reconnects: a WATCH holds from the first page that
 is read until EXEC, and a scan reads from one server only. After a lost connection, a restart or a failover it raises an
