@@ -132,7 +132,6 @@ class FaultFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._faults: list[Fault] | None = None
-        self._noted: set[str] = set()
 
     def write(self, faults: Sequence[Fault]) -> None:
         """Create the folder with these faults, and delete what it held before."""
@@ -215,10 +214,6 @@ class FaultFolder:
             return file.tell()
 
     def _note_process(self, role: str) -> None:
-        if role not in self._noted:
-            self._noted.add(role)
-        elif role == "driver":
-            return
         temporary = self.path / f".{role}-{os.getpid()}"
         temporary.write_text(str(os.getpid()))
         temporary.replace(self.path / f"{role}.pid")

@@ -4,20 +4,16 @@ A plain bolt, two stateful ones fed by it, one of them with all hooks, and a Par
 wave.
 """
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-
 from anchorbolt.bolts import ParquetSink
-from anchorbolt.spouts import StreamSpout
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.custom_states import CountInCustom
-from tests.engine.jobs import CountWords, SplitSentence
+from tests.engine.jobs import CountWords, SplitSentence, text_spout, write_lines
 
 NAME, CUSTOM = "crash", "custom"
 TASKS = 2
@@ -62,30 +58,21 @@ def custom(conf: Mapping[str, Any]) -> Topology:
 
 
 def _splitting() -> TopologyBuilder:
-    source = str(Path("in").absolute())
-
-    def lines(spark: SparkSession) -> DataFrame:
-        return spark.readStream.option("maxFilesPerTrigger", 1).text(source)
-
     builder = TopologyBuilder()
-    builder.set_spout("lines", StreamSpout(lines, fields=["sentence"]))
+    builder.set_spout("lines", text_spout(Path("in").absolute()))
     builder.set_bolt("split", SplitSentence(), TASKS).shuffle_grouping("lines")
     return builder
 
 
 def write_waves(folder: Path, waves: int, large: int | None = None) -> list[list[str]]:
     """Write the input of so many waves below `folder`, one of them large, and return the words of each."""
-    (folder / "in").mkdir(parents=True)
     words = []
     for wave in range(waves):
         chosen = [_WORDS[(wave * 3 + number * 5) % len(_WORDS)] for number in range(12 + wave % 5)]
         if wave == large:
             chosen += [f"word{number}" for number in range(LARGE)]
-        lines = [" ".join(chosen[start : start + 4]) for start in range(0, len(chosen), 4)]
-        path = folder / "in" / f"{wave:04d}.txt"
-        path.write_text("\n".join(lines) + "\n")
-        os.utime(path, (1_700_000_000 + wave,) * 2)  # Spark takes files in the order of their times
         words.append(chosen)
+    write_lines(folder / "in", [[" ".join(wave[at : at + 4]) for at in range(0, len(wave), 4)] for wave in words])
     return words
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from anchorbolt.config.loading import load_conf
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.provider_factory import provider_from
+from anchorbolt.testing.conformance.base import entries
 from tests.crash.job import NAME, expected_counts, expected_rows
 
 _ENCODING = EntryEncoding(NAME, MsgpackCodec(), MsgpackCodec())
@@ -19,21 +21,17 @@ _ENCODING = EntryEncoding(NAME, MsgpackCodec(), MsgpackCodec())
 def state_of(conf: Mapping[str, Any], component: str) -> tuple[dict[str, Any], list[str]]:
     """Return a component's whole state, and the namespaces that keep staged attempts."""
     provider = provider_from(load_conf(conf).settings, shared_by_processes=True, shared_by_machines=False)
-    entries: dict[str, Any] = {}
+    state: dict[str, Any] = {}
     leftovers = []
     for namespace in sorted(provider.namespaces()):
-        storage = provider.open(namespace)
-        try:
+        with closing(provider.open(namespace)) as storage:
             if storage.head().attempts:
                 leftovers.append(namespace)
             if namespace.startswith(f"{NAME}:{component}-"):
-                for page in storage.scan():
-                    for key, data in page:
-                        held = _ENCODING.cached_value(_ENCODING.key_from(key), data)
-                        entries[_ENCODING.key_from(key)] = _ENCODING.value_from(key, held)
-        finally:
-            storage.close()
-    return entries, leftovers
+                for key, data in entries(storage).items():
+                    held = _ENCODING.cached_value(_ENCODING.key_from(key), data)
+                    state[_ENCODING.key_from(key)] = _ENCODING.value_from(key, held)
+    return state, leftovers
 
 
 def lost_and_twice(folder: Path, conf: Mapping[str, Any], waves: Sequence[Sequence[str]]) -> tuple[int, int]:

@@ -80,10 +80,14 @@ class AccompaniedRun:
         environment = {FAULTS_VARIABLE: str(self.faults.path)} if faulty else {}
         if spark:
             environment |= spark_jvm.environment(spark)
-        arguments = ("--until-empty", "--conf", str(self._conf_path), "--master", master)
-        command = run_arguments(JOB, *arguments)
-        driver = Command(command, directory=self.folder, env=environment)
-        self._drivers.append(driver)
+        command = run_arguments(JOB, "--until-empty", "--conf", str(self._conf_path), "--master", master)
+        self._drivers.append(Command(command, directory=self.folder, env=environment))
+        return self._drivers[-1]
+
+    def start_to_first_fault(self, **options: Any) -> Command:
+        """Start a driver, with options of `start`, and wait until the first fault has struck."""
+        driver = self.start(**options)
+        self.wait_for_fault(0)
         return driver
 
     def wait_for_fault(self, number: int) -> int:

@@ -25,8 +25,7 @@ def test_a_driver_whose_java_process_is_killed_says_so_and_the_next_one_goes_on(
     accompany: AccompanyRun, point: FaultPoint
 ) -> None:
     run = accompany(faults=hangs([point]))
-    driver = run.start()
-    run.wait_for_fault(0)
+    driver = run.start_to_first_fault()
     [java] = [pid for pid in driver.session() if Path(f"/proc/{pid}/comm").read_text() == "java\n"]
     os.kill(java, signal.SIGKILL)
     run.faults.release()
@@ -37,8 +36,7 @@ def test_a_driver_whose_java_process_is_killed_says_so_and_the_next_one_goes_on(
 
 def test_a_batch_whose_files_are_gone_is_refused_until_they_are_back(accompany: AccompanyRun, tmp_path: Path) -> None:
     run = accompany(faults=hangs([FaultPoint.ROUND_BEGUN]))
-    driver = run.start()
-    run.wait_for_fault(0)
+    driver = run.start_to_first_fault()
     file = run.folder / "in" / "0001.txt"
     away = file.rename(tmp_path / "0001.txt")
     run.faults.release()

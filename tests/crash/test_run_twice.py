@@ -73,8 +73,7 @@ def test_a_stage_recomputed_for_output_that_cannot_be_fetched_has_one_effect(
     local = tmp_path / "spark-local"
     fault = Fault(FaultPoint.TASK_PREPARED, FaultAction.HANG, component="lengths", txid=1)
     run = accompany(faults=[fault])
-    driver = run.start(spark={"spark.local.dir": str(local)})
-    run.wait_for_fault(0)
+    driver = run.start_to_first_fault(spark={"spark.local.dir": str(local)})
 
     def last_output() -> list[Path]:
         """The files of the stage that hangs: of both tasks of `count`, in the youngest shuffle."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt, BasicOutputCollector, OutputCollector
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.errors import FaultInjected
 from anchorbolt.faults.points import FaultPoint, PointReached
-from anchorbolt.spouts import Spout
+from anchorbolt.spouts import Spout, StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.context import TopologyContext
@@ -211,3 +213,19 @@ class Strikes:
         if place.point is self.point and place.txid == self._txid and of_ours and self.left:
             self.left -= 1
             raise FaultInjected(f"at {place.point.value}")
+
+
+def write_lines(folder: Path, batches: Iterable[Iterable[str]]) -> Path:
+    """Write a file per batch; Spark reads them in the order of their times."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, lines in enumerate(batches):
+        path = folder / f"{number:04d}.txt"
+        path.write_text("".join(f"{line}\n" for line in lines))
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+    return folder
+
+
+def text_spout(folder: Path) -> StreamSpout:
+    """Read a folder of text, a file a wave."""
+    place = str(folder)
+    return StreamSpout(lambda spark: spark.readStream.option("maxFilesPerTrigger", 1).text(place), ["sentence"])

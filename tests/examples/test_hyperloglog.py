@@ -19,6 +19,7 @@ from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.testing import CrashRunner, Fault, FaultPoint, FeederSpout, LocalCluster
 from tests.conftest import StartRedis
+from tests.engine.jobs import write_lines
 from tests.examples.conftest import ROOT
 from tests.support.certificates import Certificates
 from tests.support.redis_server import DURABLE, RedisServer
@@ -52,14 +53,6 @@ def in_one_go(client: Any, waves: Visits) -> dict[str, tuple[int, int]]:
     return found
 
 
-def write_waves(folder: Path, waves: Visits) -> None:
-    folder.mkdir(parents=True)
-    for number, wave in enumerate(waves):
-        path = folder / f"{number:04d}.txt"
-        path.write_text("".join(f"{page} {visitor}\n" for page, visitor in wave))
-        os.utime(path, (1_700_000_000 + number,) * 2)  # Spark takes files in the order of their times
-
-
 @pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     """Import a module of the example."""
@@ -88,7 +81,7 @@ def test_on_the_local_cluster_it_equals_sketches_made_in_one_go(
     example: Any, redis_database: RedisServer, tmp_path: Path
 ) -> None:
     waves = made_up_visits()
-    spout = FeederSpout(["line"], [[(f"{page} {visitor}",) for page, visitor in wave] for wave in waves])
+    spout = FeederSpout(["line"], [[(" ".join(visit),) for visit in wave] for wave in waves])
     written = yaml.safe_load((EXAMPLE / "conf.yaml").read_text())
     conf = conf_of(redis_database, tmp_path)
     assert set(written) <= set(conf)
@@ -127,7 +120,7 @@ def test_on_spark_killed_before_and_after_decisions_it_equals_sketches_made_in_o
     server = start_redis(**DURABLE)
     waves = made_up_visits()
     folder = tmp_path / "run"
-    write_waves(folder / "in", waves)
+    write_lines(folder / "in", [map(" ".join, wave) for wave in waves])
     runner = CrashRunner(
         f"{EXAMPLE / 'job.py'}:topology", folder, conf=conf_of(server, folder), arguments=["--master", "local[2]"]
     )

@@ -117,8 +117,7 @@ def test_a_server_killed_at_any_statement_of_a_step_leaves_it_taken_or_not_and_i
 def test_a_connection_that_died_between_two_steps_is_not_noticed(
     postgres_server: PostgresServer, postgres_provider_of: PostgresProviderOf
 ) -> None:
-    namespace = new_namespace()
-    with closing(postgres_provider_of(postgres_server).open(namespace)) as storage:
+    with closing(postgres_provider_of(postgres_server).open(new_namespace())) as storage:
         committed(storage, [(b"a", b"1")])
         with postgres_server.client() as client:
             client.execute(

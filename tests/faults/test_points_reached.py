@@ -1,6 +1,6 @@
 """The points that the engine reaches, and the faults with which it refuses to start."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 from anchorbolt.bolts import ParquetSink
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import ConfigError
+from anchorbolt.faults import points
 from anchorbolt.faults.injection import FAULTS_VARIABLE, FaultFolder
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
@@ -19,11 +20,9 @@ STATE_TASKS = {("count", 0), ("count", 1)}
 
 
 @pytest.fixture(autouse=True)
-def unobserved() -> Iterator[None]:
+def unobserved(monkeypatch: pytest.MonkeyPatch) -> None:
     """Restore the observer after a test."""
-    before = observe(None)
-    yield
-    observe(before)
+    monkeypatch.setattr(points, "_observer", None)
 
 
 @pytest.fixture
@@ -37,16 +36,11 @@ def conf(tmp_path: Path) -> Mapping[str, Any]:
 
 
 @pytest.fixture
-def inject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FaultFolder]:
-    """Inject faults into the runs of this test."""
-
-    def write(*faults: Fault) -> FaultFolder:
-        folder = FaultFolder(tmp_path / "faults")
-        folder.write(faults)
-        monkeypatch.setenv(FAULTS_VARIABLE, str(folder.path))
-        return folder
-
-    return write
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FaultFolder:
+    """The faults of the runs of this test."""
+    folder = FaultFolder(tmp_path / "faults")
+    monkeypatch.setenv(FAULTS_VARIABLE, str(folder.path))
+    return folder
 
 
 def run(tmp_path: Path, conf: Mapping[str, Any]) -> None:
@@ -81,17 +75,16 @@ def test_each_point_is_reached_with_the_component_task_and_transaction_that_it_h
 
 
 def test_faults_in_a_commit_strike_at_their_task_and_one_for_any_task_of_a_spout_is_accepted(
-    tmp_path: Path, conf: Mapping[str, Any], inject: Callable[..., FaultFolder]
+    tmp_path: Path, conf: Mapping[str, Any], folder: FaultFolder
 ) -> None:
-    points = (FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED)
-    folder = inject(
-        *(Fault(point, FaultAction.DELAY, component="count", task_index=1, txid=1) for point in points),
-        Fault(FaultPoint.TASK_BEGUN, FaultAction.DELAY, component="sentences", task_index=7),  # of as many as Spark has
-    )
+    in_commit = (FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED)
+    faults = [Fault(point, FaultAction.DELAY, component="count", task_index=1, txid=1) for point in in_commit]
+    of_a_spout = Fault(FaultPoint.TASK_BEGUN, FaultAction.DELAY, component="sentences", task_index=7)
+    folder.write([*faults, of_a_spout])  # a spout has as many tasks as Spark gives it
     run(tmp_path, conf)
     struck = [event for event in folder.events() if event["event"] == "fault"]
     assert [(each["point"], each["component"], each["task_index"], each["txid"]) for each in struck] == [
-        (point.value, "count", 1, 1) for point in points
+        (point.value, "count", 1, 1) for point in in_commit
     ]
 
 
@@ -103,9 +96,9 @@ def test_faults_in_a_commit_strike_at_their_task_and_one_for_any_task_of_a_spout
     ],
 )
 def test_a_fault_for_an_unknown_component_or_task_is_refused_before_anything_changes(
-    tmp_path: Path, conf: Mapping[str, Any], inject: Callable[..., FaultFolder], fault: Fault, hint: str
+    tmp_path: Path, conf: Mapping[str, Any], folder: FaultFolder, fault: Fault, hint: str
 ) -> None:
-    folder = inject(fault)
+    folder.write([fault])
     with pytest.raises(ConfigError) as refusal:
         run(tmp_path, conf)
     assert hint in refusal.value.message

@@ -139,7 +139,7 @@ def test_a_spout_may_leave_its_parallelism_open() -> None:
     assert not topology.is_stateful
 
 
-def test_streams_are_declared_once_however_often_a_topology_is_created() -> None:
+def test_a_topology_does_not_change_with_its_builder_and_streams_are_declared_once() -> None:
     calls = []
 
     class Counted(Spout):
@@ -149,21 +149,14 @@ def test_streams_are_declared_once_however_often_a_topology_is_created() -> None
 
     builder = TopologyBuilder()
     builder.set_spout("spout", Counted())
-    builder.set_bolt("sink", Sink()).shuffle_grouping("spout")
-    builder.create_topology("one")
-    builder.create_topology("two")
-    assert len(calls) == 1
-
-
-def test_a_topology_does_not_change_with_its_builder() -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("spout", FeederSpout(["a"]))
     declarer = builder.set_bolt("sink", Sink()).shuffle_grouping("spout")
-    topology = builder.create_topology("t")
+    topology = builder.create_topology("one")
     builder.set_spout("late", FeederSpout(["a"]))
     declarer.shuffle_grouping("late")
     assert list(topology.components) == ["spout", "sink"]
     assert len(topology.bolts["sink"].inputs) == 1
+    assert len(builder.create_topology("two").bolts["sink"].inputs) == 2
+    assert len(calls) == 1
 
 
 def test_a_topology_cannot_be_changed() -> None:

@@ -222,17 +222,10 @@ def test_a_bolt_that_cannot_be_pickled_is_refused_with_its_attribute(
     refused(lambda: builder.create_topology("t"), "out", named)
 
 
-def test_a_custom_grouping_that_cannot_be_pickled_is_refused_with_its_attribute(builder: TopologyBuilder) -> None:
-    grouping = Evenly()
-    grouping.lock = LOCK  # type: ignore[attr-defined]
+def test_a_custom_grouping_must_be_picklable_and_a_spout_need_not(builder: TopologyBuilder) -> None:
+    grouping, spout = Evenly(), FeederSpout(["word"])
+    grouping.lock = spout.lock = LOCK  # type: ignore[attr-defined]
+    builder.set_spout("spout", spout)
+    assert builder.create_topology("t").spouts["spout"].spout is spout
     builder.set_bolt("out", Sink()).custom_grouping("count", grouping)
     refused(lambda: builder.create_topology("t"), "out", "because of Evenly.lock,")
-
-
-def test_a_spout_need_not_be_picklable() -> None:
-    spout = FeederSpout(["word"])
-    spout.lock = LOCK  # type: ignore[attr-defined]
-    builder = TopologyBuilder()
-    builder.set_spout("spout", spout)
-    builder.set_bolt("out", Sink()).shuffle_grouping("spout")
-    assert builder.create_topology("t").spouts["spout"].spout is spout

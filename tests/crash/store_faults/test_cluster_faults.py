@@ -55,8 +55,7 @@ def test_a_slot_that_is_half_moved_is_waited_for(
     accompany: AccompanyRun, cluster: RedisCluster, point: FaultPoint
 ) -> None:
     run = accompany(cluster, faults=hangs([point]))
-    driver = run.start()
-    run.wait_for_fault(0)
+    driver = run.start_to_first_fault()
     slot, source = cluster.slot_of(COUNT), cluster.master_of(COUNT)
     target = next(server for server in cluster.current_masters() if server is not source)
     cluster.begin_move(slot, source, target)
@@ -73,8 +72,7 @@ def test_acknowledged_writes_that_a_fail_over_lost_halt_the_run_and_nothing_is_w
     accompany: AccompanyRun, cluster: RedisCluster, key: str
 ) -> None:
     run = accompany(cluster, faults=hangs([FaultPoint.WAVE_ENDED, FaultPoint.WAVE_ENDED]))
-    driver = run.start()
-    run.wait_for_fault(0)
+    driver = run.start_to_first_fault()
     cluster.wait_until_in_step()
     master = cluster.master_of(key)
     cluster.cut_off(cluster.replica_of(master))  # the writes of the next wave never reach it

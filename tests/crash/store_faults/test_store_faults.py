@@ -13,8 +13,8 @@ import pytest
 from anchorbolt.cli.exit_codes import STATE_REFUSED
 from anchorbolt.faults.injection import Fault, FaultAction
 from anchorbolt.faults.points import FaultPoint
-from anchorbolt.state_backends.contract import NamespaceHead
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from anchorbolt.testing.conformance.base import entries
 from tests.conftest import StartRedis
 from tests.crash.conftest import AccompanyRun
 from tests.crash.plans import STEPS, hangs
@@ -78,8 +78,7 @@ def assert_ended(run: AccompaniedRun, harm: AbstractContextManager[None], says: 
 
     A store that takes no writes at all keeps what is staged, too, until the next start, and so is not `tidy`.
     """
-    driver = run.start()
-    run.wait_for_fault(0)
+    driver = run.start_to_first_fault()
     with harm:
         run.faults.release()
         assert driver.end() == STATE_REFUSED, repr(driver)
@@ -121,8 +120,7 @@ def test_a_redis_restarted_without_its_last_data_halts_the_run_and_nothing_is_wr
         Fault(point, FaultAction.HANG, component=None if point.on_driver else "count", txid=3),
     ]
     run = accompany(server, waves=5, faults=faults)
-    driver = run.start()
-    run.wait_for_fault(0)
+    driver = run.start_to_first_fault()
     copy = tmp_path / "copy"
     with killed(server):
         shutil.copytree(server.data, copy)
@@ -155,11 +153,11 @@ def test_a_missing_namespace_is_named_with_what_was_expected_and_nothing_is_writ
     assert contents_of_directory(state) == before
 
 
-def contents_of_directory(directory: Path) -> dict[str, tuple[NamespaceHead, dict[bytes, bytes]]]:
+def contents_of_directory(directory: Path) -> Any:
     """Return each namespace's head and entries: to read a file may move its log into it."""
     provider = SqliteStateProvider(str(directory))
     contents = {}
     for namespace in provider.namespaces():
         with closing(provider.open(namespace)) as storage:
-            contents[namespace] = (storage.head(), {key: value for page in storage.scan() for key, value in page})
+            contents[namespace] = (storage.head(), entries(storage))
     return contents

@@ -18,8 +18,8 @@ from anchorbolt.bolts import DataFrameSink, ParquetSink
 from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
-from tests.engine.jobs import word_count
-from tests.engine.spark.test_spark_cluster import LINES, WORDS, conf_in, text_spout, write_lines
+from tests.engine.jobs import text_spout, word_count, write_lines
+from tests.engine.spark.test_spark_cluster import LINES, WORDS, conf_in
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -4,7 +4,7 @@ import itertools
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,17 @@ from anchorbolt.spouts import StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology.graph import Topology
-from tests.engine.jobs import RichBolt, StatefulBolt, counted, diamond, diamond_result, one_bolt, word_count
+from tests.engine.jobs import (
+    RichBolt,
+    StatefulBolt,
+    counted,
+    diamond,
+    diamond_result,
+    one_bolt,
+    text_spout,
+    word_count,
+    write_lines,
+)
 from tests.support.redis_server import RedisServer
 from tests.support.serializers import Money
 
@@ -31,22 +41,6 @@ LINES = [
     ["a fox and a dog and an anchor", "bolt"],
 ]
 WORDS = Counter(word for batch in LINES for line in batch for word in line.split())
-
-
-def write_lines(folder: Path, batches: Iterable[Iterable[str]]) -> Path:
-    """Write a file per batch; Spark reads them in the order of their times."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, lines in enumerate(batches):
-        path = folder / f"{number:04d}.txt"
-        path.write_text("".join(f"{line}\n" for line in lines))
-        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
-    return folder
-
-
-def text_spout(folder: Path) -> StreamSpout:
-    """Read a folder of text, a file a wave."""
-    place = str(folder)
-    return StreamSpout(lambda spark: spark.readStream.option("maxFilesPerTrigger", 1).text(place), ["sentence"])
 
 
 def conf_in(folder: Path) -> dict[str, Any]:
