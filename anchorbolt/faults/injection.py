@@ -87,13 +87,9 @@ class Fault:
     def _check_reachable(self) -> None:
         """Refuse a component, a task or a transaction with which the point is never reached."""
         point, first = self.point, self.point.first_txid
-        unfit = {
-            "component": self.component is not None and not point.has_component,
-            "task_index": self.task_index is not None and not point.has_task,
-            "txid": self.txid is not None and (first is None or self.txid < first),
-        }
-        for name, is_unfit in unfit.items():
-            if is_unfit:
+        has_txid = first is not None and (self.txid is None or self.txid >= first)
+        for name, fits in {"component": point.has_component, "task_index": point.has_task, "txid": has_txid}.items():
+            if getattr(self, name) is not None and not fits:
                 reason = "the point has none" if name != "txid" or first is None else f"the first is {first}"
                 raise ConfigError(
                     f"Fault: {name} does not fit FaultPoint.{point.name} ({point.value!r}): {reason}. Leave it out, "

@@ -11,7 +11,7 @@ from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.errors import TopologyError
 from anchorbolt.serialization.schema import FIRST_VERSION, LAST_VERSION
 from anchorbolt.spouts.stream import Spout
-from anchorbolt.topology.graph import BoltSpec, Component, Input, SpoutSpec
+from anchorbolt.topology.graph import BoltSpec, Component, Input
 from anchorbolt.util.messages import did_you_mean
 
 Specs = Mapping[str, Component]
@@ -41,11 +41,10 @@ def check_parallelism(id: str, parallelism: object) -> None:
 
 def check_graph(specs: Specs) -> None:
     """Check the components and their connections, but not for cycles: `topological_order` finds those."""
-    if not any(isinstance(spec, SpoutSpec) for spec in specs.values()):
-        raise TopologyError("the topology has no spout. Add one with set_spout.")
     bolts = [spec for spec in specs.values() if isinstance(spec, BoltSpec)]
-    if not bolts:
-        raise TopologyError("the topology has no bolt. Add one with set_bolt.")
+    for kind, number in (("spout", len(specs) - len(bolts)), ("bolt", len(bolts))):
+        if not number:
+            raise TopologyError(f"the topology has no {kind}. Add one with set_{kind}.")
     for bolt in bolts:
         _check_schema_version(bolt)
         if not bolt.inputs:
