@@ -16,9 +16,7 @@ from anchorbolt.state_backends.provider_factory import codecs_from, provider_fro
 def open_store(conf_file: Path | None, overrides: Sequence[str]) -> tuple[StateProvider, Settings, Codecs]:
     """Return the store that a configuration names, with its settings and codecs.
 
-    A user's classes may be in the current directory.
-
-    Raises `ConfigError` for an unusable configuration, and for the provider `memory`.
+    A user's classes may be in the current directory. Raises `ConfigError`, also for the provider `memory`.
     """
     settings = load_conf(file=conf_file, overrides=overrides).settings
     here = os.getcwd()

@@ -23,9 +23,8 @@ changes it, and no two values of the cell are equal. All other writes may arrive
   compaction, and then a cell of a delayed commit would be visible. So deleted keys use space until the administrator
   removes them: docs/providers/hbase.md.
 
-A commit is decided by the check-and-put that promotes the attempt; the groups are applied and
-counted one after another, and the last check-and-put sets the committed txid. A commit can stop after any step; calling
-it again resumes it.
+The check-and-put that promotes the attempt decides a commit. The groups are applied and counted one after another; the
+last check-and-put sets the committed txid. A commit can stop after any step; calling it again resumes it.
 """
 
 import re
