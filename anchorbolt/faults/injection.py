@@ -128,6 +128,7 @@ class FaultFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._faults: list[Fault] | None = None
+        self._driver_is_noted = False
 
     def write(self, faults: Sequence[Fault]) -> None:
         """Create the folder with these faults, and delete what it held before."""
@@ -185,7 +186,7 @@ class FaultFolder:
         return [json.loads(line) for line in path.read_text().splitlines()]
 
     def pid_of(self, role: str) -> int | None:
-        """Return the process that last reached a point as `driver` or `worker`, or None."""
+        """Return the newest `driver`, or the `worker` that last reached a point; None before there is one."""
         path = self.path / f"{role}.pid"
         return int(path.read_text()) if path.exists() else None
 
@@ -210,6 +211,9 @@ class FaultFolder:
             return file.tell()
 
     def _note_process(self, role: str) -> None:
+        if role == "driver" and self._driver_is_noted:
+            return  # later, several of its threads may reach points at the same time
+        self._driver_is_noted |= role == "driver"
         temporary = self.path / f".{role}-{os.getpid()}"
         temporary.write_text(str(os.getpid()))
         temporary.replace(self.path / f"{role}.pid")
