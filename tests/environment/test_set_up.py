@@ -30,12 +30,16 @@ esac
 """
 
 
+def make_program(path: Path, script: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(script)
+    path.chmod(0o755)
+    return path
+
+
 def make_java(home: Path, version: str, modules: str = "java.base@1 jdk.incubator.vector@1") -> Path:
-    program = home / "bin" / "java"
-    program.parent.mkdir(parents=True)
-    program.write_text(JAVA.format(home=shlex.quote(str(home)), version=version, modules=modules))
-    program.chmod(0o755)
-    return program
+    script = JAVA.format(home=shlex.quote(str(home)), version=version, modules=modules)
+    return make_program(home / "bin" / "java", script)
 
 
 @pytest.mark.parametrize(("says", "version"), [("1.8", 8), ("11", 11), ("17", 17), ("21", 21)])
@@ -49,7 +53,7 @@ def test_what_is_no_java_is_none(tmp_path: Path) -> None:
     assert java_runtime.inspect("/bin/true") is None
 
 
-def test_aninstalled_java_that_is_unsuitable_gives_way_to_the_next(tmp_path: Path) -> None:
+def test_an_installed_java_that_is_unsuitable_gives_way_to_the_next(tmp_path: Path) -> None:
     old, new = make_java(tmp_path / "old", "11"), make_java(tmp_path / "new", "21")
     found = java_runtime.installed_java([str(old.parent.parent), str(new)])
     assert found is not None
@@ -85,12 +89,8 @@ def test_the_locks_name_no_registry_and_hold_every_direct_dependency() -> None:
 def test_the_environment_survives_a_shell_whatever_the_names_are(tmp_path: Path) -> None:
     venv = tmp_path / "it's $HOME"
     venv.mkdir()
-    Record(
-        java_home="/opt/a java",
-        java_asked=[None, None],
-        redis_server="/opt/re dis/redis-server",
-        postgres="/opt/p g/postgres",
-    ).save(venv)
+    record = Record("/opt/a java", [None, None], redis_server="/opt/re dis/redis-server", postgres="/opt/p g/postgres")
+    record.save(venv)
     shown = subprocess.run(
         ["/bin/sh", "-c", '. "$1/anchorbolt.env" && printf "%s\\n" "$VIRTUAL_ENV" "$JAVA_HOME" "$PATH"', "-", venv],
         capture_output=True,
@@ -113,30 +113,29 @@ for jar in $JARS; do printf %s "${jar#*=}" > "$to/${jar%%=*}"; done
 
 @pytest.fixture
 def maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    program = tmp_path / "bin" / "mvn"
-    program.parent.mkdir()
-    program.write_text(MAVEN)
-    program.chmod(0o755)
+    program = make_program(tmp_path / "bin" / "mvn", MAVEN)
     monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
     return monkeypatch
 
 
-def jar(name: str, content: str) -> hbase_artefacts.Jar:
-    return hbase_artefacts.Jar(hashlib.sha256(content.encode()).hexdigest(), "a.group", name, "1")
+def fetch_two_jars(tmp_path: Path) -> None:
+    jars = [
+        hbase_artefacts.Jar(hashlib.sha256(content).hexdigest(), "a.group", name, "1")
+        for name, content in (("one", b"first"), ("two", b"second"))
+    ]
+    hbase_artefacts.fetch(jars, tmp_path / "cache" / "hbase", log=tmp_path / "log")
 
 
 def test_jars_appear_at_once_and_another_set_up_that_was_faster_is_left_alone(
     tmp_path: Path, maven: pytest.MonkeyPatch
 ) -> None:
     maven.setenv("JARS", "one-1.jar=first two-1.jar=second")
-    directory = tmp_path / "cache" / "hbase"
     for _ in range(2):
-        hbase_artefacts.fetch([jar("one", "first"), jar("two", "second")], directory, log=tmp_path / "log")
-    assert {path.name: path.read_text() for path in directory.iterdir()} == {
-        "one-1.jar": "first",
-        "two-1.jar": "second",
-    }
-    assert list(directory.parent.iterdir()) == [directory]
+        fetch_two_jars(tmp_path)
+    [directory] = (tmp_path / "cache").iterdir()
+    assert directory.name == "hbase"
+    fetched = {path.name: path.read_text() for path in directory.iterdir()}
+    assert fetched == {"one-1.jar": "first", "two-1.jar": "second"}
 
 
 @pytest.mark.parametrize(
@@ -151,10 +150,9 @@ def test_jars_that_are_not_the_pinned_ones_are_named_and_not_kept(
     tmp_path: Path, maven: pytest.MonkeyPatch, came: str, named: str
 ) -> None:
     maven.setenv("JARS", came)
-    directory = tmp_path / "cache" / "hbase"
     with pytest.raises(SetUpError, match=named):
-        hbase_artefacts.fetch([jar("one", "first"), jar("two", "second")], directory, log=tmp_path / "log")
-    assert list(directory.parent.iterdir()) == []
+        fetch_two_jars(tmp_path)
+    assert list((tmp_path / "cache").iterdir()) == []
 
 
 def test_the_list_of_jars_is_complete_and_names_its_own_directory(
@@ -184,10 +182,8 @@ def test_a_machine_that_cannot_have_hbase_is_set_up_without_it_and_in_ci_that_fa
 
 
 def make_postgres(directory: Path, says: str, *, initdb: bool = True) -> Path:
-    directory.mkdir()
     for name in ("postgres", "initdb") if initdb else ("postgres",):
-        (directory / name).write_text(f"#!/bin/sh\necho '{says}'\n")
-        (directory / name).chmod(0o755)
+        make_program(directory / name, f"#!/bin/sh\necho '{says}'\n")
     return directory / "postgres"
 
 
