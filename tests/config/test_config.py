@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.config.loading import load_conf
-from anchorbolt.config.providers import ProviderSettings, RedisSettings, TlsSettings
+from anchorbolt.config.providers import ProviderSettings, RedisSettings
 from anchorbolt.config.secret import Secret
 from anchorbolt.config.settings import Settings
 
@@ -39,14 +39,11 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-def redis(**pool: Any) -> RedisSettings:
-    return load_conf({CONFIG: {"jedisPoolConfig": pool}}).settings.provider.redis
-
-
 def test_without_a_configuration_everything_has_its_default() -> None:
     conf = load_conf()
     assert dict(conf) == DEFAULTS
     assert conf.settings == Settings()
+    assert not conf.settings.provider.is_set
 
 
 def test_null_means_the_default_and_never_zero() -> None:
@@ -79,6 +76,7 @@ def test_storms_names_choose_our_provider_and_redis_is_a_cluster_where_only_one_
 ) -> None:
     conf = load_conf({"topology.state.provider": name, CONFIG: inner})
     assert conf.settings.provider.name == conf["topology.state.provider"] == expected
+    assert conf.settings.provider.is_set
 
 
 def test_every_key_reaches_the_settings_and_the_bolts() -> None:
@@ -111,13 +109,6 @@ def test_every_key_reaches_the_settings_and_the_bolts() -> None:
     assert dict(conf) == {**values, "topology.state.provider": "redis", CONFIG: {**DEFAULTS[CONFIG], **config}}
 
 
-def test_providers_configuration_may_be_a_json_string_as_in_storm() -> None:
-    text = json.dumps({"keyClass": "A", "jedisPoolConfig": {"host": "store", "password": "s3cret"}})
-    conf = load_conf({"topology.state.provider": "redis", CONFIG: text})
-    assert conf.settings.provider.redis == RedisSettings(host="store", password=Secret("s3cret"))
-    assert conf[CONFIG]["keyClass"] == "A"
-
-
 @pytest.mark.parametrize(
     "serializers",
     [
@@ -135,13 +126,9 @@ def test_the_examples_of_storms_documentation_are_accepted_word_for_word(seriali
     }
     provider = "org.apache.storm.redis.state.RedisKeyValueStateProvider"
     conf = load_conf({"topology.state.provider": provider, CONFIG: json.dumps(example)})
+    assert conf[CONFIG]["keyClass"] == example["keyClass"]
     assert conf.settings.provider.redis == RedisSettings(password=Secret("xyz"))
     assert (conf.settings.provider.key_serializer, conf.settings.provider.value_serializer) == ("msgpack", "msgpack")
-
-
-def test_provider_that_is_the_default_is_told_from_one_that_was_named() -> None:
-    assert not load_conf().settings.provider.is_set
-    assert load_conf({"topology.state.provider": "sqlite"}).settings.provider.is_set
 
 
 @pytest.mark.parametrize(
@@ -158,34 +145,25 @@ def test_the_authors_own_keys_and_storms_other_keys_pass_through_untouched(given
     assert {key: conf[key] for key in given} == given
 
 
-def test_tls_without_files_trusts_the_systems_authorities() -> None:
-    assert redis(tls={}).tls == TlsSettings()
-
-
-def test_places_default_to_below_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    settings = load_conf().settings
-    assert settings.provider.state_directory == str(tmp_path / "anchorbolt-data/state")
-    assert settings.checkpoint_location_of("jobs") == str(tmp_path / "anchorbolt-data/jobs/checkpoint")
-
-
 @pytest.mark.parametrize(
     ("configured", "expected"),
     [
-        ("here/there", "{cwd}/here/there"),
-        ("/abs/path", "/abs/path"),
-        ("file:///abs/path", "/abs/path"),
-        ("s3://bucket/key", "s3://bucket/key"),
-        ("hdfs://name:8020/key", "hdfs://name:8020/key"),
+        ((None, None), ("{cwd}/anchorbolt-data/jobs/checkpoint", "{cwd}/anchorbolt-data/state")),
+        (("here/there", "d"), ("{cwd}/here/there", "{cwd}/d")),
+        (("/abs/path", "/d"), ("/abs/path", "/d")),
+        (("file:///abs/path", None), ("/abs/path", "{cwd}/anchorbolt-data/state")),
+        (("s3://bucket/key", "d"), ("s3://bucket/key", "{cwd}/d")),
+        (("hdfs://name:8020/key", "d"), ("hdfs://name:8020/key", "{cwd}/d")),
     ],
 )
-def test_configured_places_are_made_absolute_and_uris_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: str, expected: str
+def test_places_are_below_the_current_directory_unless_absolute_and_uris_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: tuple[Any, Any], expected: tuple[str, str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    settings = load_conf({"topology.checkpoint.location": configured, CONFIG: {"directory": "d"}}).settings
-    assert settings.checkpoint_location_of("jobs") == expected.format(cwd=tmp_path)
-    assert settings.provider.state_directory == str(tmp_path / "d")
+    location, directory = configured
+    settings = load_conf({"topology.checkpoint.location": location, CONFIG: {"directory": directory}}).settings
+    places = (settings.checkpoint_location_of("jobs"), settings.provider.state_directory)
+    assert places == tuple(each.format(cwd=tmp_path) for each in expected)
 
 
 @pytest.mark.parametrize(("configured", "expected"), [(None, "jobs"), ("shared", "shared"), ("", "")])

@@ -145,13 +145,13 @@ def test_users_class_is_built_with_its_configuration_and_secret_passwords() -> N
 
 
 def test_tls_of_a_users_subclass_of_ours_is_the_mapping_in_its_configuration() -> None:
-    config: dict[str, Any] = {"host": "store", "tls": {"ca": "ca.pem", "verify": False}}
-    provider = build(own(config, f"{__name__}.OwnRedis"))
-    assert isinstance(provider, OwnRedis)
-    assert provider.tls == TlsSettings(ca="ca.pem", verify=False)
-    encrypted = build(own({"tls": {}}, f"{__name__}.OwnRedis"))
-    assert isinstance(encrypted, OwnRedis)
-    assert encrypted.tls == TlsSettings()
+    for tls, expected in (
+        ({"ca": "ca.pem", "verify": False}, TlsSettings(ca="ca.pem", verify=False)),
+        ({}, TlsSettings()),
+    ):
+        provider = build(own({"host": "store", "tls": tls}, f"{__name__}.OwnRedis"))
+        assert isinstance(provider, OwnRedis)
+        assert provider.tls == expected
     for wrong in ({"cafile": "ca.pem"}, True):
         with pytest.raises(ConfigError, match="ca, cert, key, verify"):
             build(own({"tls": wrong}, f"{__name__}.OwnRedis"))

@@ -1,5 +1,6 @@
 """Where a configuration comes from: files, mappings, overrides, and passwords from elsewhere."""
 
+import copy
 import json
 import pickle
 from pathlib import Path
@@ -10,7 +11,11 @@ import pytest
 from anchorbolt.config.loading import load_conf
 from anchorbolt.config.providers import RedisSettings, TlsSettings
 from anchorbolt.config.secret import Secret
-from tests.config.test_config import CONFIG, DEFAULTS, redis
+from tests.config.test_config import CONFIG, DEFAULTS
+
+
+def redis(**pool: Any) -> RedisSettings:
+    return load_conf({CONFIG: {"jedisPoolConfig": pool}}).settings.provider.redis
 
 
 @pytest.mark.parametrize("suffix", [".yaml", ".yml", ".conf", ".json"])
@@ -62,14 +67,27 @@ def test_value_of_an_override_is_read_as_yaml(text: str, value: Any) -> None:
     assert load_conf(overrides=[text])["k"] == value
 
 
-def test_overrides_set_inner_keys_of_the_provider_and_keep_the_others() -> None:
-    given = {CONFIG: {"directory": "d", "jedisPoolConfig": {"host": "store", "password": "s3cret"}}}
-    conf = load_conf(given, overrides=[f"{CONFIG}.jedisPoolConfig.port=6380", f"{CONFIG}.jedisPoolConfig.tls.ca=c"])
-    assert conf.settings.provider.directory == "d"
-    assert conf.settings.provider.redis == RedisSettings(
-        host="store", port=6380, password=Secret("s3cret"), tls=TlsSettings(ca="c")
-    )
-    assert given == {CONFIG: {"directory": "d", "jedisPoolConfig": {"host": "store", "password": "s3cret"}}}
+@pytest.mark.parametrize(
+    ("given", "overrides", "directory", "expected"),
+    [
+        (
+            {"directory": "d", "jedisPoolConfig": {"host": "store", "password": "s3cret"}},
+            [".jedisPoolConfig.port=6380", ".jedisPoolConfig.tls.ca=c"],
+            "d",
+            RedisSettings("store", 6380, password=Secret("s3cret"), tls=TlsSettings(ca="c")),
+        ),
+        ('{"jedisPoolConfig": {"host": "store"}}', [".jedisPoolConfig.port=1"], None, RedisSettings("store", 1)),
+        ({"jedisPoolConfig": {"host": "store"}}, ['={"jedisPoolConfig": {"port": 1}}'], None, RedisSettings(port=1)),
+    ],
+    ids=["inner keys", "over a JSON string", "as a whole"],
+)
+def test_overrides_change_or_replace_the_providers_configuration_and_keep_the_rest_and_what_was_given(
+    given: Any, overrides: list[str], directory: str | None, expected: RedisSettings
+) -> None:
+    before = copy.deepcopy(given)
+    provider = load_conf({CONFIG: given}, overrides=[CONFIG + each for each in overrides]).settings.provider
+    assert (provider.directory, provider.redis) == (directory, expected)
+    assert given == before
 
 
 def test_an_override_may_name_the_variable_that_holds_a_password_whatever_the_variable_is_called(
@@ -78,20 +96,6 @@ def test_an_override_may_name_the_variable_that_holds_a_password_whatever_the_va
     monkeypatch.setenv("STORE_PASSWORD", "from the environment")
     conf = load_conf(overrides=[f"{CONFIG}.jedisPoolConfig.passwordEnv=STORE_PASSWORD"])
     assert conf.settings.provider.redis.password == Secret("from the environment")
-
-
-@pytest.mark.parametrize(
-    ("given", "override", "expected"),
-    [
-        ('{"jedisPoolConfig": {"host": "store"}}', ".jedisPoolConfig.port=1", RedisSettings("store", 1)),
-        ({"jedisPoolConfig": {"host": "store"}}, '={"jedisPoolConfig": {"port": 1}}', RedisSettings(port=1)),
-    ],
-    ids=["over a JSON string", "as a whole"],
-)
-def test_override_changes_or_replaces_the_providers_configuration(
-    given: Any, override: str, expected: RedisSettings
-) -> None:
-    assert load_conf({CONFIG: given}, overrides=[CONFIG + override]).settings.provider.redis == expected
 
 
 def test_loading_or_pickling_a_configuration_keeps_it_and_its_password() -> None:
@@ -119,6 +123,7 @@ def test_password_comes_from_a_file_without_its_last_line_end(tmp_path: Path, te
     assert redis(passwordFile=str(file)).password == Secret("from a file")
 
 
-@pytest.mark.parametrize(("given", "password"), [("", None), (Secret("s3cret"), Secret("s3cret"))])
-def test_empty_password_means_none_and_a_secret_is_one(given: Any, password: Secret | None) -> None:
-    assert redis(password=given).password == password
+def test_an_empty_password_means_none_a_secret_is_one_and_tls_needs_no_files() -> None:
+    assert redis(password="") == RedisSettings(password=None)
+    assert redis(password=Secret("s3cret")) == RedisSettings(password=Secret("s3cret"))
+    assert redis(tls={}) == RedisSettings(tls=TlsSettings())
