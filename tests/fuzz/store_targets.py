@@ -58,12 +58,8 @@ def _checked(items: Iterable[Any]) -> list[tuple[bytes, bytes | None]]:
     return found
 
 
-def _redis() -> RedisStateStorage:
-    server = RedisServer(None, None, 1000, None, "localhost", 6379, 0)
-    return RedisStateStorage(_NAMESPACE, RedisClient(server), SizeLimits(1, 1, ""))
-
-
-_REDIS = _redis()
+_REDIS_SERVER = RedisServer(None, None, 1000, None, "localhost", 6379, 0)
+_REDIS = RedisStateStorage(_NAMESPACE, RedisClient(_REDIS_SERVER), SizeLimits(1, 1, ""))
 
 
 def _metadata_of_redis(data: bytes) -> Any:

@@ -20,11 +20,8 @@ class Encoder:
             value >>= 7
         return bytes([*encoded, value])
 
-    def signed(self, value: int) -> bytes:
-        return self.number(value * 2 if value >= 0 else -value * 2 - 1)
-
-    def signed_long(self, value: int) -> bytes:
-        return self.number(value * 2 if value >= 0 else -value * 2 - 1, 9)
+    def signed(self, value: int, most_bytes: int = 5) -> bytes:
+        return self.number(value * 2 if value >= 0 else -value * 2 - 1, most_bytes)
 
     def flagged(self, flag: bool, value: int) -> bytes:
         first = flag << 7 | value & 0x3F

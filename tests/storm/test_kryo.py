@@ -8,7 +8,7 @@ import pytest
 from anchorbolt.errors import SerializationError, UnsupportedJavaClass
 from anchorbolt.storm.kryo import StormDecoder, detect
 from anchorbolt.storm.wrapper import Generation, unwrap
-from tests.support.storm_fixtures import Dump, Form, dumps, forms
+from tests.support.storm_fixtures import Dump, Form, dumps, forms, holds_object
 
 ENUMS = {
     "anchorfix.Colour": ["RED", "GREEN", "BLUE"],
@@ -35,12 +35,6 @@ def as_text(form: Any) -> str:
 def cuts(data: bytes) -> range:
     """Where to cut: everywhere, in long data at a hundred places."""
     return range(0, len(data), 1 + len(data) // 100)
-
-
-def holds_object(form: Any) -> bool:
-    if isinstance(form, dict):
-        return form.get("t") == "object" or any(map(holds_object, form.values()))
-    return isinstance(form, list) and any(map(holds_object, form))
 
 
 @pytest.mark.parametrize("dump", dumps(), ids=str)

@@ -52,7 +52,7 @@ def test_ints_and_longs(an_int: int, a_long: int) -> None:
     for encoder, decoder in BOTH:
         value = decoder.decode_key(b"\x02" + encoder.signed(an_int))
         assert value.to_json() == {"t": "int", "v": str(an_int)}
-        value = decoder.decode_key(b"\x09" + encoder.signed_long(a_long))
+        value = decoder.decode_key(b"\x09" + encoder.signed(a_long, 9))
         assert value.to_json() == {"t": "long", "v": str(a_long)}
 
 
@@ -96,7 +96,7 @@ def test_numbers_of_any_size_dates_and_uuids(large: int, scale: int, millis: int
         data = encoder.named("java.util.Date") + encoder.number(millis % 2**64, 9)
         assert decoder.decode_key(data) == JavaScalar("date", millis)
         most, least = struct.unpack(">qq", uuid.bytes)
-        data = encoder.named("java.util.UUID") + encoder.signed_long(least) + encoder.signed_long(most)
+        data = encoder.named("java.util.UUID") + encoder.signed(least, 9) + encoder.signed(most, 9)
         assert decoder.decode_key(data).to_json() == {"t": "uuid", "v": str(uuid)}
 
 

@@ -10,14 +10,14 @@ from tests.support.storm_fixtures import Dump, dumps
 PRESENT_IN_1_2 = b"\x01\x00org.apache.storm.shade.com.google.common.base.Presen\xf4\x01\x01\x01[\xc2\x01"
 
 
-def entries(dump: Dump) -> list[tuple[str, bytes, bytes]]:
-    return [(name, field, value) for name, fields in dump.binary().items() for field, value in fields.items()]
+def values_by_name(dump: Dump) -> list[tuple[str, bytes]]:
+    return [(name, value) for name, fields in dump.binary().items() for value in fields.values()]
 
 
 @pytest.mark.parametrize("dump", [each for each in dumps() if not each.storm.startswith("1.0")], ids=str)
 def test_each_value_of_storm_shows_its_generation_and_is_wrapped_to_the_last_byte(dump: Dump) -> None:
     tombstones = 0
-    for name, _, value in entries(dump):
+    for name, value in values_by_name(dump):
         wrapped = unwrap(value)
         assert wrapped is not None, name
         assert wrapped.generation is dump.generation
@@ -31,7 +31,7 @@ def test_each_value_of_storm_shows_its_generation_and_is_wrapped_to_the_last_byt
 
 @pytest.mark.parametrize("dump", [each for each in dumps() if each.storm.startswith("1.0")], ids=str)
 def test_values_of_storm_1_0_have_no_wrapper_but_one_that_looks_like_a_tombstone_of_2_0(dump: Dump) -> None:
-    found = {(name, value): unwrap(value) for name, _, value in entries(dump)}
+    found = {(name, value): unwrap(value) for name, value in values_by_name(dump)}
     an_empty_list = ("registered-1", b"\x0c\x01\x00")  # its class was registered, as id 10
     assert {key: wrapped for key, wrapped in found.items() if wrapped is not None} == (
         {an_empty_list: Wrapped(Generation.STORM_2_0, None)} if an_empty_list in found else {}

@@ -81,6 +81,13 @@ def forms(kryo: str) -> tuple[Form, ...]:
     return tuple(Form(row["name"], bytes.fromhex(row["bytes"]), row["form"]) for row in rows)
 
 
+def holds_object(form: Any) -> bool:
+    """Whether a stated form holds anything of a class that only the user has."""
+    if isinstance(form, dict):
+        return form.get("t") == "object" or any(map(holds_object, form.values()))
+    return isinstance(form, list) and any(map(holds_object, form))
+
+
 def _read(path: Path, shared: bool) -> Dump:
     expected = json.loads(path.with_name(f"{path.stem}.expected.json").read_text())
     hashes = {}
