@@ -53,11 +53,16 @@ class Evenly(CustomStreamGrouping):
         raise NotImplementedError
 
 
-def word_count() -> Topology:
+def counting() -> TopologyBuilder:
     builder = TopologyBuilder()
     builder.set_spout("sentences", FeederSpout(["sentence"]))
     builder.set_bolt("split", Split(), parallelism=2).shuffle_grouping("sentences")
     builder.set_bolt("count", Count(), parallelism=3).fields_grouping("split", "word")
+    return builder
+
+
+def word_count() -> Topology:
+    builder = counting()
     builder.set_bolt("out", Sink()).global_grouping("count").all_grouping("count", "late")
     return builder.create_topology("word-count")
 

@@ -12,16 +12,12 @@ from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.stream import Spout
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.topology import TopologyBuilder
-from tests.topology.test_topology_builder import Count, Evenly, Sink, Split
+from tests.topology.test_topology_builder import Evenly, Sink, Split, counting
 
 
 @pytest.fixture
 def builder() -> TopologyBuilder:
-    builder = TopologyBuilder()
-    builder.set_spout("sentences", FeederSpout(["sentence"]))
-    builder.set_bolt("split", Split()).shuffle_grouping("sentences")
-    builder.set_bolt("count", Count()).fields_grouping("split", "word")
-    return builder
+    return counting()
 
 
 def refused(action: Callable[[], object], component: str | None, hint: str = "") -> TopologyError:
@@ -78,28 +74,27 @@ def test_arguments_of_a_grouping(builder: TopologyBuilder, declare: Callable[[An
     assert [each.source.stream for each in declarer.inputs] in ([], ["late"])
 
 
-# Each is refused when the component is added.
-WRONG_COMPONENTS: dict[str, tuple[Callable[[Any], object], str]] = {
-    "a bolt's class": (lambda builder: builder.set_bolt("out", Sink), "Pass Sink(), not Sink."),
-    "a spout's class": (lambda builder: builder.set_spout("out", FeederSpout), "Pass FeederSpout(), not"),
-    "neither bolt": (lambda builder: builder.set_bolt("out", print), "builtin_function"),
-    "nor spout": (lambda builder: builder.set_spout("out", "text"), "'text', of type str"),
-    "a spout as a bolt": (lambda builder: builder.set_bolt("out", FeederSpout(["a"])), "with set_spout"),
-    "a bolt as a spout": (lambda builder: builder.set_spout("out", Sink()), "with set_bolt"),
+# Each is refused when the component is added: by which method, with which arguments.
+WRONG_COMPONENTS: dict[str, tuple[str, tuple[Any, ...], str]] = {
+    "a bolt's class": ("set_bolt", (Sink,), "Pass Sink(), not Sink."),
+    "a spout's class": ("set_spout", (FeederSpout,), "Pass FeederSpout(), not"),
+    "neither bolt": ("set_bolt", (print,), "builtin_function"),
+    "nor spout": ("set_spout", ("text",), "'text', of type str"),
+    "a spout as a bolt": ("set_bolt", (FeederSpout(["a"]),), "with set_spout"),
+    "a bolt as a spout": ("set_spout", (Sink(),), "with set_bolt"),
     **{
-        f"parallelism {parallelism!r}": (
-            lambda builder, parallelism=parallelism: builder.set_bolt("out", Sink(), parallelism),  # type: ignore[misc]
-            repr(parallelism),
-        )
+        f"parallelism {parallelism!r}": ("set_bolt", (Sink(), parallelism), repr(parallelism))
         for parallelism in (0, -1, True, False, 1.0, "2", None)
     },
-    "a spout's parallelism": (lambda builder: builder.set_spout("out", FeederSpout(["a"]), 0), "at least 1"),
+    "a spout's parallelism": ("set_spout", (FeederSpout(["a"]), 0), "at least 1"),
 }
 
 
-@pytest.mark.parametrize(("add", "hint"), WRONG_COMPONENTS.values(), ids=WRONG_COMPONENTS)
-def test_components_that_cannot_be_added(builder: TopologyBuilder, add: Callable[[Any], object], hint: str) -> None:
-    refused(lambda: add(builder), "out", hint)
+@pytest.mark.parametrize(("method", "arguments", "hint"), WRONG_COMPONENTS.values(), ids=WRONG_COMPONENTS)
+def test_components_that_cannot_be_added(
+    builder: TopologyBuilder, method: str, arguments: tuple[Any, ...], hint: str
+) -> None:
+    refused(lambda: getattr(builder, method)("out", *arguments), "out", hint)
     builder.set_bolt("out", Sink()).shuffle_grouping("count")
     assert "out" in builder.create_topology("t").bolts
 
