@@ -23,7 +23,6 @@ from tests.support.redis_server import RedisServer
 
 CONVERT = "base64-to-binary"
 
-
 run = partial(invoke, "migrate")
 
 
@@ -42,9 +41,9 @@ def options_of(server: RedisServer) -> list[str]:
     return ["-h", server.host, "-p", str(server.port)]
 
 
-def put_words(server: RedisServer, counts: dict[str, int]) -> None:
+def put_words(server: RedisServer, counts: dict[str, int], database: int = 0) -> None:
     """Write hashes of Storm 1.1, each of so many words."""
-    with server.client() as client:
+    with server.client(db=database) as client:
         for name, count in counts.items():
             client.hset(name, mapping=dict(storm_1_1(words(count))))
 
@@ -52,9 +51,8 @@ def put_words(server: RedisServer, counts: dict[str, int]) -> None:
 @pytest.mark.parametrize("options", ["-h -p -d -n", "--host --port --dbnum --namespace"])
 def test_storms_own_options_do_what_they_do_there(redis_database: RedisServer, options: str) -> None:
     host, port, database, namespace = options.split()
+    put_words(redis_database, {"words-1": 9, "words-2": 9}, database=3)
     with redis_database.client(db=3) as client:
-        for name in ("words-1", "words-2"):
-            client.hset(name, mapping=dict(storm_1_1(words(9))))
         place = [host, redis_database.host, port, str(redis_database.port), database, "3"]
         done = run_storms(*place, namespace, "words-1", namespace, "words-2")
         assert (done.returncode, done.stderr) == (0, "")

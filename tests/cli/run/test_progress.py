@@ -10,16 +10,6 @@ from anchorbolt.cli.run.progress import Activity, Display, Progress
 from anchorbolt.engine.driver.rounds import WaveReport
 
 
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def progress() -> Progress:
     return Progress(["lines"], interval_ms=1000, now=10.0)
@@ -63,19 +53,20 @@ def test_lag_is_what_a_wave_took_longer_than_the_checkpoint_interval(progress: P
 def test_plain_lines_come_one_per_wave_and_at_most_one_a_second(
     progress: Progress, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    clock = Clock()
-    display = Display(clock=clock)
+    now = 100.0
+    display = Display(clock=lambda: now)
     display.begin(progress)
 
     def shown(after: float = 0.0) -> str:
-        clock.now += after
+        nonlocal now
+        now += after
         display.refresh()
         return capsys.readouterr().out
 
     assert shown() == ""
-    progress.add(wave(0), clock.now)
+    progress.add(wave(0), now)
     assert shown() == "wave 0: 1,000 tuples, 2,000 read/s, 18,000 executed/s, checkpoint 100 ms, lag 0 ms\n"
-    progress.add(wave(1), clock.now)
+    progress.add(wave(1), now)
     assert shown(after=0.5) == ""
     assert shown(after=0.5).startswith("wave 1: 2,000 tuples")
     assert shown(after=5) == "", "no wave, no line"

@@ -8,7 +8,7 @@ import socket
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -120,16 +120,13 @@ def directory(write: WriteFiles) -> Path:
 @pytest.fixture
 def start(directory: Path) -> Iterator[StartCommand]:
     """Start `anchorbolt run` with these arguments; whatever is left of it is killed afterwards."""
-    commands: list[Command] = []
+    with ExitStack() as stack:
 
-    def start_command(*arguments: str, **options: object) -> Command:
-        whole = [*run_arguments(*arguments), "--master", "local[2]"]
-        commands.append(Command(whole, directory=directory, **options))  # type: ignore[arg-type]
-        return commands[-1]
+        def start_command(*arguments: str, **options: Any) -> Command:
+            whole = [*run_arguments(*arguments), "--master", "local[2]"]
+            return stack.enter_context(closing(Command(whole, directory=directory, **options)))
 
-    yield start_command
-    for command in commands:
-        command.close()
+        yield start_command
 
 
 def expected(directory: Path) -> Counter[str]:
