@@ -228,13 +228,13 @@ def test_a_wrong_password_a_missing_one_and_a_wrong_database_are_configuration_e
     postgres_server: PostgresServer, postgres_provider_of: PostgresProviderOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGPASSFILE", "/nowhere")
-    for arguments in ({"password": Secret("staple")}, {"password": None}):
-        error = refusal(postgres_provider_of(postgres_server, **arguments))
+    for name, value, advice in (
+        *(("password", password, "user and password") for password in (Secret("staple"), None)),
+        ("database", "nowhere", "create it"),
+    ):
+        error = refusal(postgres_provider_of(postgres_server, **{name: value}))
         assert isinstance(error, ConfigError)
-        assert "user and password" in str(error)
-    error = refusal(postgres_provider_of(postgres_server, database="nowhere"))
-    assert isinstance(error, ConfigError)
-    assert "create it" in str(error)
+        assert advice in str(error)
 
 
 def test_the_password_may_come_from_the_environment_or_from_a_password_file(

@@ -38,7 +38,10 @@ def test_a_value_that_cannot_be_used_is_refused_by_its_name(values: dict[str, An
     assert hint in refusal.value.message
 
 
-def test_members_may_be_given_by_their_values() -> None:
+def test_what_a_point_has_is_accepted_and_members_may_be_given_by_their_values() -> None:
+    Fault(FaultPoint.SINK_PUBLISHED, component="out", txid=0)
+    Fault(FaultPoint.SINK_FILE_MOVED, component="out", task_index=1)
+    Fault(FaultPoint.DECIDED, txid=-1)
     given: Any = {"point": "state.sealed", "action": "raise", "victim": "worker"}
     fault = Fault(**given, txid=1)
     assert fault == Fault(FaultPoint.SEALED, FaultAction.RAISE, victim=Victim.WORKER, txid=1)
@@ -58,12 +61,6 @@ def test_what_a_point_never_has_is_refused(point: FaultPoint, values: dict[str, 
     with pytest.raises(ConfigError) as refusal:
         Fault(point, **values)
     assert refusal.value.message.startswith(f"Fault: {next(iter(values))} does not fit FaultPoint.{point.name} ")
-
-
-def test_what_a_point_has_is_accepted() -> None:
-    Fault(FaultPoint.SINK_PUBLISHED, component="out", txid=0)
-    Fault(FaultPoint.SINK_FILE_MOVED, component="out", task_index=1)
-    Fault(FaultPoint.DECIDED, txid=-1)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.testing import Fault, FaultAction
 from tests.engine.jobs import word_count
+from tests.support.stores import settings_of
 
 STATE_TASKS = {("count", 0), ("count", 1)}
 
@@ -28,11 +29,7 @@ def unobserved(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def conf(tmp_path: Path) -> Mapping[str, Any]:
     """State in SQLite: its commits apply slices."""
-    return {
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-    }
+    return {"topology.checkpoint.location": str(tmp_path / "checkpoint"), **settings_of(tmp_path / "state")}
 
 
 @pytest.fixture

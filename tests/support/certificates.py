@@ -22,13 +22,8 @@ class Certificates:
 
 
 def make_certificates(directory: Path) -> Certificates:
-    files = Certificates(
-        authority=directory / "ca.pem",
-        server_certificate=directory / "server.pem",
-        server_key=directory / "server.key",
-        client_certificate=directory / "client.pem",
-        client_key=directory / "client.key",
-    )
+    names = ("ca.pem", "server.pem", "server.key", "client.pem", "client.key")
+    files = Certificates(*(directory / name for name in names))
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(files.authority))
     for certificate, key, name in (

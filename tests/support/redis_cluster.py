@@ -166,9 +166,8 @@ class RedisCluster:
         if self._owner_of(slot) is other:
             self.move(slot, other, owner)
             return
-        self._ask(
-            owner, "CLUSTER SETSLOT", slot, "STABLE"
-        )  # first, or it would refer all that comes back to where it comes from
+        # The owner first: it would refer all that comes back to where it comes from.
+        self._ask(owner, "CLUSTER SETSLOT", slot, "STABLE")
         while self.move_keys(slot, other, owner):
             pass
         self._ask(other, "CLUSTER SETSLOT", slot, "STABLE")
