@@ -120,7 +120,7 @@ class DecisionLog:
         self._retry.until_available(self._check_claim)
 
     def check_not_overtaken(self) -> None:
-        """Check the claim at the end of a run, once: a store that does not answer then is no failure."""
+        """Check the claim at the end of a run, once. A store that does not answer then does not fail the run."""
         try:
             self._check_claim()
         except NOT_OURS_ANY_MORE:

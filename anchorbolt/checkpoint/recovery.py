@@ -131,7 +131,7 @@ def bound_to_query(record: DecisionRecord, query_id: str) -> DecisionRecord:
 
 def check_sequence(record: DecisionRecord, batch_id: int) -> None:
     """Refuse a batch that is neither the committed one again nor the next: Spark itself never runs another."""
-    # An older batch: what Spark makes of it now need not be what was committed under this number.
+    # An older batch: Spark may now plan other data under this number than the data that was committed.
     if batch_id < record.batch_id:
         raise QueryChanged(
             f"streaming query {record.query_id} is at batch {batch_id}, but its batches up to {record.batch_id} are "

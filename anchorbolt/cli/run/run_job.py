@@ -112,7 +112,7 @@ class Run:
     def _start(self, topology: Topology, conf: Configuration) -> RunHandle | None:
         """Start the topology; return None if a signal came first."""
         say = self.display.say
-        # Spark takes seconds to start: what it could not use is refused before.
+        # Check the store first: Spark takes seconds to start.
         provider = provider_from(conf.settings, shared_by_processes=True, shared_by_machines=False)
         _check_store(conf.settings, topology.name, provider)
         place, ui = self.engine.connect(topology.name, conf.settings.spark)
@@ -127,8 +127,7 @@ class Run:
             return None
         handle = self.engine.submit(topology, conf, until_empty=self.until_empty, on_wave=self.waves.append)
         self.running = True
-        if handle.recovery is not None:
-            say(_recovery_line(handle.recovery))
+        say(_recovery_line(handle.recovery))
         return handle
 
     def _watch(self, handle: RunHandle, progress: Progress) -> None:

@@ -47,10 +47,10 @@ def prepare_plan(
     """Return the plan of a run on Spark; or, with `memory`, of a run in this process. Opens no store.
 
     `memory` is the provider for state in memory, and the default where none is configured. `location` is the default
-    checkpoint location. Raises `TopologyError` if `topology` is no topology, and `ConfigError`.
+    checkpoint location. Raises `TopologyError` if `topology` is not a topology, and `ConfigError`.
     """
     if not isinstance(topology, Topology):
-        raise TopologyError(f"{topology!r} is no topology. Pass what TopologyBuilder.create_topology(name) returned.")
+        raise TopologyError(f"{topology!r} is not a topology. Pass the result of create_topology(name).")
     install_faults(dict.fromkeys(topology.spouts) | {name: spec.parallelism for name, spec in topology.bolts.items()})
     checked = load_conf(conf)
     settings = checked.settings
