@@ -100,7 +100,9 @@ def _sealed_and_committed(storage: StateStorage) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("loss", Loss, ids=lambda loss: loss.name.lower())
-@pytest.mark.parametrize("store", ["redis", "redis_cluster", "hbase"])
+@pytest.mark.parametrize(
+    "store", ["redis", *(pytest.param(store, marks=pytest.mark.thorough) for store in ("redis_cluster", "hbase"))]
+)
 def test_what_is_lost_on_the_way_is_repeated_and_has_one_effect(
     request: pytest.FixtureRequest, store: str, loss: Loss
 ) -> None:
