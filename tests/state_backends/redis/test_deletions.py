@@ -168,6 +168,25 @@ def test_every_step_names_what_was_expected_and_what_was_found(
         assert {key: client.hgetall(key) for key in client.keys("*")} == left
 
 
+@pytest.mark.parametrize("step", ["raise_fence", "stage", "seal", "rollback"])
+def test_a_fence_that_is_removed_during_the_first_wave_is_noticed_before_the_next_write(
+    redis_provider: StateProvider, redis_database: RedisServer, step: str
+) -> None:
+    first = StagedSlice(FIRST, 0, LOSER, -1, 0, {b"a": b"1"}, CODEC)
+    steps: dict[str, Take] = {
+        "raise_fence": lambda storage: storage.raise_fence(Fence(1, 1)),
+        "stage": lambda storage: storage.stage(StagedSlice(FIRST, 0, LOSER, -1, 1, {b"b": b"1"}, CODEC)),
+        "seal": lambda storage: storage.seal(FIRST, LOSER, seal),
+        "rollback": lambda storage: storage.rollback(FIRST),
+    }
+    with opened(redis_provider) as storage, redis_database.client() as client:
+        seal = storage.stage(first)
+        client.delete(f"{NS}$fence")
+        with pytest.raises(StateCorrupted):
+            steps[step](storage)
+        assert not client.exists(f"{NS}$fence")
+
+
 def test_an_unfolded_update_that_was_removed_is_not_read_as_the_committed_one(
     redis_provider: StateProvider, redis_database: RedisServer
 ) -> None:
