@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from anchorbolt.errors import AnchorboltError, StateError, StateRegressed
-from anchorbolt.state_backends.attempt import NamespaceAttempt, StateCounters
-from anchorbolt.state_backends.contract import Fence, Seal, StateStorage
+from anchorbolt.state_backends.attempt import AttemptView, NamespaceAttempt
+from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.state import AttemptScope, AttemptState, State
 from anchorbolt.util.messages import user_traceback
 
@@ -20,7 +20,7 @@ CUSTOM_HEADER = "custom state"
 """Format header of a namespace beside a custom state."""
 
 
-class CustomTaskState:
+class CustomTaskState(AttemptView):
     """A user's state, as the executor of its task uses it."""
 
     def __init__(self, state: State, storage: StateStorage) -> None:
@@ -28,21 +28,6 @@ class CustomTaskState:
         self._namespace = storage.namespace
         self._attempt = NamespaceAttempt(storage, CUSTOM_HEADER)
         self._prepared: tuple[int, str] | None = None
-
-    @property
-    def counters(self) -> StateCounters:
-        """All zero: nothing is read or staged in the namespace."""
-        return self._attempt.counters
-
-    @property
-    def seal(self) -> Seal | None:
-        """The seal of this wave's attempt; None before PREPARE."""
-        return self._attempt.seal
-
-    @property
-    def committed(self) -> int:
-        """The committed txid that this wave is based on."""
-        return self._attempt.scope.committed
 
     def begin(self, scope: AttemptScope, decided: str = "") -> None:
         """Start a round; `decided` is the attempt that won it, if COMMIT follows.

@@ -12,8 +12,9 @@ from anchorbolt.checkpoint.recovery import check_unchanged
 from anchorbolt.errors import AnchorboltError, Fenced, StateRegressed, StateUnavailable, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.serialization import MsgpackCodec
-from anchorbolt.state_backends.contract import START_OVER, StateStorage
+from anchorbolt.state_backends.contract import StateStorage, regressed
 from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.state_backends.state import NO_FENCE, Fence
 from anchorbolt.util.locations import Folder
 from anchorbolt.util.retry import NO_RETRY, RetryPolicy
@@ -34,6 +35,15 @@ Records = tuple[DecisionRecord | None, DecisionRecord | None]
 
 NOT_OURS_ANY_MORE = (Fenced, StateRegressed)
 """Errors after which this driver must not write to the store at all."""
+
+
+def record_namespace(prefix: str) -> str:
+    """Return the namespace of the decision record for the prefix of a topology's namespaces."""
+    return task_namespace(prefix, CHECKPOINT_SPOUT_ID, 0)
+
+
+def is_record_namespace(name: str) -> bool:
+    return name == record_namespace(name.rpartition(":")[0])
 
 
 class DecisionLog:
@@ -185,13 +195,7 @@ class DecisionLog:
     def _check_claim(self) -> None:
         fence, found = self._fence, self._storage.head().fence
         if found.generation < fence.generation:
-            raise StateRegressed(
-                f"namespace {self.namespace!r} went back in time while the topology ran: expected generation "
-                f"{fence.generation}, found {found.generation}. Nothing was written. {START_OVER}; then start again.",
-                namespace=self.namespace,
-                expected=f"generation {fence.generation}",
-                found=f"generation {found.generation}",
-            )
+            raise regressed(self.namespace, f"generation {fence.generation}", f"generation {found.generation}")
         if found > fence:
             raise Fenced(
                 f"namespace {self.namespace!r} is fenced at {tuple(found)}, this driver has {tuple(fence)}: another "

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state_machine import Action, Phase
 from anchorbolt.errors import QueryChanged, StateRegressed
-from anchorbolt.state_backends.contract import START_OVER, NamespaceHead
+from anchorbolt.state_backends.contract import NamespaceHead, regressed, shown_position
 from anchorbolt.state_backends.state import NOTHING_COMMITTED
 
 _NEVER = Committed(NOTHING_COMMITTED, "")
@@ -69,14 +69,15 @@ def judge_namespace(record: DecisionRecord, namespace: str, head: NamespaceHead)
     if winner is not None and head.committed == winner.base:
         staged = head.attempts.get(winner.attempt)
         if staged is None or staged.seal != winner.seal:
-            raise _regressed(
+            raise regressed(
                 namespace,
                 f"attempt {winner.attempt} staged for txid {record.txid}",
                 f"attempts {', '.join(head.attempts) or '(none)'}, committed txid {head.committed}",
             )
         return NamespaceVerdict(winner, has_leftovers)
     if (head.committed, head.winner) != (expected.txid, expected.attempt):
-        raise _regressed(namespace, _position(expected.txid, expected.attempt), _position(head.committed, head.winner))
+        found = shown_position(head.committed, head.winner)
+        raise regressed(namespace, shown_position(expected.txid, expected.attempt), found)
     return NamespaceVerdict(None, has_leftovers)
 
 
@@ -88,12 +89,12 @@ def agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) 
     if copied is None:
         return stored or DecisionRecord()
     if stored is None:
-        raise _regressed(None, f"a decision record at txid {copied.txid} or later", "no decision record")
+        raise regressed(None, f"a decision record at txid {copied.txid} or later", "no decision record")
     if stored.txid < copied.txid:
-        raise _regressed(None, f"a decision record at txid {copied.txid} or later", f"one at txid {stored.txid}")
+        raise regressed(None, f"a decision record at txid {copied.txid} or later", f"one at txid {stored.txid}")
     if stored.txid == copied.txid and stored.winners != copied.winners:
         expected = f"the decision of txid {copied.txid} as it was copied to the checkpoint location"
-        raise _regressed(None, expected, "another decision for the same txid")
+        raise regressed(None, expected, "another decision for the same txid")
     return stored
 
 
@@ -142,7 +143,7 @@ def check_sequence(record: DecisionRecord, batch_id: int) -> None:
         )
     # Batches in between are missing: they were committed once, and would be lost.
     if record.batch_id >= 0 and batch_id > record.batch_id + 1:
-        raise _regressed(
+        raise regressed(
             None,
             f"batch {batch_id - 1} of streaming query {record.query_id} committed",
             f"batch {record.batch_id}",
@@ -150,21 +151,5 @@ def check_sequence(record: DecisionRecord, batch_id: int) -> None:
         )
 
 
-def _position(txid: int, attempt: str) -> str:
-    return f"txid {txid} from attempt {attempt}" if attempt else "nothing committed"
-
-
 def _decision(record: DecisionRecord) -> object:
     return record.txid, record.winners, record.outbox
-
-
-def _regressed(
-    namespace: str | None, expected: str, found: str, *, untouched: str = "Nothing was written."
-) -> StateRegressed:
-    where = f"namespace {namespace!r}" if namespace else "the store"
-    return StateRegressed(
-        f"{where} went back in time or lost data: expected {expected}, found {found}. {untouched} {START_OVER}.",
-        namespace=namespace,
-        expected=expected,
-        found=found,
-    )

@@ -9,7 +9,7 @@ from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.recovery import agreed_record, is_of_query, judge_namespace
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import AnchorboltError, CodecMismatch, QueryChanged, StateRegressed, TopologyError
-from anchorbolt.state_backends.contract import START_OVER, NamespaceHead
+from anchorbolt.state_backends.contract import NamespaceHead, regressed
 
 
 @dataclass(frozen=True)
@@ -84,15 +84,15 @@ def namespace_problems(layout: Layout, found: Found) -> Iterator[AnchorboltError
     """Yield the reasons that the namespaces give."""
     try:
         record = agreed_record(found.stored, found.copied)
-    except StateRegressed as regressed:
-        yield regressed
+    except StateRegressed as problem:
+        yield problem
         record = found.stored or DecisionRecord()
     for namespace in sorted({*found.heads, *record.namespaces}):
         head = found.heads.get(namespace, NamespaceHead())
         try:
             verdict = judge_namespace(record, namespace, head)
-        except StateRegressed as regressed:
-            yield regressed
+        except StateRegressed as problem:
+            yield problem
             continue
         if verdict.winner is not None and head.codec == CUSTOM_HEADER and namespace not in layout.headers:
             yield TopologyError(
@@ -119,11 +119,5 @@ def namespace_problems(layout: Layout, found: Found) -> Iterator[AnchorboltError
     # The record's namespace is claimed first, so no other namespace may know a later generation.
     for namespace, head in found.heads.items():
         if head.fence.generation > found.generation:
-            yield StateRegressed(
-                f"namespace {namespace!r} was written by driver generation {head.fence.generation}, but "
-                f"{found.record_namespace!r} knows only {found.generation}: it went back in time or lost data. Nothing "
-                f"was written. {START_OVER}.",
-                namespace=found.record_namespace,
-                expected=f"generation {head.fence.generation}",
-                found=f"generation {found.generation}",
-            )
+            expected = f"generation {head.fence.generation}, which has written in namespace {namespace!r}"
+            yield regressed(found.record_namespace, expected, f"generation {found.generation}")

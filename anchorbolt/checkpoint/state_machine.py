@@ -1,13 +1,14 @@
-"""The checkpoint's state machine: pure, and the only place that decides which step follows.
+"""The checkpoint's state machine: lists the steps that each phase of a transaction allows. Pure.
 
 ```
-                 ROLLBACK(t)                   PREPARE(t)                    COMMIT(t)
-COMMITTED(t-1) ◀────────────  PREPARING(t)  ─────────────▶  COMMITTING(t)  ───────────▶ COMMITTED(t)
+                begin                  PREPARE(t)                   COMMIT(t)
+COMMITTED(t-1) ──────▶  PREPARING(t)  ───────────▶  COMMITTING(t)  ──────────▶ COMMITTED(t)
 ```
 
-On recovery, PREPARING is rolled back, COMMITTING is committed again (rolled forward), and COMMITTED is initialised.
-This follows Storm's `CheckPointState`. Unlike in Storm, PREPARING is never written down: staged attempts beside a
-COMMITTED record are a PREPARING(t) that was interrupted.
+A failed round is rolled back, and PREPARING(t) starts again with another round. On recovery, PREPARING is rolled back,
+COMMITTING is committed again (rolled forward), and COMMITTED is initialised. This follows Storm's `CheckPointState`.
+Unlike in Storm, PREPARING is never written down: staged attempts beside a COMMITTED record are a PREPARING(t) that was
+interrupted.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Phase(str, Enum):
 
 
 class Action(str, Enum):
-    """The action of a checkpoint tuple."""
+    """The steps of the checkpoint."""
 
     INITSTATE = "INITSTATE"
     PREPARE = "PREPARE"
@@ -37,7 +38,7 @@ class Action(str, Enum):
 
 @dataclass(frozen=True)
 class CheckpointTuple:
-    """A tuple of the stream `$checkpoint`."""
+    """A step of the checkpoint, as a task handles it."""
 
     txid: int  # -1 with the first INITSTATE
     action: Action
@@ -45,7 +46,7 @@ class CheckpointTuple:
 
 @dataclass(frozen=True)
 class CheckpointState:
-    """A transaction and its phase, with all its moves."""
+    """The phase of a transaction. The methods return the state after a step."""
 
     txid: int
     phase: Phase
@@ -61,20 +62,14 @@ class CheckpointState:
         return _RECOVERIES[self.phase]
 
     def after(self, action: Action) -> CheckpointState:
-        """Return the state once every bolt has acted. Raises `ValueError` if this state does not allow `action`."""
+        """Return the state after PREPARE or COMMIT. Raises `ValueError` if this state does not allow `action`."""
         if (self.phase, action) not in _MOVES:
             raise ValueError(f"{action.value} is not possible in {self.phase.value}({self.txid})")
-        step, phase = _MOVES[self.phase, action]
-        return CheckpointState(self.txid + step, phase)
+        return CheckpointState(self.txid, _MOVES[self.phase, action])
 
 
 _RECOVERIES = {Phase.COMMITTED: Action.INITSTATE, Phase.PREPARING: Action.ROLLBACK, Phase.COMMITTING: Action.COMMIT}
-_MOVES = {
-    (Phase.COMMITTED, Action.INITSTATE): (0, Phase.COMMITTED),
-    (Phase.PREPARING, Action.PREPARE): (0, Phase.COMMITTING),
-    (Phase.PREPARING, Action.ROLLBACK): (-1, Phase.COMMITTED),
-    (Phase.COMMITTING, Action.COMMIT): (0, Phase.COMMITTED),
-}
+_MOVES = {(Phase.PREPARING, Action.PREPARE): Phase.COMMITTING, (Phase.COMMITTING, Action.COMMIT): Phase.COMMITTED}
 
 INITIAL_STATE = CheckpointState(NOTHING_COMMITTED, Phase.COMMITTED)
 """Before the first transaction, which is 0."""

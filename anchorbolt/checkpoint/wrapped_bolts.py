@@ -162,7 +162,7 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
     @property
     def outcome(self) -> TaskOutcome:
         counters = self._state.counters
-        return TaskOutcome(counters.keys_read, counters.keys_staged, self._state.committed, self._state.seal)
+        return TaskOutcome(counters.keys_read, counters.keys_staged, self._state.base, self._state.seal)
 
     def begin(self, scope: AttemptScope, decided: str = "") -> None:
         if isinstance(self._state, CustomTaskState):

@@ -6,7 +6,15 @@ from typing import TypeVar
 
 from anchorbolt.errors import StaleAttempt, StateError, StateRegressed
 from anchorbolt.faults.points import FaultPoint, reach
-from anchorbolt.state_backends.contract import START_OVER, NamespaceHead, ReadPosition, Seal, StagedSlice, StateStorage
+from anchorbolt.state_backends.contract import (
+    START_OVER,
+    NamespaceHead,
+    ReadPosition,
+    Seal,
+    StagedSlice,
+    StateStorage,
+    shown_position,
+)
 from anchorbolt.state_backends.rules import check_write
 from anchorbolt.state_backends.state import AttemptScope
 
@@ -197,8 +205,8 @@ class NamespaceAttempt:
     def _refuse_regressed(self, head: NamespaceHead) -> None:
         position = self._committed or ReadPosition(self.scope.committed, self.scope.winner)
         if (head.committed, head.winner) != position[:2] and head.fence <= self.scope.fence:
-            expected = f"txid {position.committed} from attempt {position.winner or '(none)'}"
-            found = f"txid {head.committed} from attempt {head.winner or '(none)'}"
+            expected = shown_position(position.committed, position.winner)
+            found = shown_position(head.committed, head.winner)
             raise StateRegressed(
                 f"state {self._storage.namespace!r} must be at {expected}, but the store has {found}. It was restored "
                 f"from an older copy, or lost data. Nothing was written. {START_OVER}; then start again.",
@@ -206,6 +214,27 @@ class NamespaceAttempt:
                 expected=expected,
                 found=found,
             )
+
+
+class AttemptView:
+    """The view of a task's state that its wrapper needs; the base of both kinds of state in a task."""
+
+    _attempt: NamespaceAttempt
+
+    @property
+    def counters(self) -> StateCounters:
+        """The numbers of keys read and staged in this wave; all zero for a custom state."""
+        return self._attempt.counters
+
+    @property
+    def seal(self) -> Seal | None:
+        """The seal that `prepare_commit` set in this wave; None before, and without an update."""
+        return self._attempt.seal
+
+    @property
+    def base(self) -> int:
+        """The committed txid that this wave's updates are based on."""
+        return self._attempt.scope.committed
 
 
 def _slices(updates: Updates, most_bytes: int) -> Iterator[Updates]:

@@ -23,6 +23,7 @@ from zlib import crc32
 
 import msgpack
 
+from anchorbolt.errors import StateRegressed
 from anchorbolt.state_backends.state import NO_FENCE, NOTHING_COMMITTED, Fence, State
 from anchorbolt.streams.context import TopologyContext
 
@@ -50,6 +51,24 @@ START_OVER = (
     "delete both"
 )
 """The advice of a message if the store lost or changed data."""
+
+
+def shown_position(txid: int, attempt: str) -> str:
+    """Return the committed transaction of a namespace, for messages."""
+    return f"txid {txid} from attempt {attempt}" if attempt else "nothing committed"
+
+
+def regressed(
+    namespace: str | None, expected: str, found: str, *, untouched: str = "Nothing was written."
+) -> StateRegressed:
+    """Return the error for a namespace that lost data; without one, for the whole store."""
+    where = f"namespace {namespace!r}" if namespace else "the store"
+    return StateRegressed(
+        f"{where} went back in time or lost data: expected {expected}, found {found}. {untouched} {START_OVER}.",
+        namespace=namespace,
+        expected=expected,
+        found=found,
+    )
 
 
 def packed_updates(updates: Mapping[bytes, bytes | None]) -> bytes:

@@ -13,8 +13,8 @@ from typing import Any, Generic, TypeVar, cast, overload
 from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
 from anchorbolt.serialization import Codec, MsgpackCodec
 from anchorbolt.serialization.schema import SINGLE_SCHEMA, Schema
-from anchorbolt.state_backends.attempt import SLICE_UPDATES, NamespaceAttempt, StateCounters
-from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Seal, StateStorage
+from anchorbolt.state_backends.attempt import SLICE_UPDATES, AttemptView, NamespaceAttempt
+from anchorbolt.state_backends.contract import NOTHING_COMMITTED, StateStorage
 from anchorbolt.state_backends.encoding import ABSENT, CacheKey, EncodedValue, EntryEncoding
 from anchorbolt.state_backends.state import AttemptScope, State
 
@@ -29,7 +29,7 @@ _CACHE_BYTES = 64 << 20
 _SMALL_INT = 1 << 62
 
 
-class KeyValueState(State, Generic[K, V]):
+class KeyValueState(AttemptView, State, Generic[K, V]):
     """Durable entries of one task, checkpointed once a wave.
 
     Keys are immutable plain values (str, int, bytes, float, bool, None, tuples of these, dates, Decimal, UUID);
@@ -81,21 +81,6 @@ class KeyValueState(State, Generic[K, V]):
         self._dirty_bytes = 0
         self._first_error = None
         self._attempt.begin(scope)
-
-    @property
-    def counters(self) -> StateCounters:
-        """The numbers of keys read and staged in this wave."""
-        return self._attempt.counters
-
-    @property
-    def seal(self) -> Seal | None:
-        """The seal that `prepare_commit` set in this wave; None without an update."""
-        return self._attempt.seal
-
-    @property
-    def committed(self) -> int:
-        """The committed txid that this wave's updates are based on."""
-        return self._attempt.scope.committed
 
     @overload
     def get(self, key: K) -> V | None: ...

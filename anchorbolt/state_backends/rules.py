@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from anchorbolt.errors import CodecMismatch, ConfigError, Fenced, StaleAttempt, StateRegressed
+from anchorbolt.errors import CodecMismatch, ConfigError, Fenced, StaleAttempt
 from anchorbolt.state_backends.contract import (
     NO_FENCE,
     NOTHING_COMMITTED,
@@ -21,6 +21,8 @@ from anchorbolt.state_backends.contract import (
     Seal,
     StagedAttempt,
     StagedSlice,
+    regressed,
+    shown_position,
 )
 
 __all__ = [
@@ -203,14 +205,8 @@ def check_commit(
     if metadata.promoted != attempt:
         _check_not_promoted(namespace, metadata, attempt)
     if record is None:
-        raise StateRegressed(
-            f"{namespace}: txid {txid} was decided with attempt {attempt}, which is neither staged nor committed "
-            f"here; committed is txid {metadata.committed}. The store lost data or went back in time: restore it to a "
-            "state that is not older than the decision, or start anew under another name",
-            namespace=namespace,
-            expected=f"txid {txid} of attempt {attempt}, staged or committed",
-            found=f"committed txid {metadata.committed} of attempt {metadata.winner or 'none'}",
-        )
+        expected = f"{shown_position(txid, attempt)}, staged or committed"
+        raise regressed(namespace, expected, shown_position(metadata.committed, metadata.winner))
     if record.txid != txid:
         raise _stale(namespace, attempt, f"it is staged for txid {record.txid}, and was to be committed as {txid}")
     if not record.sealed:
@@ -238,7 +234,7 @@ def _check_not_promoted(namespace: str, metadata: Metadata, attempt: str) -> Non
 
 def _shown(position: ReadPosition) -> str:
     staged = f"{position.staged.slices} slices of its own" if position.staged else "nothing of its own"
-    return f"txid {position.committed} of attempt {position.winner or '(none)'} with {staged}"
+    return f"{shown_position(position.committed, position.winner)} and {staged}"
 
 
 def _stale(namespace: str, attempt: str, reason: str) -> StaleAttempt:

@@ -1,7 +1,4 @@
-"""Tuples, their streams, and the groupings that route tuples to tasks.
-
-To add a grouping: route it in `routing`, and add its method to `topology.builder`.
-"""
+"""Tuples, their streams, and the groupings that route tuples to tasks. To add a grouping, see `groupings`."""
 
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer

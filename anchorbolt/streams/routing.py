@@ -1,7 +1,6 @@
 """Distributes a buffer of emitted tuples over the tasks of a receiving bolt, according to its grouping.
 
-This is the hot path between two bolts, so it works on whole buffers. A row is the values of one tuple. To add a
-grouping, add its method in `topology.builder`, and its router here. Never does I/O.
+This is the hot path between two bolts, so it works on whole buffers. A row is the values of one tuple. Never does I/O.
 """
 
 from abc import ABC, abstractmethod

@@ -1,17 +1,10 @@
-"""The checkpoint's state machine has exactly the moves of Storm's."""
-
-import itertools
+"""The checkpoint's state machine has exactly the moves of the design."""
 
 import pytest
 
 from anchorbolt.checkpoint.state_machine import INITIAL_STATE, Action, CheckpointState, Phase
 
-LEGAL = {
-    (Phase.PREPARING, Action.PREPARE): (0, Phase.COMMITTING),
-    (Phase.PREPARING, Action.ROLLBACK): (-1, Phase.COMMITTED),
-    (Phase.COMMITTING, Action.COMMIT): (0, Phase.COMMITTED),
-    (Phase.COMMITTED, Action.INITSTATE): (0, Phase.COMMITTED),
-}
+LEGAL = {(Phase.PREPARING, Action.PREPARE): Phase.COMMITTING, (Phase.COMMITTING, Action.COMMIT): Phase.COMMITTED}
 
 
 def test_it_starts_committed_at_minus_one_so_that_the_first_transaction_is_zero() -> None:
@@ -19,12 +12,12 @@ def test_it_starts_committed_at_minus_one_so_that_the_first_transaction_is_zero(
     assert INITIAL_STATE.begin() == CheckpointState(0, Phase.PREPARING)
 
 
-@pytest.mark.parametrize(("phase", "action"), list(itertools.product(Phase, Action)))
+@pytest.mark.parametrize("action", Action)
+@pytest.mark.parametrize("phase", Phase)
 def test_every_phase_and_action_is_either_a_move_of_the_design_or_refused(phase: Phase, action: Action) -> None:
     state = CheckpointState(7, phase)
     if (phase, action) in LEGAL:
-        step, expected = LEGAL[phase, action]
-        assert state.after(action) == CheckpointState(7 + step, expected)
+        assert state.after(action) == CheckpointState(7, LEGAL[phase, action])
     else:
         with pytest.raises(ValueError, match="is not possible in"):
             state.after(action)

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 import anchorbolt
-from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
+from anchorbolt.checkpoint.decision_log import record_namespace
 from anchorbolt.checkpoint.spout import RecoveryReport
 from anchorbolt.cli.command import print_error, set_up_logging
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
@@ -29,7 +29,6 @@ from anchorbolt.engine.submit.handle import RunHandle, RunStatus
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
-from anchorbolt.state_backends.rules import task_namespace
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.messages import counted
 from anchorbolt.util.retry import RetryPolicy
@@ -171,8 +170,7 @@ class Run:
 def _check_store(settings: Settings, topology: str, provider: StateProvider) -> None:
     """Make the serializers, and read the head of the decision record's namespace."""
     codecs_from(settings.provider)
-    namespace = task_namespace(settings.namespace_prefix_of(topology), CHECKPOINT_SPOUT_ID, 0)
-    with closing(provider.open(namespace)) as storage:
+    with closing(provider.open(record_namespace(settings.namespace_prefix_of(topology)))) as storage:
         RetryPolicy(settings.message_timeout_secs * 1000).until_available(storage.head)
 
 

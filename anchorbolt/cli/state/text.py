@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import chain, islice
 from typing import Any
 
-from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
+from anchorbolt.checkpoint.decision_log import is_record_namespace
 from anchorbolt.cli.command import print_line
 from anchorbolt.cli.work_progress import shown_progress
 from anchorbolt.migration_tools.inspect.decoding import Entry
@@ -75,7 +75,7 @@ def summary_line(summary: NamespaceSummary, width: int) -> str:
     """Return one line about a namespace, its name padded to `width`."""
     if summary.problem:
         return f"{summary.namespace:<{width}}  {summary.problem}"
-    is_record = summary.namespace.endswith(f"{CHECKPOINT_SPOUT_ID}-0")
+    is_record = is_record_namespace(summary.namespace)
     parts = ["decision record" if is_record else _position(summary.committed), summary.codec or "no codec yet"]
     if summary.keys is not None:
         parts.append(counted(summary.keys, "key"))

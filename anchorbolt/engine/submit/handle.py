@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
-from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID, DecisionLog
+from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import Layout
@@ -83,7 +83,7 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> Che
     )
     run = Run(
         layout=layout,
-        log=DecisionLog(plan.provider.open(plan.namespace((CHECKPOINT_SPOUT_ID, 0))), folder, retry),
+        log=DecisionLog(plan.provider.open(record_namespace(plan.prefix)), folder, retry),
         tasks=Rounds(plan, runner),
         namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.namespaces),
         outbox=Outbox(folder, plan.sinks, runner.read_files),

@@ -63,7 +63,7 @@ class ExecutionPlan:
         self.provider = provider
         self.key_codec, self.value_codec = codecs_from(settings.provider)
         self.checkpoint_location = settings.checkpoint_location_of(graph.name)
-        self._prefix = settings.namespace_prefix_of(graph.name)
+        self.prefix = settings.namespace_prefix_of(graph.name)
         bolts = graph.bolts.values()
         self._pickled = {spec.id: cloudpickle.dumps(spec.bolt) for spec in bolts}
         self.streams = {name: dict(spec.streams) for name, spec in graph.components.items()}
@@ -116,7 +116,7 @@ class ExecutionPlan:
         return destination % len(self.levels[level])
 
     def namespace(self, task: TaskKey) -> str:
-        return task_namespace(self._prefix, *task)
+        return task_namespace(self.prefix, *task)
 
     def new_state(self, task: TaskKey) -> State | None:
         """Return a new state of the user's own class for a task, or None if the task has a `KeyValueState`.

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
-from anchorbolt.checkpoint.decision_log import RELEASED_SEQ
+from anchorbolt.checkpoint.decision_log import RELEASED_SEQ, is_record_namespace
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.errors import ConfigError, MigrationRefused
 from anchorbolt.migration_tools.copy.checks import check_source, check_target, is_of_copy, source_namespaces
 from anchorbolt.migration_tools.copy.steps import CopiedNamespace, claimed, copied_namespace, moved
-from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology, record_namespace
+from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, NamespaceHead, StateProvider, StateStorage
 
@@ -143,7 +143,7 @@ def copy_namespace(
     """
     _refuse_same(source, target)
     prefix = namespace.rpartition(":")[0]
-    if namespace == record_namespace(prefix):
+    if is_record_namespace(namespace):
         raise MigrationRefused(
             f"{namespace} holds the decision record of a topology. Copy the whole topology instead (copy_topology, or "
             "--topology)."

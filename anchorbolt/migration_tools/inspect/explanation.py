@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
+from anchorbolt.checkpoint.decision_log import is_record_namespace
 from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.recovery import is_of_query, judge_namespace, plan_recovery
 from anchorbolt.checkpoint.startup import startup_problems
@@ -66,11 +66,7 @@ def explain(
     snapshot = read_topology(provider, topology, prefix, folder)
     is_empty = all(head == NamespaceHead() for head in (snapshot.record_head, *snapshot.heads.values()))
     if is_empty and (snapshot.copied is None or snapshot.copied.topology != topology):
-        there = sorted(
-            name.removesuffix(f":{CHECKPOINT_SPOUT_ID}-0")
-            for name in provider.namespaces()
-            if name.endswith(f"{CHECKPOINT_SPOUT_ID}-0")
-        )
+        there = sorted(name.rpartition(":")[0] or name for name in provider.namespaces() if is_record_namespace(name))
         raise StateError(
             f"{provider.describe()} has no state of topology {topology!r} (prefix of its namespaces: {prefix!r}). It "
             f"has the topologies: {', '.join(there) or '(none)'}. Give --conf with the file of the runs, and start the "

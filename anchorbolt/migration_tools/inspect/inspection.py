@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 
-from anchorbolt.checkpoint.decision_log import DecisionLog
+from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.errors import ConfigError, StateCorrupted, StateError, StateRegressed
 from anchorbolt.migration_tools.inspect.decoding import Codecs, Entry, EntryDecoder, key_from_text
-from anchorbolt.migration_tools.inspect.topology_snapshot import record_namespace
 from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, NamespaceHead, StateProvider, StateStorage
 from anchorbolt.state_backends.rules import is_namespace, task_namespace

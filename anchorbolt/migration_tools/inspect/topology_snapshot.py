@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID, RELEASED_SEQ, DecisionLog, Records, query_id_at
+from anchorbolt.checkpoint.decision_log import RELEASED_SEQ, DecisionLog, Records, query_id_at, record_namespace
 from anchorbolt.checkpoint.startup import Found
 from anchorbolt.errors import StateCorrupted, StateRegressed, WaveFailed
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
@@ -46,11 +46,6 @@ class TopologySnapshot:
         """Return what a start finds if it reads these heads."""
         query_id = None if self.has_moved else self.query_id
         return Found(self.stored, self.copied, query_id, heads, self.record_namespace, self.generation)
-
-
-def record_namespace(prefix: str) -> str:
-    """Return the namespace of the decision record for the prefix of a topology's namespaces."""
-    return task_namespace(prefix, CHECKPOINT_SPOUT_ID, 0)
 
 
 def read_topology(

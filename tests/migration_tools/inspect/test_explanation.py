@@ -170,7 +170,7 @@ def test_a_copy_ahead_of_the_store_is_said_to_be_refused() -> None:
 def test_other_reasons_to_refuse_are_those_of_a_start() -> None:
     assert "was written as" in refused(snapshot(), Codecs(JsonCodec(), JsonCodec()))
     assert "belongs to topology 't'" in refused(snapshot(topology="u"))
-    assert "knows only 0" in refused(snapshot(record_head=NamespaceHead(Fence(0, 9))))
+    assert "found generation 0" in refused(snapshot(record_head=NamespaceHead(Fence(0, 9))))
     of_query = replace(RECORD, query_id="q")
     assert "is a new one" in refused(snapshot(stored=of_query, query_id="", location="/x"))
 
