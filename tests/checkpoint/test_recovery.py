@@ -167,16 +167,7 @@ def test_bytes_that_are_no_record_are_refused_with_their_place(data: bytes) -> N
         DecisionRecord.decode(data, "namespace n")
 
 
-MINE = DecisionRecord(
-    topology="mine",
-    state=CheckpointState(5, Phase.COMMITTED),
-    query_id="q",
-    batch_id=5,
-    winners={"n": Winner(A, 4, SEAL)},
-    namespaces={"n": Committed(5, A)},
-    parallelism={"count": 2},
-    state_schemas={"count": 2},
-)
+MINE = replace(record(Phase.COMMITTED), topology="mine", namespaces={"n": Committed(5, A)}, state_schemas={"count": 2})
 MINE_COMMITTING = replace(MINE, state=CheckpointState(5, Phase.COMMITTING))
 HEAD = NamespaceHead(Fence(3, 1), 5, A, "msgpack")
 FOUND = Found(MINE, MINE, "q", {"n": HEAD}, "record", generation=3)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.errors import MigrationRefused
 from anchorbolt.migration_tools.copy.copying import CopyReport, copy_topology
 from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, read_topology
 from anchorbolt.state_backends.contract import StateProvider
@@ -28,6 +29,12 @@ class Job:
 
     def copy(self, **options: Any) -> CopyReport:
         return copy_topology(self.source, self.target, self.name, self.name, **options)
+
+    def refuses(self, said: str | None = None, **options: Any) -> bool:
+        """Whether the copy is refused with this message."""
+        with pytest.raises(MigrationRefused, match=said):
+            self.copy(**options)
+        return True
 
     def read(self, provider: StateProvider) -> TopologySnapshot:
         return read_topology(provider, self.name, self.name)

@@ -24,8 +24,7 @@ from tests.migration_tools.copy.conftest import LATER, Job
 class TestARunThatIsAlive:
     def test_is_noticed_by_its_fence_even_if_it_is_idle(self, job: Job, start_words: StartWords) -> None:
         handle = start_words(job.source, FeederSpout(["sentence"]))
-        with pytest.raises(MigrationRefused, match="holds the fence"):
-            job.copy()
+        assert job.refuses("holds the fence")
         with pytest.raises(MigrationRefused):
             copy_namespace(job.source, job.target, f"{job.name}:count-0")
         assert list(job.target.namespaces()) == []
@@ -56,8 +55,7 @@ class TestARunThatIsAlive:
         release = copying._release
         monkeypatch.setattr(copying, "_release", release_late)
         before = job.contents(job.target)
-        with pytest.raises(MigrationRefused, match="other data"):
-            job.copy(take_fence=True)
+        assert job.refuses("other data", take_fence=True)
         assert job.contents(job.target) == before
 
     def test_that_commits_meanwhile_is_noticed_and_no_record_is_written(self, job: Job) -> None:
@@ -66,11 +64,9 @@ class TestARunThatIsAlive:
                 if what == f"comparing {job.name}:count-1":
                     job.run(job.source, *LATER)
 
-        with pytest.raises(MigrationRefused, match="was written to"):
-            job.copy(progress=Meanwhile())
+        assert job.refuses("was written to", progress=Meanwhile())
         assert job.read(job.target).stored is None
-        with pytest.raises(MigrationRefused, match="other data"):
-            job.copy()
+        assert job.refuses("other data")
         with pytest.raises(StateRegressed):
             job.run(job.target)
 
@@ -85,8 +81,7 @@ class TestASource:
         with closing(job.source.open(f"{job.name}:count-0")) as storage:
             head = storage.head()
             staged(storage, [(b"x", b"y")], fence=head.fence, txid=2, base=head.committed, codec=head.codec)
-        with pytest.raises(MigrationRefused, match="holds the fence"):
-            job.copy()
+        assert job.refuses("holds the fence")
         job.run(job.source)
         job.copy()
         assert job.is_copied()
@@ -98,8 +93,7 @@ class TestASource:
             record, _ = log.load()
             assert record is not None
             log.write(replace(record, state=CheckpointState(record.txid, Phase.COMMITTING)))
-        with pytest.raises(MigrationRefused, match=r"a transaction of .* is open"):
-            job.copy(take_fence=True)
+        assert job.refuses(r"a transaction of .* is open", take_fence=True)
 
     def test_without_such_a_topology_is_refused(self, source: SqliteStateProvider, target: SqliteStateProvider) -> None:
         with pytest.raises(MigrationRefused, match="no decision record of topology 'none'"):
@@ -114,14 +108,12 @@ class TestATarget:
     def test_that_has_a_run_of_its_own_is_refused_and_not_fenced(self, job: Job, tmp_path: Path) -> None:
         job.run(job.target, "other", **{"topology.checkpoint.location": str(tmp_path / "other")})
         before = job.read(job.target)
-        with pytest.raises(MigrationRefused):
-            job.copy()
+        assert job.refuses()
         assert job.read(job.target) == before
 
     def test_that_holds_something_else_under_a_name_is_refused(self, job: Job) -> None:
         with closing(job.target.open(f"{job.name}:count-1")) as storage:
             committed(storage, [(b"a", b"b")])
-        with pytest.raises(MigrationRefused, match=f"other data in {job.name}:count-1"):
-            job.copy()
+        assert job.refuses(f"other data in {job.name}:count-1")
         with closing(job.target.open(f"{job.name}:$checkpointspout-0")) as storage:
             assert storage.head() == NamespaceHead()

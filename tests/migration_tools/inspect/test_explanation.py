@@ -62,7 +62,6 @@ def test_the_next_start_does_what_was_said(
     assert read_topology(sqlite_provider, name, name) == before, "explain changed something"
     assert not report.refusals
     recovery = run_words(sqlite_provider).recovery
-    assert recovery is not None
     assert report.action == recovery.action
     blocks = [each for each in report.namespaces if each.next_start]
     if point is FaultPoint.DECIDED:
