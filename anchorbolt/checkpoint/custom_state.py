@@ -21,7 +21,7 @@ CUSTOM_HEADER = "custom state"
 
 
 class CustomTaskState(AttemptView):
-    """A user's state, as the executor of its task uses it."""
+    """A user's state in a task."""
 
     def __init__(self, state: State, storage: StateStorage) -> None:
         self.state = state
@@ -29,8 +29,8 @@ class CustomTaskState(AttemptView):
         self._attempt = NamespaceAttempt(storage, CUSTOM_HEADER)
         self._prepared: tuple[int, str] | None = None
 
-    def begin(self, scope: AttemptScope, decided: str = "") -> None:
-        """Start a round; `decided` is the attempt that won it, if COMMIT follows.
+    def begin(self, scope: AttemptScope, winner: str = "") -> None:
+        """Start a round; `winner` is the attempt that won it, if COMMIT follows; else empty.
 
         Raises `Fenced` if a newer driver or round uses the namespace, and `StateRegressed` if the namespace, or the
         user's state, has not committed what the driver knows to be committed.
@@ -41,10 +41,10 @@ class CustomTaskState(AttemptView):
             try:
                 self._call("begin", scope)
             except StateRegressed:
-                if not decided:
+                if not winner:
                     raise
-                # The driver died between the user's commit and the namespace's: the user's state is further on.
-                self._call("begin", replace(scope, committed=scope.txid, winner=decided))
+                # The driver died between the user's commit and the namespace's: the user's state is at this txid.
+                self._call("begin", replace(scope, committed=scope.txid, winner=winner))
         elif self._prepared == (scope.committed, scope.winner):
             self._call("commit", scope.committed)
         self._prepared = None

@@ -1,7 +1,7 @@
-"""The decision record: the driver's last decision, kept in the state provider and copied to the checkpoint location.
+"""The decision record. The decision itself is made by `Transaction.decide` in `transaction.py`.
 
-`Transaction.decide` in `transaction` makes the decision; `decision_log` stores the record. Pure. A record comes from a
-store, so its bytes are not trusted.
+The record holds the driver's last decision; `decision_log` keeps it in the store and copies it to the checkpoint
+location. Pure. A record comes from a store, so its bytes are not trusted.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ class DecisionRecord:
     batch_id: int = -1  # the query's batch; -1 before the first
     offsets_digest: str = ""  # of the batch's offsets; empty if the source has none
     winners: Mapping[str, Winner] = field(default_factory=dict)  # by namespace that this transaction changes
-    namespaces: Mapping[str, Committed] = field(default_factory=dict)  # all ever changed, after this transaction
+    namespaces: Mapping[str, Committed] = field(default_factory=dict)  # all ever changed, this transaction's included
     outbox: tuple[SinkFile, ...] = ()  # the sinks' files of this transaction
     parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt: they divide the state
-    schemas: Mapping[str, str] = field(default_factory=dict)  # columns of each sink that ever wrote
-    state_schemas: Mapping[str, int] = field(default_factory=dict)  # later schema versions than 1, by bolt
+    schemas: Mapping[str, str] = field(default_factory=dict)  # by sink: its columns, once it has written
+    state_schemas: Mapping[str, int] = field(default_factory=dict)  # by bolt: its schema version, if above 1
 
     @property
     def txid(self) -> int:
         return self.state.txid
 
-    def committed(self) -> DecisionRecord:
+    def marked_committed(self) -> DecisionRecord:
         """Return the record of the same transaction, committed."""
         return replace(self, state=CheckpointState(self.txid, Phase.COMMITTED))
 

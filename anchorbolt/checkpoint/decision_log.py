@@ -1,4 +1,4 @@
-"""The decision log: reads and writes the decision record, in the state provider and copied to the checkpoint location.
+"""The decision log: reads and writes the decision record, in the store and as a copy at the checkpoint location.
 
 A driver claims the topology here. The log gives out the driver's fences, and every write is refused once
 a newer driver has claimed the topology.
@@ -8,7 +8,7 @@ import json
 import logging
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.recovery import check_unchanged
+from anchorbolt.checkpoint.recovery import check_same_decision
 from anchorbolt.errors import AnchorboltError, Fenced, StateRegressed, StateUnavailable, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.serialization import MsgpackCodec
@@ -34,7 +34,7 @@ Records = tuple[DecisionRecord | None, DecisionRecord | None]
 """The decision record in the store, and its copy at the checkpoint location; None for each that does not exist."""
 
 NOT_OURS_ANY_MORE = (Fenced, StateRegressed)
-"""Errors after which this driver must not write to the store at all."""
+"""Errors after which this driver must not roll back: another driver may have staged what it would drop."""
 
 
 def record_namespace(prefix: str) -> str:
@@ -88,7 +88,8 @@ class DecisionLog:
     def load(self) -> Records:
         """Read the record in the store, and its copy; None for each that does not exist.
 
-        Raises `StateCorrupted` or `StateUnavailable` if a place cannot be read, or has something else.
+        Raises `StateUnavailable` if the store or the checkpoint location cannot be read, and `StateCorrupted` if it
+        holds bytes that are not a decision record.
         """
         return self._retry.until_available(self._load)
 
@@ -139,7 +140,7 @@ class DecisionLog:
             _log.info("the store did not say whether a newer driver has claimed the topology: %s", error)
 
     def check_unchanged(self, record: DecisionRecord) -> None:
-        """Check that this driver is still the last to have claimed the topology, and to have decided anything.
+        """Check that no other driver has claimed the topology or decided a wave since this driver's last decision.
 
         `record` is what this driver decided or found last. A store that went back to before this driver's claim gives
         the same generation to the next driver. Their fences are then equal; only the decisions tell the two apart.
@@ -149,8 +150,8 @@ class DecisionLog:
             try:
                 stored, copied = self._load()
             finally:
-                self._check_claim()  # in any case: what a newer driver has written is not lost
-            check_unchanged(record, stored, copied)
+                self._check_claim()  # also after a failed read: what a newer driver has written is not lost data
+            check_same_decision(record, stored, copied)
 
         try:
             self._retry.until_available(check)
@@ -205,7 +206,7 @@ class DecisionLog:
 
 
 class FolderCopy:
-    """The copies of the decision record at the checkpoint location: a second failure domain.
+    """The copies of the decision record at the checkpoint location, which survive a loss of the store.
 
     Each generation has a copy of its own, because nothing fences off an older driver there.
     """

@@ -1,4 +1,4 @@
-"""All namespaces of a topology on the driver, the only place where state is committed.
+"""The driver's access to all namespaces of a topology. A run commits its namespaces only here.
 
 Each operation runs on many namespaces at once, and waits for a store that does not answer, within bounds.
 """
@@ -18,13 +18,13 @@ from anchorbolt.util.retry import RetryPolicy
 
 T = TypeVar("T")
 
-_log = logging.getLogger("anchorbolt.engine")
+_log = logging.getLogger("anchorbolt.checkpoint")
 
 _THREADS = 8
 
 
 class Namespaces:
-    """Each namespace is opened once, and used by one thread at a time."""
+    """Opens, fences, commits and rolls back the namespaces of a topology, each on one thread at a time."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Namespaces:
 
     def _on_each(self, storages: Mapping[str, StateStorage], act: Callable[[str, StateStorage], T]) -> dict[str, T]:
         def with_retries(name: str, storage: StateStorage) -> tuple[str, T]:
-            at_task(*self._tasks.get(name, ("", -1)), txid=-1)  # the points inside name the txid themselves
+            at_task(*self._tasks.get(name, ("", -1)), txid=-1)  # fault points inside `act` pass their own txid
             return name, self._retry.until_available(lambda: act(name, storage))
 
         if len(storages) <= 1:

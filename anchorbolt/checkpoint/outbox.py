@@ -21,7 +21,7 @@ from anchorbolt.streams.tuple import TupleBatch
 from anchorbolt.util.locations import Folder, join, open_folder
 from anchorbolt.util.messages import shortened, user_traceback
 
-_log = logging.getLogger("anchorbolt.engine")
+_log = logging.getLogger("anchorbolt.checkpoint")
 
 _OUTBOX = "anchorbolt/outbox"  # below the checkpoint location
 
@@ -58,7 +58,7 @@ class SinkExecutor(WrappedBolt):
     def outcome(self) -> TaskOutcome:
         return TaskOutcome(file=self._file)
 
-    def begin(self, scope: AttemptScope, decided: str = "") -> None:
+    def begin(self, scope: AttemptScope, winner: str = "") -> None:
         self.close()
         self._txid = scope.txid
         self._name = f"{_round_folder(scope.fence)}/{self._component}-{self._task_index}-{scope.attempt}.parquet"
@@ -182,7 +182,7 @@ class Outbox:
             reach(FaultPoint.SINK_PUBLISHED, component, txid=record.txid)
 
     def without_lost(self, record: DecisionRecord) -> DecisionRecord:
-        """Return the record without the files that are gone, and warn of each lost row.
+        """Return the record without the files that are gone. Warn of each sink whose rows may not have been published.
 
         Only for a user who accepted a new query although the old checkpoint location is gone.
         """
@@ -199,7 +199,7 @@ class Outbox:
         for component, files in lost.items():
             _log.warning(
                 "%d rows of txid %d for sink %r were decided, may not have been published, and are gone with the "
-                "checkpoint location (%s): the run continues without them. The state is that of after these rows.",
+                "checkpoint location (%s): the run continues without them. The state includes these rows.",
                 sum(file.rows for file in files),
                 record.txid,
                 component,

@@ -29,7 +29,8 @@ class Round:
     txid: int
     fence: Fence
     committed: Mapping[str, Committed] = field(default_factory=dict)  # every namespace that was ever changed
-    winners: Mapping[TaskKey, str] = field(default_factory=dict)  # attempts that won the last decided wave
+    # By task of a stateful bolt: its attempt in the last decided wave, also if that changed nothing.
+    task_winners: Mapping[TaskKey, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class PreparedRound:
     """A round in which every task has prepared."""
 
     winners: Mapping[str, Winner]  # by namespace: the attempts that changed state
-    attempts: Mapping[TaskKey, str]  # by task of a stateful bolt: the attempt that prepared
+    task_winners: Mapping[TaskKey, str]  # by task of a stateful bolt: the attempt that prepared
     files: tuple[SinkFile, ...]  # what the sinks' tasks wrote to the outbox
     reports: Sequence[Any]  # the engine's own: it adds them up when the wave has committed
 

@@ -35,7 +35,7 @@ class RecoveryPlan:
 def plan_recovery(
     stored: DecisionRecord | None, copied: DecisionRecord | None, heads: Mapping[str, NamespaceHead]
 ) -> RecoveryPlan:
-    """Decide what to do, from the records and the heads of all namespaces, read after the fence was raised everywhere.
+    """Plan the recovery from the records and the heads of all namespaces, read after the fence was raised everywhere.
 
     Raises `StateRegressed` if the store went back in time, or lost data.
     """
@@ -62,7 +62,7 @@ class NamespaceVerdict(NamedTuple):
 
 
 def judge_namespace(record: DecisionRecord, namespace: str, head: NamespaceHead) -> NamespaceVerdict:
-    """Decide what to do about one namespace. Raises `StateRegressed` if its head contradicts the record."""
+    """Return the actions of recovery in one namespace. Raises `StateRegressed` if its head contradicts the record."""
     winner = record.winners.get(namespace) if record.state.phase is Phase.COMMITTING else None
     expected = record.namespaces.get(namespace, _NEVER)
     has_leftovers = any(attempt != (winner.attempt if winner else None) for attempt in head.attempts)
@@ -98,10 +98,10 @@ def agreed_record(stored: DecisionRecord | None, copied: DecisionRecord | None) 
     return stored
 
 
-def check_unchanged(record: DecisionRecord, stored: DecisionRecord | None, copied: DecisionRecord | None) -> None:
+def check_same_decision(record: DecisionRecord, stored: DecisionRecord | None, copied: DecisionRecord | None) -> None:
     """Check that no other driver has decided anything since this driver's last decision.
 
-    `record` is what that driver decided or found last. The phase does not count: a store that lost only the mark that
+    `record` is what this driver decided or found last. The phase does not count: a store that lost only the mark that
     a decision was committed has lost nothing.
     """
     known = agreed_record(stored, copied)
@@ -136,8 +136,8 @@ def check_sequence(record: DecisionRecord, batch_id: int) -> None:
     if batch_id < record.batch_id:
         raise QueryChanged(
             f"streaming query {record.query_id} is at batch {batch_id}, but its batches up to {record.batch_id} are "
-            "part of the state: the checkpoint location was restored from an older copy, or edited. To skip the batch "
-            "could lose input, to run it could count input twice. Restore the checkpoint location to where it was; or "
+            "part of the state: the checkpoint location was restored from an older copy, or edited. Skipping the batch "
+            "could lose input; running it could count input twice. Restore the checkpoint location to where it was; or "
             "restore the store and, because this run has written there, the checkpoint location once more, from "
             "backups of one moment."
         )

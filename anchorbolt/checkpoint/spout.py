@@ -1,8 +1,8 @@
 """The checkpoint spout `$checkpointspout`: drives every transaction through the topology, and recovers after a crash.
 
-It decides nothing by itself: `state_machine` says which step follows, `recovery` and `startup` judge what a starting
-driver finds, and a `Transaction` carries the steps out. The driver moves the state of every task (`namespaces`);
-COMMIT and ROLLBACK travel to a task only if its bolt has a hook for them.
+It runs the steps: `state_machine` lists which are allowed, `recovery` and `startup` judge what a starting driver finds,
+and a `Transaction` executes each step. The driver moves the state of every task (`namespaces`); COMMIT and ROLLBACK
+travel to a task only if its bolt has a hook for them.
 """
 
 import logging
@@ -84,8 +84,11 @@ class CheckpointSpout:
         """Claim the topology, fence off every older driver, and finish or undo what a dead one left behind.
 
         `query_id` is the streaming query at the checkpoint location, empty for a new location. With `accept_new` it
-        need not be the query that the state came from. Raises the first reason to refuse the start; as far as it can be
-        known before the claim, nothing was written then.
+        need not be the query that the state came from.
+
+        Raises the first reason to refuse the start. The checks of `startup` run before anything is written, and those
+        of the namespaces again after the claim. A decided wave whose sink is gone is refused later, when its rows are
+        published.
         """
         started = perf_counter()
         log, layout, outbox = self._run.log, self._run.layout, self._run.outbox
@@ -105,6 +108,7 @@ class CheckpointSpout:
         self._last = transaction = Transaction(self._run, record, winners, committed)
         transaction.fence = fence
         if found.stored is None:
+            # A new topology: write its first record.
             transaction.decide(replace(record, topology=layout.topology, parallelism=dict(layout.parallelism)), {})
         else:
             log.copy(plan.record)  # an older driver may have died before it did
@@ -156,9 +160,10 @@ class CheckpointSpout:
         return batch.batch_id <= record.batch_id
 
     def run_wave(self, batch: Batch) -> CommittedWave:
-        """Run one batch as one transaction, in as many rounds as it takes and is allowed.
+        """Run one batch as one transaction, in at most `max_batch_retries` + 1 rounds.
 
-        If it raises, the state is as before the wave, or it was decided and the next `recover` finishes it.
+        Rounds that fail because the store does not answer do not count; only time bounds them. If this raises, either
+        nothing of the wave is committed, or the wave is decided and the next `recover` commits it.
         """
         transaction = self._last.begin()
         rounds = failures = 0
@@ -186,7 +191,7 @@ class CheckpointSpout:
                 reason = error.message.rstrip().rpartition("\n")[2]
                 _log.warning("txid %d failed in round %d and is tried again: %s", transaction.txid, rounds, reason)
         decided = perf_counter()
-        transaction.decide(decision, prepared.attempts)
+        transaction.decide(decision, prepared.task_winners)
         self._last = transaction
         committed = perf_counter()
         transaction.commit(decision.winners)

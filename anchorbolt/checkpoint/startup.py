@@ -1,4 +1,7 @@
-"""All reasons to refuse a start, as one list. Pure: a start raises the first, `anchorbolt state explain` shows all."""
+"""The reasons to refuse a start that the records and the heads show, as one list. Pure.
+
+A start raises the first; `anchorbolt state explain` shows all.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +17,7 @@ from anchorbolt.state_backends.contract import NamespaceHead, regressed
 
 @dataclass(frozen=True)
 class Found:
-    """A topology's state as it was read."""
+    """What a start judges: the record, its copy, the query at the checkpoint location, and the heads."""
 
     stored: DecisionRecord | None  # the decision record in the store
     copied: DecisionRecord | None  # its copy at the checkpoint location

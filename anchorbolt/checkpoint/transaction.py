@@ -29,7 +29,7 @@ from anchorbolt.state_backends.state import NO_FENCE, Fence
 
 @dataclass(frozen=True)
 class Run:
-    """What all transactions of a run share."""
+    """The objects that all transactions of a run use."""
 
     layout: Layout
     log: DecisionLog
@@ -39,19 +39,22 @@ class Run:
 
 
 class Transaction:
-    """The transaction of one wave, and the results of the one before."""
+    """The transaction of one wave.
+
+    Until it is decided, `record`, `task_winners` and `committed` are those of the previous transaction.
+    """
 
     def __init__(
         self,
         run: Run,
-        record: DecisionRecord,  # the last decision: until this transaction is decided, the previous one's
-        winners: Mapping[TaskKey, str],  # by task, the attempts that won the last decision
+        record: DecisionRecord,
+        task_winners: Mapping[TaskKey, str],  # by task of a stateful bolt, also of those that changed nothing
         committed: Mapping[str, Committed],  # by namespace, the transaction that is committed there now
     ) -> None:
         self._run = run
         self.state: CheckpointState = record.state
         self.record = record
-        self.winners = winners
+        self.task_winners = task_winners
         self.committed = committed
         self.fence: Fence = NO_FENCE  # of the current round
 
@@ -61,7 +64,7 @@ class Transaction:
 
     def begin(self) -> Transaction:
         """Return the next transaction, in PREPARING."""
-        following = Transaction(self._run, self.record, self.winners, self.committed)
+        following = Transaction(self._run, self.record, self.task_winners, self.committed)
         following.state = self.state.begin()
         return following
 
@@ -76,12 +79,12 @@ class Transaction:
         reach(FaultPoint.ROUND_ENDED, txid=self.txid)
         return prepared, self._decision(batch, prepared)
 
-    def decide(self, record: DecisionRecord, winners: Mapping[TaskKey, str]) -> None:
+    def decide(self, record: DecisionRecord, task_winners: Mapping[TaskKey, str]) -> None:
         """Make the decision durable. From here on the transaction can only be committed."""
         self._run.log.decide(record)
         self.state = record.state
         self.record = record
-        self.winners = winners
+        self.task_winners = task_winners
 
     def commit(self, namespaces: Mapping[str, Winner]) -> None:
         """Commit the decided winners of these namespaces. After a crash, recovery repeats this as a whole."""
@@ -92,7 +95,7 @@ class Transaction:
         self._run.namespaces.commit(fence, self.txid, namespaces)
         reach(FaultPoint.NAMESPACES_COMMITTED, txid=self.txid)
         self._run.outbox.publish(record, self._run.log.check_claim)
-        done = record.committed()
+        done = record.marked_committed()
         self._run.log.write(done)
         self.state = self.state.after(Action.COMMIT)
         self.record = done
@@ -109,11 +112,11 @@ class Transaction:
         self._run.tasks.send(CheckpointTuple(self.txid, Action.ROLLBACK), self._round())
         self._run.namespaces.roll_back(self._run.log.next_fence())
         reach(FaultPoint.ROLLED_BACK, txid=self.txid)
-        self.winners = {}  # no instance is used again after a failed round
+        self.task_winners = {}  # no instance is used again after a failed round
         self._run.outbox.drop_round(self.fence)
 
     def _round(self) -> Round:
-        return Round(self.txid, self.fence, self.committed, self.winners)
+        return Round(self.txid, self.fence, self.committed, self.task_winners)
 
     def _decision(self, batch: Batch, prepared: PreparedRound) -> DecisionRecord:
         before, layout = self.record, self._run.layout

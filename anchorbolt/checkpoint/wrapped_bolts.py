@@ -37,8 +37,8 @@ class WrappedBolt(ABC):
     def outcome(self) -> TaskOutcome:
         return TaskOutcome()
 
-    def begin(self, scope: AttemptScope, decided: str = "") -> None:
-        """Start a round; `decided` is the attempt that won it, if the round is decided already."""
+    def begin(self, scope: AttemptScope, winner: str = "") -> None:
+        """Start a round; `winner` is the attempt that won it, if COMMIT follows; else empty."""
 
     def prefetch(self, batch: TupleBatch) -> None:
         """Fetch in one round trip the state that executing `batch` will read. Called before `execute`."""
@@ -164,9 +164,9 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         counters = self._state.counters
         return TaskOutcome(counters.keys_read, counters.keys_staged, self._state.base, self._state.seal)
 
-    def begin(self, scope: AttemptScope, decided: str = "") -> None:
+    def begin(self, scope: AttemptScope, winner: str = "") -> None:
         if isinstance(self._state, CustomTaskState):
-            self._state.begin(scope, decided)
+            self._state.begin(scope, winner)
         else:
             self._state.begin(scope)
 

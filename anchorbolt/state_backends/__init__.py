@@ -1,6 +1,7 @@
 """Durable state for bolts: the key-value state that job authors use, and its stores.
 
-`contract` is the interface of a store, `rules` decides each step of a transaction, and the sub-packages are the stores.
+`contract` is the interface of a store, and `rules` checks each step of a transaction; `memory` and the sub-packages are
+the stores.
 """
 
 from anchorbolt.serialization.serializers import Serializer

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from anchorbolt.errors import StateUnavailable
 
-_log = logging.getLogger("anchorbolt.engine")
+_log = logging.getLogger("anchorbolt.util")
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.ports import Layout
-from anchorbolt.checkpoint.recovery import bound_to_query, check_sequence, check_unchanged, plan_recovery
+from anchorbolt.checkpoint.recovery import bound_to_query, check_same_decision, check_sequence, plan_recovery
 from anchorbolt.checkpoint.startup import Found, query_problem, startup_problems
 from anchorbolt.checkpoint.state_machine import Action, CheckpointState, Phase
 from anchorbolt.errors import CodecMismatch, QueryChanged, StateCorrupted, StateRegressed, TopologyError
@@ -130,14 +130,14 @@ def test_what_somebody_else_decided_under_the_same_fence_is_no_decision_of_this_
     stored: DecisionRecord | None, copied: DecisionRecord | None, found: str
 ) -> None:
     with pytest.raises(StateRegressed, match=found):
-        check_unchanged(record(Phase.COMMITTED), stored, copied)
+        check_same_decision(record(Phase.COMMITTED), stored, copied)
 
 
 @pytest.mark.parametrize("copied", [record(Phase.COMMITTING), record(Phase.COMMITTING, 4), None])
 def test_a_driver_knows_its_own_decision_again(copied: DecisionRecord | None) -> None:
     bound = replace(record(Phase.COMMITTED), query_id="another", batch_id=-1)  # by accept.new.query
-    check_unchanged(bound, record(Phase.COMMITTED), copied)
-    check_unchanged(bound, record(Phase.COMMITTING), copied)  # the mark alone was lost: nothing is
+    check_same_decision(bound, record(Phase.COMMITTED), copied)
+    check_same_decision(bound, record(Phase.COMMITTING), copied)  # the mark alone was lost: nothing is
 
 
 def test_another_query_counts_its_batches_anew() -> None:

@@ -118,7 +118,7 @@ VALUE_TARGETS = (
         [
             _RECORD.encode(),
             DecisionRecord().encode(),
-            replace(_RECORD, state_schemas={"count": 3}).committed().encode(),
+            replace(_RECORD, state_schemas={"count": 3}).marked_committed().encode(),
         ],
     ),
     Target(

@@ -89,7 +89,7 @@ the copy of the decision is not compared
 an older record than the copy is accepted
     checkpoint.recovery.agreed_record: stored.txid < copied.txid -> False
 another driver's decision under the same fence is ignored
-    checkpoint.recovery.check_unchanged: _decision(known) == _decision(record) -> True
+    checkpoint.recovery.check_same_decision: _decision(known) == _decision(record) -> True
 a copy that a newer driver removes during the search is missed
     checkpoint.decision_log.read: gone.add(...) -> break
 a driver that cannot read the decision does not check whether it was overtaken
@@ -120,7 +120,7 @@ namespaces commit before the decision is durable
 COMMITTED is written before the namespaces have committed
     checkpoint.transaction.commit:
     self._run.namespaces.commit(...)
-    -> self._run.log.write(record.committed())
+    -> self._run.log.write(record.marked_committed())
     self._run.namespaces.commit(fence, self.txid, namespaces)
 sinks publish after COMMITTED is written
     checkpoint.transaction.commit: self._run.outbox.publish(...) <-> self._run.log.write(...)

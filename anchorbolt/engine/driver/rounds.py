@@ -65,7 +65,7 @@ class Rounds:
                 for report in reports
                 if report.outcome.seal is not None
             },
-            attempts={report.task: report.attempt for report in reports if report.component in stateful},
+            task_winners={report.task: report.attempt for report in reports if report.component in stateful},
             files=tuple(report.outcome.file for report in reports if report.outcome.file is not None),
             reports=reports,
         )

@@ -42,15 +42,15 @@ class Instance:
     attempt: str = ""  # the last attempt that it prepared; empty if it failed since
     fence: Fence = NO_FENCE  # of the round that it was last used in
 
-    def begin(self, plan: ExecutionPlan, task: TaskKey, current: Round, attempt: str, decided: str = "") -> None:
-        """Start a round; `decided` is the attempt that won it, if the round is decided already."""
+    def begin(self, plan: ExecutionPlan, task: TaskKey, current: Round, attempt: str, winner: str = "") -> None:
+        """Start a round; `winner` is the attempt that won it, if COMMIT follows; else empty."""
         self.attempt = ""
         self.fence = current.fence
         self.collector.begin()
         self.emitter.begin(attempt)
         position = current.committed.get(plan.namespace(task), Committed(NOTHING_COMMITTED, ""))
         scope = AttemptScope(current.fence, current.txid, attempt, position.txid, position.attempt)
-        self.bolt.begin(scope, decided)
+        self.bolt.begin(scope, winner)
         self.bolt.handle(CheckpointTuple(current.txid - 1, Action.INITSTATE))
 
 
@@ -64,7 +64,7 @@ class InstanceRegistry:
         """Return the kept instance of a task if it may be used again, else a new one."""
         instances = self._run(plan)
         instance = instances.get(task)
-        if instance is None or not _usable_again(instance, current.winners.get(task)):
+        if instance is None or not _usable_again(instance, current.task_winners.get(task)):
             if instance is not None:
                 _close(instances.pop(task), task)
             instance = instances[task] = _build(plan, task)
@@ -77,7 +77,7 @@ class InstanceRegistry:
         only to an instance of this process that took part in the round.
         """
         instance = self._run(plan).get(task)
-        winner = current.winners.get(task)
+        winner = current.task_winners.get(task)
         if checkpoint.action is Action.ROLLBACK:
             if instance is None or instance.fence != current.fence:
                 return

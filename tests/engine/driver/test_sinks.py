@@ -96,7 +96,7 @@ def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_ou
     parquet.publish(3, [moved], lambda locations: None)
     function = DataFrameSink(lambda frame, txid: None)
     outbox = Outbox(open_folder(str(tmp_path)), {"out": parquet, "rows": function}, lambda locations: None)
-    with caplog.at_level(logging.WARNING, "anchorbolt.engine"):
+    with caplog.at_level(logging.WARNING, "anchorbolt.checkpoint"):
         assert outbox.without_lost(record) == replace(record, outbox=(there,))
     of_parquet, of_function = (each.getMessage() for each in caplog.records)
     assert "7 rows of txid 3 for sink 'out'" in of_parquet
