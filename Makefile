@@ -85,7 +85,7 @@ bench:  ## benchmarks/word_count.py, beside Spark's own transformWithState
 	$(IN_VENV) python benchmarks/word_count.py $(OPTIONS)
 
 .PHONY: bench-state
-bench-state: set-up  ## benchmarks/state.py: each backend beside its raw driver
+bench-state: set-up  ## benchmarks/state.py: each backend beside its raw client library
 	$(IN_VENV) python -m benchmarks.state $(OPTIONS)
 
 .PHONY: bench-size

@@ -1,11 +1,11 @@
-"""The cost of a wave's state on each backend, compared with the raw driver on the same data in the same run.
+"""The cost of a wave's state on each backend, compared with the raw client library on the same data in the same run.
 
     make bench-state                                     # every provider
     make bench-state OPTIONS="--provider redis-cluster"
 
 A round writes 100,000 keys, half of them new, and reads 100,000 keys. Anchorbolt stages them in slices, seals and
-commits them, and reads in batches, as a task and the driver do. The raw driver writes the same items once and reads
-them, in its fastest way. Rounds take turns on one server. The table shows medians; the ratio is the median of the
+commits them, and reads in batches, as a task and the driver do. The raw client library writes the same items once and
+reads them, in its fastest way. Rounds take turns on one server. The table shows medians; the ratio is the median of the
 rounds' ratios.
 """
 
@@ -44,7 +44,7 @@ def main(
 ) -> None:
     """Measure seconds for 100,000 keys, staged and committed, and read."""
     console = Console()
-    table = Table(title=f"{_KEYS:,} keys, seconds: Anchorbolt, the raw driver, and the ratio")
+    table = Table(title=f"{_KEYS:,} keys, seconds: Anchorbolt, the raw client library, and the ratio")
     for column in ("provider", "written", "raw", "ratio", "read", "raw", "ratio"):
         table.add_column(column, justify="right")
     for name in provider or PROVIDERS:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from anchorbolt.errors import AnchorboltError, StateError, StateRegressed
-from anchorbolt.state_backends.attempt import AttemptView, NamespaceAttempt
+from anchorbolt.state_backends.attempt import AttemptView, TaskNamespace
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.state import AttemptScope, AttemptState, State
 from anchorbolt.util.messages import user_traceback
@@ -26,7 +26,7 @@ class CustomTaskState(AttemptView):
     def __init__(self, state: State, storage: StateStorage) -> None:
         self.state = state
         self._namespace = storage.namespace
-        self._attempt = NamespaceAttempt(storage, CUSTOM_HEADER)
+        self._attempt = TaskNamespace(storage, CUSTOM_HEADER)
         self._prepared: tuple[int, str] | None = None
 
     def begin(self, scope: AttemptScope, winner: str = "") -> None:

@@ -207,20 +207,20 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         elif checkpoint.action is Action.COMMIT:
             self._call("pre_commit", checkpoint.txid)
         else:
-            self._release()
+            self._stop_checking_reads()
             self._call("pre_rollback")
 
     def close(self) -> None:
-        self._release()
+        self._stop_checking_reads()
         try:
             super().close()
         finally:
             self._state.close()
 
-    def _release(self) -> None:
+    def _stop_checking_reads(self) -> None:
         # The store may have lost what was staged, or be further on: `pre_rollback` and `cleanup` read what is there.
         if isinstance(self._state, KeyValueState):
-            self._state.release()
+            self._state.stop_checking_reads()
 
 
 def _distinct(values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What all commands share: how they are declared, their output, their errors, their log and their exit codes."""
+"""Shared by all commands: declaration, output, errors, log and exit codes."""
 
 import functools
 import json
@@ -57,8 +57,8 @@ def with_exit_code(
 ) -> Callable[..., None]:
     """Make a command for Typer of a function that returns an exit code and starts no topology.
 
-    It has a parameter `as_json`. An error is printed to standard error; with `as_json` also to standard output, as
-    `{**failed, "error": …}`. `interrupted` is the message after Ctrl-C.
+    `command` must have a parameter `as_json`. An error is printed to standard error; with `as_json` also to standard
+    output, as `{**failed, "error": …}`. `interrupted` is the message after Ctrl-C.
     """
 
     @functools.wraps(command)

@@ -2,14 +2,15 @@
 
 from anchorbolt import errors
 
-DONE = 0  # the source is empty, or the run was stopped clean
-JOB_FAILED = 1  # a bolt raised, a wave could not be finished, Spark gave up
+DONE = 0  # the command finished, or the run was stopped cleanly
+JOB_FAILED = 1  # run: a bolt raised, a wave could not be finished, Spark gave up
+KEY_ABSENT = 1  # state get: a key has no value
 WRONG_USAGE = 2  # wrong arguments, job, configuration or topology; nothing ran
 PLATFORM_UNUSABLE = 3  # no Java, or a Spark that is too old or cannot be started
 # The state store refused, failed or could not be reached, the state belongs to another streaming query, or a migration
 # was refused or not finished.
 STATE_REFUSED = 4
-LEFT_AT_ONCE = 130  # a second SIGINT ended the run within a wave, which the next start rolls back or forward
+LEFT_AT_ONCE = 130  # run: a second SIGINT, within a wave; the other commands: the first
 
 
 def exit_code(error: BaseException, *, running: bool) -> int:

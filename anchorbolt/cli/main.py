@@ -50,8 +50,9 @@ def anchorbolt_command(
 
 
 @app.command(
-    epilog="Exit codes: 0 finished or stopped clean; 1 the job failed; 2 wrong usage, job, configuration or topology; "
-    "3 no usable Java or Spark; 4 the state store refused or cannot be reached; 130 left at once by a second Ctrl-C."
+    epilog="Exit codes: 0 finished or stopped cleanly; 1 the job failed; 2 wrong usage, job, configuration or "
+    "topology; 3 no usable Java or Spark; 4 the state store refused or cannot be reached; 130 left at once by a second "
+    "Ctrl-C."
 )
 def run(
     job: Annotated[
@@ -94,7 +95,7 @@ def run(
 ) -> None:
     """Run a job's topology on Spark until it is stopped, from its last committed wave on.
 
-    Ctrl-C or SIGTERM finish the current wave and stop clean; a second Ctrl-C leaves at once.
+    Ctrl-C or SIGTERM finish the current wave and stop cleanly; a second Ctrl-C leaves at once.
     """
     # --help and --version must not wait for these imports.
     from anchorbolt.cli.run.progress import Display

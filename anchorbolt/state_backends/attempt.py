@@ -1,4 +1,4 @@
-"""One attempt of a task on its namespace: reads, stages slices, seals, and checks the state of the store."""
+"""A task's access to its namespace: reads, stages slices and seals, and checks the state of the store. Bytes only."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,8 +34,8 @@ class StateCounters:
     keys_staged: int = 0  # deletes included
 
 
-class NamespaceAttempt:
-    """A namespace as a task uses it, one attempt after another. Bytes only."""
+class TaskNamespace:
+    """A task's access to its namespace, for one attempt after another."""
 
     def __init__(self, storage: StateStorage, codec: str) -> None:
         self._storage = storage
@@ -44,9 +44,9 @@ class NamespaceAttempt:
         self._slice_bytes = min(_SLICE_BYTES, storage.limits.value) if storage.limits else _SLICE_BYTES
         self._scope: AttemptScope | None = None
         self._is_checked = False
-        self._is_released = False
+        self._reads_unchecked = False
         self._committed: ReadPosition | None = None  # set once this attempt is committed
-        self._running: Seal | None = None  # all that is staged, as `stage` returned it
+        self._staged: Seal | None = None  # all that is staged, as `stage` returned it
         self.seal: Seal | None = None  # None before `seal_staged`, and if nothing was staged
         self.counters = StateCounters()
 
@@ -64,32 +64,32 @@ class NamespaceAttempt:
     @property
     def is_unsealed(self) -> bool:
         """Whether something was staged that is not sealed."""
-        return self._running is not None and self.seal is None
+        return self._staged is not None and self.seal is None
 
     def begin(self, scope: AttemptScope) -> None:
         """Start a wave. Reads and writes nothing."""
         self._scope = scope
-        self._is_checked = self._is_released = False
-        self._running = self.seal = self._committed = None
+        self._is_checked = self._reads_unchecked = False
+        self._staged = self.seal = self._committed = None
         self.counters = StateCounters()
 
-    def release(self) -> None:
+    def stop_checking_reads(self) -> None:
         """Stop checking reads against the head: the wave has ended for this attempt, and reads change no state now."""
-        self._is_released = True
+        self._reads_unchecked = True
 
     def check_head(self) -> None:
         """Check once a wave, before the first read, that the namespace is in the state that the driver expects.
 
         Raises `Fenced`, `StateRegressed` or `CodecMismatch`.
         """
-        if not self._is_checked and not self._is_released:
+        if not self._is_checked and not self._reads_unchecked:
             self._compare_head()
             self._is_checked = True
 
     def _compare_head(self) -> None:
         scope, head = self.scope, self._storage.head()
         if self.seal is not None and (head.committed, head.winner) == (scope.txid, scope.attempt):
-            self._committed = ReadPosition(scope.txid, scope.attempt)  # by the driver: a hook may still read
+            self._committed = ReadPosition(scope.txid, scope.attempt)  # the driver committed it, and a hook reads
             return
         check_write(self._storage.namespace, head, scope.fence, self._codec)
         self._refuse_regressed(head)
@@ -141,7 +141,7 @@ class NamespaceAttempt:
 
     def stage_nothing(self) -> None:
         """Start the attempt without an update, so that it can be sealed."""
-        if self._running is None:
+        if self._staged is None:
             self._stage_slice({})
 
     def seal_staged(self, txid: int) -> None:
@@ -153,10 +153,10 @@ class NamespaceAttempt:
                 f"{scope.txid}. This is a fault of Anchorbolt; please report it.",
                 namespace=self._storage.namespace,
             )
-        if self._running is not None and self.seal is None:
+        if self._staged is not None and self.seal is None:
             reach(FaultPoint.STAGED)
-            self._storage.seal(scope.fence, scope.attempt, self._running)
-            self.seal = self._running
+            self._storage.seal(scope.fence, scope.attempt, self._staged)
+            self.seal = self._staged
             reach(FaultPoint.SEALED)
 
     def commit(self, txid: int) -> None:
@@ -167,9 +167,9 @@ class NamespaceAttempt:
 
     def roll_back(self) -> None:
         """Drop the staged updates, also in the store."""
-        if self._running is not None:
+        if self._staged is not None:
             self._storage.rollback(self.scope.fence)
-        self._running = self.seal = None
+        self._staged = self.seal = None
 
     def close(self) -> None:
         self._storage.close()
@@ -185,18 +185,18 @@ class NamespaceAttempt:
             return read(*self._read_position())
 
     def _read_position(self) -> tuple[str | None, ReadPosition | None]:
-        """Return the attempt whose updates a read sees, and the state that the read expects: None after `release`."""
+        """Return the attempt whose updates a read sees, and the state that the read expects, if it is checked."""
         scope = self.scope
-        attempt = scope.attempt if self._running is not None and self._committed is None else None
-        at = self._committed or ReadPosition(scope.committed, scope.winner, self._running)
-        return attempt, None if self._is_released else at
+        attempt = scope.attempt if self._staged is not None and self._committed is None else None
+        at = self._committed or ReadPosition(scope.committed, scope.winner, self._staged)
+        return attempt, None if self._reads_unchecked else at
 
     def _stage_slice(self, updates: Updates) -> None:
         scope = self.scope
-        number = self._running.slices if self._running is not None else 0
+        number = self._staged.slices if self._staged is not None else 0
         staged = StagedSlice(scope.fence, scope.txid, scope.attempt, scope.committed, number, updates, self._codec)
         try:
-            self._running = self._storage.stage(staged)
+            self._staged = self._storage.stage(staged)
         except StaleAttempt:
             self._refuse_regressed(self._storage.head())
             raise
@@ -219,7 +219,7 @@ class NamespaceAttempt:
 class AttemptView:
     """The view of a task's state that its wrapper needs; the base of both kinds of state in a task."""
 
-    _attempt: NamespaceAttempt
+    _attempt: TaskNamespace
 
     @property
     def counters(self) -> StateCounters:

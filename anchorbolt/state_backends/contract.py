@@ -1,7 +1,7 @@
-"""The contract of a state backend: namespaces of bytes, moved from one committed transaction to the next.
+"""The contract of a store: namespaces of bytes, moved from one committed transaction to the next.
 
-A backend is a `StateProvider` that opens one `StateStorage` per namespace. A storage knows no Python values (see
-`key_value` for those), no topology and no Spark. It holds, per namespace:
+A store is reached through a `StateProvider`, which opens one `StateStorage` per namespace. A storage knows no Python
+values (see `key_value` for those), no topology and no Spark. It holds, per namespace:
 
 - the committed data, key to value, of transaction `committed`, which came from the attempt `winner`;
 - the **fence**: the highest (generation, seq) that has written here. A call with a lower one is refused atomically,
@@ -154,7 +154,7 @@ class StagedSlice:
     def checksum_after(self, before: int) -> int:
         """Return the checksum of the attempt with this slice; `before` is that without it, 0 if this is the first.
 
-        A store that compares in a language of its own computes the same: no number is above 2^53.
+        A store can compute this in a script, as Redis does in Lua: no intermediate number is above 2^53.
         """
         return (before * CHECKSUM_FACTOR + self.checksum) % 2**32
 
@@ -187,7 +187,7 @@ class StateStorage(ABC):
 
     All methods raise `StateUnavailable` if they cannot reach the store within the configured timeout, and
     `StateCorrupted` if they cannot read the metadata of the namespace.
-    Those with a fence, a slice's included, raise `Fenced` if it is lower than the namespace's.
+    Those with a fence (for `stage`, the slice's) raise `Fenced` if it is lower than the namespace's.
     """
 
     namespace: str
@@ -220,8 +220,8 @@ class StateStorage(ABC):
         metadata, its old values must not be taken for the newest.
 
         Raises:
-            StaleAttempt: The namespace is not in the state `at`. During a half-applied commit it still is in the state
-                before the commit: the driver finishes the commit, and a hook may read meanwhile.
+            StaleAttempt: The namespace is not in the state `at`. Until a half-applied commit has finished, the
+                namespace counts as being in the state before it, so that hooks can read.
         """
 
     @abstractmethod
@@ -242,7 +242,7 @@ class StateStorage(ABC):
     def stage(self, staged: StagedSlice) -> Seal:
         """Add one slice of updates to an attempt; the first slice (number 0) starts it.
 
-        Return what the attempt consists of so far; after the last slice, the caller passes this to `seal`.
+        Return the count and checksum of its slices so far; after the last slice, the caller passes this to `seal`.
 
         A key that occurs in several slices has the value of the last one. Starting an attempt drops every staged
         attempt that has a lower fence than the slice. The latest slice may come again: if number and checksum are

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, cast, overload
 from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
 from anchorbolt.serialization import Codec, MsgpackCodec
 from anchorbolt.serialization.schema import SINGLE_SCHEMA, Schema
-from anchorbolt.state_backends.attempt import SLICE_UPDATES, AttemptView, NamespaceAttempt
+from anchorbolt.state_backends.attempt import SLICE_UPDATES, AttemptView, TaskNamespace
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, StateStorage
 from anchorbolt.state_backends.encoding import ABSENT, CacheKey, EncodedValue, EntryEncoding
 from anchorbolt.state_backends.state import AttemptScope, State
@@ -32,9 +32,9 @@ _SMALL_INT = 1 << 62
 class KeyValueState(AttemptView, State, Generic[K, V]):
     """Durable entries of one task, checkpointed once a wave.
 
-    Keys are immutable plain values (str, int, bytes, float, bool, None, tuples of these, dates, Decimal, UUID);
-    `1`, `True` and `1.0` are three different keys. Values are whatever the codec supports. A value read from the
-    state and changed in place does not change the state: put it back.
+    Keys are immutable plain values (str, int, bytes, float, bool, None, tuples and frozensets of these, dates,
+    Decimal, UUID); `1`, `True` and `1.0` are three different keys. Values are whatever the codec supports. A value read
+    from the state and changed in place does not change the state: put it back.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         self._encoding = EntryEncoding(
             storage.namespace, key_codec or MsgpackCodec(), value_codec or MsgpackCodec(), schema, storage.limits
         )
-        self._small_int = _SMALL_INT if self._encoding.keeps_ints else -_SMALL_INT  # then no int is small
-        self._attempt = NamespaceAttempt(storage, self._encoding.header)
+        self._small_int = _SMALL_INT if self._encoding.keeps_ints else -_SMALL_INT  # negative: no int is small
+        self._attempt = TaskNamespace(storage, self._encoding.header)
         self._cache_entries = cache_entries
         self._pending_entries = pending_entries
         self._cache: dict[CacheKey, Any] = {}  # committed and updated entries, ABSENT included
@@ -267,9 +267,9 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
             self.prepare_commit(txid)
         self._attempt.commit(txid)
 
-    def release(self) -> None:
+    def stop_checking_reads(self) -> None:
         """Stop checking reads against the head: the wave failed or has ended. Job authors never call this."""
-        self._attempt.release()
+        self._attempt.stop_checking_reads()
 
     def rollback(self) -> None:
         """Forget this wave's updates, and drop the staged ones from the store."""

@@ -61,7 +61,7 @@ def _build(settings: ProviderSettings) -> StateProvider:
         arguments = {"directory": settings.state_directory}
     elif name != "memory":
         arguments = vars(getattr(settings, name.replace("-", "_")))
-    # Each driver is imported only where it is used: a job on SQLite must not need the one of Redis.
+    # Each client library is imported only when its provider is used: a job on SQLite does not need redis-py.
     module, _, kind = _CLASSES[name].rpartition(".")
     provider: StateProvider = getattr(import_module(f"anchorbolt.state_backends.{module}"), kind)(**arguments)
     return provider

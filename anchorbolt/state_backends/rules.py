@@ -129,7 +129,7 @@ def check_reading(
     if at is None:
         return
     found = ReadPosition(metadata.committed, metadata.winner, Seal(record.slices, record.checksum) if record else None)
-    # A scan may find more slices than it began with: its caller updates what the pages bring.
+    # More slices are allowed: a bolt that iterates may update entries, and so stage slices during its own scan.
     has_more = found.staged is not None and at.staged is not None and found.staged.slices > at.staged.slices
     is_staged = at.staged is None or at.staged == found.staged or has_more
     if found[:2] != at[:2] or not is_staged:

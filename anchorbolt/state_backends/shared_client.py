@@ -13,7 +13,7 @@ _Client = TypeVar("_Client", bound="SharedClient[Any]")
 
 
 class SharedClient(ABC, Generic[_Address]):
-    """Got from `acquire`, given back by `release`. A forked process starts without any."""
+    """This process's client for one address. Get it with `acquire`; `release` it. A forked process starts with none."""
 
     def __init__(self, address: _Address) -> None:
         self.address = address  # where it connects to; hashable, and of a class of its own for each kind of client

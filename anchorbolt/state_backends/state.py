@@ -1,4 +1,4 @@
-"""Storm's `State`: what a checkpoint asks of any state, key-value or not; and the fence and attempt of a wave.
+"""`State`, Storm's interface of a state in the checkpoint, and `AttemptState`; also `Fence` and `AttemptScope`.
 
 `docs/custom_state.md` says what a custom state guarantees with each of the two base classes.
 """
@@ -14,10 +14,10 @@ NOTHING_COMMITTED = -1
 
 
 class Fence(NamedTuple):
-    """The permission to write: fences are ordered, and a namespace's fence is never lowered."""
+    """A driver's place in the order of writers: a store refuses a write with a lower fence than the namespace has."""
 
     generation: int  # a starting driver takes the next one (`StateStorage.claim`); the first is 1
-    seq: int  # the driver counts it up for every round
+    seq: int  # the driver raises it for each round, commit and rollback
 
 
 NO_FENCE = Fence(0, 0)

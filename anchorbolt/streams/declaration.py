@@ -8,7 +8,6 @@ from types import MappingProxyType
 from anchorbolt.errors import TopologyError
 
 DEFAULT_STREAM = "default"
-CHECKPOINT_STREAM = "$checkpoint"
 
 _NAME = re.compile(r"[A-Za-z0-9_\-][A-Za-z0-9_.\-]{0,127}")
 

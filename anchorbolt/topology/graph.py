@@ -12,7 +12,7 @@ from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
 from anchorbolt.checkpoint.outbox import SinkExecutor
 from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, StatefulBoltExecutor
 from anchorbolt.spouts.stream import Spout
-from anchorbolt.streams.declaration import CHECKPOINT_STREAM, StreamDeclaration
+from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 
 
@@ -106,7 +106,7 @@ class Topology:
         """Return a text with one line per component, level by level: its class, its inputs and its streams."""
         lines = [
             f"topology {self.name}, {'stateful' if self.is_stateful else 'without state'}",
-            f"  driver: {CHECKPOINT_SPOUT_ID} sends {CHECKPOINT_STREAM}(txid, action) to all tasks",
+            f"  driver: {CHECKPOINT_SPOUT_ID} sends PREPARE to all tasks, COMMIT and ROLLBACK to bolts with a hook",
         ]
         for number, level in enumerate(self.levels):
             lines += [f"  level {number}", *(f"    {_component(self.components[id])}" for id in level)]

@@ -1,1 +1,1 @@
-"""Small helpers for every room: parts of messages, imports, retries, and files at a local or remote location."""
+"""Small helpers for every package: parts of messages, imports, retries, and files at a local or remote location."""

@@ -11,7 +11,7 @@ from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine.task.messages import (
-    BarrierMessage,
+    PrepareMessage,
     TaskReport,
     TuplesMessage,
     decode_message,
@@ -128,7 +128,7 @@ VALUE_TARGETS = (
             encode_message(
                 TuplesMessage(("split", 0), 3, "a" * 32, 0, "default", 2, [["a", "b"], [1, 2], [None, 1.5]])
             ),
-            encode_message(BarrierMessage(("split", 0), "a" * 32, 7, 3)),
+            encode_message(PrepareMessage(("split", 0), "a" * 32, 7, 3)),
             encode_report(_REPORT),
             encode_report(_FAILURE),
         ],

@@ -142,7 +142,7 @@ a failed task counts as one that has prepared
 # The tasks.
 a task does not notice two attempts of one upstream task
     engine.task.bolt_task._check_attempt: if _ != attempt: ... -> self._report.seen[source] = attempt
-a task does not wait for barriers
+a task does not wait for every PREPARE
     engine.task.bolt_task._check_aligned: if missing or short: ... -> pass
 a batch that arrives twice is executed twice
     engine.task.bolt_task._in_order: if message.number < expected: ... -> if message.number < expected: yield message

@@ -95,7 +95,7 @@ def test_a_bolt_that_is_told_of_a_rollback_reads_though_its_updates_are_lost() -
     provider._namespaces["n"].drop("b" * 32)
     with pytest.raises(StaleAttempt):
         state.get("a")
-    state.release()
+    state.stop_checking_reads()
     assert state.get("a") == 1
 
 

@@ -108,7 +108,7 @@ def test_every_grouping_is_declared_by_its_method() -> None:
 def test_description_shows_levels_wrappers_and_streams() -> None:
     assert word_count().describe() == (
         "topology word-count, stateful\n"
-        "  driver: $checkpointspout sends $checkpoint(txid, action) to all tasks\n"
+        "  driver: $checkpointspout sends PREPARE to all tasks, COMMIT and ROLLBACK to bolts with a hook\n"
         "  level 0\n"
         "    sentences (FeederSpout) emits default(sentence)\n"
         "  level 1\n"

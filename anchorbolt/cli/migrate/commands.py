@@ -13,7 +13,7 @@ import typer
 
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import App, option, print_error, print_line, with_exit_code
-from anchorbolt.cli.migrate.common_options import CommonOptions, with_common_options
+from anchorbolt.cli.migrate.redis_options import RedisOptions, with_redis_options
 from anchorbolt.errors import ConfigError
 from anchorbolt.migration_tools import base64_to_binary as tool
 from anchorbolt.migration_tools.base64_to_binary.conversion import Wrapper
@@ -42,7 +42,8 @@ Namespaces = Annotated[
         "-n",
         metavar="NAME",
         show_default=False,
-        help="A namespace, <component>-<task>. May be repeated. $prepare belongs to it, $txid stays as it is.",
+        help="A namespace, <component>-<task>. May be repeated. Its hash NAME$prepare is converted with it; NAME$txid "
+        "is not changed.",
     ),
 ]
 
@@ -51,9 +52,9 @@ _SET_HELP = "Set one key of that configuration, as --set does for a run. May be 
 
 @app.command("base64-to-binary", epilog=EXIT_CODES)
 @_with_exit_code
-@with_common_options
+@with_redis_options
 def base64_to_binary(
-    common: CommonOptions,
+    redis: RedisOptions,
     namespace: Namespaces,
     wrapper: Annotated[
         Wrapper | None,
@@ -78,16 +79,16 @@ def base64_to_binary(
     Stop the topology first. The old data is kept as <namespace>_old. After an interruption, run the command again.
     """
     if verify:
-        return _run(common, namespace, tool.verify, wrapper=wrapper, content=content)
-    options = tool.MigrationOptions(wrapper=wrapper or Wrapper.STORM_1_2, content=content, dry_run=common.dry_run)
-    return _run(common, namespace, tool.migrate, options=options)
+        return _run(redis, namespace, tool.verify, wrapper=wrapper, content=content)
+    options = tool.MigrationOptions(wrapper=wrapper or Wrapper.STORM_1_2, content=content, dry_run=redis.dry_run)
+    return _run(redis, namespace, tool.migrate, options=options)
 
 
 @app.command(epilog=EXIT_CODES)
 @_with_exit_code
-@with_common_options
+@with_redis_options
 def undo(
-    common: CommonOptions,
+    redis: RedisOptions,
     namespace: Namespaces,
     keep_changed: Annotated[
         bool,
@@ -98,15 +99,15 @@ def undo(
     ] = False,
 ) -> int:
     """Undo a migration: move <namespace>_old back to <namespace>. Stop the topology first."""
-    return _run(common, namespace, tool.undo, keep_changed=keep_changed, dry_run=common.dry_run)
+    return _run(redis, namespace, tool.undo, keep_changed=keep_changed, dry_run=redis.dry_run)
 
 
 @app.command("discard-backup", epilog=EXIT_CODES)
 @_with_exit_code
-@with_common_options
-def discard_backup(common: CommonOptions, namespace: Namespaces) -> int:
+@with_redis_options
+def discard_backup(redis: RedisOptions, namespace: Namespaces) -> int:
     """Remove <namespace>_old, if <namespace> is still exactly the result of the migration."""
-    return _run(common, namespace, tool.discard_backup, dry_run=common.dry_run)
+    return _run(redis, namespace, tool.discard_backup, dry_run=redis.dry_run)
 
 
 @app.command()
@@ -178,20 +179,20 @@ def base64_to_binary_alone() -> None:
     alone(prog_name="python -m anchorbolt.migration_tools.base64_to_binary")
 
 
-def _run(common: CommonOptions, namespaces: list[str], command: Callable[..., tool.Report], **more: Any) -> int:
+def _run(redis: RedisOptions, namespaces: list[str], command: Callable[..., tool.Report], **more: Any) -> int:
     # --help and --version must not wait for these imports.
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.state_backends.redis.storm_hashes import RedisHashes
 
     names = [os.fsencode(name) for name in namespaces]
-    run = partial(command, include_checkpoint_spout=common.include_checkpoint_spout, **more)
+    run = partial(command, include_checkpoint_spout=redis.include_checkpoint_spout, **more)
     try:
-        with RedisHashes(common.address()) as hashes, shown_progress() as progress:
+        with RedisHashes(redis.address()) as hashes, shown_progress() as progress:
             report = run(hashes, names, progress=progress)
     except tool.Interrupted as left:
-        _show(left.report, as_json=common.as_json)
+        _show(left.report, as_json=redis.as_json)
         raise
-    _show(report, as_json=common.as_json)
+    _show(report, as_json=redis.as_json)
     return exit_codes.DONE if report.error is None else exit_codes.exit_code(report.error, running=False)
 
 

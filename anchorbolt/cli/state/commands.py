@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from anchorbolt.cli.command import App, option, print_line, with_exit_code
-from anchorbolt.cli.exit_codes import DONE, JOB_FAILED, STATE_REFUSED
+from anchorbolt.cli.exit_codes import DONE, KEY_ABSENT, STATE_REFUSED
 from anchorbolt.errors import ConfigError, UnsupportedValue
 from anchorbolt.storm.wrapper import Generation
 
@@ -42,7 +42,7 @@ def namespaces(
     count: Annotated[bool, typer.Option("--count", help="Count the keys; this reads every entry.")] = False,
     as_json: Json = False,
 ) -> int:
-    """List the namespaces of a store; with --json, an object a line. Exit code 4 if one cannot be read."""
+    """List the namespaces of a store; with --json, one JSON object per line. Exit code 4 if one cannot be read."""
     from anchorbolt.cli.state.text import summary_line
     from anchorbolt.cli.store import open_store
     from anchorbolt.cli.work_progress import shown_progress
@@ -115,7 +115,7 @@ def get(
     for name, entry in found:
         content = {"namespace": name} if is_component else {}
         print_line(json.dumps({**content, **entry_content(entry)}) if as_json else entry_line(entry))
-    return JOB_FAILED if any(entry.value is None for _, entry in found) else DONE
+    return KEY_ABSENT if any(entry.value is None for _, entry in found) else DONE
 
 
 @app.command()
@@ -151,15 +151,16 @@ def scan(
         bool | None,
         option(
             "--in-topology/--outside-topology",
-            help="Whether a topology of Storm 2 wrote the state; it is asked for where the bytes do not say.",
+            help="Whether a topology of Storm 2 wrote the state. Needed only if the command asks for it.",
         ),
     ] = None,
     storm: Annotated[
-        Generation | None, option(help="Which Storm wrote it, if the bytes do not say; the first release of it.")
+        Generation | None,
+        option(help="First Storm release with the format of the state. Needed only if the command asks for it."),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Show the entries of a namespace, in any order; with --json, an object a line."""
+    """Show the entries of a namespace, in any order; with --json, one JSON object per line."""
     from anchorbolt.cli.state.text import print_scan
     from anchorbolt.cli.store import open_store
     from anchorbolt.migration_tools.inspect.inspection import scan_entries

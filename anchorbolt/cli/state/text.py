@@ -76,7 +76,7 @@ def summary_line(summary: NamespaceSummary, width: int) -> str:
     if summary.problem:
         return f"{summary.namespace:<{width}}  {summary.problem}"
     is_record = is_record_namespace(summary.namespace)
-    parts = ["decision record" if is_record else _position(summary.committed), summary.codec or "no codec yet"]
+    parts = ["decision record" if is_record else _position(summary.committed), summary.codec or "no format yet"]
     if summary.keys is not None:
         parts.append(counted(summary.keys, "key"))
     if summary.attempts:
@@ -88,7 +88,7 @@ def report_lines(report: TopologyReport, place: str) -> list[str]:
     snapshot, record = report.snapshot, report.snapshot.stored
     lines = [f"topology {snapshot.topology} in {place}"]
     if report.wrong_location:
-        lines = [f"another location? {report.wrong_location}", "", *lines]
+        lines = [f"check the checkpoint location: {report.wrong_location}", "", *lines]
     if record is None:
         lines.append(f"decision record: none ({snapshot.record_namespace})")
     else:
@@ -148,7 +148,7 @@ def _namespace_lines(each: NamespaceReport) -> list[str]:
     parts.append(f"fence {tuple(head.fence)}")
     if each.keys is not None:
         parts.append(f"{each.keys:,} keys, {each.size:,} bytes")
-    parts.append(head.codec or "no codec yet")
+    parts.append(head.codec or "no format yet")
     lines = [f"{each.namespace}: {'; '.join(parts)}"]
     for attempt, staged in head.attempts.items():
         how = f"sealed with {counted(staged.seal.slices, 'slice')}" if staged.seal else "not sealed"

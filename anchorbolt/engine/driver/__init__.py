@@ -1,1 +1,1 @@
-"""The driver's side of a run: rounds and task reports."""
+"""The driver's side of a round: tasks and their reports. The driver's main code is `checkpoint.spout`."""

@@ -40,7 +40,7 @@ class Runner(Protocol):
 
 
 class Rounds:
-    """The port `checkpoint.ports.Tasks`. COMMIT and ROLLBACK are sent again if a worker is lost meanwhile."""
+    """`checkpoint.ports.Tasks` on any engine. Sends COMMIT and ROLLBACK again if a worker was lost meanwhile."""
 
     def __init__(self, plan: ExecutionPlan, runner: Runner) -> None:
         self._plan = plan
@@ -108,7 +108,7 @@ class WaveReport:
     keys_staged: int = 0  # updates staged
     errors_reported: int = 0  # calls of `report_error`
     source_ms: float = 0.0  # the longest time that a spout's task waited for its source
-    compute_ms: float = 0.0  # the rest of the data's way through the topology
+    compute_ms: float = 0.0  # the rest of the round
     prepare_ms: float = 0.0  # the longest time in which a task staged its state or wrote its outbox file
     decide_ms: float = 0.0  # writing the decision record and its copy
     commit_ms: float = 0.0  # committing all namespaces, publishing sinks, and marking the wave COMMITTED
@@ -128,7 +128,7 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
     """Check that every task prepared, and that all tasks saw the same attempts of each other.
 
     Raises:
-        AnchorboltError: The failure that a task reported, a user's first.
+        AnchorboltError: A task's failure. Of several, a `BoltError` comes before any other, and a `WaveFailed` last.
         WaveFailed: A task is missing, or two tasks saw different attempts of one upstream task.
     """
     failures = [report.failure for report in reports if report.failure is not None]

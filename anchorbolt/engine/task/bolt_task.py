@@ -17,8 +17,8 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.instances import Instance, InstanceRegistry
 from anchorbolt.engine.task.messages import (
-    BarrierMessage,
     Envelope,
+    PrepareMessage,
     TaskReport,
     TuplesMessage,
     as_failure,
@@ -67,7 +67,7 @@ class _BoltTask:
         self._report = TaskReport(task, self._attempt, current.fence.seq)
         self._received: dict[TaskKey, int] = {}
         self._early: dict[TaskKey, dict[int, TuplesMessage]] = {}
-        self._barriers: dict[TaskKey, BarrierMessage] = {}
+        self._prepares: dict[TaskKey, PrepareMessage] = {}
         self._headers: dict[tuple[TaskKey, str], StreamHeader] = {}
         self._instance: Instance | None = None
         at_task(*task, current.txid)
@@ -85,9 +85,9 @@ class _BoltTask:
             return
         try:
             message = decode_message(payload)
-            if isinstance(message, BarrierMessage):
+            if isinstance(message, PrepareMessage):
                 self._check_attempt(message.source, message.attempt)
-                self._barriers[message.source] = message
+                self._prepares[message.source] = message
             elif isinstance(message, TuplesMessage):
                 self._check_attempt(message.source, message.attempt)
                 for ready in self._in_order(message):
@@ -178,17 +178,17 @@ class _BoltTask:
         return self._headers[key]
 
     def _check_aligned(self) -> None:
-        """Check for one barrier from each upstream bolt task, and from each spout task that sent, behind all blobs."""
-        missing = [task for task in self._plan.upstream[self._task[0]] if task not in self._barriers]
-        missing += [task for task in self._report.seen if task not in self._barriers]
+        """Check for one PREPARE from each upstream bolt task, and from each spout task that sent, behind all blobs."""
+        missing = [task for task in self._plan.upstream[self._task[0]] if task not in self._prepares]
+        missing += [task for task in self._report.seen if task not in self._prepares]
         short = [
             source
-            for source, barrier in self._barriers.items()
-            if barrier.sent != self._received.get(source, 0) or barrier.txid != self._round.txid
+            for source, prepare in self._prepares.items()
+            if prepare.sent != self._received.get(source, 0) or prepare.txid != self._round.txid
         ]
         if missing or short:
             raise WaveFailed(
-                f"task {self._task} did not receive all of txid {self._round.txid}: no barrier from "
+                f"task {self._task} did not receive all of txid {self._round.txid}: no PREPARE from "
                 f"{missing}, blobs missing from {short}",
                 txid=self._round.txid,
             )

@@ -9,8 +9,8 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import Edge, ExecutionPlan
 from anchorbolt.engine.task.messages import (
-    BarrierMessage,
     Envelope,
+    PrepareMessage,
     TaskReport,
     TuplesMessage,
     encode_message,
@@ -62,7 +62,7 @@ class Emitter:
         """Send PREPARE behind everything sent so far, to every task of every receiving bolt."""
         for component in self._receivers:
             for task in self._plan.tasks[component]:
-                message = BarrierMessage(self._source, self._attempt, checkpoint.txid, self._sent[task])
+                message = PrepareMessage(self._source, self._attempt, checkpoint.txid, self._sent[task])
                 self._append(task, encode_message(message))
 
     def report(self, report: TaskReport) -> None:

@@ -1,4 +1,4 @@
-"""The blobs between tasks: tuples, checkpoint barriers and reports. Pure.
+"""The blobs between tasks: tuples, checkpoint tuples and reports. Pure.
 
 A blob travels in an `Envelope`, so that it can pass through the stages in between without being decoded.
 """
@@ -88,7 +88,7 @@ class TuplesMessage(NamedTuple):
     columns: Sequence[Sequence[Any]]  # one for each field
 
 
-class BarrierMessage(NamedTuple):
+class PrepareMessage(NamedTuple):
     """The checkpoint tuple PREPARE(txid) from one attempt of a task, behind all tuples that it sent to this task."""
 
     source: TaskKey
@@ -105,9 +105,9 @@ class ReportMessage(NamedTuple):
     pickled: bytes
 
 
-Message = TuplesMessage | BarrierMessage | ReportMessage
+Message = TuplesMessage | PrepareMessage | ReportMessage
 
-_KINDS: tuple[type[Message], ...] = (TuplesMessage, BarrierMessage, ReportMessage)
+_KINDS: tuple[type[Message], ...] = (TuplesMessage, PrepareMessage, ReportMessage)
 
 
 def encode_message(message: Message) -> bytes:

@@ -10,8 +10,8 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import (
-    BarrierMessage,
     Envelope,
+    PrepareMessage,
     TaskReport,
     TuplesMessage,
     encode_message,
@@ -38,9 +38,9 @@ def batch(plan: ExecutionPlan, attempt: str, number: int, *words: str) -> Envelo
     return Envelope(partition, level, partition, encode_message(message))
 
 
-def barrier(plan: ExecutionPlan, split: int, attempt: str, batches: int) -> Envelope:
+def prepare(plan: ExecutionPlan, split: int, attempt: str, batches: int) -> Envelope:
     level, partition = plan.places[COUNT]
-    return Envelope(partition, level, partition, encode_message(BarrierMessage(("split", split), attempt, 0, batches)))
+    return Envelope(partition, level, partition, encode_message(PrepareMessage(("split", split), attempt, 0, batches)))
 
 
 def report_of(plan: ExecutionPlan, *rows: Envelope) -> TaskReport:
@@ -50,8 +50,8 @@ def report_of(plan: ExecutionPlan, *rows: Envelope) -> TaskReport:
     return report
 
 
-def test_a_task_prepares_once_all_barriers_have_come(plan: ExecutionPlan) -> None:
-    report = report_of(plan, batch(plan, FIRST, 0, "a", "b"), barrier(plan, 0, FIRST, 1), barrier(plan, 1, OTHER, 0))
+def test_a_task_prepares_once_every_prepare_has_come(plan: ExecutionPlan) -> None:
+    report = report_of(plan, batch(plan, FIRST, 0, "a", "b"), prepare(plan, 0, FIRST, 1), prepare(plan, 1, OTHER, 0))
     assert report.failure is None
     assert (report.tuples_in, report.outcome.keys_staged) == (2, 2)
 
@@ -69,7 +69,7 @@ def test_batches_of_two_attempts_repeated_ones_and_missing_ones_fail_the_wave(
 ) -> None:
     batches = [batch(plan, attempt, number, f"word{number}") for attempt, number in rows]
     last = rows[-1][0]
-    report = report_of(plan, *batches, barrier(plan, 0, last, 2), barrier(plan, 1, OTHER, 0))
+    report = report_of(plan, *batches, prepare(plan, 0, last, 2), prepare(plan, 1, OTHER, 0))
     assert isinstance(report.failure, WaveFailed)
     assert complaint in report.failure.message
     assert report.outcome.seal is None

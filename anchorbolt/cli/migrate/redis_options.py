@@ -1,4 +1,4 @@
-"""The options that all commands on Redis have: Storm's own to find it, and options for TLS, ACL users, clusters."""
+"""The options of the commands that work on Redis directly: those of Storm's own tool, and TLS, ACL user, cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _login = functools.partial(typer.Option, show_default=False, rich_help_panel="Lo
 
 
 @dataclass(frozen=True, repr=False)  # a `repr` would show the password
-class CommonOptions:
+class RedisOptions:
     include_checkpoint_spout: Annotated[
         bool, typer.Option("--include-checkpoint-spout", help="Also take the namespaces $checkpointspout-<task>.")
     ] = False
@@ -94,15 +94,15 @@ class CommonOptions:
         return settings if self.tls or settings != TlsSettings() else None
 
 
-def with_common_options(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command for Typer the fields of `CommonOptions` as options, instead of its first parameter."""
-    options = inspect.signature(CommonOptions, eval_str=True).parameters
+def with_redis_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command for Typer the fields of `RedisOptions` as options, instead of its first parameter."""
+    options = inspect.signature(RedisOptions, eval_str=True).parameters
     _, *own = inspect.signature(command, eval_str=True).parameters.values()
 
     @functools.wraps(command)
     def with_options(**given: Any) -> int:
-        common = CommonOptions(**{name: given.pop(name) for name in options})
-        return command(common, **given)
+        redis = RedisOptions(**{name: given.pop(name) for name in options})
+        return command(redis, **given)
 
     # Keywords, because a required option may then follow one with a default.
     parameters = [each.replace(kind=each.KEYWORD_ONLY) for each in (*own, *options.values())]
