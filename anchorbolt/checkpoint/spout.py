@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter, sleep
 from typing import Any
 
+from anchorbolt import errors
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord
 from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, Records
@@ -19,17 +20,6 @@ from anchorbolt.checkpoint.recovery import bound_to_query, check_sequence, is_of
 from anchorbolt.checkpoint.startup import Found, namespace_problems, query_problem, record_problems
 from anchorbolt.checkpoint.state_machine import Action
 from anchorbolt.checkpoint.transaction import Run, Transaction
-from anchorbolt.errors import (
-    AnchorboltError,
-    CodecMismatch,
-    ConfigError,
-    Fenced,
-    QueryChanged,
-    StateCorrupted,
-    StateRegressed,
-    StateUnavailable,
-    TopologyError,
-)
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import NamespaceHead
 from anchorbolt.state_backends.state import Fence
@@ -37,7 +27,7 @@ from anchorbolt.util.retry import RetryPolicy
 
 _log = logging.getLogger("anchorbolt.checkpoint")
 
-_FINAL = (StateCorrupted, CodecMismatch, ConfigError, QueryChanged, TopologyError)
+_FINAL = (errors.StateCorrupted, errors.CodecMismatch, errors.ConfigError, errors.QueryChanged, errors.TopologyError)
 """Errors that another round of the same batch cannot cure."""
 
 _READS = 5
@@ -146,13 +136,13 @@ class CheckpointSpout:
             return False
         try:
             check_sequence(record, batch.batch_id)
-        except AnchorboltError:
+        except errors.AnchorboltError:
             # If a newer driver has committed the batches in between, nothing is lost.
             self._run.log.check_unchanged(record)
             raise
         known, given = record.offsets_digest, batch.offsets_digest
         if batch.batch_id == record.batch_id and known and given and known != given:
-            raise QueryChanged(
+            raise errors.QueryChanged(
                 f"batch {batch.batch_id} of streaming query {batch.query_id} is committed, but it had other offsets "
                 "then: the checkpoint location was restored or edited. Restore it to where it was, "
                 "or delete it and set topology.checkpoint.accept.new.query to true for one run."
@@ -174,15 +164,15 @@ class CheckpointSpout:
             try:
                 prepared, decision = transaction.prepare(batch)
                 break
-            except Fenced:
+            except errors.Fenced:
                 self._run.log.abandon()  # another driver may hold the fence, so there is nothing to release
                 raise
             except NOT_OURS_ANY_MORE:
                 raise
-            except AnchorboltError as error:
+            except errors.AnchorboltError as error:
                 transaction.roll_back()
                 # A store that does not answer is not the batch's fault: it costs time, but none of the retries.
-                if isinstance(error, StateUnavailable) and backoff.sleep_or_give_up(error):
+                if isinstance(error, errors.StateUnavailable) and backoff.sleep_or_give_up(error):
                     continue
                 failures += 1
                 if isinstance(error, _FINAL) or failures > self._max_batch_retries:
@@ -230,7 +220,7 @@ class CheckpointSpout:
                 self._open(records)
                 self._check_namespaces(records, query_id, self._run.namespaces.heads(), log.stored_generation())
                 return
-            except (StateRegressed, CodecMismatch):
+            except (errors.StateRegressed, errors.CodecMismatch):
                 if number == _READS or log.load() == records:
                     raise
                 sleep(_PAUSE_S)
@@ -255,6 +245,6 @@ class CheckpointSpout:
         return found
 
 
-def _raise_first(problems: Iterable[AnchorboltError]) -> None:
+def _raise_first(problems: Iterable[errors.AnchorboltError]) -> None:
     for problem in problems:
         raise problem

@@ -108,10 +108,8 @@ def rewrap_for_storm_1_2(values: Sequence[bytes]) -> list[bytes | None]:
 
 def first_in_storm_1_1_wrapper(values: Sequence[bytes]) -> int | None:
     """Return the index of the first value in the wrapper of Storm 1.1, or None."""
-    for index, value in enumerate(values):
-        if value.startswith(_GUAVA_START) and unwrap(value, Generation.STORM_1_1) is not None:
-            return index
-    return None
+    starts = (index for index, value in enumerate(values) if value.startswith(_GUAVA_START))
+    return next((index for index in starts if unwrap(values[index], Generation.STORM_1_1)), None)
 
 
 def _rewrapped(value: bytes) -> bytes | None:

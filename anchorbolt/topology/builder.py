@@ -17,14 +17,8 @@ from anchorbolt.streams.declaration import (
     wrong_fields,
 )
 from anchorbolt.streams.groupings import CustomStreamGrouping, GlobalStreamId, Grouping
+from anchorbolt.topology import validation
 from anchorbolt.topology.graph import BoltSpec, Component, Input, SpoutSpec, Topology
-from anchorbolt.topology.validation import (
-    check_graph,
-    check_instance,
-    check_parallelism,
-    check_picklable,
-    topological_order,
-)
 
 
 class TopologyBuilder:
@@ -47,9 +41,9 @@ class TopologyBuilder:
                 of at least 1; or `declare_output_fields` raised.
         """
         self._check_id(id)
-        check_instance(id, spout, Spout)
+        validation.check_instance(id, spout, Spout)
         if parallelism is not None:
-            check_parallelism(id, parallelism)
+            validation.check_parallelism(id, parallelism)
         self._spouts[id] = SpoutSpec(id, spout, parallelism, _declared(id, spout))
 
     def set_bolt(self, id: str, bolt: Bolt, parallelism: int = 1) -> BoltDeclarer:
@@ -65,8 +59,8 @@ class TopologyBuilder:
             TopologyError: For the same reasons as in `set_spout`.
         """
         self._check_id(id)
-        check_instance(id, bolt, Bolt)
-        check_parallelism(id, parallelism)
+        validation.check_instance(id, bolt, Bolt)
+        validation.check_parallelism(id, parallelism)
         declarer = BoltDeclarer(id)
         self._bolts[id] = BoltSpec(id, bolt, parallelism, (), _declared(id, bolt)), declarer
         return declarer
@@ -86,10 +80,10 @@ class TopologyBuilder:
         check_name("topology", name)
         bolts = {id: replace(spec, inputs=declarer.inputs) for id, (spec, declarer) in self._bolts.items()}
         specs: dict[str, Component] = {**self._spouts, **bolts}
-        check_graph(specs)
+        validation.check_graph(specs)
         sources = {id: spec.sources if isinstance(spec, BoltSpec) else () for id, spec in specs.items()}
-        order = topological_order(sources)
-        check_picklable(bolts.values())
+        order = validation.topological_order(sources)
+        validation.check_picklable(bolts.values())
         return Topology(name, MappingProxyType({id: specs[id] for id in order}))
 
     def _check_id(self, id: str) -> None:

@@ -10,14 +10,7 @@ from typing import Any
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
-from anchorbolt.engine.task.messages import (
-    PrepareMessage,
-    TaskReport,
-    TuplesMessage,
-    decode_message,
-    encode_message,
-    encode_report,
-)
+from anchorbolt.engine.task import messages
 from anchorbolt.errors import BoltError
 from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
 from anchorbolt.serialization.schema import Schema, tagged
@@ -65,8 +58,8 @@ _RECORD = DecisionRecord(
     parallelism={"count": 2},
     schemas={"out": "word string, count int64"},
 )
-_REPORT = TaskReport(("count", 0), "a" * 32, 9, {("split", 1): "b" * 32}, 10, 20, 300)
-_FAILURE = TaskReport(
+_REPORT = messages.TaskReport(("count", 0), "a" * 32, 9, {("split", 1): "b" * 32}, 10, 20, 300)
+_FAILURE = messages.TaskReport(
     ("count", 1),
     "c" * 32,
     9,
@@ -123,14 +116,14 @@ VALUE_TARGETS = (
     ),
     Target(
         "messages between tasks",
-        decode_message,
+        messages.decode_message,
         [
-            encode_message(
-                TuplesMessage(("split", 0), 3, "a" * 32, 0, "default", 2, [["a", "b"], [1, 2], [None, 1.5]])
+            messages.encode_message(
+                messages.TuplesMessage(("split", 0), 3, "a" * 32, 0, "default", 2, [["a", "b"], [1, 2], [None, 1.5]])
             ),
-            encode_message(PrepareMessage(("split", 0), "a" * 32, 7, 3)),
-            encode_report(_REPORT),
-            encode_report(_FAILURE),
+            messages.encode_message(messages.PrepareMessage(("split", 0), "a" * 32, 7, 3)),
+            messages.encode_report(_REPORT),
+            messages.encode_report(_FAILURE),
         ],
     ),
 )

@@ -7,16 +7,7 @@ from typing import Any, TypeVar
 
 import greenlet
 
-from anchorbolt.errors import (
-    AnchorboltError,
-    Fenced,
-    QueryChanged,
-    StaleAttempt,
-    StateError,
-    StateRegressed,
-    StateUnavailable,
-    WaveFailed,
-)
+from anchorbolt import errors
 from anchorbolt.faults.points import FaultPoint, PointReached
 from anchorbolt.state_backends.contract import Fence
 from tests.simulation.actors import Actor, Crash
@@ -144,11 +135,11 @@ class World:
         fault = 1 + self.choices.pick(5) if self.strikes(0.02 if name in _MOVES else 0.006) else 0
         if fault == 1:
             self.say(f"the request is lost: {what}")
-            raise StateUnavailable(f"simulated: no connection for {name}")
+            raise errors.StateUnavailable(f"simulated: no connection for {name}")
         result = self._checked(namespace, name, call, fence)
         if fault == 2:
             self.say(f"the reply is lost: {what}")
-            raise StateUnavailable(f"simulated: no reply to {name}")
+            raise errors.StateUnavailable(f"simulated: no reply to {name}")
         if fault == 3:
             self.step(f"sent again: {what}")
             result = self._checked(namespace, name, call, fence)
@@ -214,7 +205,7 @@ class World:
         self.step(f"arrives late: {what}")
         try:
             self._checked(namespace, name, call, fence)
-        except StateError as error:
+        except errors.StateError as error:
             self.say(f"refused: {type(error).__name__}")
 
     def _kill(self, actor: Actor, what: str) -> None:
@@ -264,25 +255,25 @@ class World:
         if failure is None:
             return
         self.say(f"{actor.name} ended: {type(failure).__name__}: {failure}")
-        if not isinstance(failure, AnchorboltError):
+        if not isinstance(failure, errors.AnchorboltError):
             raise Violation(f"{actor.name} ended with {failure!r}") from failure
-        if isinstance(failure, StateRegressed):
+        if isinstance(failure, errors.StateRegressed):
             if not self.regressed:
                 raise Violation(f"{actor.name} halted, and the store had not regressed") from failure
             self._halted = True
-        elif isinstance(failure, Fenced):
+        elif isinstance(failure, errors.Fenced):
             if not self.regressed and self.store.contents[CHECKPOINT_NAMESPACE].metadata.fence.generation < 2:
                 raise Violation(f"{actor.name} was fenced, and there is no newer driver") from failure
-        elif not isinstance(failure, StateUnavailable) and not self._is_excused(failure):
+        elif not isinstance(failure, errors.StateUnavailable) and not self._is_excused(failure):
             raise Violation(f"{actor.name} ended with {failure!r}") from failure
-        elif isinstance(failure, WaveFailed) and not self.actors and not self.regressed:
+        elif isinstance(failure, errors.WaveFailed) and not self.actors and not self.regressed:
             self.invariants.nothing_staged()
 
-    def _is_excused(self, failure: AnchorboltError) -> bool:
+    def _is_excused(self, failure: errors.AnchorboltError) -> bool:
         """A driver may give up a wave that faults struck too often, and one of two may come too early or too late."""
-        if isinstance(failure, QueryChanged):
+        if isinstance(failure, errors.QueryChanged):
             return self._drivers > 1 and "is a new one" in failure.message
-        return isinstance(failure, WaveFailed) or (self.regressed and isinstance(failure, StaleAttempt))
+        return isinstance(failure, errors.WaveFailed) or (self.regressed and isinstance(failure, errors.StaleAttempt))
 
     def _outside(self) -> None:
         """What happens to no process in particular."""

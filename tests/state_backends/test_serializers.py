@@ -8,14 +8,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from anchorbolt.errors import (
-    AnchorboltError,
-    CodecMismatch,
-    ConfigError,
-    SerializationError,
-    StateCorrupted,
-    UnsupportedValue,
-)
+from anchorbolt import errors
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec, pack
 from anchorbolt.serialization.schema import Schema, tagged, untagged
 from anchorbolt.serialization.serializers import PickleCodec, codec_named
@@ -118,7 +111,7 @@ def test_a_damaged_pickle_never_reaches_the_unpickler() -> None:
     codec = PickleCodec()
     forged = pickle.dumps(Explodes())
     for data in (b"", b"p", b"p0000", forged, b"p1234" + forged, codec.encode(Money(1))[:-1]):
-        with pytest.raises(SerializationError, match="checksum is wrong"):
+        with pytest.raises(errors.SerializationError, match="checksum is wrong"):
             codec.decode(data)
     assert Explodes.called == []
 
@@ -127,12 +120,12 @@ def test_a_pickle_whose_class_is_gone_is_reported() -> None:
     codec = PickleCodec()
     data = codec.encode(Money(1))
     body = data[5:].replace(b"Money", b"Moneh")
-    with pytest.raises(SerializationError, match="cannot be unpickled: AttributeError"):
+    with pytest.raises(errors.SerializationError, match="cannot be unpickled: AttributeError"):
         codec.decode(b"p" + zlib.crc32(body).to_bytes(4, "big") + body)
 
 
 def test_pickle_is_refused_for_keys() -> None:
-    with pytest.raises(ConfigError, match="equal keys can have different pickles") as caught:
+    with pytest.raises(errors.ConfigError, match="equal keys can have different pickles") as caught:
         codec_named("pickle", KEYS, for_keys=True)
     assert caught.value.key == KEYS
 
@@ -149,7 +142,7 @@ def test_pickle_is_refused_for_keys() -> None:
     ],
 )
 def test_a_class_that_is_no_serializer_is_refused_by_name(name: str, says: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(errors.ConfigError) as caught:
         codec_named(name, VALUES, for_keys=False)
     assert caught.value.message.startswith(f"{VALUES} is {name}, ")
     assert says in caught.value.message
@@ -158,7 +151,7 @@ def test_a_class_that_is_no_serializer_is_refused_by_name(name: str, says: str) 
 def test_what_a_serializer_raises_or_returns_wrongly_is_refused_with_namespace_key_and_class() -> None:
     state = Namespace(MemoryStateProvider()).wave(value_codec=careless())
     for value, says in [("raises", "RuntimeError: not this one"), ("text", "returned str. It must return bytes")]:
-        with pytest.raises(UnsupportedValue) as caught:
+        with pytest.raises(errors.UnsupportedValue) as caught:
             state["key"] = value
         for part in (NAMESPACE, "'key'", f"{HERE}.Careless", says):
             assert part in caught.value.message
@@ -168,9 +161,9 @@ def test_what_a_serializer_raises_or_returns_wrongly_is_refused_with_namespace_k
 @pytest.mark.parametrize(("key", "says"), [("empty", "returned no bytes"), ("other", "is not canonical")])
 def test_a_key_serializer_that_is_not_canonical_is_refused(key: str, says: str) -> None:
     state = Namespace(MemoryStateProvider()).wave(key_codec=careless(for_keys=True))
-    with pytest.raises(UnsupportedValue, match=says):
+    with pytest.raises(errors.UnsupportedValue, match=says):
         state[key] = 1
-    with pytest.raises(UnsupportedValue, match=says):
+    with pytest.raises(errors.UnsupportedValue, match=says):
         state.get(key)
     state["same"] = 1
     assert dict(state.items()) == {"same": 1}
@@ -190,10 +183,10 @@ def test_a_stored_value_that_cannot_be_decoded_is_reported_and_cannot_be_swallow
     namespace.store({"a": value}, value_codec=codec)
     namespace.damage({pack("a"): data})
     again = namespace.wave(value_codec=codec)
-    with pytest.raises(StateCorrupted, match=f"key 'a' cannot be decoded: {says}"):
+    with pytest.raises(errors.StateCorrupted, match=f"key 'a' cannot be decoded: {says}"):
         again.get("a")
     again["b"] = value
-    with pytest.raises(StateCorrupted, match="key 'a'"):
+    with pytest.raises(errors.StateCorrupted, match="key 'a'"):
         again.prepare_commit(1)
 
 
@@ -201,7 +194,7 @@ def test_a_codec_travels_to_another_process_as_its_class() -> None:
     codec = cloudpickle.loads(cloudpickle.dumps(cells()))
     assert codec.header == "cells/1"
     assert codec.decode(codec.encode(Cell(3, 4))) == Cell(3, 4)
-    with pytest.raises(UnsupportedValue):
+    with pytest.raises(errors.UnsupportedValue):
         codec.encode("no cell")
 
 
@@ -249,10 +242,10 @@ def test_a_value_of_a_later_version_is_refused_naming_both(each_provider: StateP
     namespace.store({"a": [1, 0]}, schema=THIRD)
     for schema in (FIRST, SECOND):
         older = namespace.wave(schema=schema)
-        with pytest.raises(CodecMismatch, match=f"schema version 3, .* state_schema_version {schema.version}"):
+        with pytest.raises(errors.CodecMismatch, match=f"schema version 3, .* state_schema_version {schema.version}"):
             older.get("a")
         older["b"] = 1
-        with pytest.raises(CodecMismatch):
+        with pytest.raises(errors.CodecMismatch):
             older.prepare_commit(1)
     assert len(namespace.stored()) == 1
 
@@ -270,12 +263,12 @@ def test_an_upcast_that_raises_is_reported_with_key_version_and_line_and_cannot_
     namespace = Namespace(MemoryStateProvider())
     namespace.store({"a": 1})
     state = namespace.wave(schema=Schema(2, unfinished))
-    with pytest.raises(SerializationError) as caught:
+    with pytest.raises(errors.SerializationError) as caught:
         state.get("a")
     for part in (NAMESPACE, "'a'", "version 1", "LookupError: no way from there", "test_serializers.py, line "):
         assert part in caught.value.message
     state["b"] = {"count": 1}
-    with pytest.raises(SerializationError):
+    with pytest.raises(errors.SerializationError):
         state.prepare_commit(1)
 
 
@@ -287,12 +280,12 @@ def test_any_encoding_comes_back_from_under_its_tag(data: bytes) -> None:
 
 @pytest.mark.parametrize("data", [b"\xc1v", b"\xc1v\x00", b"\xc1v\x00\x00", b"\xc1v\x00\x00 and more"])
 def test_a_tag_without_a_version_is_corrupted(data: bytes) -> None:
-    with pytest.raises(SerializationError, match="none follows"):
+    with pytest.raises(errors.SerializationError, match="none follows"):
         untagged(data)
     namespace = Namespace(MemoryStateProvider())
     namespace.store({"a": 1})
     namespace.damage({pack("a"): data})
     for schema in (FIRST, SECOND):
-        with pytest.raises(StateCorrupted, match="'a'") as caught:
+        with pytest.raises(errors.StateCorrupted, match="'a'") as caught:
             namespace.wave(schema=schema).get("a")
-        assert isinstance(caught.value, AnchorboltError)
+        assert isinstance(caught.value, errors.AnchorboltError)

@@ -8,14 +8,7 @@ from typing import Any
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import Edge, ExecutionPlan
-from anchorbolt.engine.task.messages import (
-    Envelope,
-    PrepareMessage,
-    TaskReport,
-    TuplesMessage,
-    encode_message,
-    encode_report,
-)
+from anchorbolt.engine.task import messages
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.streams.routing import ROUTERS, Router
 
@@ -35,16 +28,13 @@ class Emitter:
         self._capacity: dict[str, int] = {}
         self._routers: dict[tuple[str, str], Router] = {}
         self._receivers = sorted({edge.component for edges in self._edges.values() for edge in edges})
-        self._attempt = ""
-        self._sent: defaultdict[TaskKey, int] = defaultdict(int)
-        self.out: list[Envelope] = []
-        self.bytes_out = 0
+        self.begin("")
 
     def begin(self, attempt: str) -> None:
         """Start a round under a new attempt."""
         self._attempt = attempt
-        self._sent.clear()
-        self.out = []
+        self._sent: defaultdict[TaskKey, int] = defaultdict(int)
+        self.out: list[messages.Envelope] = []
         self.bytes_out = 0
 
     def flush(self, stream: str, rows: list[Any]) -> int:
@@ -62,14 +52,14 @@ class Emitter:
         """Send PREPARE behind everything sent so far, to every task of every receiving bolt."""
         for component in self._receivers:
             for task in self._plan.tasks[component]:
-                message = PrepareMessage(self._source, self._attempt, checkpoint.txid, self._sent[task])
-                self._append(task, encode_message(message))
+                message = messages.PrepareMessage(self._source, self._attempt, checkpoint.txid, self._sent[task])
+                self._append(task, messages.encode_message(message))
 
-    def report(self, report: TaskReport) -> None:
+    def report(self, report: messages.TaskReport) -> None:
         """Send the task's report to the driver."""
-        self._send_on(self._plan.driver_level, 0, encode_report(report))
+        self._send_on(self._plan.driver_level, 0, messages.encode_report(report))
 
-    def take(self) -> list[Envelope]:
+    def take(self) -> list[messages.Envelope]:
         """Return the envelopes that wait to be sent, once."""
         out, self.out = self.out, []
         return out
@@ -105,7 +95,9 @@ class Emitter:
         columns = list(map(list, zip(*rows, strict=True)))
         sender = (self._source, self.context.this_task_id, self._attempt)
         try:
-            payload = encode_message(TuplesMessage(*sender, self._sent[task], stream, len(rows), columns))
+            payload = messages.encode_message(
+                messages.TuplesMessage(*sender, self._sent[task], stream, len(rows), columns)
+            )
         except UnsupportedValue as error:
             raise UnsupportedValue(
                 f"component {self._source[0]!r} emitted a value to stream {stream!r} that cannot "
@@ -122,7 +114,7 @@ class Emitter:
 
     def _send_on(self, level: int, destination: int, payload: bytes) -> None:
         partition = self._plan.next_partition(self._level, level, destination)
-        self.out.append(Envelope(partition, level, destination, payload))
+        self.out.append(messages.Envelope(partition, level, destination, payload))
 
     def _next_capacity(self, stream: str, rows: int, largest: int) -> int:
         """Return a larger buffer size while the blobs stay below the target size, else a smaller one."""

@@ -10,14 +10,7 @@ from itertools import chain
 
 from anchorbolt.errors import MigrationRefused
 from anchorbolt.migration_tools.progress import Progress
-from anchorbolt.state_backends.contract import (
-    Fence,
-    NamespaceHead,
-    SizeLimits,
-    StagedSlice,
-    StateProvider,
-    StateStorage,
-)
+from anchorbolt.state_backends import contract
 
 _SLICE_BYTES = 4 << 20
 _SLICE_ENTRIES = 1000
@@ -62,20 +55,20 @@ class CopiedNamespace:
     was_there: bool = False  # whether an earlier copy had finished this namespace; it was compared again
 
 
-def claimed(storage: StateStorage, generation: int) -> Fence:
+def claimed(storage: contract.StateStorage, generation: int) -> contract.Fence:
     """Claim a new generation that is not below `generation`."""
     if storage.head().fence.generation < generation - 1:
-        storage.raise_fence(Fence(generation - 1, 0))
+        storage.raise_fence(contract.Fence(generation - 1, 0))
     return storage.claim()
 
 
 def copied_namespace(
-    source: StateProvider,
-    target: StateProvider,
+    source: contract.StateProvider,
+    target: contract.StateProvider,
     namespace: str,
-    head: NamespaceHead,
-    found: NamespaceHead,
-    fence: Fence,
+    head: contract.NamespaceHead,
+    found: contract.NamespaceHead,
+    fence: contract.Fence,
     progress: Progress,
 ) -> CopiedNamespace:
     """Copy one namespace, unless an earlier copy has finished it, and compare both sides.
@@ -94,7 +87,7 @@ def copied_namespace(
             digest = Digest()
             nothing: list[tuple[bytes, bytes]] = []  # a namespace without entries is staged too
             for number, entries in enumerate(chain([nothing], _slices(reader, writer.limits))):
-                staged = StagedSlice(
+                staged = contract.StagedSlice(
                     fence, head.committed, head.winner, found.committed, number, dict(entries), head.codec
                 )
                 seal = writer.stage(staged)
@@ -119,7 +112,7 @@ def copied_namespace(
     )
 
 
-def _slices(reader: StateStorage, limits: SizeLimits | None) -> Iterator[list[tuple[bytes, bytes]]]:
+def _slices(reader: contract.StateStorage, limits: contract.SizeLimits | None) -> Iterator[list[tuple[bytes, bytes]]]:
     for page in reader.scan(page_size=_SLICE_ENTRIES):
         entries: list[tuple[bytes, bytes]] = []
         size = 0
@@ -138,7 +131,7 @@ def _slices(reader: StateStorage, limits: SizeLimits | None) -> Iterator[list[tu
             yield entries
 
 
-def _digest(storage: StateStorage, progress: Progress) -> Digest:
+def _digest(storage: contract.StateStorage, progress: Progress) -> Digest:
     digest = Digest()
     for page in storage.scan(page_size=_SLICE_ENTRIES):
         digest = digest.plus(page)
@@ -146,7 +139,7 @@ def _digest(storage: StateStorage, progress: Progress) -> Digest:
     return digest
 
 
-def moved(source: StateProvider, target: StateProvider, what: str) -> MigrationRefused:
+def moved(source: contract.StateProvider, target: contract.StateProvider, what: str) -> MigrationRefused:
     """Return the error for a source that changed during the copy."""
     return MigrationRefused(
         f"a run wrote to {what} in {source.describe()} during the copy. No decision record was written to "

@@ -15,14 +15,7 @@ from typing import Any, TypeVar
 
 from anchorbolt.config.providers import PROVIDER_CONFIG, HBaseSettings, TlsSettings
 from anchorbolt.errors import ConfigError
-from anchorbolt.state_backends.hbase.errors import (
-    ANSWERS,
-    FAILURES,
-    is_existing_table,
-    is_lasting,
-    is_missing_table,
-    translated,
-)
+from anchorbolt.state_backends.hbase import errors
 from anchorbolt.state_backends.shared_client import SharedClient, check_tls_files
 
 from Hbase_thrift import ColumnDescriptor, Hbase  # isort: skip (made by the import above)
@@ -58,16 +51,16 @@ class HBaseClient(SharedClient[HBaseSettings]):
         while True:
             try:
                 return self._try(work, deadline)
-            except FAILURES as error:
-                is_missing = address.create_table and is_missing_table(error)
+            except errors.FAILURES as error:
+                is_missing = address.create_table and errors.is_missing_table(error)
                 if may_create and is_missing:
                     may_create = False
                     deadline = time.monotonic() + max(_CREATE_SECONDS, address.timeout_ms / 1000)
                     self._create_table(namespace, deadline)
                     continue
                 # A table that another worker is creating stays missing for some time.
-                if (is_lasting(error) and not is_missing) or time.monotonic() + pause >= deadline:
-                    raise translated(error, self.address, namespace) from error
+                if (errors.is_lasting(error) and not is_missing) or time.monotonic() + pause >= deadline:
+                    raise errors.translated(error, self.address, namespace) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -84,7 +77,7 @@ class HBaseClient(SharedClient[HBaseSettings]):
             if not connection.socket.is_open():
                 connection.socket.open()
             result = work(connection)
-        except ANSWERS:
+        except errors.ANSWERS:
             self._give_back(connection)
             raise
         except BaseException:
@@ -122,9 +115,9 @@ class HBaseClient(SharedClient[HBaseSettings]):
         )
         try:
             self._try(lambda client: client.createTable(self.address.table.encode(), [family]), deadline)
-        except FAILURES as error:
-            if not is_existing_table(error):  # another worker may have created the table
-                raise translated(error, self.address, namespace) from error
+        except errors.FAILURES as error:
+            if not errors.is_existing_table(error):  # another worker may have created the table
+                raise errors.translated(error, self.address, namespace) from error
 
 
 class _Socket(TSocket):  # type: ignore[misc]

@@ -156,9 +156,7 @@ _TEXTS: dict[str, Callable[[JavaScalar], str]] = {
 }
 
 _CONTENTS: dict[str, Callable[[JavaScalar], dict[str, Any]]] = {
-    "null": lambda _: {},
-    "tombstone": lambda _: {},
-    "cycle": lambda _: {},
+    **dict.fromkeys(("null", "tombstone", "cycle"), lambda _: {}),
     "string": _string_content,
     "boolean": lambda scalar: {"v": scalar.value},
     "char": lambda scalar: {"v": chr(scalar.value), "code": scalar.value},

@@ -19,17 +19,7 @@ from tests.conftest import StartRedis
 from tests.crash.conftest import AccompanyRun
 from tests.crash.plans import STEPS, hangs
 from tests.crash.runs import AccompaniedRun
-from tests.crash.store_faults.harm import (
-    MAXMEMORY,
-    READ_ONLY,
-    assert_refused,
-    assert_waited_for,
-    contents_of,
-    full_disk,
-    full_memory,
-    killed,
-    read_only,
-)
+from tests.crash.store_faults import harm as harms
 from tests.support.redis_server import DURABLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -54,7 +44,7 @@ def test_a_redis_killed_at_any_step_and_restarted_with_its_log_is_waited_for(
     accompany: AccompanyRun, start_redis: StartRedis
 ) -> None:
     server = start_redis(**DURABLE)
-    assert_waited_for(accompany(server, faults=hangs(STEPS)), [killed(server) for _ in STEPS])
+    harms.assert_waited_for(accompany(server, faults=hangs(STEPS)), [harms.killed(server) for _ in STEPS])
 
 
 def test_a_store_that_takes_no_writes_for_a_time_is_waited_for(
@@ -62,15 +52,15 @@ def test_a_store_that_takes_no_writes_for_a_time_is_waited_for(
 ) -> None:
     server = start_redis(**DURABLE)
     run = accompany(server, faults=hangs([FaultPoint.TASK_ALIGNED, FaultPoint.TASK_ALIGNED]))
-    driver = assert_waited_for(run, [full_memory(server), read_only(server)])
-    assert MAXMEMORY in driver.err
-    assert READ_ONLY in driver.err
+    driver = harms.assert_waited_for(run, [harms.full_memory(server), harms.read_only(server)])
+    assert harms.MAXMEMORY in driver.err
+    assert harms.READ_ONLY in driver.err
 
 
 @pytest.mark.thorough
 @pytest.mark.optional_in_ci
 def test_a_disk_below_sqlite_that_has_room_again_is_waited_for(accompany: AccompanyRun, small_disk: Path) -> None:
-    assert_waited_for(accompany(small_disk / "state", faults=[AT_PREPARE]), [full_disk(small_disk)])
+    harms.assert_waited_for(accompany(small_disk / "state", faults=[AT_PREPARE]), [harms.full_disk(small_disk)])
 
 
 def assert_ended(run: AccompaniedRun, harm: AbstractContextManager[None], says: str, *, tidy: bool = False) -> None:
@@ -89,14 +79,15 @@ def assert_ended(run: AccompaniedRun, harm: AbstractContextManager[None], says: 
 
 
 @pytest.mark.parametrize(
-    ("harm", "says"), [(full_memory, MAXMEMORY), pytest.param(read_only, READ_ONLY, marks=pytest.mark.thorough)]
+    ("harm", "says"),
+    [(harms.full_memory, harms.MAXMEMORY), pytest.param(harms.read_only, harms.READ_ONLY, marks=pytest.mark.thorough)],
 )
 def test_a_redis_that_takes_no_more_writes_ends_the_run_with_its_state_as_before(
     accompany: AccompanyRun, start_redis: StartRedis, harm: Any, says: str
 ) -> None:
     server = start_redis(**DURABLE)
     run = accompany(server, faults=[AT_PREPARE], conf=IMPATIENT)
-    assert_ended(run, harm(server), says, tidy=harm is full_memory)
+    assert_ended(run, harm(server), says, tidy=harm is harms.full_memory)
 
 
 @pytest.mark.optional_in_ci
@@ -104,7 +95,7 @@ def test_a_full_disk_below_sqlite_ends_the_run_with_its_state_as_before(
     accompany: AccompanyRun, small_disk: Path
 ) -> None:
     run = accompany(small_disk / "state", faults=[AT_PREPARE], conf=IMPATIENT)
-    assert_ended(run, full_disk(small_disk), "full")
+    assert_ended(run, harms.full_disk(small_disk), "full")
 
 
 @pytest.mark.parametrize(
@@ -122,17 +113,17 @@ def test_a_redis_restarted_without_its_last_data_halts_the_run_and_nothing_is_wr
     run = accompany(server, waves=5, faults=faults)
     driver = run.start_to_first_fault()
     copy = tmp_path / "copy"
-    with killed(server):
+    with harms.killed(server):
         shutil.copytree(server.data, copy)
     run.faults.release(0)
     run.wait_for_fault(1)
-    with killed(server):
+    with harms.killed(server):
         shutil.rmtree(server.data)
         if kept == "nothing":
             server.data.mkdir()
         else:
             shutil.copytree(copy, server.data)
-    assert_refused(run, driver, lambda: contents_of(server))
+    harms.assert_refused(run, driver, lambda: harms.contents_of(server))
 
 
 def test_a_missing_namespace_is_named_with_what_was_expected_and_nothing_is_written(
