@@ -103,9 +103,9 @@ class SqliteFile:
         """Return the error for content that Anchorbolt cannot have written."""
         return StateCorrupted(f"{self._path}: {reason}. {START_OVER}", namespace=self._namespace)
 
-    def check_count(self, expected: int | None, found: int) -> None:
+    def check_count(self, expected: int, found: int) -> None:
         """Raise `StateRegressed` if another program has removed or added entries since `expected` were counted."""
-        if expected not in (None, found):
+        if found != expected:
             raise self._regressed(
                 "lost data or was changed by another program",
                 f"{expected} entries",

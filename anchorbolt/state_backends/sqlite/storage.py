@@ -40,16 +40,18 @@ class SqliteStateStorage(StateStorage):
         self._file = SqliteFile(path, namespace, timeout_ms)
         # The connection, the attempt and the checksums of the slices that the temporary table `overlay` holds.
         self._overlaid: tuple[sqlite3.Connection, str, list[int]] | None = None
-        self._has_changed = False  # whether this handle has written entries
+        self._is_compared = False  # whether `head` has compared the number of entries since the file was opened
+        self._counts_at_end = False  # whether this handle is a driver's: it has claimed, or has written entries
 
     def head(self) -> NamespaceHead:
-        """Also counts the entries, if `close` has counted them: a second for some ten million."""
+        """The first call also counts the entries, if `close` has counted them: a second for some ten million."""
         with self._file.reading() as connection:
             if connection is None:
                 return NamespaceHead()
             (expected,) = connection.execute("SELECT entries FROM metadata").fetchone()
-            if expected is not None:
+            if expected is not None and not self._is_compared:
                 self._file.check_count(expected, _count(connection))
+            self._is_compared = True
             return rules.head_of(self._metadata(connection), self._records(connection))
 
     def claim(self) -> Fence:
@@ -57,6 +59,7 @@ class SqliteStateStorage(StateStorage):
             metadata = self._metadata(connection)
             fence = Fence(metadata.fence.generation + 1, 0)
             self._raise_fence(connection, metadata, fence)
+            self._counts_at_end = True
             return fence
 
     def raise_fence(self, fence: Fence) -> NamespaceHead:
@@ -64,6 +67,7 @@ class SqliteStateStorage(StateStorage):
             metadata = self._metadata(connection)
             rules.check_fence(self.namespace, metadata, fence)
             self._raise_fence(connection, metadata, fence)
+            self._counts_at_end = True
             return rules.head_of(self._metadata(connection), self._records(connection))
 
     def get_many(
@@ -142,7 +146,7 @@ class SqliteStateStorage(StateStorage):
                 reach(FaultPoint.SLICE_APPLIED, txid=txid)
             self._drop(connection, "TRUE")
             connection.execute("UPDATE metadata SET committed = ?, winner = ?, entries = NULL", (txid, attempt))
-            self._has_changed = True
+            self._counts_at_end = True
 
     def rollback(self, fence: Fence) -> int:
         with self._file.writing() as connection:
@@ -158,7 +162,7 @@ class SqliteStateStorage(StateStorage):
             self._raise_fence(connection, metadata, fence, codec)
             _put(connection, "entries", list(items.items()))
             connection.execute("UPDATE metadata SET entries = NULL")
-            self._has_changed = True
+            self._counts_at_end = True
 
     def count(self) -> int:
         """Return the number of entries. SQLite reads all keys for it: some seconds for tens of millions."""
@@ -166,11 +170,11 @@ class SqliteStateStorage(StateStorage):
             return 0 if connection is None else _count(connection)
 
     def close(self) -> None:
-        """After a change also count the entries, so that the next start notices a deletion by another program."""
-        if self._has_changed:
-            self._has_changed = False
+        """A driver also counts the entries if nobody has since they changed, so that the next start compares them."""
+        if self._counts_at_end:
             with suppress(AnchorboltError), self._file.writing() as connection:
-                connection.execute("UPDATE metadata SET entries = ?", (_count(connection),))
+                connection.execute("UPDATE metadata SET entries = (SELECT count(*) FROM entries) WHERE entries IS NULL")
+        self._is_compared = self._counts_at_end = False
         self._overlaid = None
         self._file.close()
 

@@ -13,6 +13,7 @@ import pytest
 
 from anchorbolt.errors import StateCorrupted, StateRegressed, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, StateStorage
+from anchorbolt.state_backends.sqlite import storage as storage_module
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries, stage, staged
 from tests.state_backends.processes import claim_as_nobody, exit_code, kill_within_commit, run, stage_with_small_files
@@ -185,6 +186,31 @@ def test_the_count_of_a_clean_end_is_right_and_a_killed_one_leaves_none(
         storage.close()
         assert storage.raise_fence(Fence(1, 1)) == storage.head()
         assert storage.count() == len(entries(storage)) == 5
+
+
+def test_a_clean_run_without_a_wave_counts_the_entries_that_a_killed_one_did_not(
+    sqlite_provider: SqliteStateProvider, storage: StateStorage, file: Path
+) -> None:
+    committed(storage, [(b"a", b"1"), (b"b", b"1")])
+    with closing(sqlite_provider.open(NAMESPACE)) as idle:
+        idle.raise_fence(Fence(1, 1))
+    execute(file, "DELETE FROM entries WHERE key = x'61'")
+    with pytest.raises(StateRegressed) as noticed:
+        storage.head()
+    assert (noticed.value.expected, noticed.value.found) == ("2 entries", "1 entries")
+
+
+def test_the_number_of_entries_is_compared_once_for_each_opening(
+    storage: StateStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = []
+    count = storage_module._count
+    monkeypatch.setattr(storage_module, "_count", lambda connection: counts.append(1) or count(connection))
+    committed(storage, [(b"a", b"1")])
+    for expected in (1, 2):
+        storage.close()
+        assert [storage.head().committed for _ in range(3)] == [0, 0, 0]
+        assert len(counts) == expected
 
 
 def test_a_writer_that_holds_the_file_for_too_long_is_named_as_the_cause(
