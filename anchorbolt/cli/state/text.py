@@ -90,13 +90,15 @@ def report_lines(report: TopologyReport, place: str) -> list[str]:
     if report.wrong_location:
         lines = [f"check the checkpoint location: {report.wrong_location}", "", *lines]
     if record is None:
-        lines.append(f"decision record: none ({snapshot.record_namespace})")
+        why = "cannot be read" if snapshot.record_namespace in snapshot.unreadable else "none"
+        lines.append(f"decision record: {why} ({snapshot.record_namespace})")
     else:
         source = f"; batch {record.batch_id} of query {record.query_id}" if record.query_id else ""
         lines.append(f"decision record: txid {record.txid}, {record.state.phase.value}{source}")
     if (copied := snapshot.copied) is not None:
         lines.append(f"its copy at {snapshot.location}: txid {copied.txid}, {copied.state.phase.value}")
-    lines += [f"fence: {tuple(snapshot.record_head.fence)}", ""]
+    fence = "unknown" if snapshot.record_namespace in snapshot.unreadable else tuple(snapshot.record_head.fence)
+    lines += [f"fence: {fence}", ""]
     for each in report.namespaces:
         lines += _namespace_lines(each)
     titled = {
@@ -143,6 +145,8 @@ def _record_content(record: Any) -> dict[str, Any] | None:
 
 
 def _namespace_lines(each: NamespaceReport) -> list[str]:
+    if each.problem:
+        return [f"{each.namespace}: cannot be read: {each.problem}"]
     head = each.head
     parts = [f"{_position(head.committed)}{f' from attempt {head.winner}' if head.winner else ''}"]
     parts.append(f"fence {tuple(head.fence)}")
@@ -164,7 +168,8 @@ def _namespace_content(each: NamespaceReport) -> dict[str, Any]:
     }
     return {
         "namespace": each.namespace,
-        **{name: getattr(each.head, name) for name in ("fence", "committed", "winner", "codec")},
+        "problem": each.problem,
+        **{name: getattr(each.head, name) for name in ("fence", "committed", "winner", "codec") if not each.problem},
         "keys": each.keys,
         "bytes": each.size,
         "attempts": attempts,

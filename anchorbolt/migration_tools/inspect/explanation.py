@@ -14,7 +14,7 @@ from anchorbolt.checkpoint.ports import Layout
 from anchorbolt.checkpoint.recovery import is_of_query, judge_namespace, plan_recovery
 from anchorbolt.checkpoint.startup import startup_problems
 from anchorbolt.checkpoint.state_machine import Phase
-from anchorbolt.errors import StateError
+from anchorbolt.errors import AnchorboltError, StateError
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.inspection import measured
 from anchorbolt.migration_tools.inspect.topology_snapshot import TopologySnapshot, known_namespaces, read_topology
@@ -28,6 +28,7 @@ from anchorbolt.util.locations import Folder
 class NamespaceReport:
     namespace: str
     head: NamespaceHead
+    problem: str = ""  # why the namespace cannot be read; empty if it can
     next_start: str = ""  # the action of the next start in this namespace; empty if it does nothing
     refusal: str = ""  # why this namespace makes the next start fail; empty if it does not
     is_known: bool = True  # whether the decision record, its copy, or a task of the last run names it
@@ -65,7 +66,7 @@ def explain(
     """
     snapshot = read_topology(provider, topology, prefix, folder)
     is_empty = all(head == NamespaceHead() for head in (snapshot.record_head, *snapshot.heads.values()))
-    if is_empty and (snapshot.copied is None or snapshot.copied.topology != topology):
+    if is_empty and not snapshot.unreadable and (snapshot.copied is None or snapshot.copied.topology != topology):
         there = sorted(name.rpartition(":")[0] or name for name in provider.namespaces() if is_record_namespace(name))
         raise StateError(
             f"{provider.describe()} has no state of topology {topology!r} (prefix of its namespaces: {prefix!r}). It "
@@ -75,7 +76,7 @@ def explain(
         )
     sizes = {}
     for namespace, head in snapshot.heads.items() if measure else ():
-        if head.codec != CUSTOM_HEADER:
+        if head.codec != CUSTOM_HEADER and namespace not in snapshot.unreadable:
             with closing(provider.open(namespace)) as storage:
                 sizes[namespace] = measured(storage, progress)
     return judge(snapshot, codecs, sizes)
@@ -90,19 +91,29 @@ def judge(snapshot: TopologySnapshot, codecs: Codecs, sizes: Mapping[str, tuple[
     header = EntryEncoding("", codecs.keys, codecs.values).header
     heads = {name: head for name, head in snapshot.heads.items() if name in known}
     headers = {name: head.codec if head.codec == CUSTOM_HEADER else header for name, head in heads.items()}
-    problems = list(startup_problems(Layout(snapshot.topology, headers), snapshot.found(heads)))
+    unreadable, problems = snapshot.unreadable, list[AnchorboltError]()
+    if snapshot.record_namespace in unreadable:  # nothing can be judged
+        named |= snapshot.heads.keys()
+    else:
+        problems += startup_problems(Layout(snapshot.topology, headers), snapshot.found(heads))
+    # A start does not read a namespace that nothing names.
+    ignored = snapshot.heads.keys() - named
+    unreadable = {name: reason for name, reason in unreadable.items() if name not in ignored}
+    problems = [each for each in problems if not isinstance(each, StateError) or each.namespace not in unreadable]
     refusal_of = {
         problem.namespace: problem.message
         for problem in reversed(problems)
         if isinstance(problem, StateError) and problem.namespace
     }
-    refusals = list(dict.fromkeys([*snapshot.problems, *(problem.message for problem in problems)]))
+    refusal_of |= unreadable
+    refusals = list(dict.fromkeys([*unreadable.values(), *(problem.message for problem in problems)]))
     namespaces = []
     for name, head in snapshot.heads.items():
         refusal = refusal_of.get(name, "")
         next_start = "" if refusal or name not in known else _next_start(record, name, head)
         keys, size = sizes.get(name, (None, None))
-        namespaces.append(NamespaceReport(name, head, next_start, refusal, name in named, keys, size))
+        problem = snapshot.unreadable.get(name, "")
+        namespaces.append(NamespaceReport(name, head, problem, next_start, refusal, name in named, keys, size))
     action = "refused"
     if not refusals:
         action = plan_recovery(snapshot.stored, snapshot.copied, heads).outcome(is_new=snapshot.stored is None)
@@ -181,7 +192,7 @@ def _blocking(record: DecisionRecord, namespaces: list[NamespaceReport]) -> list
         for attempt, staged in each.head.attempts.items():
             how = "is sealed" if staged.seal is not None else "is staged but not sealed"
             sentences.append(f"txid {staged.txid} waits for its decision: attempt {attempt} {how} in {each.namespace}")
-    idle = [each.namespace for each in namespaces if each.is_known and not each.head.attempts]
+    idle = [each.namespace for each in namespaces if each.is_known and not (each.problem or each.head.attempts)]
     if sentences and idle:
         sentences.append(f"nothing is staged in {', '.join(idle)}: the task is still working, or has no updates")
     return sentences

@@ -29,8 +29,13 @@ class TopologySnapshot:
     query_id: str | None = None  # of the streaming query at the checkpoint location
     location: str = ""  # the checkpoint location; empty if only the store was read
     heads: Mapping[str, NamespaceHead] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()  # why something could not be read
+    unreadable: Mapping[str, str] = field(default_factory=dict)  # namespaces, or "" for the query's id, and why
     has_moved: bool = False  # whether a run was writing during the reading
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why something could not be read."""
+        return tuple(dict.fromkeys(self.unreadable.values()))
 
     @property
     def generation(self) -> int:
@@ -63,23 +68,23 @@ def read_topology(
 
 def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | None) -> TopologySnapshot:
     name = record_namespace(prefix)
-    problems: list[str] = []
+    unreadable: dict[str, str] = {}
 
-    def tried(read: Callable[[], _T], otherwise: _T) -> _T:
+    def tried(namespace: str, read: Callable[[], _T], otherwise: _T) -> _T:
         try:
             return read()
         except (StateCorrupted, StateRegressed, WaveFailed) as error:
-            problems.append(error.message)
+            unreadable.setdefault(namespace, error.message)
             return otherwise
 
     with closing(provider.open(name)) as storage:
         log = DecisionLog(storage, folder)
         nothing: Records = (None, None)
-        stored, copied = tried(log.load, nothing)
-        record_head = tried(storage.head, NamespaceHead())
+        stored, copied = tried(name, log.load, nothing)
+        record_head = tried(name, storage.head, NamespaceHead())
     query_id = None
     if folder is not None and (copied is not None or folder.exists("metadata")):
-        query_id = tried(lambda: query_id_at(folder), "")
+        query_id = tried("", lambda: query_id_at(folder), "")
     # The namespaces of the records and their tasks, and all others with a prefix that is not empty.
     names = set(provider.namespaces(f"{prefix}:")) if prefix else set()
     for each in (stored, copied):
@@ -88,11 +93,9 @@ def _read(provider: StateProvider, topology: str, prefix: str, folder: Folder | 
     heads = {}
     for namespace in sorted(names - {name}):
         with closing(provider.open(namespace)) as storage:
-            heads[namespace] = tried(storage.head, NamespaceHead())
+            heads[namespace] = tried(namespace, storage.head, NamespaceHead())
     location = "" if folder is None else folder.location
-    return TopologySnapshot(
-        topology, name, record_head, stored, copied, query_id, location, heads, tuple(dict.fromkeys(problems))
-    )
+    return TopologySnapshot(topology, name, record_head, stored, copied, query_id, location, heads, unreadable)
 
 
 def known_namespaces(record: DecisionRecord, prefix: str) -> set[str]:

@@ -51,10 +51,12 @@ class RedisProvider(StateProvider):
         root_of, seen = self.address.root, set()
         client = RedisClient.acquire(self.address)
         try:
-            for key in client.keys(root_of(f"{pattern}*") + "$fence"):
-                root = key.decode("ascii", "replace").removesuffix("$fence")
+            # `$txid` shows a namespace whose `$fence` was removed. Storm also writes it, under names without a colon.
+            for key in client.keys(root_of(f"{pattern}*") + "$[ft][ex][ni][cd]*"):
+                root, _, kind = key.decode("ascii", "replace").rpartition("$")
                 namespace = root.strip("{}")
-                is_ours = rules.is_namespace(namespace) and root == root_of(namespace)
+                is_ours = kind == "fence" or (kind == "txid" and ":" in namespace)
+                is_ours = is_ours and rules.is_namespace(namespace) and root == root_of(namespace)
                 if is_ours and namespace not in seen and namespace.startswith(prefix):
                     seen.add(namespace)
                     yield namespace

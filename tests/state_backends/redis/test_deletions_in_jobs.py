@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.cli.state.text import report_lines
 from anchorbolt.engine import LocalCluster
-from anchorbolt.errors import StateError, StateRegressed
+from anchorbolt.errors import StateError
 from anchorbolt.faults.points import PointReached, observe
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.explanation import explain
+from anchorbolt.migration_tools.inspect.inspection import namespace_summaries
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
@@ -23,6 +25,7 @@ from tests.support.redis_server import RedisServer
 from tests.support.stores import settings_of
 
 WAVES = [" ".join(f"word{(wave * 7 + number) % 40}" for number in range(25)) for wave in range(6)]
+NAME, RECORD = "word-count:count-1", "word-count:$checkpointspout-0"
 COUNTS = Counter(word for wave in WAVES for word in wave.split())
 
 
@@ -91,16 +94,19 @@ def test_a_deletion_between_two_runs_is_noticed_or_has_no_effect(
     check_run(job(3, len(WAVES)), conf)
 
 
-@pytest.mark.parametrize("remove", ["DEL", "HDEL"])
+@pytest.mark.parametrize(
+    ("remove", "name", "part"),
+    [(remove, name, part) for remove in ("DEL", "HDEL") for name in (NAME, RECORD) for part in ("", "$fence")],
+)
 def test_a_deletion_between_two_runs_refuses_the_start_and_is_explained(
-    conf: dict[str, Any], redis_database: RedisServer, remove: str
+    conf: dict[str, Any], redis_database: RedisServer, remove: str, name: str, part: str
 ) -> None:
     assert LocalCluster().submit(job(0, 3), conf).await_termination(60)
     with redis_database.client() as client:
-        name = "word-count:count-1"
-        client.execute_command(remove, name, *(client.hkeys(name)[:1] if remove == "HDEL" else ()))
+        key = name + part
+        client.execute_command(remove, key, *(client.hkeys(key)[:1] if remove == "HDEL" else ()))
         before = {key: client.hgetall(key) for key in client.keys("*")}
-        with pytest.raises(StateRegressed) as refused:
+        with pytest.raises(StateError) as refused:
             LocalCluster().submit(job(3, len(WAVES)), conf)
         assert refused.value.namespace == name
         assert {key: client.hgetall(key) for key in client.keys("*")} == before
@@ -109,4 +115,8 @@ def test_a_deletion_between_two_runs_refuses_the_start_and_is_explained(
     folder = open_folder(conf["topology.checkpoint.location"])
     report = explain(provider, "word-count", "word-count", codecs, folder, measure=False)
     assert report.action == "refused"
-    assert report.refusals[0] == refused.value.message
+    assert report.refusals == (refused.value.message,)
+    assert not any("(0, 0)" in line or "nothing committed" in line for line in report_lines(report, "Redis"))
+    if name == NAME:
+        assert [each.namespace for each in report.namespaces if each.problem] == [name]
+        assert [each.namespace for each in namespace_summaries(provider) if each.problem] == [name]
