@@ -1,32 +1,40 @@
 """Whole jobs whose state another program removes from Redis, while they run and between two runs."""
 
 import random
+import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from anchorbolt.cli.state.text import report_lines
 from anchorbolt.engine import LocalCluster
-from anchorbolt.errors import StateError
+from anchorbolt.errors import MigrationRefused, StateError
 from anchorbolt.faults.points import PointReached, observe
+from anchorbolt.migration_tools.copy.copying import copy_topology
 from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.explanation import explain
 from anchorbolt.migration_tools.inspect.inspection import namespace_summaries
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.locations import open_folder
 from tests.engine.jobs import word_count
 from tests.state_backends.redis.test_deletions import harms
+from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
 from tests.support.stores import settings_of
 
 WAVES = [" ".join(f"word{(wave * 7 + number) % 40}" for number in range(25)) for wave in range(6)]
 NAME, RECORD = "word-count:count-1", "word-count:$checkpointspout-0"
 COUNTS = Counter(word for wave in WAVES for word in wave.split())
+
+Conf = dict[str, Any]
+Server = RedisServer | RedisCluster
 
 
 @pytest.fixture(autouse=True)
@@ -37,9 +45,15 @@ def unobserved() -> Iterator[None]:
 
 
 @pytest.fixture
-def conf(redis_database: RedisServer, tmp_path: Any) -> dict[str, Any]:
+def server(request: pytest.FixtureRequest) -> Any:
+    """The Redis or the Redis Cluster that the test is parametrized with."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def conf(server: Server, tmp_path: Any) -> Conf:
     return {
-        **settings_of(redis_database),
+        **settings_of(server),
         "topology.checkpoint.location": str(tmp_path / "checkpoint"),
         "topology.state.cache.max.entries": 5,  # so that tasks read
         "topology.state.pending.max.entries": 3,  # and read what they have staged
@@ -50,59 +64,50 @@ def job(first: int, last: int) -> Topology:
     return word_count(FeederSpout(["sentence"], [[(wave,)] for wave in WAVES[first:last]]))
 
 
-def check_run(topology: Topology, conf: dict[str, Any]) -> None:
-    """Run a topology, and read its state: the store refuses something, or all counts are right."""
-    try:
-        handle = LocalCluster().submit(topology, conf)
-        assert handle.await_termination(60)
-        counts = handle.state("count")
-    except StateError:
-        return
-    assert counts == COUNTS
+def remove_something(server: Server, chance: random.Random) -> None:
+    masters = server.current_masters() if isinstance(server, RedisCluster) else [server]
+    with chance.choice(masters).client() as client:
+        keys = sorted(key for key in client.keys("*") if not key.endswith(b"-away"))
+        if keys:
+            chance.choice(list(harms(client, chance.choice(keys), chance).values()))()
 
 
-def remove_something(client: Any, chance: random.Random) -> None:
-    keys = sorted(key for key in client.keys("*") if not key.endswith(b"-away"))
-    if keys:
-        chance.choice(list(harms(client, chance.choice(keys), chance).values()))()
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_deletion_while_the_job_runs_is_noticed_or_has_no_effect(
-    conf: dict[str, Any], redis_database: RedisServer, seed: int
-) -> None:
+@pytest.mark.parametrize("while_it_runs", [True, False])
+@pytest.mark.parametrize(
+    ("server", "seed"),
+    [("redis_database", seed) for seed in range(20)] + [("empty_redis_cluster", seed) for seed in range(20, 26)],
+    indirect=["server"],
+)
+def test_a_deletion_is_noticed_or_has_no_effect(conf: Conf, server: Server, seed: int, while_it_runs: bool) -> None:
     chance = random.Random(seed)
     left = [chance.randrange(400)]
 
     def harm_once(reached: PointReached) -> None:
         left[0] -= 1
         if left[0] == 0:
-            with redis_database.client() as client:
-                remove_something(client, chance)
+            remove_something(server, chance)
 
-    observe(harm_once)
-    check_run(job(0, len(WAVES)), conf)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_deletion_between_two_runs_is_noticed_or_has_no_effect(
-    conf: dict[str, Any], redis_database: RedisServer, seed: int
-) -> None:
-    assert LocalCluster().submit(job(0, 3), conf).await_termination(60)
-    with redis_database.client() as client:
-        remove_something(client, random.Random(seed))
-    check_run(job(3, len(WAVES)), conf)
+    if while_it_runs:
+        observe(harm_once)
+    else:
+        assert LocalCluster().submit(job(0, 3), conf).await_termination(60)
+        remove_something(server, chance)
+    with suppress(StateError):
+        handle = LocalCluster().submit(job(0 if while_it_runs else 3, len(WAVES)), conf)
+        assert handle.await_termination(60)
+        assert handle.state("count") == COUNTS
 
 
 @pytest.mark.parametrize(
     ("remove", "name", "part"),
     [(remove, name, part) for remove in ("DEL", "HDEL") for name in (NAME, RECORD) for part in ("", "$fence")],
 )
+@pytest.mark.parametrize("server", ["redis_database"], indirect=True)
 def test_a_deletion_between_two_runs_refuses_the_start_and_is_explained(
-    conf: dict[str, Any], redis_database: RedisServer, remove: str, name: str, part: str
+    conf: Conf, server: RedisServer, tmp_path: Any, remove: str, name: str, part: str
 ) -> None:
     assert LocalCluster().submit(job(0, 3), conf).await_termination(60)
-    with redis_database.client() as client:
+    with server.client() as client:
         key = name + part
         client.execute_command(remove, key, *(client.hkeys(key)[:1] if remove == "HDEL" else ()))
         before = {key: client.hgetall(key) for key in client.keys("*")}
@@ -110,13 +115,17 @@ def test_a_deletion_between_two_runs_refuses_the_start_and_is_explained(
             LocalCluster().submit(job(3, len(WAVES)), conf)
         assert refused.value.namespace == name
         assert {key: client.hgetall(key) for key in client.keys("*")} == before
-    provider = RedisStateProvider(redis_database.host, redis_database.port)
+    provider = RedisStateProvider(server.host, server.port)
     codecs = Codecs(MsgpackCodec(), MsgpackCodec())
     folder = open_folder(conf["topology.checkpoint.location"])
     report = explain(provider, "word-count", "word-count", codecs, folder, measure=False)
     assert report.action == "refused"
     assert report.refusals == (refused.value.message,)
     assert not any("(0, 0)" in line or "nothing committed" in line for line in report_lines(report, "Redis"))
+    target = SqliteStateProvider(str(tmp_path / "target"))
+    with pytest.raises(MigrationRefused, match=re.escape(refused.value.message)):
+        copy_topology(provider, target, "word-count", "word-count")
+    assert list(target.namespaces()) == []
     if name == NAME:
         assert [each.namespace for each in report.namespaces if each.problem] == [name]
         assert [each.namespace for each in namespace_summaries(provider) if each.problem] == [name]
