@@ -7,6 +7,7 @@ from typing import TypeVar
 from anchorbolt.errors import StaleAttempt, StateError, StateRegressed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import (
+    LEFT_AS_FOUND,
     START_OVER,
     NamespaceHead,
     ReadPosition,
@@ -209,7 +210,7 @@ class TaskNamespace:
             found = shown_position(head.committed, head.winner)
             raise StateRegressed(
                 f"state {self._storage.namespace!r} must be at {expected}, but the store has {found}. It was restored "
-                f"from an older copy, or lost data. Nothing was written. {START_OVER}; then start again.",
+                f"from an older copy, or lost data. {LEFT_AS_FOUND} {START_OVER}; then start again.",
                 namespace=self._storage.namespace,
                 expected=expected,
                 found=found,

@@ -46,6 +46,9 @@ __all__ = [
 CHECKSUM_FACTOR = 1_000_003
 """The factor for an attempt's checksum before the next slice's checksum is added, modulo 2^32."""
 
+LEFT_AS_FOUND = "Its data was left as it was found."
+"""What `StateRegressed` says: other namespaces may have been written, and this one's fence and staged updates."""
+
 START_OVER = (
     "Restore the store and the checkpoint location from backups of one moment; or, to start over without the state, "
     "delete both"
@@ -58,13 +61,11 @@ def shown_position(txid: int, attempt: str) -> str:
     return f"txid {txid} from attempt {attempt}" if attempt else "nothing committed"
 
 
-def regressed(
-    namespace: str | None, expected: str, found: str, *, untouched: str = "Nothing was written."
-) -> StateRegressed:
+def regressed(namespace: str | None, expected: str, found: str) -> StateRegressed:
     """Return the error for a namespace that lost data; without one, for the whole store."""
     where = f"namespace {namespace!r}" if namespace else "the store"
     return StateRegressed(
-        f"{where} went back in time or lost data: expected {expected}, found {found}. {untouched} {START_OVER}.",
+        f"{where} went back in time or lost data: expected {expected}, found {found}. {LEFT_AS_FOUND} {START_OVER}.",
         namespace=namespace,
         expected=expected,
         found=found,

@@ -151,7 +151,7 @@ def test_only_the_committed_batch_or_the_next_one_is_accepted() -> None:
         check_sequence(record(Phase.COMMITTED), batch_id)
     with pytest.raises(QueryChanged, match="older copy"):
         check_sequence(record(Phase.COMMITTED), 4)
-    with pytest.raises(StateRegressed, match=r"batch 6.*No state was written"):
+    with pytest.raises(StateRegressed, match="batch 6"):
         check_sequence(record(Phase.COMMITTED), 7)
     check_sequence(DecisionRecord(), 0)
 

@@ -35,6 +35,7 @@ from anchorbolt.errors import StateCorrupted, StateRegressed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import (
+    LEFT_AS_FOUND,
     NOTHING_COMMITTED,
     START_OVER,
     Fence,
@@ -256,7 +257,7 @@ class RedisStateStorage(StateStorage):
         if found != entries:
             raise StateRegressed(
                 f"{self.namespace} lost data or was changed by another program: expected {entries:,} entries in the "
-                f"hash {self._root!r} in Redis, found {found:,}. Nothing was written. Find out which program removes "
+                f"hash {self._root!r} in Redis, found {found:,}. {LEFT_AS_FOUND} Find out which program removes "
                 "keys, restore the store and the checkpoint location from backups of one moment, and start again.",
                 namespace=self.namespace,
                 expected=f"{entries} entries",

@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateRegressed, StateUnavailable, UnsupportedValue
-from anchorbolt.state_backends.contract import START_OVER
+from anchorbolt.state_backends.contract import LEFT_AS_FOUND, START_OVER
 from anchorbolt.state_backends.sqlite import write_ahead_log
 
 _LAYOUT = 4  # version of the tables, kept as the file's user_version
@@ -127,7 +127,7 @@ class SqliteFile:
 
     def _regressed(self, what: str, expected: str, found: str, advice: str) -> StateRegressed:
         return StateRegressed(
-            f"{self._path} {what}: expected {expected}, found {found}. Nothing was written. {advice}",
+            f"{self._path} {what}: expected {expected}, found {found}. {LEFT_AS_FOUND} {advice}",
             namespace=self._namespace,
             expected=expected,
             found=found,
