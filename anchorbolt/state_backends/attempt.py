@@ -4,16 +4,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from anchorbolt.errors import StaleAttempt, StateError, StateRegressed
+from anchorbolt.errors import StaleAttempt, StateError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import (
-    LEFT_AS_FOUND,
-    START_OVER,
     NamespaceHead,
     ReadPosition,
     Seal,
     StagedSlice,
     StateStorage,
+    regressed,
     shown_position,
 )
 from anchorbolt.state_backends.rules import check_write
@@ -207,14 +206,7 @@ class TaskNamespace:
         position = self._committed or ReadPosition(self.scope.committed, self.scope.winner)
         if (head.committed, head.winner) != position[:2] and head.fence <= self.scope.fence:
             expected = shown_position(position.committed, position.winner)
-            found = shown_position(head.committed, head.winner)
-            raise StateRegressed(
-                f"state {self._storage.namespace!r} must be at {expected}, but the store has {found}. It was restored "
-                f"from an older copy, or lost data. {LEFT_AS_FOUND} {START_OVER}; then start again.",
-                namespace=self._storage.namespace,
-                expected=expected,
-                found=found,
-            )
+            raise regressed(self._storage.namespace, expected, shown_position(head.committed, head.winner))
 
 
 class AttemptView:

@@ -21,8 +21,8 @@ def check_source(snapshot: TopologySnapshot, source: StateProvider, *, with_cust
     With `taken`, the copy claims the source's fence, so that a run may hold it now.
     """
     place, topology = source.describe(), snapshot.topology
-    if snapshot.problems:
-        raise MigrationRefused(f"{place} cannot be read completely: {snapshot.problems[0]}")
+    for reason in snapshot.unreadable.values():
+        raise MigrationRefused(f"{place} cannot be read completely: {reason}")
     if snapshot.stored is None:
         raise MigrationRefused(
             f"{place} has no decision record of topology {topology!r} ({snapshot.record_namespace}): nothing was "
@@ -64,8 +64,8 @@ def check_target(
     foreign = [
         name for name, head in found.heads.items() if not is_of_copy(head, snapshot.heads.get(name, NamespaceHead()))
     ]
-    if found.problems:
-        raise MigrationRefused(f"{place} cannot be read: {found.problems[0]} Copy to an empty store.")
+    for reason in found.unreadable.values():
+        raise MigrationRefused(f"{place} cannot be read: {reason} Copy to an empty store.")
     if foreign:
         raise MigrationRefused(
             f"{place} has other data in {', '.join(foreign)}: nothing was written. Copy to an empty store. If the data "

@@ -97,19 +97,13 @@ def judge(snapshot: TopologySnapshot, codecs: Codecs, sizes: Mapping[str, tuple[
     else:
         problems += startup_problems(Layout(snapshot.topology, headers), snapshot.found(heads))
     # A start does not read a namespace that nothing names.
-    ignored = snapshot.heads.keys() - named
-    unreadable = {name: reason for name, reason in unreadable.items() if name not in ignored}
+    unreadable = {name: why for name, why in unreadable.items() if name in named or name not in snapshot.heads}
     problems = [each for each in problems if not isinstance(each, StateError) or each.namespace not in unreadable]
-    refusal_of = {
-        problem.namespace: problem.message
-        for problem in reversed(problems)
-        if isinstance(problem, StateError) and problem.namespace
-    }
-    refusal_of |= unreadable
-    refusals = list(dict.fromkeys([*unreadable.values(), *(problem.message for problem in problems)]))
+    refusal_of = {each.namespace: each.message for each in reversed(problems) if isinstance(each, StateError)}
+    refusals = list(dict.fromkeys([*unreadable.values(), *(each.message for each in problems)]))
     namespaces = []
     for name, head in snapshot.heads.items():
-        refusal = refusal_of.get(name, "")
+        refusal = unreadable.get(name) or refusal_of.get(name, "")
         next_start = "" if refusal or name not in known else _next_start(record, name, head)
         keys, size = sizes.get(name, (None, None))
         problem = snapshot.unreadable.get(name, "")

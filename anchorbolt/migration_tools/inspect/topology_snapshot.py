@@ -33,11 +33,6 @@ class TopologySnapshot:
     has_moved: bool = False  # whether a run was writing during the reading
 
     @property
-    def problems(self) -> tuple[str, ...]:
-        """Why something could not be read."""
-        return tuple(dict.fromkeys(self.unreadable.values()))
-
-    @property
     def generation(self) -> int:
         """The last generation that a driver has claimed."""
         return self.record_head.fence.generation
