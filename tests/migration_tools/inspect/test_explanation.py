@@ -199,8 +199,9 @@ def test_who_has_not_prepared_yet_is_said() -> None:
 def test_strangers_and_custom_states_are_noted_and_not_judged() -> None:
     stranger = NamespaceHead(Fence(1, 1), 3, A, "else")
     custom = replace(AFTER, codec=CUSTOM_HEADER)
-    report = judge(snapshot(heads={N: custom, M: HEAD_M, "t:gone-0": stranger}), MSGPACK, {})
-    assert report.action == "resumed"
+    heads = {N: custom, M: HEAD_M, "t:gone-0": stranger, "t:gone-1": NamespaceHead()}
+    report = judge(snapshot(heads=heads, unreadable={"t:gone-1": "it lost its fence"}), MSGPACK, {})
+    assert (report.action, report.namespaces[3].problem) == ("resumed", "it lost its fence")
     assert any(f"{N} belongs to a custom state" in note for note in report.notes)
     assert any("t:gone-0 has the prefix, but" in note for note in report.notes)
 

@@ -3,7 +3,6 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -14,16 +13,16 @@ from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import MigrationRefused, StateError
 from anchorbolt.faults.points import PointReached, observe
 from anchorbolt.migration_tools.copy.copying import copy_topology
-from anchorbolt.migration_tools.inspect.decoding import Codecs
 from anchorbolt.migration_tools.inspect.explanation import explain
 from anchorbolt.migration_tools.inspect.inspection import namespace_summaries
-from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.locations import open_folder
+from tests.engine.conftest import watch  # noqa: F401 - a fixture
 from tests.engine.jobs import word_count
+from tests.migration_tools.conftest import MSGPACK
 from tests.state_backends.redis.test_deletions import harms
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
@@ -37,16 +36,8 @@ Conf = dict[str, Any]
 Server = RedisServer | RedisCluster
 
 
-@pytest.fixture(autouse=True)
-def unobserved() -> Iterator[None]:
-    before = observe(None)
-    yield
-    observe(before)
-
-
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Any:
-    """The Redis or the Redis Cluster that the test is parametrized with."""
     return request.getfixturevalue(request.param)
 
 
@@ -78,6 +69,7 @@ def remove_something(server: Server, chance: random.Random) -> None:
     [("redis_database", seed) for seed in range(20)] + [("empty_redis_cluster", seed) for seed in range(20, 26)],
     indirect=["server"],
 )
+@pytest.mark.usefixtures("watch")
 def test_a_deletion_is_noticed_or_has_no_effect(conf: Conf, server: Server, seed: int, while_it_runs: bool) -> None:
     chance = random.Random(seed)
     left = [chance.randrange(400)]
@@ -116,11 +108,9 @@ def test_a_deletion_between_two_runs_refuses_the_start_and_is_explained(
         assert refused.value.namespace == name
         assert {key: client.hgetall(key) for key in client.keys("*")} == before
     provider = RedisStateProvider(server.host, server.port)
-    codecs = Codecs(MsgpackCodec(), MsgpackCodec())
     folder = open_folder(conf["topology.checkpoint.location"])
-    report = explain(provider, "word-count", "word-count", codecs, folder, measure=False)
-    assert report.action == "refused"
-    assert report.refusals == (refused.value.message,)
+    report = explain(provider, "word-count", "word-count", MSGPACK, folder, measure=False)
+    assert (report.action, report.refusals) == ("refused", (refused.value.message,))
     assert not any("(0, 0)" in line or "nothing committed" in line for line in report_lines(report, "Redis"))
     target = SqliteStateProvider(str(tmp_path / "target"))
     with pytest.raises(MigrationRefused, match=re.escape(refused.value.message)):
