@@ -60,6 +60,7 @@ def follow(directory: Path, tmp_path: Path) -> Iterator[Follow]:
             assert started[-1].end() == 0, repr(started[-1])
         seen = "".join(command.out for command in started)
         assert page.missing_in(seen, without) == [], seen
+        assert name != "README.md" or not any(command.err for command in started), repr(started)
         return seen
 
     yield run

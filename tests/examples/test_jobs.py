@@ -81,8 +81,8 @@ def run_twice(folder: Path, settings: Mapping[str, Any]) -> str:
         arguments = run_arguments(job, "--until-empty", "--master", "local[2]", *options)
         env = {"PYTHONPATH": os.environ.get("PYTHONPATH", str(ROOT))}
         with closing(Command(arguments, directory=folder, env=env)) as command:
-            assert command.end() == 0, repr(command)
-        printed += command.out + command.err
+            assert (command.end(), command.err) == (0, ""), repr(command)
+        printed += command.out
     rows = pq.read_table(folder / "out").to_pylist()
     counts = Counter(" ".join(texts).split())
     assert sorted((row["word"], row["count"]) for row in rows) == sorted(

@@ -7,14 +7,13 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import anchorbolt
-from anchorbolt.checkpoint.decision_log import record_namespace
 from anchorbolt.checkpoint.spout import RecoveryReport
 from anchorbolt.cli.command import print_error, set_up_logging
 from anchorbolt.cli.exit_codes import DONE, LEFT_AT_ONCE, exit_code
@@ -22,16 +21,12 @@ from anchorbolt.cli.run.job_loading import load_topology
 from anchorbolt.cli.run.progress import Display, Progress
 from anchorbolt.cli.run.spark_engine import SparkEngine
 from anchorbolt.config.loading import Configuration, load_conf
-from anchorbolt.config.settings import Settings
 from anchorbolt.config.spark_options import SPARK
 from anchorbolt.engine.driver.rounds import WaveReport
-from anchorbolt.engine.submit.handle import RunHandle, RunStatus
+from anchorbolt.engine.submit.handle import RunHandle, RunStatus, check_store
 from anchorbolt.errors import AnchorboltError
-from anchorbolt.state_backends.contract import StateProvider
-from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.messages import counted
-from anchorbolt.util.retry import RetryPolicy
 
 _log = logging.getLogger("anchorbolt.cli")
 
@@ -111,9 +106,7 @@ class Run:
     def _start(self, topology: Topology, conf: Configuration) -> RunHandle | None:
         """Start the topology; return None if a signal came first."""
         say = self.display.say
-        # Check the store first: Spark takes seconds to start.
-        provider = provider_from(conf.settings, shared_by_processes=True, shared_by_machines=False)
-        _check_store(conf.settings, topology.name, provider)
+        provider = check_store(topology.name, conf.settings)
         place, ui = self.engine.connect(topology.name, conf.settings.spark)
         self._take_signals()
         say(f"anchorbolt {anchorbolt.__version__}: {topology.name} on {place}")
@@ -165,13 +158,6 @@ class Run:
             handle.stop()
         except Exception as error:  # Spark has died; the handle raises the cause
             _log.info("the run could not be stopped cleanly: %s", error)
-
-
-def _check_store(settings: Settings, topology: str, provider: StateProvider) -> None:
-    """Make the serializers, and read the head of the decision record's namespace."""
-    codecs_from(settings.provider)
-    with closing(provider.open(record_namespace(settings.namespace_prefix_of(topology)))) as storage:
-        RetryPolicy(settings.message_timeout_secs * 1000).until_available(storage.head)
 
 
 def _recovery_line(report: RecoveryReport) -> str:

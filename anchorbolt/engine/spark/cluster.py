@@ -13,7 +13,7 @@ from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import build_session, check_options, engine_session
 from anchorbolt.engine.spark.shipping import ship
-from anchorbolt.engine.submit.handle import RunHandle, WaveListener, prepare_plan
+from anchorbolt.engine.submit.handle import RunHandle, WaveListener, check_store, prepare_plan
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.locations import open_folder
 
@@ -52,6 +52,8 @@ class SparkCluster:
         """
         conf = load_conf(conf)
         options = conf.settings.spark
+        if self._spark is None:
+            check_store(topology.name, conf.settings)
         spark = self._spark or build_session(topology.name, self._master, options)
         check_options(spark, options)
         local = (spark.sparkContext.master or "").startswith("local")

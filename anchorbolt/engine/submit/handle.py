@@ -4,6 +4,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from enum import Enum
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from anchorbolt.checkpoint.spout import CheckpointSpout, RecoveryReport
 from anchorbolt.checkpoint.transaction import Run
 from anchorbolt.config.loading import load_conf
 from anchorbolt.config.providers import PROVIDER_CONFIG
+from anchorbolt.config.settings import Settings
 from anchorbolt.engine.driver.rounds import Rounds, Runner, WaveReport
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.errors import ConfigError, StateError, TopologyError
@@ -24,7 +26,7 @@ from anchorbolt.faults.injection import install_faults
 from anchorbolt.serialization.serializers import PickleCodec
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
-from anchorbolt.state_backends.provider_factory import provider_from
+from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.locations import Folder
 from anchorbolt.util.retry import RetryPolicy
@@ -69,6 +71,15 @@ def prepare_plan(
             PROVIDER_CONFIG,
         )
     return plan
+
+
+def check_store(topology: str, settings: Settings) -> StateProvider:
+    """Check the serializers and the store before Spark is started, which takes seconds. Return the provider."""
+    provider = provider_from(settings, shared_by_processes=True, shared_by_machines=False)
+    codecs_from(settings.provider)
+    with closing(provider.open(record_namespace(settings.namespace_prefix_of(topology)))) as storage:
+        RetryPolicy(settings.message_timeout_secs * 1000).until_available(storage.head)
+    return provider
 
 
 def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> CheckpointSpout:

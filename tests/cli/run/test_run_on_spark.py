@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pyarrow.parquet as pq
 import pyspark
@@ -167,8 +168,10 @@ def test_sparks_options_reach_spark_and_its_ui_listens_on_this_machine_only(
     (directory / "conf.yaml").write_text(
         "spark: {driver-memory: 600m, executor-memory: 2g, conf: {spark.sql.shuffle.partitions: 3}}\n"
     )
+    ZipFile(directory / "one.jar", "w").close()
     options = ["--conf", "conf.yaml", "--driver-memory", "700m", "--spark-conf", "spark.ui.enabled=true"]
-    command = start("alone/one_file.py:hanging", *options)
+    more = ["--jars", "one.jar", "--num-executors", "3", "--executor-cores", "2"]
+    command = start("alone/one_file.py:hanging", *options, *more)
     command.wait_for("recovery: ")
     [ui] = re.findall(r"^Spark's UI: http://localhost:(\d+)$", command.out, re.MULTILINE)
 
@@ -181,6 +184,8 @@ def test_sparks_options_reach_spark_and_its_ui_listens_on_this_machine_only(
     assert shown["spark.driver.memory"] == "700m"
     assert shown["spark.executor.memory"] == "2g"
     assert shown["spark.sql.shuffle.partitions"] == "3"
+    assert (shown["spark.executor.instances"], shown["spark.executor.cores"]) == ("3", "2")
+    assert shown["spark.jars"].endswith("one.jar")
     elsewhere = socket.gethostbyname(socket.gethostname())
     if not elsewhere.startswith("127."):
         with pytest.raises(ConnectionRefusedError):

@@ -50,6 +50,16 @@ def test_options_are_refused_with_spark_submit(monkeypatch: pytest.MonkeyPatch) 
     assert caught.value.key == "spark"
 
 
+@pytest.mark.usefixtures("no_session")
+def test_a_store_that_refuses_is_named_before_spark_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # has no Java
+    (tmp_path / "state").touch()
+    conf = {"topology.state.provider.config": {"directory": str(tmp_path / "state")}}
+    with pytest.raises(ConfigError) as caught:
+        SparkCluster(master="local[1]").submit(word_count(feeder()), conf)
+    assert str(tmp_path / "state") in caught.value.message
+
+
 @pytest.mark.slow
 def test_options_are_refused_beside_a_session_of_the_users_own(spark: SparkSession) -> None:
     topology = word_count(feeder())
