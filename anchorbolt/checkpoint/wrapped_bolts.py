@@ -18,6 +18,8 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple, TupleBatch
 from anchorbolt.util.messages import user_traceback
 
+_OF_A_HOOK = (Exception, SystemExit)  # a bolt that calls sys.exit() fails; it must not end the worker
+
 
 @dataclass(frozen=True)
 class TaskOutcome:
@@ -84,7 +86,7 @@ class CheckpointTupleForwarder(WrappedBolt):
             else:
                 for tup in batch.tuples():
                     execute(tup, basic)
-        except Exception as error:
+        except _OF_A_HOOK as error:
             self._fail("execute", tup, error)
         self._raise_if_failed()
 
@@ -99,7 +101,7 @@ class CheckpointTupleForwarder(WrappedBolt):
     def _call(self, hook: str, *arguments: Any) -> None:
         try:
             getattr(self._bolt, hook)(*arguments)
-        except Exception as error:
+        except _OF_A_HOOK as error:
             self._fail(hook, None, error)
 
     def _raise_if_failed(self) -> None:
@@ -113,7 +115,7 @@ class CheckpointTupleForwarder(WrappedBolt):
                 tuple_text=repr(failed),
             )
 
-    def _fail(self, hook: str, tup: Tuple | None, error: Exception) -> NoReturn:
+    def _fail(self, hook: str, tup: Tuple | None, error: BaseException) -> NoReturn:
         """Raise `BoltError` for an exception of a user's hook; its message starts with the user's traceback.
 
         A `StateError` is raised unchanged: it comes from the store, and only passed through the hook.
@@ -179,7 +181,7 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
                     keys.extend(self._bolt.state_keys(tup))
                 tup = None
                 distinct = dict.fromkeys(keys)
-            except Exception as error:
+            except _OF_A_HOOK as error:
                 self._fail("state_keys", tup, error)
             self._state.prefetch(distinct)
             return

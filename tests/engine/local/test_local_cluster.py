@@ -1,6 +1,7 @@
 """The local engine computes what plain Python computes, and its waves are transactions."""
 
 import logging
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -107,26 +108,28 @@ def test_a_listener_may_stop_the_run() -> None:
 
 
 class FailsOn(RichBolt):
-    """Raises on a word, so many times, or fails its tuple."""
+    """Raises on a word, so many times, or exits, or fails its tuple."""
 
     attempts: Counter[str] = Counter()  # noqa: RUF012 - shared by the instances of a test, although each is unpickled
 
-    def __init__(self, name: str, word: str, times: int, *, by_fail: bool = False) -> None:
-        self.name, self.word, self.times, self.by_fail = name, word, times, by_fail
+    def __init__(self, name: str, word: str, times: int, how: str = "raise") -> None:
+        self.name, self.word, self.times, self.how = name, word, times, how
 
     def execute(self, tup: Tuple) -> None:
         if tup["word"] == self.word and self.attempts[self.name] < self.times:
             self.attempts[self.name] += 1
-            if not self.by_fail:
+            if self.how == "raise":
                 raise ValueError(f"poisoned by {self.word}")
+            if self.how == "exit":
+                sys.exit(1)
             self.collector.fail(tup)
 
 
-@pytest.mark.parametrize("by_fail", [False, True])
+@pytest.mark.parametrize("how", ["raise", "exit", "fail"])
 def test_a_wave_that_fails_is_rolled_back_and_tried_again_with_one_effect(
-    tmp_path: Path, request: pytest.FixtureRequest, by_fail: bool
+    tmp_path: Path, request: pytest.FixtureRequest, how: str
 ) -> None:
-    bolt = FailsOn(request.node.name, "b", 2, by_fail=by_fail)
+    bolt = FailsOn(request.node.name, "b", 2, how)
     handle = run(LocalCluster(), word_count(feeder("a", "a b a", "c"), bolt, ParquetSink(str(tmp_path))))
     assert handle.state("count") == {"a": 3, "b": 1, "c": 1}
     assert [report.rounds for report in handle.reports] == [1, 3, 1]
