@@ -55,6 +55,8 @@ class DataFrameSink(Bolt):
             raise TopologyError(
                 f"{type(self).__name__}: {function!r} is not a function. Pass function(dataframe, txid)."
             )
+        if schema is not None and not hasattr(schema, "field"):
+            raise TopologyError(f"{type(self).__name__}: schema is {schema!r}. Pass a pyarrow.schema.")
         self._function = function
         self.schema = schema
 

@@ -94,8 +94,8 @@ class EntryEncoding:
             hash(key)
         except TypeError:
             raise UnsupportedValue(
-                f"state {self._namespace!r}: a key must not be mutable, but this one is, or holds, a "
-                f"{kind.__name__}: {shortened(key)}. Use a tuple of plain values instead."
+                f"state {self._namespace!r}: a key must not be mutable, and this {kind.__name__} is "
+                f"mutable or holds something mutable: {shortened(key)}. Use a tuple of plain values instead."
             ) from None
         try:
             encoded = self._key_codec.encode(key)

@@ -60,8 +60,10 @@ def join(location: str, name: str) -> str:
 
 
 def open_folder(location: str) -> Folder:
-    """Return the folder at a location. Creates nothing. Raises `ConfigError` if no file system fits the location."""
+    """Return the folder at a location. Creates nothing. Raises `ConfigError` if it cannot be a folder."""
     path = local_path(location)
+    if path is not None and path.is_file():
+        raise ConfigError(f"{location!r} is a file. Name a directory.")
     return _LocalFolder(path) if path is not None else _RemoteFolder(location)
 
 

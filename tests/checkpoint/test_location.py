@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.checkpoint.decision_log import FolderCopy
+from anchorbolt.errors import ConfigError
 from anchorbolt.util.locations import open_folder
 
 
@@ -50,3 +51,9 @@ def test_a_copy_that_is_listed_and_cannot_be_read_is_looked_for_once(
     monkeypatch.setattr(folder, "names", lambda _: ["decision-1", "decision-2"])
     copy.write(1, b"of 1")
     assert FolderCopy(folder).read() == b"of 1"
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError):
+        open_folder(str(tmp_path / "file"))

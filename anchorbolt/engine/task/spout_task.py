@@ -12,6 +12,7 @@ from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure
 from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
+from anchorbolt.util.messages import shortened
 
 _FIRST_CAPACITY = 512  # tuples in the first buffer; the emitter decides on the next ones
 
@@ -58,6 +59,14 @@ def run_spout_task(
                 yield from emitter.take()
         emitter.forward(CheckpointTuple(current.txid, Action.PREPARE))
         reach(FaultPoint.TASK_PREPARED)
+    except UnicodeDecodeError as error:
+        refused = WaveFailed(
+            f"the source of spout {component!r} has text that is not UTF-8: {shortened(error.object)}. Decode the "
+            "column in the source, by functions.decode(column.cast('binary'), 'ISO-8859-1') for instance, or replace "
+            "what is not UTF-8 by functions.make_valid_utf8(column).",
+            txid=current.txid,
+        )
+        report.failure = as_failure(refused, current.txid)
     except Exception as error:
         report.failure = as_failure(error, current.txid)
     report.bytes_out = emitter.bytes_out

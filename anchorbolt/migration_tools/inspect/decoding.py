@@ -52,11 +52,12 @@ class EntryDecoder:
 
     def __init__(self, namespace: str, header: str, configured: Codecs) -> None:
         self._namespace = namespace
-        match = _HEADER.fullmatch(header)
-        if match:
-            self._keys: Codec | str = _codec(match[1], configured.keys, "key")
-            self._values: Codec | str = _codec(match[2], configured.values, "value")
-        else:
+        self._keys: Codec | str = configured.keys
+        self._values: Codec | str = configured.values
+        if match := _HEADER.fullmatch(header):
+            self._keys = _codec(match[1], configured.keys, "key")
+            self._values = _codec(match[2], configured.values, "value")
+        elif header:  # without one, the namespace has no entries yet
             self._keys = self._values = f"the namespace has the unknown format header {header!r}"
             if header == CUSTOM_HEADER:
                 self._keys = self._values = "the namespace belongs to a custom state, and has no entries"

@@ -49,12 +49,17 @@ class SqliteStateProvider(StateProvider):
         object.__setattr__(self, "directory", os.path.abspath(self.directory))
 
     def open(self, namespace: str) -> SqliteStateStorage:
-        """Open a namespace. Raises `ConfigError` for a directory on a network file system or an impossible name."""
+        """Open a namespace. Raises `ConfigError` for a file, a network file system or an impossible name."""
         rules.check_namespace(namespace)
         if kind := network_file_system(self.directory):
             raise ConfigError(
                 f"the state directory {self.directory} is on a network file system ({kind}), on which SQLite's locks "
                 "cannot be relied on: choose a directory on a local disk, or the provider redis",
+                key="topology.state.provider.config.directory",
+            )
+        if os.path.isfile(self.directory):
+            raise ConfigError(
+                f"the state directory {self.directory} is a file: name a directory",
                 key="topology.state.provider.config.directory",
             )
         return SqliteStateStorage(self._path(namespace), namespace, self.timeout_ms)

@@ -70,6 +70,9 @@ def test_keys_are_got_and_an_absent_one_gives_exit_code_1(provider: SqliteStateP
     assert state("get", *CONF, COUNT, "--hex", "a161").stdout == "'a': 2\n"
     result = state("get", *CONF, COUNT, "{'a': 7}")
     assert (result.exit_code, "must not be mutable" in result.stderr) == (2, True)
+    with closing(provider.open("other-0")) as storage:
+        storage.claim()
+    assert state("get", *CONF, "other-0", "a").stdout == "'a': absent\n"
 
 
 def test_a_key_of_a_topologys_bolt_is_found_in_its_task(here: Path) -> None:

@@ -16,7 +16,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
-from anchorbolt.errors import BoltError, Fenced, StateCorrupted
+from anchorbolt.errors import BoltError, Fenced, StateCorrupted, TopologyError
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.util.locations import open_folder
 from tests.engine.jobs import NO_RETRIES, feeder, one_bolt, run, word_count
@@ -76,6 +76,12 @@ def test_a_sink_whose_files_a_newer_driver_has_published_and_removed_is_not_blam
 
     with pytest.raises(Fenced):
         publish(tmp_path, fails, check_claim)
+
+
+def test_a_schema_that_is_not_of_pyarrow_is_refused() -> None:
+    wrong: Any = {"word": "string"}
+    with pytest.raises(TopologyError):
+        ParquetSink("out", schema=wrong)
 
 
 def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_out(

@@ -54,7 +54,10 @@ def test_options_are_refused_with_spark_submit(monkeypatch: pytest.MonkeyPatch) 
 def test_a_store_that_refuses_is_named_before_spark_is_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # has no Java
     (tmp_path / "state").touch()
-    conf = {"topology.state.provider.config": {"directory": str(tmp_path / "state")}}
+    conf = {
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
+    }
     with pytest.raises(ConfigError) as caught:
         SparkCluster(master="local[1]").submit(word_count(feeder()), conf)
     assert str(tmp_path / "state") in caught.value.message

@@ -15,7 +15,15 @@ from pyspark.sql import DataFrame, SparkSession
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector, DataFrameSink, ParquetSink
 from anchorbolt.engine import LocalCluster, SparkCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus
-from anchorbolt.errors import BoltError, CodecMismatch, ConfigError, QueryChanged, StateRegressed, TopologyError
+from anchorbolt.errors import (
+    BoltError,
+    CodecMismatch,
+    ConfigError,
+    QueryChanged,
+    StateRegressed,
+    TopologyError,
+    WaveFailed,
+)
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.streams.tuple import Tuple
@@ -178,6 +186,16 @@ def test_a_poisoned_tuple_ends_the_run_with_the_users_own_traceback_first(spark:
     assert "ZeroDivisionError: on bad" in caught.value.message
     assert caught.value.component == "bolt"
     assert handle.status is RunStatus.FAILED
+
+
+def test_text_that_is_not_utf_8_names_the_spout_and_the_bytes(spark: SparkSession, tmp_path: Path) -> None:
+    source = write_lines(tmp_path / "in", [])
+    (source / "0.txt").write_bytes(b"caf\xe9\n")
+    conf = conf_in(tmp_path) | {"topology.max.batch.retries": 0}
+    with pytest.raises(WaveFailed) as caught:
+        run(spark, word_count(text_spout(source)), conf)
+    assert "'sentences'" in caught.value.message
+    assert repr(b"caf\xe9") in caught.value.message
 
 
 def test_stop_finishes_the_wave_and_the_next_run_goes_on(spark: SparkSession, tmp_path: Path) -> None:
