@@ -42,15 +42,10 @@ def make_java(home: Path, version: str, modules: str = "java.base@1 jdk.incubato
     return make_program(home / "bin" / "java", script)
 
 
-@pytest.mark.parametrize(("says", "version"), [("1.8", 8), ("11", 11), ("17", 17), ("21", 21)])
-def test_the_version_of_a_java_is_what_it_says(tmp_path: Path, says: str, version: int) -> None:
-    program = make_java(tmp_path / "java", says)
-    assert java_runtime.inspect(program) == java_runtime.Java(tmp_path / "java", version, True)
-
-
 def test_what_is_no_java_is_none(tmp_path: Path) -> None:
     assert java_runtime.inspect(tmp_path / "missing") is None
     assert java_runtime.inspect("/bin/true") is None
+    assert java_runtime.inspect(make_java(tmp_path, "1.8")) == java_runtime.Java(tmp_path, 8, True)
 
 
 def test_an_installed_java_that_is_unsuitable_gives_way_to_the_next(tmp_path: Path) -> None:
@@ -187,14 +182,6 @@ def make_postgres(directory: Path, says: str, *, initdb: bool = True) -> Path:
     return directory / "postgres"
 
 
-@pytest.mark.parametrize(
-    ("says", "version"),
-    [("postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)", 15), ("postgres (PostgreSQL) 17.2", 17), ("no", 0)],
-)
-def test_the_version_of_a_postgres_is_what_it_says(tmp_path: Path, says: str, version: int) -> None:
-    assert postgres_program.version(str(make_postgres(tmp_path / "pg", says))) == version
-
-
 def test_the_newest_postgres_that_has_its_initdb_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(postgres_program, "_MORE_PLACES", (f"{tmp_path}/*",))
@@ -205,25 +192,3 @@ def test_the_newest_postgres_that_has_its_initdb_is_found(tmp_path: Path, monkey
     newest = make_postgres(tmp_path / "c", "postgres (PostgreSQL) 16.3")
     make_postgres(tmp_path / "d", "postgres (PostgreSQL) 13.1")
     assert postgres_program.find() == str(newest)
-
-
-def test_debian_is_told_to_make_no_cluster_while_postgres_is_installed_and_only_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = tmp_path / "createcluster.d" / "anchorbolt.conf"
-    seen: list[str] = []
-
-    def apt_install(package: str, **_: object) -> None:
-        seen.append(told.read_text())
-        make_postgres(tmp_path / package, "postgres (PostgreSQL) 15.1")
-
-    monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(postgres_program, "_MORE_PLACES", (f"{tmp_path}/postgresql",))
-    monkeypatch.setattr(postgres_program, "_NO_CLUSTER", told)
-    monkeypatch.setattr(postgres_program, "is_root_on_debian", lambda: True)
-    monkeypatch.setattr(postgres_program, "apt_install", apt_install)
-    record = Record()
-    postgres_program.ensure(record)
-    assert seen == ["create_main_cluster = false\n"]
-    assert not told.exists()
-    assert record.postgres == str(tmp_path / "postgresql" / "postgres")

@@ -12,18 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from anchorbolt import errors
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector, DataFrameSink, ParquetSink
 from anchorbolt.engine import LocalCluster, SparkCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus
-from anchorbolt.errors import (
-    BoltError,
-    CodecMismatch,
-    ConfigError,
-    QueryChanged,
-    StateRegressed,
-    TopologyError,
-    WaveFailed,
-)
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.streams.tuple import Tuple
@@ -180,7 +172,7 @@ def test_a_poisoned_tuple_ends_the_run_with_the_users_own_traceback_first(spark:
     topology = one_bolt(Cleaned(tmp_path / "cleaned"), text_spout(write_lines(tmp_path / "in", [["bad"]])))
     conf = conf_in(tmp_path) | {"topology.max.batch.retries": 1}
     handle = SparkCluster(spark).submit(topology, conf, until_empty=True)
-    with pytest.raises(BoltError) as caught:
+    with pytest.raises(errors.BoltError) as caught:
         handle.await_termination(240)
     assert caught.value.message.startswith("Traceback (most recent call last)")
     assert "ZeroDivisionError: on bad" in caught.value.message
@@ -192,7 +184,7 @@ def test_text_that_is_not_utf_8_names_the_spout_and_the_bytes(spark: SparkSessio
     source = write_lines(tmp_path / "in", [])
     (source / "0.txt").write_bytes(b"caf\xe9\n")
     conf = conf_in(tmp_path) | {"topology.max.batch.retries": 0}
-    with pytest.raises(WaveFailed) as caught:
+    with pytest.raises(errors.WaveFailed) as caught:
         run(spark, word_count(text_spout(source)), conf)
     assert "'sentences'" in caught.value.message
     assert repr(b"caf\xe9") in caught.value.message
@@ -214,7 +206,7 @@ def test_a_deleted_checkpoint_location_is_refused_unless_it_is_accepted(spark: S
     topology = word_count(text_spout(write_lines(tmp_path / "in", LINES)))
     run(spark, topology, conf_in(tmp_path))
     moved = conf_in(tmp_path) | {"topology.checkpoint.location": str(tmp_path / "elsewhere")}
-    with pytest.raises(QueryChanged, match=r"topology\.checkpoint\.accept\.new\.query"):
+    with pytest.raises(errors.QueryChanged, match=r"topology\.checkpoint\.accept\.new\.query"):
         SparkCluster(spark).submit(topology, moved)
     assert not (tmp_path / "elsewhere" / "metadata").exists()
     handle = run(spark, topology, moved | {"topology.checkpoint.accept.new.query": True})
@@ -228,7 +220,7 @@ def test_a_restored_state_directory_is_refused_and_nothing_is_written(spark: Spa
     run(spark, topology, conf_in(tmp_path))
     for path in (tmp_path / "state").glob("*count-1*"):
         path.unlink()
-    with pytest.raises(StateRegressed, match="word-count:count-1"):
+    with pytest.raises(errors.StateRegressed, match="word-count:count-1"):
         SparkCluster(spark).submit(topology, conf_in(tmp_path))
     assert not list((tmp_path / "state").glob("*count-1*"))
 
@@ -248,14 +240,14 @@ def test_after_a_clean_end_the_files_are_whole_and_an_older_one_in_the_place_of_
     assert handle.state("count") == WORDS
     for path, content in older.items():
         path.write_bytes(content)
-    with pytest.raises(StateRegressed, match="word-count:count-"):
+    with pytest.raises(errors.StateRegressed, match="word-count:count-"):
         SparkCluster(spark).submit(topology, conf_in(tmp_path))
     assert {path: path.read_bytes() for path in older} == older
 
 
 def test_state_in_memory_is_refused_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     topology = word_count(text_spout(write_lines(tmp_path / "in", LINES)))
-    with pytest.raises(ConfigError, match="memory"):
+    with pytest.raises(errors.ConfigError, match="memory"):
         SparkCluster(spark).submit(topology, {"topology.state.provider": "memory"})
 
 
@@ -271,7 +263,7 @@ def test_state_in_memory_is_refused_on_spark(spark: SparkSession, tmp_path: Path
 def test_a_source_that_cannot_be_read_is_refused_before_anything_runs(
     spark: SparkSession, tmp_path: Path, spout: Any, says: str
 ) -> None:
-    with pytest.raises(TopologyError, match=says):
+    with pytest.raises(errors.TopologyError, match=says):
         SparkCluster(spark).submit(one_bolt(Cleaned(tmp_path), spout), conf_in(tmp_path))
     assert not (tmp_path / "checkpoint").exists()
     assert not (tmp_path / "state").exists()
@@ -326,5 +318,5 @@ def test_a_users_serializer_and_upcast_work_on_the_workers(spark: SparkSession, 
     expected = {word: Money(2 * count, "USD") for word, count in WORDS.items()}
     expected |= {"new": Money(2, "USD"), "line": Money(2, "USD"), "the": expected["the"] + 2}
     assert second.state("count") == expected
-    with pytest.raises(CodecMismatch, match="state_schema_version 1"):
+    with pytest.raises(errors.CodecMismatch, match="state_schema_version 1"):
         run(spark, counted(text_spout(text), Sums()), conf)
