@@ -72,7 +72,7 @@ local function may_not_write()
   local is_used = committed ~= '-1' or meta[7] > 0
   local is_whole = meta[1] and meta[2] and meta[4] and meta[6] and (meta[3] or committed == '-1')
   -- The step that stages a first slice also writes the codec.
-  local is_lost = not meta[4] and redis.call('EXISTS', attempts) == 1
+  local is_lost = not meta[4] and redis.call('HLEN', attempts) > 0
   local is_altered = (is_used and not is_whole) or is_lost or tonumber(meta[6] or '0') ~= meta[7]
   return is_altered or is_higher(meta[1] or '0', meta[2] or '0')
 end

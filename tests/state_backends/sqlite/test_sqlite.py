@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from anchorbolt.errors import StateCorrupted, StateRegressed, StateUnavailable
+from anchorbolt.errors import ConfigError, StateCorrupted, StateRegressed, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.sqlite.database_file import SqliteFile
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
@@ -221,9 +221,8 @@ def test_a_writer_that_holds_the_file_for_too_long_is_named_as_the_cause(
 
 def test_a_state_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file")
-    storage = SqliteStateProvider(str(tmp_path / "state")).open(NAMESPACE)
-    with pytest.raises(StateUnavailable, match=str(tmp_path / "state")):
-        storage.claim()
+    with pytest.raises(ConfigError, match=str(tmp_path / "state")):
+        SqliteStateProvider(str(tmp_path / "state")).open(NAMESPACE)
 
 
 @pytest.fixture
