@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -21,11 +22,13 @@ class RetryPolicy:
     """Repeats a call while the store does not answer. Only for calls that may be repeated."""
 
     def __init__(self, timeout_ms: float) -> None:
-        self._timeout_s = timeout_ms / 1000
+        self.timeout_s = timeout_ms / 1000
+        self._quiet_until: dict[str, float] = {}  # by what is waited for
+        self._lock = threading.Lock()
 
     def until_available(self, call: Callable[[], T]) -> T:
         """Return what `call` returns; raise its `StateUnavailable` once the time is used up."""
-        backoff = self.backoff()
+        backoff = Backoff(self)
         while True:
             try:
                 return call()
@@ -34,17 +37,28 @@ class RetryPolicy:
                     raise
 
     def backoff(self) -> Backoff:
-        return Backoff(self._timeout_s)
+        """Return the pauses of a new wave. The store answered before it, so its next absence is logged at once."""
+        self._quiet_until.clear()
+        return Backoff(self)
+
+    def warn(self, error: StateUnavailable, waited: float) -> None:
+        """Log what is waited for: once, however many threads wait, and then less and less often."""
+        now = time.monotonic()
+        with self._lock:
+            if now < self._quiet_until.get(error.waits_for, now):
+                return
+            self._quiet_until[error.waits_for] = now + max(waited, 2 * _LONGEST_PAUSE_S)
+        so_far = f", for {waited:,.0f} of {self.timeout_s:,.0f} s" if waited >= _LONGEST_PAUSE_S else ""
+        _log.warning("waiting for %s%s: %s", error.waits_for, so_far, error)
 
 
 class Backoff:
-    """The pauses between tries. The time runs from the first failure; the log names it less and less often."""
+    """The pauses between tries. The time runs from the first failure."""
 
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
+    def __init__(self, policy: RetryPolicy) -> None:
+        self._policy = policy
         self._began: float | None = None
         self._pause_s = _FIRST_PAUSE_S
-        self._said_after_s = 0.0
 
     def sleep_or_give_up(self, error: StateUnavailable) -> bool:
         """Sleep, longer each time, and return True; return False at once when the time is used up."""
@@ -52,12 +66,9 @@ class Backoff:
         if self._began is None:
             self._began = now
         waited = now - self._began
-        if waited + self._pause_s > self._timeout_s:
+        if waited + self._pause_s > self._policy.timeout_s:
             return False
-        if waited >= 2 * self._said_after_s:
-            so_far = f", for {waited:,.0f} of {self._timeout_s:,.0f} s" if self._said_after_s else ""
-            _log.warning("waiting for %s%s: %s", error.waits_for, so_far, error)
-            self._said_after_s = max(waited, _LONGEST_PAUSE_S)
+        self._policy.warn(error, waited)
         time.sleep(self._pause_s)
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
         return True
