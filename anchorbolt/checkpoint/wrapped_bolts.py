@@ -1,5 +1,7 @@
 """`WrappedBolt`, an engine's interface to a bolt, and the wrappers of plain and of stateful bolts. Without Spark."""
 
+import logging
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,6 +19,8 @@ from anchorbolt.state_backends.state import NOTHING_COMMITTED, AttemptScope
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple, TupleBatch
 from anchorbolt.util.messages import user_traceback
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _OF_A_HOOK = (Exception, SystemExit)  # a bolt that calls sys.exit() fails; it must not end the worker
 
@@ -73,6 +77,7 @@ class CheckpointTupleForwarder(WrappedBolt):
         self._context = context
         self._collector = collector
         self._forward = forward
+        self._process = os.getpid()
         self._basic = BasicOutputCollector(collector) if isinstance(bolt, BaseBasicBolt) else None
         self._call("prepare", conf, context, *(() if self._basic else (collector,)))
 
@@ -88,6 +93,8 @@ class CheckpointTupleForwarder(WrappedBolt):
                     execute(tup, basic)
         except _OF_A_HOOK as error:
             self._fail("execute", tup, error)
+        finally:
+            self._end_if_forked("execute")
         self._raise_if_failed()
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
@@ -103,6 +110,15 @@ class CheckpointTupleForwarder(WrappedBolt):
             getattr(self._bolt, hook)(*arguments)
         except _OF_A_HOOK as error:
             self._fail(hook, None, error)
+        finally:
+            self._end_if_forked(hook)
+
+    def _end_if_forked(self, hook: str) -> None:
+        """End a process that the bolt has forked and that left its hook: it would do all the rest a second time."""
+        if os.getpid() != self._process:
+            task = self._context.this_component_id, self._context.this_task_index
+            _log.error("bolt %r, task %d: a process that it forked left %s and is ended. End it there.", *task, hook)
+            os._exit(1)
 
     def _raise_if_failed(self) -> None:
         failed = self._collector.failed_tuple

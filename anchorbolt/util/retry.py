@@ -41,9 +41,8 @@ class RetryPolicy:
         self._quiet_until.clear()
         return Backoff(self)
 
-    def warn(self, error: StateUnavailable, waited: float) -> None:
+    def warn(self, error: StateUnavailable, now: float, waited: float) -> None:
         """Log what is waited for: once, however many threads wait, and then less and less often."""
-        now = time.monotonic()
         with self._lock:
             if now < self._quiet_until.get(error.waits_for, now):
                 return
@@ -68,7 +67,7 @@ class Backoff:
         waited = now - self._began
         if waited + self._pause_s > self._policy.timeout_s:
             return False
-        self._policy.warn(error, waited)
+        self._policy.warn(error, now, waited)
         time.sleep(self._pause_s)
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
         return True

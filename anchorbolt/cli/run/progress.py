@@ -23,7 +23,8 @@ class Activity(NamedTuple):
     """What the engine is doing in the current wave."""
 
     tasks_done: int = 0
-    tasks: int = 0  # of the stages that have begun or wait
+    tasks: int = 0  # of the bolts; 0 between two jobs
+    executed: int = 0  # tuples, by the tasks that are done
     waits_for: str | None = None  # a bolt's task that does not return
 
 
@@ -91,12 +92,13 @@ class Progress:
 
     def current_wave(self, now: float) -> str:
         """Return what the current wave does, to be added to the line; empty in its first second."""
-        done, tasks, waits_for = self.activity
+        done, tasks, executed, waits_for = self.activity
         seconds = now - self.wave_began
         if not tasks or seconds < 1.0:
             return ""
         waits = f", waits for {waits_for}" if waits_for else ""
-        return f" | next: {done} of {counted(tasks, 'task')}, {seconds:,.0f} s{waits}"
+        so_far = f", {executed:,} executed" if executed else ""
+        return f" | next: {done} of {counted(tasks, 'task')}{so_far}, {seconds:,.0f} s{waits}"
 
 
 class Display:

@@ -14,8 +14,6 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-
 from anchorbolt.cli.run.progress import Activity
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
@@ -23,6 +21,8 @@ from anchorbolt.topology.graph import Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from anchorbolt.engine.spark.cluster import SparkRunHandle
 
 _QUIETENED = {  # log messages that repeat the command's output or are meaningless
     # The stack trace of the query's error: two hundred lines around a message that the command prints.
@@ -52,8 +52,6 @@ _NOT_RETURNED = re.compile(r"(?:.*: )?(bolt '[^']*', task \d+), has been in ")
 _QUIET_S = 0.1
 _MOST_WAITS = 10
 
-_BETWEEN_LOOKS_S = 0.5
-
 _log = logging.getLogger("anchorbolt.cli")
 
 
@@ -64,9 +62,8 @@ class SparkEngine:
         self._master = master
         self._verbose = verbose
         self._spark: SparkSession | None = None
-        self._output: JvmOutput | None = None
-        self._activity = Activity()
-        self._activity_due = 0.0
+        self._output = JvmOutput(everything=verbose)
+        self._handle: SparkRunHandle | None = None
 
     def connect(self, app_name: str, options: SparkOptions) -> tuple[str, str | None]:
         """Start Spark; return its version and master, and the address of its UI, if it has one.
@@ -75,10 +72,7 @@ class SparkEngine:
         """
         from anchorbolt.engine.spark.session import build_session
 
-        if not self._verbose:
-            self._output = JvmOutput()
-        stderr = self._output.descriptor if self._output else None
-        self._spark = build_session(app_name, self._master, options, jvm_stderr=stderr)
+        self._spark = build_session(app_name, self._master, options, jvm_stderr=self._output.descriptor)
         context = self._spark.sparkContext
         if not self._verbose:
             log4j = context._jvm.org.apache.logging.log4j  # type: ignore[union-attr]
@@ -92,26 +86,15 @@ class SparkEngine:
         """Start the topology, as `SparkCluster.submit` does."""
         from anchorbolt.engine.spark.cluster import SparkCluster
 
-        return SparkCluster(self._spark).submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
+        self._handle = SparkCluster(self._spark).submit(topology, conf, until_empty=until_empty, on_wave=on_wave)
+        return self._handle
 
     def activity(self, since: float) -> Activity:
-        """Return what Spark is doing; a bolt is named if it was warned of after `since`, by `time.monotonic`."""
-        if self._spark is None or self._activity_due > time.monotonic():
-            return self._activity
-        done = tasks = 0
-        try:
-            tracker = self._spark.sparkContext.statusTracker()
-            for job in tracker.getActiveJobsIds():
-                for stage in getattr(tracker.getJobInfo(job), "stageIds", ()):
-                    info = tracker.getStageInfo(stage)
-                    if info is not None:
-                        done, tasks = done + info.numCompletedTasks, tasks + info.numTasks
-        except (Py4JError, OSError):  # the JVM has died: the run ends by another error
-            pass
-        warned = self._output.not_returned if self._output else None
-        self._activity = Activity(done, tasks, warned[1] if warned and warned[0] > since else None)
-        self._activity_due = time.monotonic() + _BETWEEN_LOOKS_S
-        return self._activity
+        """Return what the bolts are doing; one is named if it was warned of after `since`, by `time.monotonic`."""
+        if self._handle is None:
+            return Activity()
+        warned = self._output.not_returned
+        return Activity(*self._handle.tasks, warned[1] if warned and warned[0] > since else None)
 
     def quieten(self) -> None:
         """Log nothing from now on: a requested stop interrupts operations, whose errors mean nothing."""
@@ -122,8 +105,7 @@ class SparkEngine:
         """Stop Spark, if it was started. Never raises."""
         if self._spark is None:
             return
-        if self._output:
-            self._output.mute()
+        self._output.mute()
         try:
             self._spark.stop()
         except Exception as error:  # py4j raises various errors after the JVM has died
@@ -134,7 +116,8 @@ class SparkEngine:
 class JvmOutput:
     """A pipe for the standard error of Java and of Spark's Python workers, which write there too."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, everything: bool = False) -> None:
+        self._everything = everything  # whether to pass on the usual lines, too
         self._reader, self.descriptor = os.pipe()
         self.not_returned: tuple[float, str] | None = None
         """The last bolt that a worker has warned of, and when, by `time.monotonic`."""
@@ -151,7 +134,7 @@ class JvmOutput:
             self._passed.clear()
             if not self._passed.wait(_QUIET_S):
                 break
-        self._muted = True
+        self._muted = not self._everything
 
     def _pass_on(self) -> None:
         with open(self._reader, encoding="utf-8", errors="replace") as lines:
@@ -159,6 +142,6 @@ class JvmOutput:
                 self._passed.set()
                 if warned := _NOT_RETURNED.match(line):
                     self.not_returned = (time.monotonic(), warned[1])
-                if not self._muted and not _USUAL.match(line):
+                if self._everything or not (self._muted or _USUAL.match(line)):
                     sys.stderr.write(line)
                     sys.stderr.flush()

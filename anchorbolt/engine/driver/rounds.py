@@ -30,7 +30,7 @@ class Runner(Protocol):
         """
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
-        """Have these tasks handle COMMIT or ROLLBACK. Raises `BoltError`."""
+        """Have these tasks handle COMMIT or ROLLBACK. Raises `BoltError`, or `WaveFailed` if a worker was lost."""
 
     def read_files(self, locations: Sequence[str]) -> Any:
         """Return a Spark DataFrame of Parquet files."""
@@ -76,13 +76,10 @@ class Rounds:
             try:
                 self._runner.send(checkpoint, current, tasks)
                 return
-            except AnchorboltError:
-                raise
-            except Exception as error:
-                failure = WaveFailed(f"the hooks of txid {current.txid} could not be run: {error}", txid=current.txid)
+            except WaveFailed as failure:
                 if number == self._max_retries:
-                    raise failure from error
-                _log.warning("%s; they are tried again", failure)
+                    raise
+                _log.warning("the hooks of txid %d are tried again: %s", current.txid, failure)
 
 
 def _hooked_tasks(plan: ExecutionPlan, hook: str) -> list[TaskKey]:

@@ -72,3 +72,10 @@ class SparkRunHandle(RunHandle):
         """Spark's own handle of the streaming query. Its `recentProgress` describes the source."""
         assert isinstance(self._waves, WaveQuery)
         return self._waves.query
+
+    @property
+    def tasks(self) -> tuple[int, int, int]:
+        """Of the last job for bolts: its ended tasks, all its tasks if it still runs, and the executed tuples."""
+        assert isinstance(self._runner, SparkRunner)
+        ended = dict(self._runner.ended.value)  # a task that Spark has run twice counts once
+        return len(ended), self._runner.tasks, sum(ended.values())

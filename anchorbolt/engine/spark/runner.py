@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import reduce
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.accumulators import AddingAccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,19 +17,29 @@ from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.session import build_session, engine_session
 from anchorbolt.engine.spark.shipping import ship
-from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, round_to_text
+from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended, round_to_text
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.errors import TopologyError, WaveFailed
 from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.topology.graph import SpoutSpec
 from anchorbolt.util.locations import Folder
+from anchorbolt.util.messages import shortened
 
 _log = logging.getLogger("anchorbolt.engine")
 
 _STACK_LINE = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
 
-_WORKER_DIED = re.compile(r"Python worker exited unexpectedly|java\.io\.EOFException")
+_WORKER_DIED = re.compile(r"Python worker exited unexpectedly|java\.io\.EOFException|ExecutorLostFailure")
+# What a cluster manager says of an executor; what Python writes if native code crashes, with the bolt's own frames.
+_CAUSE = re.compile(
+    r"(ExecutorLostFailure .*|Fatal Python error: .*)"
+    r'(?s:.*?\n(Current thread .*?\n)(?=  File "[^"]*/anchorbolt/|\n))?'
+)
+_NO_CAUSE = (
+    "It was killed (by the kernel if memory ran out, or by topology.task.timeout.secs), a bolt ended it with os._exit, "
+    "or it crashed in native code. Look at its last output and at the kernel's log (dmesg)"
+)
 _LOST_TASK = re.compile(r"Task (?P<partition>\d+) in stage (?P<stage>\d+)\.\d+ failed")
 
 
@@ -96,10 +107,12 @@ class SparkRunner:
         self._session = session
         self._plan = plan
         self._pickled = plan.pickled()
+        self.tasks = 0  # of the current job
+        self.ended: Ended = session.sparkContext.accumulator([], AddingAccumulatorParam([]))
         frame = source_rows(session, plan, self._pickled)
         for level, tasks in enumerate(plan.levels, start=1):
             frame = frame.repartitionById(len(tasks), frame["partition"]).mapInArrow(
-                self._stage("bolts", level), ENVELOPE_SCHEMA
+                self._stage("bolts", (level, self.ended)), ENVELOPE_SCHEMA
             )
         self.waves = WaveQuery(plan, folder, session, frame)
         self._ran: DataFrame | None = None
@@ -111,46 +124,51 @@ class SparkRunner:
             # Otherwise Spark skips stages whose shuffle output still exists: the output of rolled back attempts.
             batch._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
         self._ran = batch
+        return self._run("finish a round", batch, current, self._plan.levels)
+
+    def _run(self, what: str, frame: DataFrame, current: Round, stages: list[list[TaskKey]]) -> list[TaskReport]:
+        """Run a job, and return its tasks' reports; `stages` are the tasks of its last stages."""
+        self.ended.value, self.tasks = [], sum(map(len, stages))
         try:
-            rows = collect_rows(self._session, batch, current)
-        except (PySparkException, Py4JError) as error:
-            text = str(error)
-            reason = self._dead_worker(text) if _WORKER_DIED.search(text) else _without_frames(text)
-            raise WaveFailed(
-                f"Spark could not finish a round of txid {current.txid}: {reason}", txid=current.txid
-            ) from error
+            rows = collect_rows(self._session, frame, current)
+        except (PySparkException, Py4JError, OSError) as error:  # OSError: the JVM is gone
+            text, failed = str(error), f"Spark could not {what} of txid {current.txid}: "
+            if _WORKER_DIED.search(text):
+                raise WaveFailed(self._lost_worker(failed, text, stages), txid=current.txid) from error
+            raise WaveFailed(failed + _without_frames(text), txid=current.txid) from error
+        finally:
+            self.tasks = 0
         return reports_in(rows, current)
 
-    def _dead_worker(self, text: str) -> str:
+    def _lost_worker(self, failed: str, text: str, stages: list[list[TaskKey]]) -> str:
+        ended = dict(self.ended.value)
+        unheard = [task for stage in stages for task in stage if task not in ended]
+        cause = _CAUSE.search(text)
+        said, stack = cause.groups(default="") if cause else (_NO_CAUSE, "")
         return (
-            f"the worker process of {self._lost_task(text)} ended before it reported. It was killed (by the kernel if "
-            "memory ran out, or by topology.task.timeout.secs), it crashed in native code, or a bolt ended it with "
-            "os._exit. Look at its last output and at the kernel's log (dmesg). Start again: the run resumes after the "
-            "last committed wave."
+            f"{stack}{failed}the worker process of {self._lost_task(text, stages)} ended before it reported. {said}. "
+            f"No report from: {shortened(unheard, 400)}. Start again: the run resumes after the last committed wave."
         )
 
-    def _lost_task(self, text: str) -> str:
-        """Name the task that Spark's message is about: the job's stages are the spouts and then the levels."""
+    def _lost_task(self, text: str, stages: list[list[TaskKey]]) -> str:
+        """Name the task that Spark's message is about. The stages of a round are those of the spouts and then ours."""
         lost = _LOST_TASK.search(text)
         context = self._session.sparkContext
         tracker = context.statusTracker()
-        try:
-            jobs = tracker.getJobIdsForGroup(context.getLocalProperty("spark.jobGroup.id"))
-            info = tracker.getJobInfo(max(jobs)) if jobs and lost else None
-        except Py4JError:  # the JVM is gone as well
-            info = None
+        jobs = tracker.getJobIdsForGroup(context.getLocalProperty("spark.jobGroup.id"))
+        info = tracker.getJobInfo(max(jobs)) if jobs and lost else None
         if lost is None or info is None or int(lost["stage"]) not in info.stageIds:
             return "a task"
-        partition, level = int(lost["partition"]), sorted(info.stageIds).index(int(lost["stage"]))
-        if level == 0:
-            return f"a spout ({', '.join(self._plan.graph.spouts)}), partition {partition},"
-        tasks = self._plan.levels[level - 1] if level <= len(self._plan.levels) else []
-        return f"bolt {tasks[partition][0]!r}, task {tasks[partition][1]}," if partition < len(tasks) else "a task"
+        position = sorted(info.stageIds).index(int(lost["stage"])) - len(info.stageIds) + len(stages)
+        if position < 0:
+            return f"a spout ({', '.join(self._plan.graph.spouts)}), partition {lost['partition']},"
+        component, index = stages[position][int(lost["partition"])]
+        return f"bolt {component!r}, task {index},"
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
-        stage = self._stage("checkpoint", (checkpoint, list(tasks)))
+        stage = self._stage("checkpoint", (checkpoint, list(tasks), self.ended))
         frame = self._one_row_each(len(tasks)).mapInArrow(stage, ENVELOPE_SCHEMA)
-        for report in reports_in(collect_rows(self._session, frame, current), current):
+        for report in self._run("run the hooks", frame, current, [list(tasks)]):
             if report.failure is not None:
                 raise report.failure
 

@@ -29,6 +29,8 @@ _SETTINGS = {
     # Without it each Python stage of a wave takes about 40 ms more.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
+    # A worker that crashes in native code leaves its stacks. It costs a file per process, and nothing per task.
+    "spark.python.worker.faulthandler.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
     # On a local disk a rename is atomic. With this manager Spark writes the offsets in 46 ms a batch instead of 126.
     "spark.sql.streaming.checkpointFileManagerClass": (
@@ -186,8 +188,5 @@ def engine_session(spark: SparkSession) -> SparkSession:
     for key, value in _ENGINE.items():
         session.conf.set(key, value)
     if spark.sparkContext.getConf().get("spark.python.unix.domain.socket.enabled") != "true":
-        _log.info(
-            "the Spark session lacks spark.python.unix.domain.socket.enabled=true: each stage of a wave takes "
-            "about 40 ms more. Set it when you build the session"
-        )
+        _log.info("the session lacks spark.python.unix.domain.socket.enabled=true, which saves 40 ms in every stage")
     return session

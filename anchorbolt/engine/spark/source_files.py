@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.errors import WaveFailed
 from anchorbolt.util.locations import Folder, local_path
+from anchorbolt.util.messages import shortened
 
 _VERSION = b"v1"
-_SHOWN = 3
 _MOST_LOGS = 1000
 
 
@@ -50,10 +50,9 @@ class SourceFiles:
         gone = [path for path in files if not self._exists(path)]
         self._checked_remote = True
         if gone and self._session.conf.get("spark.sql.files.ignoreMissingFiles", "false") != "true":
-            more = f" and {len(gone) - _SHOWN} more" if len(gone) > _SHOWN else ""
             raise WaveFailed(
                 f"files of batch {batch_id} of the source are gone ({len(gone)} of {len(files)}): "
-                f"{', '.join(gone[:_SHOWN])}{more}. Nothing of the batch is committed. Put the files back and start "
+                f"{shortened(gone, 300)}. Nothing of the batch is committed. Put the files back and start "
                 "again; to continue without their rows, put empty files in their place.",
                 txid=txid,
             )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import Accumulator, TaskContext
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
@@ -38,12 +38,15 @@ _frozen = False
 
 _Batches = Iterator[pa.RecordBatch]
 
+Ended = Accumulator[list[tuple[TaskKey, int]]]
+"""The bolts' tasks of a job that have ended, and how many tuples each executed. Spark sends it as they end."""
+
 
 def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches) -> _Batches:
     """Run one task of a stage; `pickled` is the plan of the run `run_id`.
 
-    The kinds and their arguments: `spout` (component), `bolts` (level), `checkpoint` (checkpoint tuple and tasks),
-    `close` (None).
+    The kinds and their arguments: `spout` (component), `bolts` (level, and `Ended`), `checkpoint` (checkpoint tuple,
+    tasks, and `Ended`), `close` (None).
     """
     plan = _plan(run_id, pickled)
     _freeze()
@@ -58,15 +61,21 @@ def _spout(plan: ExecutionPlan, context: TaskContext, component: str, batches: _
     return _to_arrow(run_spout_task(plan, component, context.partitionId(), _round(context), sources))
 
 
-def _bolts(plan: ExecutionPlan, context: TaskContext, level: int, batches: _Batches) -> _Batches:
+def _bolts(plan: ExecutionPlan, context: TaskContext, argument: tuple[int, Ended], batches: _Batches) -> _Batches:
+    level, ended = argument
     task = plan.levels[level - 1][context.partitionId()]
-    return _to_arrow(run_bolt_task(plan, task, _round(context), _registry, _to_envelopes(batches)))
+
+    def sent() -> Iterator[Envelope]:
+        executed = yield from run_bolt_task(plan, task, _round(context), _registry, _to_envelopes(batches))
+        ended.add([(task, executed)])
+
+    return _to_arrow(sent())
 
 
 def _checkpoint(
-    plan: ExecutionPlan, context: TaskContext, argument: tuple[CheckpointTuple, list[TaskKey]], batches: _Batches
+    plan: ExecutionPlan, context: TaskContext, argument: tuple[CheckpointTuple, list[TaskKey], Ended], batches: _Batches
 ) -> _Batches:
-    checkpoint, tasks = argument
+    checkpoint, tasks, ended = argument
     task, current = tasks[context.partitionId()], _round(context)
     for _ in batches:
         try:
@@ -74,6 +83,7 @@ def _checkpoint(
         except Exception as error:
             report = TaskReport(task, "", current.fence.seq, failure=as_failure(error, current.txid))
             yield _batch([Envelope(0, plan.driver_level, 0, encode_report(report))])
+        ended.add([(task, 0)])
 
 
 def _close(plan: ExecutionPlan, context: TaskContext, argument: None, batches: _Batches) -> _Batches:

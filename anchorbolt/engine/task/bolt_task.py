@@ -4,10 +4,8 @@ The task executes blob by blob and sends blobs as they fill, so its memory does 
 Envelopes for other levels pass through unopened.
 """
 
-import logging
-import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from time import perf_counter
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
@@ -29,16 +27,14 @@ from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.streams.tuple import StreamHeader, TupleBatch
 
-_log = logging.getLogger("anchorbolt.engine")
-
 _TUPLES_PER_SEND = 2048
 """After so many executed tuples, at the latest, the task sends what they emitted."""
 
 
 def run_bolt_task(
     plan: ExecutionPlan, task: TaskKey, current: Round, registry: InstanceRegistry, envelopes: Iterable[Envelope]
-) -> Iterator[Envelope]:
-    """Yield what a bolt's task sends, and what it passes on.
+) -> Generator[Envelope, None, int]:
+    """Yield what a bolt's task sends, and what it passes on; return how many tuples it has executed.
 
     A failure is reported to the driver, never raised: the envelopes still have to be read to their end.
     """
@@ -53,6 +49,7 @@ def run_bolt_task(
             assert envelope.destination == partition, "a blob reached another partition than its own"
             yield from run.receive(envelope.payload)
         yield from run.finish()
+    return run.report.tuples_in
 
 
 class _BoltTask:
@@ -63,8 +60,7 @@ class _BoltTask:
         self._task = task
         self._round = current
         self._attempt = uuid.uuid4().hex
-        self._pid = os.getpid()
-        self._report = TaskReport(task, self._attempt, current.fence.seq)
+        self.report = TaskReport(task, self._attempt, current.fence.seq)
         self._received: dict[TaskKey, int] = {}
         self._early: dict[TaskKey, dict[int, TuplesMessage]] = {}
         self._prepares: dict[TaskKey, PrepareMessage] = {}
@@ -81,7 +77,7 @@ class _BoltTask:
     def receive(self, payload: bytes) -> Iterator[Envelope]:
         """Take a blob; yield what is emitted meanwhile."""
         instance = self._instance
-        if self._report.failure is not None or instance is None:
+        if self.report.failure is not None or instance is None:
             return
         try:
             message = decode_message(payload)
@@ -92,7 +88,6 @@ class _BoltTask:
                 self._check_attempt(message.source, message.attempt)
                 for ready in self._in_order(message):
                     for _ in self._execute(ready, instance.bolt):
-                        self._end_if_forked()
                         reach(FaultPoint.TASK_EXECUTED)
                         yield from instance.emitter.take()
         except Exception as error:
@@ -100,7 +95,7 @@ class _BoltTask:
 
     def finish(self) -> list[Envelope]:
         """The input has ended: prepare if PREPARE came from every upstream task, and report in any case."""
-        report, instance = self._report, self._instance
+        report, instance = self.report, self._instance
         try:
             if report.failure is None:
                 self._check_aligned()
@@ -122,18 +117,8 @@ class _BoltTask:
         emitter.report(report)
         return emitter.take()
 
-    def _end_if_forked(self) -> None:
-        """End a process that a bolt has forked and that returned from `execute`: it would send everything twice."""
-        if os.getpid() != self._pid:
-            _log.error(
-                "bolt %r, task %d: a process that it forked returned from execute, and is ended. End it in execute "
-                "with os._exit, or use subprocess.",
-                *self._task,
-            )
-            os._exit(1)
-
     def _check_attempt(self, source: TaskKey, attempt: str) -> None:
-        if self._report.seen.setdefault(source, attempt) != attempt:
+        if self.report.seen.setdefault(source, attempt) != attempt:
             raise WaveFailed(
                 f"task {self._task} saw two attempts of task {source}: Spark ran it twice. The wave is tried again.",
                 txid=self._round.txid,
@@ -158,7 +143,7 @@ class _BoltTask:
         header = self._header(message)
         whole = TupleBatch(header, message.size, message.columns)
         bolt.prefetch(whole)
-        self._report.tuples_in += message.size
+        self.report.tuples_in += message.size
         if message.size <= _TUPLES_PER_SEND:
             bolt.execute(whole)
             yield
@@ -180,7 +165,7 @@ class _BoltTask:
     def _check_aligned(self) -> None:
         """Check for one PREPARE from each upstream bolt task, and from each spout task that sent, behind all blobs."""
         missing = [task for task in self._plan.upstream[self._task[0]] if task not in self._prepares]
-        missing += [task for task in self._report.seen if task not in self._prepares]
+        missing += [task for task in self.report.seen if task not in self._prepares]
         short = [
             source
             for source, prepare in self._prepares.items()
@@ -194,7 +179,7 @@ class _BoltTask:
             )
 
     def _fail(self, error: Exception) -> None:
-        self._report.failure = as_failure(error, self._round.txid)
+        self.report.failure = as_failure(error, self._round.txid)
         # The wave will be rolled back, so nothing more of it is sent. ROLLBACK still finds the instance.
         if self._instance is not None:
             self._instance.emitter.take()

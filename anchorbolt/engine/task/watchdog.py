@@ -66,11 +66,10 @@ def watched(task: TaskKey, settings: Settings) -> Iterator[None]:
 
 def _start() -> None:
     global _started_in
-    if _started_in != os.getpid():
-        with _start_lock:
-            if _started_in != os.getpid():
-                _started_in = os.getpid()
-                threading.Thread(target=_watch, name="anchorbolt-watchdog", daemon=True).start()
+    with _start_lock:
+        if _started_in != os.getpid():
+            _started_in = os.getpid()
+            threading.Thread(target=_watch, name="anchorbolt-watchdog", daemon=True).start()
 
 
 def _watch() -> None:

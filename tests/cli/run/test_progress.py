@@ -122,8 +122,8 @@ def test_within_a_wave_the_line_shows_tasks_time_and_the_bolt_that_is_waited_for
     progress.activity = Activity(0, 1)
     assert progress.current_wave(10.5) == ""
     assert progress.current_wave(12.0) == " | next: 0 of 1 task, 2 s"
-    progress.activity = Activity(3, 8, "bolt 'count', task 1")
-    assert progress.current_wave(42.0) == " | next: 3 of 8 tasks, 32 s, waits for bolt 'count', task 1"
+    progress.activity = Activity(3, 8, 1200, "bolt 'count', task 1")
+    assert progress.current_wave(42.0) == " | next: 3 of 8 tasks, 1,200 executed, 32 s, waits for bolt 'count', task 1"
     progress.add(wave(0), now=43.0)
     assert progress.activity.waits_for is None
     assert progress.current_wave(43.5) == ""

@@ -87,6 +87,11 @@ class Fork(BaseStatefulBolt):
         os.fork()
         self.state["tuples"] = self.state.get("tuples", 0) + 1
         self.collector.ack(tup)
+    def pre_prepare(self, txid):
+        if os.fork() == 0:
+            raise ValueError("in the child")
+    def pre_commit(self, txid):
+        os.fork()
 
 def exiting(): return build(Exit())
 def forking(): return build(Fork())
@@ -220,13 +225,14 @@ def test_a_stopped_run_ends_clean_and_the_next_one_completes_it(start: StartComm
     assert counted(directory) == expected(directory)
 
 
-def test_a_bolt_that_does_not_return_is_named_by_the_warning_the_line_and_ctrl_c(
+def test_a_bolt_that_does_not_return_is_named_by_the_warning_the_line_and_ctrl_c_and_verbose_hides_nothing(
     start: StartCommand, directory: Path
 ) -> None:
-    command = start("alone/one_file.py:hanging", "--set", "topology.message.timeout.secs=2", terminal=True)
+    command = start("alone/one_file.py:hanging", "--verbose", "--set", "topology.message.timeout.secs=2", terminal=True)
     command.wait_for("waits for bolt 'bolt', task 0")
     assert re.search(r"bolt 'bolt', task 0, has been in execute\(Tuple\(sentence='word", command.out)
     assert 'one_file.py", line ' in command.out
+    assert "Setting default log level to" in command.out, "what every start of Spark says"
     assert "time.sleep(0.1)" in command.out
     command.type(b"\x03")
     command.wait_for("stopping after the current wave, which waits for bolt 'bolt', task 0")
@@ -254,7 +260,8 @@ def test_a_process_that_a_bolt_forked_is_ended_and_its_copy_has_no_effect(start:
     (directory / "in" / "0.txt").write_text("one line\n")
     command = start("alone/one_file.py:forking", "--until-empty")
     assert command.end() == 0, repr(command)
-    assert "a process that it forked returned from execute" in command.err
+    ended = re.findall(r"bolt 'bolt', task 0: a process that it forked left (\w+) and is ended", command.err)
+    assert sorted(ended) == ["execute", "pre_commit", "pre_prepare"]
     with closing(SqliteStateProvider(f"{directory}/anchorbolt-data/state").open("one-bolt:bolt-0")) as storage:
         assert storage.count() == 1
 

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import signal
 from collections import Counter
 from collections.abc import Mapping
@@ -15,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from anchorbolt import errors
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector, DataFrameSink, ParquetSink
 from anchorbolt.engine import LocalCluster, SparkCluster
-from anchorbolt.engine.submit.handle import RunHandle, RunStatus
+from anchorbolt.engine.spark.cluster import SparkRunHandle
+from anchorbolt.engine.submit.handle import RunStatus
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.streams.tuple import Tuple
@@ -53,7 +55,7 @@ def conf_in(folder: Path) -> dict[str, Any]:
     }
 
 
-def run(spark: SparkSession, topology: Topology, conf: Mapping[str, Any]) -> RunHandle:
+def run(spark: SparkSession, topology: Topology, conf: Mapping[str, Any]) -> SparkRunHandle:
     """Run a topology until its source is empty."""
     handle = SparkCluster(spark).submit(topology, conf, until_empty=True)
     assert handle.await_termination(240)
@@ -115,7 +117,7 @@ def test_the_users_session_keeps_its_settings(spark: SparkSession, tmp_path: Pat
 
 
 class DiesOnce(StatefulBolt):
-    """Counts words; its worker is killed at a named point, once."""
+    """Counts words; its worker is killed at a named point, or crashes in `pre_prepare`, once."""
 
     def __init__(self, marker: str, point: str) -> None:
         self.marker, self.point = marker, point
@@ -123,7 +125,7 @@ class DiesOnce(StatefulBolt):
     def die_at(self, point: str) -> None:
         if point == self.point and not os.path.exists(self.marker):
             Path(self.marker).touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGSEGV if point == "pre_prepare" else signal.SIGKILL)
 
     def execute(self, tup: Tuple) -> None:
         super().execute(tup)
@@ -140,12 +142,20 @@ class DiesOnce(StatefulBolt):
 
 
 @pytest.mark.parametrize("point", ["execute", "pre_prepare", "pre_commit"])
-def test_a_killed_worker_changes_nothing_in_the_result(spark: SparkSession, tmp_path: Path, point: str) -> None:
+def test_a_killed_worker_changes_nothing_in_the_result_and_its_task_is_named(
+    spark: SparkSession, tmp_path: Path, point: str, caplog: pytest.LogCaptureFixture
+) -> None:
     text = write_lines(tmp_path / "in", [["a b a"], ["dog a"], ["dog b c"], ["c"]])
     handle = run(spark, counted(text_spout(text), DiesOnce(str(tmp_path / "died"), point)), conf_in(tmp_path))
     assert (tmp_path / "died").exists(), "the worker was not killed at all"
     assert handle.state("count") == {"a": 3, "b": 2, "c": 2, "dog": 2}
     assert [report.txid for report in handle.reports] == [0, 1, 2, 3]
+    [warned] = [message for message in caplog.messages if "tried again" in message]
+    assert re.search(
+        r"the worker process of bolt 'count', task (\d), ended .*No report from: \[.*\('count', \1\)", warned
+    )
+    assert "'split'" not in warned, "it had reported"
+    assert ("Segmentation fault" in warned) is (point == "pre_prepare")
 
 
 class Cleaned(RichBolt):
@@ -285,6 +295,7 @@ def test_a_bolt_behind_a_stateful_one_that_fails_once_changes_nothing(spark: Spa
     text = write_lines(tmp_path / "in", [["to be or not to be"]])
     handle = run(spark, word_count(text_spout(text), FailsOnFirstTuple(tmp_path / "mark")), conf_in(tmp_path))
     assert [report.rounds for report in handle.reports] == [2]
+    assert handle.tasks == (5, 0, 1 + 6 + 6), "executed by the three bolts, in the second round"
     assert handle.state("count") == {"to": 2, "be": 2, "or": 1, "not": 1}
 
 
