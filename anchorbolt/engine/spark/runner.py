@@ -38,7 +38,8 @@ _CAUSE = re.compile(
 )
 _NO_CAUSE = (
     "It was killed (by the kernel if memory ran out, or by topology.task.timeout.secs), a bolt ended it with os._exit, "
-    "or it crashed in native code. Look at its last output and at the kernel's log (dmesg)"
+    "or it crashed in native code (spark.python.worker.faulthandler.enabled=true would show where). Look at its last "
+    "output and at the kernel's log (dmesg)"
 )
 _LOST_TASK = re.compile(r"Task (?P<partition>\d+) in stage (?P<stage>\d+)\.\d+ failed")
 

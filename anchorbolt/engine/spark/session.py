@@ -29,8 +29,6 @@ _SETTINGS = {
     # Without it each Python stage of a wave takes about 40 ms more.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
-    # A worker that crashes in native code leaves its stacks. It costs a file per process, and nothing per task.
-    "spark.python.worker.faulthandler.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
     # On a local disk a rename is atomic. With this manager Spark writes the offsets in 46 ms a batch instead of 126.
     "spark.sql.streaming.checkpointFileManagerClass": (

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine.spark.session import build_session
 
 # Spark with its JVM and worker processes takes seconds to start, and so does every driver that a test kills.
@@ -23,6 +24,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session on local[2]; a test leaves its settings as they are."""
-    session = build_session("anchorbolt-tests", "local[2]")
+    session = build_session("tests", "local[2]", SparkOptions(conf={"spark.python.worker.faulthandler.enabled": True}))
     yield session
     session.stop()
