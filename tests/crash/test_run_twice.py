@@ -67,6 +67,7 @@ def test_an_executor_lost_after_it_prepared_has_its_tasks_run_twice_with_one_eff
     assert "ExecutorLost" in driver.err or "Lost executor" in driver.err, repr(driver)
 
 
+@pytest.mark.thorough
 def test_a_stage_recomputed_for_output_that_cannot_be_fetched_has_one_effect(
     accompany: AccompanyRun, tmp_path: Path
 ) -> None:

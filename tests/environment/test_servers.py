@@ -134,13 +134,6 @@ def test_a_server_ends_with_a_process_that_is_killed(redis_program: str, tmp_pat
     os.close(handle)
 
 
-@pytest.mark.parametrize("round_", [1, 2])
-def test_the_shared_database_is_empty_for_each_test(redis_database: RedisServer, round_: int) -> None:
-    with redis_database.client() as client:
-        assert client.dbsize() == 0
-        client.set("left over", round_)
-
-
 @on_linux
 def test_the_process_of_redis_does_not_show_the_password(start_redis: StartRedis) -> None:
     server = start_redis(password="open sesame")

@@ -126,6 +126,7 @@ def test_a_redis_restarted_without_its_last_data_halts_the_run_and_nothing_is_wr
     harms.assert_refused(run, driver, lambda: harms.contents_of(server))
 
 
+@pytest.mark.thorough
 def test_a_missing_namespace_is_named_with_what_was_expected_and_nothing_is_written(
     accompany: AccompanyRun, tmp_path: Path
 ) -> None:

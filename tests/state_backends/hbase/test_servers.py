@@ -149,6 +149,7 @@ def test_a_commit_in_whose_middle_a_process_is_killed_is_finished_by_another_dri
         assert persist(lambda: entries(storage)) == VALUES
 
 
+@pytest.mark.thorough
 def test_a_region_server_of_its_own_is_killed_in_the_middle_of_commits(start_hbase: StartHBase) -> None:
     server = start_hbase(distributed=True, settings={"hbase.client.retries.number": 12})
 
@@ -207,6 +208,7 @@ def test_a_cell_over_the_servers_limit_is_refused_with_what_raises_it(server: HB
             storage.commit(FIRST, 0, attempt)
 
 
+@pytest.mark.thorough
 def test_a_cell_over_the_region_servers_limit_is_refused_at_once_and_goes_in_when_it_is_raised(
     start_hbase: StartHBase,
 ) -> None:
