@@ -46,6 +46,9 @@ _USUAL = re.compile(
     r"|WARNING: package sun\.security\.action not in java\.base"
 )
 
+# Spark ends workers that were idle for a minute; then PySpark's daemon prints a traceback with these lines.
+_OF_DAEMON = re.compile(r'Traceback \(most recent call last\):|  File ".*/pyspark/daemon\.py"')
+
 # The beginning of a warning of `anchorbolt.engine.task.watchdog`.
 _NOT_RETURNED = re.compile(r"(?:.*: )?(bolt '[^']*', task \d+), has been in ")
 
@@ -138,10 +141,16 @@ class JvmOutput:
 
     def _pass_on(self) -> None:
         with open(self._reader, encoding="utf-8", errors="replace") as lines:
+            held = ""
             for line in lines:
                 self._passed.set()
+                held += line
                 if warned := _NOT_RETURNED.match(line):
                     self.not_returned = (time.monotonic(), warned[1])
-                if self._everything or not (self._muted or _USUAL.match(line)):
-                    sys.stderr.write(line)
+                if _OF_DAEMON.match(line) and not self._everything:
+                    continue
+                is_idle = line.startswith("BrokenPipeError") and "/pyspark/daemon.py" in held
+                if self._everything or not (self._muted or is_idle or _USUAL.match(line)):
+                    sys.stderr.write(held)
                     sys.stderr.flush()
+                held = ""

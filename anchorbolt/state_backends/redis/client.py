@@ -12,18 +12,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import redis
+from redis import exceptions
 from redis.backoff import ExponentialBackoff
-from redis.exceptions import (
-    AskError,
-    AuthenticationError,
-    ClusterError,
-    DataError,
-    MovedError,
-    NoScriptError,
-    RedisClusterException,
-    ResponseError,
-    TryAgainError,
-)
 from redis.retry import Retry
 
 from anchorbolt.config.providers import PROVIDER_CONFIG
@@ -34,10 +24,11 @@ from anchorbolt.state_backends.shared_client import SharedClient, check_tls_file
 
 _T = TypeVar("_T")
 _OF_A_TOPOLOGY = Advice()
-# Errors that may pass soon. A cluster that is moving keys or electing a master raises the last three.
-_MAY_PASS = (redis.ConnectionError, redis.TimeoutError, OSError, TryAgainError, ClusterError, RedisClusterException)
+# Errors that may pass soon; the first three come from a cluster that is moving keys or electing a master.
+_OF_A_CLUSTER = (exceptions.TryAgainError, exceptions.ClusterError, exceptions.RedisClusterException)
+_MAY_PASS = (*_OF_A_CLUSTER, redis.ConnectionError, redis.TimeoutError, OSError)
 # Errors that a cluster's client handles when it runs a single command: it follows redirections, and finds a new master.
-_ELSEWHERE = (AskError, MovedError, *_MAY_PASS)
+_ELSEWHERE = (exceptions.AskError, exceptions.MovedError, *_MAY_PASS)
 
 
 def _without_numbers(command: Sequence[Any]) -> list[Any]:
@@ -83,7 +74,7 @@ class RedisClient(SharedClient[RedisAddress]):
             given = _without_numbers((len(keys), *keys, *arguments))
             try:
                 return client.execute_command("EVALSHA", digest, *given)
-            except NoScriptError:
+            except exceptions.NoScriptError:
                 # The server has restarted, or has become a master. EVAL stores the script there again.
                 return client.execute_command("EVAL", script, *given)
 
@@ -97,9 +88,9 @@ class RedisClient(SharedClient[RedisAddress]):
         except _ELSEWHERE:
             if not isinstance(self.address, RedisCluster):
                 raise
-        except (AuthenticationError, DataError):
+        except (exceptions.AuthenticationError, exceptions.DataError):
             raise
-        except ResponseError:
+        except exceptions.ResponseError:
             # The user may lack the permission for MULTI or EXEC: do not try it again. The script shows other problems.
             self._allows_transactions = False
             if server is not None:
@@ -179,7 +170,7 @@ class RedisClient(SharedClient[RedisAddress]):
         """Translate redis-py's errors within the block."""
         try:
             yield
-        except DataError:
+        except exceptions.DataError:
             raise  # keys or values that are not bytes: a bug in Anchorbolt
         except REDIS_ERRORS as error:
             raise translated(self.address, namespace, error, self._advice) from error

@@ -58,10 +58,8 @@ class SqliteStateProvider(StateProvider):
                 key="topology.state.provider.config.directory",
             )
         if os.path.isfile(self.directory):
-            raise ConfigError(
-                f"the state directory {self.directory} is a file: name a directory",
-                key="topology.state.provider.config.directory",
-            )
+            key = "topology.state.provider.config.directory"
+            raise ConfigError(f"the state directory {self.directory} is a file: name a directory", key=key)
         return SqliteStateStorage(self._path(namespace), namespace, self.timeout_ms)
 
     def namespaces(self, prefix: str = "") -> Iterator[str]:

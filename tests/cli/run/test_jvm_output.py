@@ -16,6 +16,7 @@ To adjust logging level use sc.setLogLevel(newLevel). For SparkR, use setLogLeve
 26/11/24 06:12:40 WARN Utils: Your hostname, here, resolves to a loopback address: 127.0.1.1; using 10.0.0.2 instead
 26/11/24 06:12:40 WARN Utils: Set SPARK_LOCAL_IP if you need to bind to another address
 """
+IDLE = 'Traceback (most recent call last):\n  File "/pyspark/daemon.py", line 9, in worker\nBrokenPipeError: 32\n'
 
 
 def test_only_the_usual_lines_are_left_out_until_it_is_muted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,7 +30,7 @@ def test_only_the_usual_lines_are_left_out_until_it_is_muted(capsys: pytest.Capt
 
     with os.fdopen(output.descriptor, "w", buffering=1) as java:
         java.write(USUAL)
-        java.write("26/11/24 06:12:41 WARN TaskSetManager: Lost task 0.0\nprinted by a bolt\n")
+        java.write(IDLE + "26/11/24 06:12:41 WARN TaskSetManager: Lost task 0.0\nprinted by a bolt\n")
         wait_until(read_on, "the last line is shown")
         java.write("printed last\n")
         output.mute()
