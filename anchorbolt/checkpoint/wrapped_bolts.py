@@ -20,7 +20,7 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple, TupleBatch
 from anchorbolt.util.messages import user_traceback
 
-_log = logging.getLogger("anchorbolt.engine")
+_log = logging.getLogger("anchorbolt.checkpoint")
 
 _OF_A_HOOK = (Exception, SystemExit)  # a bolt that calls sys.exit() fails; it must not end the worker
 

@@ -23,7 +23,7 @@ class RetryPolicy:
 
     def __init__(self, timeout_ms: float) -> None:
         self.timeout_s = timeout_ms / 1000
-        self._quiet_until: dict[str, float] = {}  # by what is waited for
+        self._quiet_until: dict[str, float] = {}  # no line before this time, for each `waits_for`
         self._lock = threading.Lock()
 
     def until_available(self, call: Callable[[], T]) -> T:
@@ -42,7 +42,7 @@ class RetryPolicy:
         return Backoff(self)
 
     def warn(self, error: StateUnavailable, now: float, waited: float) -> None:
-        """Log what is waited for: once, however many threads wait, and then less and less often."""
+        """Log that the run waits: one line for all threads, and then less and less often."""
         with self._lock:
             if now < self._quiet_until.get(error.waits_for, now):
                 return
