@@ -1,0 +1,64 @@
+"""`BaseRichSpout`: a spout that emits tuple by tuple, and is told which of its messages were processed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from anchorbolt.spouts.stream import Spout
+from anchorbolt.streams.context import TopologyContext
+
+if TYPE_CHECKING:
+    from anchorbolt.spouts.collector import SpoutOutputCollector
+
+
+class BaseRichSpout(Spout):
+    """Emits tuples, and takes the acks and fails of those that it gave a message id.
+
+    The engine pickles the spout with the topology and unpickles it on the driver, once for each of its tasks. Each task
+    has a thread of its own, which makes all calls to the instance, one after the other. So a spout needs no locks, and
+    a slow spout stops no other.
+
+    Attributes:
+        stable_message_ids: Set it to True in the class if the source gives a message that it delivers again the id that
+            the message had before. The engine then recognises the message, and the state is exactly-once.
+            Otherwise a message can count twice after a crash, never less than once.
+    """
+
+    stable_message_ids: bool = False
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutOutputCollector) -> None:
+        """Called once, before any other call. Keep `collector`; connect to the source here."""
+
+    def activate(self) -> None:
+        """Called after `open`, before the first `next_tuple`."""
+
+    @abstractmethod
+    def next_tuple(self) -> None:
+        """Emit the next tuples, if there are any.
+
+        Called again and again while the run takes in tuples. Must not block for long: acks and fails wait for its
+        return. If it emits nothing, the engine waits a millisecond before the next call. If it raises, the run stops.
+        """
+
+    def ack(self, msg_id: Any) -> None:
+        """Called once for a message whose tuple tree is complete, after the wave that completed it has committed.
+
+        A message that the source delivers again, although it is committed, is not processed again, only acked again.
+        """
+
+    def fail(self, msg_id: Any) -> None:
+        """Called once for a message whose tuple tree failed or timed out. Emit it again to have it processed."""
+
+    def flush_acks(self) -> None:
+        """Called after each group of `ack` calls: when it returns, the source must know that they are processed.
+
+        Override it in a spout that collects acks and sends them together.
+        """
+
+    def deactivate(self) -> None:
+        """Called when the run ends, after the last `next_tuple`, before the last acks and fails."""
+
+    def close(self) -> None:
+        """Called at the end of the run, as the last call. Never called when the driver is killed."""
