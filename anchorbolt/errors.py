@@ -20,6 +20,7 @@ __all__ = [
     "QueryChanged",
     "SerializationError",
     "SinkUnavailable",
+    "SpoutError",
     "StaleAttempt",
     "StateCorrupted",
     "StateError",
@@ -119,6 +120,22 @@ class BoltError(AnchorboltError):
         self.component = component
         self.task_index = task_index
         self.tuple_text = tuple_text
+        self.user_traceback = user_traceback
+
+
+class SpoutError(AnchorboltError):
+    """A user's spout raised an exception. The message starts with the user's traceback.
+
+    Attributes:
+        component: Id of the spout.
+        task_index: Index of the task within the spout.
+        user_traceback: The user's traceback as text.
+    """
+
+    def __init__(self, message: str, *, component: str, task_index: int, user_traceback: str) -> None:
+        super().__init__(message)
+        self.component = component
+        self.task_index = task_index
         self.user_traceback = user_traceback
 
 

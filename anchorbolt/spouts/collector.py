@@ -1,37 +1,176 @@
-"""`SpoutOutputCollector`, to which a rich spout emits."""
+"""`SpoutOutputCollector`, to which a rich spout emits. An emit appends to the intake of the next wave."""
 
-from __future__ import annotations
-
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+import logging
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from anchorbolt.streams.declaration import DEFAULT_STREAM
+from anchorbolt.errors import TopologyError, UnsupportedValue
+from anchorbolt.serialization import pack
+from anchorbolt.spouts.intake import Chunk, Routes, StreamIntake, TaskIds
+from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
+from anchorbolt.util.messages import shortened
+
+_log = logging.getLogger("anchorbolt.spouts")
+
+_PLAIN_IDS = (str, int, bytes)
 
 
-class SpoutOutputCollector(ABC):
+class SpoutOutputCollector:
     """Emits tuples. The engine passes it to a spout's `open`; call it only on the spout's own thread."""
 
-    @abstractmethod
+    def __init__(
+        self,
+        component: str,
+        streams: Mapping[str, StreamDeclaration],
+        new_routes: Callable[[str], Routes],
+        receivers: Mapping[str, Collection[int]],
+        *,
+        chunk_bytes: int,
+    ) -> None:
+        """Called by the engine, never by a job.
+
+        Args:
+            component: Id of the spout.
+            streams: Its declared streams.
+            new_routes: Returns the routes of a stream as they are at the start of each wave.
+            receivers: By stream, the ids of all tasks that take it.
+            chunk_bytes: About how many bytes of tuples are encoded together.
+        """
+        self._component = component
+        self._streams = streams
+        self._new_routes = new_routes
+        self._receivers = receivers
+        self._chunk_bytes = chunk_bytes
+        self._lock = threading.Lock()  # `take` is called on another thread than `emit`
+        self._widths = {name: len(stream.fields) for name, stream in streams.items() if not stream.direct}
+        self._direct_widths = {name: len(stream.fields) for name, stream in streams.items() if stream.direct}
+        self._capacities = dict.fromkeys(streams, 0)
+        self._intakes = self._empty()
+        self.emitted = 0  # tuples, in all
+        self.tracked = 0  # of them those with a message id
+        self.errors_reported = 0  # since the last `take`
+
     def emit(self, values: Sequence[Any], msg_id: Any = None, *, stream: str = DEFAULT_STREAM) -> Sequence[int]:
         """Emit a tuple; return the ids of the tasks that it goes to.
 
         Args:
-            values: One value per declared field.
-            msg_id: The message's id, which comes back to `ack` or `fail`: a str, int, bytes, or a tuple of these. None
-                leaves the tuple untracked: neither is called for it.
+            values: One value per declared field. Do not change them after the emit.
+            msg_id: The message's id, which comes back to `ack` or `fail`: a str, int or bytes, or a tuple of plain
+                values. None leaves the tuple untracked: neither is called for it.
             stream: The stream to emit to.
 
         Raises:
-            TopologyError: The stream is not declared, the number of values is wrong, or `msg_id` is not such a value.
+            TopologyError: The stream is not declared, the number of values is wrong, or `msg_id` is not hashable.
+            UnsupportedValue: A message id cannot be encoded; or a value of this tuple or of one emitted before it.
         """
+        if type(values) is not tuple:
+            values = self._as_tuple(values, stream)
+        if len(values) != self._widths.get(stream):
+            raise self._wrong(values, stream, self._widths, "emit")
+        return TaskIds(*self._add(stream, values, msg_id))
 
-    @abstractmethod
     def emit_direct(
         self, task_id: int, values: Sequence[Any], msg_id: Any = None, *, stream: str = DEFAULT_STREAM
     ) -> None:
         """Emit a tuple to the task with this id, on a stream declared `direct=True`. Otherwise like `emit`."""
+        if type(values) is not tuple:
+            values = self._as_tuple(values, stream)
+        if len(values) != self._direct_widths.get(stream):
+            raise self._wrong(values, stream, self._direct_widths, "emit_direct")
+        if task_id not in self._receivers.get(stream, ()):
+            raise self._refusal(
+                f"emitted directly to task {shortened(task_id)} on stream {stream!r}, which no receiver of the stream "
+                "has. Take the id from context.get_component_tasks."
+            )
+        self._add(stream, (task_id, *values), msg_id)
 
-    @abstractmethod
     def report_error(self, error: BaseException) -> None:
         """Log an error that fails no tuple, and count it in the wave's report."""
+        self.errors_reported += 1
+        _log.error("spout %s reports: %s: %s", self._component, type(error).__name__, error, exc_info=error)
+
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """The tuples that wait for the next wave, and their bytes as far as they are encoded. For the engine."""
+        intakes = self._intakes.values()
+        return sum(each.size for each in intakes), sum(each.bytes for each in intakes)
+
+    def take(self) -> list[Chunk]:
+        """Return what was emitted since the last call. For the engine. Raises `UnsupportedValue`."""
+        with self._lock:
+            taken, self._intakes = self._intakes, self._empty()
+        chunks = []
+        for stream, intake in taken.items():
+            self._encode(intake)
+            self._capacities[stream] = intake.capacity
+            chunks += intake.chunks
+        return chunks
+
+    def _empty(self) -> dict[str, StreamIntake]:
+        return {
+            stream: StreamIntake(stream, capacity, self._chunk_bytes, partial(self._new_routes, stream))
+            for stream, capacity in self._capacities.items()
+        }
+
+    def _add(self, stream: str, row: tuple[Any, ...], msg_id: Any) -> tuple[StreamIntake, int]:
+        if msg_id is not None:
+            if type(msg_id) not in _PLAIN_IDS:
+                self._check_id(msg_id)
+            self.tracked += 1
+        self.emitted += 1
+        with self._lock:
+            intake = self._intakes[stream]
+            position = intake.add(row, msg_id)
+            if intake.is_full:
+                self._encode(intake)
+        return intake, position
+
+    def _encode(self, intake: StreamIntake) -> None:
+        try:
+            intake.pack()
+        except UnsupportedValue as error:
+            raise UnsupportedValue(
+                f"spout {self._component!r} emitted a value to stream {intake.stream!r} that cannot be sent: "
+                f"{error.message}"
+            ) from error
+
+    def _check_id(self, msg_id: Any) -> None:
+        try:
+            hash(msg_id)
+            pack(msg_id)
+        except (TypeError, UnsupportedValue) as error:
+            raise self._refusal(
+                f"emitted a tuple with the message id {shortened(msg_id)}, of type {type(msg_id).__name__}, which "
+                f"cannot be kept ({error}). Use a str, int, bytes, or a tuple of plain values."
+            ) from None
+
+    def _as_tuple(self, values: Sequence[Any], stream: str) -> tuple[Any, ...]:
+        if isinstance(values, list | tuple):
+            return tuple(values)
+        raise self._refusal(
+            f"emitted {shortened(values, 120)}, a {type(values).__name__}, to stream {stream!r}. Emit a tuple or list "
+            "with one value per field; a single value is written (value,)."
+        )
+
+    def _wrong(self, values: tuple[Any, ...], stream: str, widths: Mapping[str, int], used: str) -> TopologyError:
+        if stream in widths:
+            return self._refusal(
+                f"emitted {len(values)} values to stream {stream!r}, which declares {widths[stream]}: "
+                f"{', '.join(self._streams[stream].fields)}. Got {shortened(values, 120)}. Emit one value per field; a "
+                "single value is written (value,)."
+            )
+        if stream in self._streams:
+            other, negated = ("emit", "not ") if used == "emit_direct" else ("emit_direct", "")
+            return self._refusal(
+                f"called {used} for stream {stream!r}, which is {negated}declared direct. Use {other}, or change the "
+                "declaration."
+            )
+        return self._refusal(
+            f"emitted to stream {stream!r}, which it does not declare. Declared: "
+            f"{', '.join(self._streams) or 'none'}. Add it in declare_output_fields."
+        )
+
+    def _refusal(self, problem: str) -> TopologyError:
+        return TopologyError(f"spout {self._component!r} {problem}", component=self._component)

@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from anchorbolt.errors import TopologyError
@@ -27,7 +27,8 @@ class FeederSpout(Spout):
         if isinstance(fields, str) or not fields:
             raise TopologyError(f"FeederSpout: fields is {fields!r}. Pass a list of names.")
         self.fields = tuple(fields)
-        self.arrived = threading.Condition()
+        self.on_feed: Callable[[], None] | None = None  # of the engine: called after each `feed`
+        self._lock = threading.Lock()
         self._batches: deque[list[tuple[Any, ...]]] = deque()
         self._taken: tuple[int, list[tuple[Any, ...]]] | None = None
         for batch in self._each("the batches are", batches):
@@ -44,9 +45,10 @@ class FeederSpout(Spout):
             TopologyError: A row is neither, or has another number of values. No row of the batch was added.
         """
         batch = [self._row(row) for row in self._each("a batch is", rows)]
-        with self.arrived:
+        with self._lock:
             self._batches.append(batch)
-            self.arrived.notify_all()
+        if self.on_feed is not None:
+            self.on_feed()
 
     def is_waiting(self) -> bool:
         """Return whether there is a batch to take. For the engine."""
@@ -54,14 +56,14 @@ class FeederSpout(Spout):
 
     def take(self, number: int) -> list[tuple[Any, ...]]:
         """Take the oldest batch, or an empty list, for the wave `number`, until `settle`. For the engine."""
-        with self.arrived:
+        with self._lock:
             batch = self._batches.popleft() if self._batches else []
             self._taken = (number, batch)
             return batch
 
     def settle(self, committed: int) -> None:
         """Forget a batch taken for a wave up to `committed`; put back a later wave's batch. For the engine."""
-        with self.arrived:
+        with self._lock:
             if self._taken is not None and self._taken[0] > committed and self._taken[1]:
                 self._batches.appendleft(self._taken[1])
             self._taken = None

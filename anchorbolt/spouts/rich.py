@@ -58,7 +58,7 @@ class BaseRichSpout(Spout):
         """
 
     def deactivate(self) -> None:
-        """Called when the run ends, after the last `next_tuple`, before the last acks and fails."""
+        """Called when the run ends, after the last `ack` and `fail`."""
 
     def close(self) -> None:
         """Called at the end of the run, as the last call. Never called when the driver is killed."""

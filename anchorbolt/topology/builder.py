@@ -33,8 +33,9 @@ class TopologyBuilder:
 
         Args:
             id: An id that no other component has.
-            spout: The spout.
-            parallelism: The number of its tasks; for a stream spout, the upper bound. None leaves it to the spout.
+            spout: The spout. A rich spout is pickled for its tasks.
+            parallelism: The number of its tasks; for a stream spout, the upper bound. None means one task; for a stream
+                spout, one for each partition of its source.
 
         Raises:
             TopologyError: The id is invalid, reserved or taken; `spout` is not a spout; the parallelism is not an int
@@ -83,7 +84,7 @@ class TopologyBuilder:
         validation.check_graph(specs)
         sources = {id: spec.sources if isinstance(spec, BoltSpec) else () for id, spec in specs.items()}
         order = validation.topological_order(sources)
-        validation.check_picklable(bolts.values())
+        validation.check_picklable(specs.values())
         return Topology(name, MappingProxyType({id: specs[id] for id in order}))
 
     def _check_id(self, id: str) -> None:

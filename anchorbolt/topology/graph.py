@@ -11,6 +11,7 @@ from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
 from anchorbolt.checkpoint.outbox import SinkExecutor
 from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, StatefulBoltExecutor
+from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import Spout
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
@@ -25,7 +26,7 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class SpoutSpec:
-    """A spout and its declaration. The object stays on the driver, so it need not be picklable."""
+    """A spout and its declaration. The object stays on the driver; a rich spout is pickled there for each task."""
 
     id: str
     spout: Spout
@@ -80,6 +81,11 @@ class Topology:
     def spouts(self) -> Mapping[str, SpoutSpec]:
         """The spouts by id."""
         return MappingProxyType({id: spec for id, spec in self.components.items() if isinstance(spec, SpoutSpec)})
+
+    @cached_property
+    def rich_spouts(self) -> Mapping[str, SpoutSpec]:
+        """The spouts that emit tuple by tuple, by id."""
+        return MappingProxyType({id: spec for id, spec in self.spouts.items() if isinstance(spec.spout, BaseRichSpout)})
 
     @cached_property
     def bolts(self) -> Mapping[str, BoltSpec]:

@@ -1,5 +1,6 @@
 """Checks of a topology's graph. Each raises `TopologyError` with the name of the offending component and the fix."""
 
+import copy
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
@@ -10,6 +11,7 @@ import cloudpickle
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.errors import TopologyError
 from anchorbolt.serialization.schema import FIRST_VERSION, LAST_VERSION
+from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import Spout
 from anchorbolt.topology.graph import BoltSpec, Component, Input
 from anchorbolt.util.messages import did_you_mean
@@ -75,10 +77,19 @@ def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:
     return order
 
 
-def check_picklable(bolts: Iterable[BoltSpec]) -> None:
-    for spec in bolts:
-        customs = [each.grouping.custom for each in spec.inputs if each.grouping.custom is not None]
-        for name, candidate in ((spec.id, spec.bolt), *((type(each).__name__, each) for each in customs)):
+def check_picklable(specs: Iterable[Component]) -> None:
+    """Check bolts with their custom groupings, and rich spouts. A stream spout need not be picklable."""
+    for spec in specs:
+        if isinstance(spec, BoltSpec):
+            customs = [each.grouping.custom for each in spec.inputs if each.grouping.custom is not None]
+            candidates = [(spec.id, spec.bolt), *((type(each).__name__, each) for each in customs)]
+        else:
+            candidates = [(spec.id, spec.spout)] if isinstance(spec.spout, BaseRichSpout) else []
+            with suppress(Exception):  # its copies stay in this process, where its class need not be picklable
+                copy.deepcopy(spec.spout)
+                continue
+        opened_in = "prepare" if isinstance(spec, BoltSpec) else "open"
+        for name, candidate in candidates:
             error = _pickling_error(candidate)
             if error is not None:
                 culprit, kind, error = _unpicklable(name, candidate, error)
@@ -86,8 +97,7 @@ def check_picklable(bolts: Iterable[BoltSpec]) -> None:
                 raise _refusal(
                     spec,
                     f"cannot be pickled, because of {culprit}, of type {kind.__module__}.{kind.__qualname__} "
-                    f"({type(error).__name__}: {reason}). Open it in prepare: the object is pickled for the bolt's "
-                    "tasks.",
+                    f"({type(error).__name__}: {reason}). Open it in {opened_in}: the object is pickled for the tasks.",
                 )
 
 
@@ -158,5 +168,6 @@ def _check_input(bolt: BoltSpec, each: Input, specs: Specs) -> None:
             )
 
 
-def _refusal(bolt: BoltSpec, message: str) -> TopologyError:
-    return TopologyError(f"bolt {bolt.id!r} {message}", component=bolt.id)
+def _refusal(spec: Component, message: str) -> TopologyError:
+    kind = "bolt" if isinstance(spec, BoltSpec) else "spout"
+    return TopologyError(f"{kind} {spec.id!r} {message}", component=spec.id)

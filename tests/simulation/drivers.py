@@ -12,7 +12,7 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
-from anchorbolt.engine.task.spout_task import run_spout_task
+from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from tests.simulation.folder import SimulatedFolder
 from tests.simulation.topology import simulated_topology
 from tests.simulation.world import TaskLost, World
@@ -68,7 +68,9 @@ class _Runner:
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         plan, choices = self._plan, self._world.choices
-        rows = list(run_spout_task(plan, "lines", 0, current, [(len(self.lines), [list(self.lines)])]))
+        rows = list(
+            run_spout_task(plan, "lines", 0, current, [SourceRows("default", len(self.lines), [list(self.lines)])])
+        )
         for level in plan.levels:
             inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
             for row in rows:

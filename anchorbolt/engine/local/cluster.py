@@ -9,24 +9,23 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
-import threading
 import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
-from anchorbolt.checkpoint.spout import CheckpointSpout
+from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.rounds import summarise
+from anchorbolt.engine.driver.pump import Pump
+from anchorbolt.engine.driver.spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener, prepare_plan
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, decode_message, reports_in
-from anchorbolt.engine.task.spout_task import run_spout_task
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.topology.graph import Topology
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from anchorbolt.engine.spark.runner import LocalStreams
-
-_POLL_S = 0.05
 
 
 class LocalCluster:
@@ -94,7 +91,7 @@ class _LocalRunner:
     def __init__(
         self,
         plan: ExecutionPlan,
-        source: _FeederSource | LocalStreams,
+        source: _DriverSource | LocalStreams,
         order: random.Random,
         directory: _TemporaryDirectory,
     ) -> None:
@@ -147,70 +144,27 @@ def _interleaved(rows: list[Envelope], order: random.Random) -> Iterator[Envelop
             queues.pop(position)
 
 
-def _open_source(plan: ExecutionPlan, folder: Folder) -> _FeederSource | LocalStreams:
-    spouts: dict[str, Any] = {component: spec.spout for component, spec in plan.graph.spouts.items()}
-    if all(isinstance(spout, FeederSpout) for spout in spouts.values()):
-        return _FeederSource(plan, spouts)
+def _open_source(plan: ExecutionPlan, folder: Folder) -> _DriverSource | LocalStreams:
+    spouts = {component: spec.spout for component, spec in plan.graph.spouts.items()}
+    if all(isinstance(spout, FeederSpout | BaseRichSpout) for spout in spouts.values()):
+        return _DriverSource(plan)
     if all(isinstance(spout, StreamSpout) for spout in spouts.values()):
         from anchorbolt.engine.spark.runner import LocalStreams
 
         return LocalStreams(plan, folder)
     raise TopologyError(
         f"the spouts {', '.join(spouts)} have different classes, or a class that LocalCluster does not run. Use "
-        "FeederSpout for all of them, or StreamSpout for all of them."
+        "BaseRichSpout and FeederSpout, or StreamSpout for all of them."
     )
 
 
-class _FeederSource:
-    def __init__(self, plan: ExecutionPlan, spouts: dict[str, FeederSpout]) -> None:
-        self._plan = plan
-        self._spouts = spouts
-        self._batches: dict[str, list[tuple[Any, ...]]] = {}
-        self._stop_requested = threading.Event()
-        self._thread: int | None = None
+class _DriverSource(Pump):
+    """The spouts of this process, and the waves that they cause."""
 
-    def query_id(self) -> str:
-        return ""
-
-    def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
-        self._spout, self._add, self._until_empty = spout, add, until_empty
-
-    def wait(self) -> None:
-        self._thread = threading.get_ident()
-        first = next(iter(self._spouts.values()))
-        self._settle()
-        while not self._stop_requested.is_set():
-            if any(spout.is_waiting() for spout in self._spouts.values()):
-                self._run_wave(self._spout.record.batch_id + 1)
-            elif self._until_empty:
-                self._spout.check_not_overtaken()
-                return
-            else:
-                with first.arrived:
-                    first.arrived.wait(_POLL_S)
-
-    def stop(self) -> bool:
-        self._stop_requested.set()
-        return self._thread != threading.get_ident()
-
-    def _run_wave(self, number: int) -> None:
-        self._batches = {component: spout.take(number) for component, spout in self._spouts.items()}
-        try:
-            report = summarise(self._spout.run_wave(Batch("", number)))
-        finally:
-            self._settle()
-        self._add(report)
-
-    def _settle(self) -> None:
-        for spout in self._spouts.values():
-            spout.settle(self._spout.record.batch_id)
-
-    def rows(self, current: Round) -> Iterator[Envelope]:
-        """Yield the blobs of all spouts for the current wave. Called in each of its rounds."""
-        for component, spout in self._spouts.items():
-            batch = self._batches[component]
-            columns = list(map(list, zip(*batch, strict=True))) or [[] for _ in spout.fields]
-            yield from run_spout_task(self._plan, component, 0, current, [(len(batch), columns)])
+    def __init__(self, plan: ExecutionPlan) -> None:
+        spouts = DriverSpouts(plan)
+        super().__init__(plan, spouts)
+        self.rows = spouts.run_tasks
 
     def spark_session(self) -> SparkSession:
         from anchorbolt.engine.spark.session import build_session

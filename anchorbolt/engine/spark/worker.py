@@ -17,10 +17,11 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure, encode_report
-from anchorbolt.engine.task.spout_task import run_spout_task
+from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.engine.task.watchdog import allow_to_end_this_process
 from anchorbolt.errors import PlatformError
 from anchorbolt.faults.injection import install_faults
+from anchorbolt.streams.declaration import DEFAULT_STREAM
 
 ROUND_PROPERTY = "anchorbolt.round"  # a local property of the Spark job
 ENVELOPE_SCHEMA = "partition int, level int, destination int, payload binary"
@@ -57,7 +58,10 @@ def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches
 
 
 def _spout(plan: ExecutionPlan, context: TaskContext, component: str, batches: _Batches) -> _Batches:
-    sources = ((batch.num_rows, [column.to_pylist() for column in batch.columns]) for batch in batches)
+    sources = (
+        SourceRows(DEFAULT_STREAM, batch.num_rows, [column.to_pylist() for column in batch.columns])
+        for batch in batches
+    )
     return _to_arrow(run_spout_task(plan, component, context.partitionId(), _round(context), sources))
 
 

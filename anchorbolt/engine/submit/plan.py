@@ -18,6 +18,7 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.settings import Settings
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.serialization.schema import Schema
+from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.provider_factory import codecs_from
@@ -44,7 +45,8 @@ class ExecutionPlan:
     """Levels, partitions, task ids and edges of a topology, and the run's settings, codecs and provider.
 
     Level 0 holds the spouts. All bolts of a level run in one stage; each of their tasks is a partition. The driver's
-    level follows the last one. Task ids count from 1 over the bolts, in the topology's order of components.
+    level follows the last one. Task ids count from 1 over the bolts, then over the rich spouts, in the topology's order
+    of components. The tasks of stream spouts have no ids: their number is known only once a batch is read.
     """
 
     def __init__(
@@ -64,14 +66,18 @@ class ExecutionPlan:
         self.key_codec, self.value_codec = codecs_from(settings.provider)
         self.checkpoint_location = settings.checkpoint_location_of(graph.name)
         self.prefix = settings.namespace_prefix_of(graph.name)
-        bolts = graph.bolts.values()
+        bolts, rich_spouts = graph.bolts.values(), graph.rich_spouts.values()
         self._pickled = {spec.id: cloudpickle.dumps(spec.bolt) for spec in bolts}
         self.streams = {name: dict(spec.streams) for name, spec in graph.components.items()}
         ids = count(1)
-        self.task_ids = {spec.id: tuple(islice(ids, spec.parallelism)) for spec in bolts}
-        self.tasks: dict[str, list[TaskKey]] = {
-            spec.id: [(spec.id, index) for index in range(spec.parallelism)] for spec in bolts
+        numbers = {spec.id: spec.parallelism for spec in bolts} | {
+            spec.id: spec.parallelism or 1 for spec in rich_spouts
         }
+        self.task_ids = {component: tuple(islice(ids, number)) for component, number in numbers.items()}
+        self.tasks: dict[str, list[TaskKey]] = {
+            component: [(component, index) for index in range(len(ids))] for component, ids in self.task_ids.items()
+        }
+        self.rich_spout_tasks = [task for component in graph.rich_spouts for task in self.tasks[component]]
         # The receiving bolts, by component and stream.
         self.edges: dict[str, dict[str, list[Edge]]] = {component: {} for component in graph.components}
         for spec in bolts:
@@ -81,7 +87,7 @@ class ExecutionPlan:
         self.key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
             spec.id: {source: grouping.fields for source, grouping in spec.inputs if grouping.fields} for spec in bolts
         }
-        # By bolt: the bolt tasks that send to it. The tasks of spouts are known only once a batch is read.
+        # By bolt: the tasks that send to it, without those of stream spouts.
         self.upstream = {
             spec.id: [task for source in spec.sources for task in self.tasks.get(source, ())] for spec in bolts
         }
@@ -152,7 +158,7 @@ class ExecutionPlan:
         return Schema(bolt.state_schema_version, bolt.upcast)
 
     def context(self, task: TaskKey) -> TopologyContext:
-        """Return the context of a task. The id of a spout's task is the index of its partition."""
+        """Return the context of a task. The id of a stream spout's task is the index of its partition."""
         component, index = task
         return TopologyContext(
             topology=self.topology,
@@ -177,6 +183,16 @@ class ExecutionPlan:
     def unpickle_bolt(self, component: str) -> Bolt:
         bolt: Bolt = _Unpickler(io.BytesIO(self._pickled[component])).load()
         return bolt
+
+    def copy_spout(self, component: str) -> BaseRichSpout:
+        """Return a copy of a rich spout for a task, on the driver. Its class is the job's own, not a copy of it."""
+        spout = self.graph.spouts[component].spout
+        assert isinstance(spout, BaseRichSpout)
+        try:
+            return copy.deepcopy(spout)
+        except Exception:  # of what only cloudpickle can copy, such as an attribute that is a module
+            copied: BaseRichSpout = _Unpickler(io.BytesIO(cloudpickle.dumps(spout))).load()
+            return copied
 
 
 class _Unpickler(pickle.Unpickler):

@@ -10,6 +10,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import Edge, ExecutionPlan
 from anchorbolt.engine.task import messages
 from anchorbolt.errors import TopologyError, UnsupportedValue
+from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.routing import ROUTERS, Router
 
 
@@ -82,13 +83,7 @@ class Emitter:
     def _router(self, edge: Edge) -> Router:
         key = (edge.component, edge.stream_id.stream)
         if key not in self._routers:
-            self._routers[key] = ROUTERS[edge.grouping.name](
-                copy.deepcopy(edge.grouping),  # a custom one may keep state: each emitting task has its own
-                stream=edge.stream_id,
-                fields=self._plan.streams[self._source[0]][edge.stream_id.stream].fields,
-                target_tasks=self._plan.task_ids[edge.component],
-                context=self.context,
-            )
+            self._routers[key] = new_router(self._plan, edge, self.context)
         return self._routers[key]
 
     def _send(self, task: TaskKey, stream: str, rows: Sequence[tuple[Any, ...]]) -> int:
@@ -126,3 +121,14 @@ class Emitter:
             capacity = min(capacity * 2, self._plan.settings.buffer_tuples)
         self._capacity[stream] = capacity
         return capacity
+
+
+def new_router(plan: ExecutionPlan, edge: Edge, context: TopologyContext) -> Router:
+    """Return a router of the task with this context, in its first state."""
+    return ROUTERS[edge.grouping.name](
+        copy.deepcopy(edge.grouping),  # a custom one may keep state: each emitting task has its own
+        stream=edge.stream_id,
+        fields=plan.streams[edge.stream_id.component][edge.stream_id.stream].fields,
+        target_tasks=plan.task_ids[edge.component],
+        context=context,
+    )

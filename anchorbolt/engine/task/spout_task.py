@@ -1,9 +1,9 @@
-"""A stream spout's task in one round: emits its partition of the source's batch, then PREPARE, then a report."""
+"""A spout's task in one round: sends its part of the wave's source data, then PREPARE, then a report."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
@@ -16,21 +16,30 @@ from anchorbolt.util.messages import shortened
 
 _FIRST_CAPACITY = 512  # tuples in the first buffer; the emitter decides on the next ones
 
-SourceRows = tuple[int, Sequence[Sequence[Any]]]
-"""Rows of a source: how many, and one list of values per column."""
+
+class SourceRows(NamedTuple):
+    """Rows of a source, for one stream."""
+
+    stream: str
+    size: int  # number of rows
+    columns: Sequence[Sequence[Any]]  # one list of values per column; in front those of a direct stream's task ids
+
+    def rows(self, *, direct: bool) -> list[Any]:
+        """Return the values of each row; of a direct stream, `(task id, values)`."""
+        rows = list(zip(*self.columns, strict=True)) if self.columns else [()] * self.size
+        return [(row[0], row[1:]) for row in rows] if direct else rows
 
 
 def run_spout_task(
     plan: ExecutionPlan, component: str, index: int, current: Round, rows: Iterable[SourceRows]
 ) -> Iterator[Envelope]:
-    """Yield what the task of a stream spout sends; `index` is that of the source's partition."""
+    """Yield what a spout's task sends; for a stream spout, `index` is that of the source's partition."""
     attempt = uuid.uuid4().hex
     emitter = Emitter(plan, (component, index))
     emitter.begin(attempt)
     at_task(component, index, current.txid)
     report = TaskReport((component, index), attempt, current.fence.seq)
-    [(stream, declaration)] = plan.streams[component].items()
-    fields = declaration.fields
+    streams = plan.streams[component]
     waiting = iter(rows)
     try:
         reach(FaultPoint.TASK_BEGUN)
@@ -41,8 +50,9 @@ def run_spout_task(
             report.source_ms += (perf_counter() - started) * 1000
             if arrived is None:
                 break
-            size, columns = arrived
-            if len(columns) != len(fields):
+            stream, size, columns = arrived
+            fields, direct = streams[stream].fields, streams[stream].direct
+            if len(columns) != len(fields) + direct:
                 raise WaveFailed(
                     f"spout {component!r} declares the fields {', '.join(fields)}, but its source has "
                     f"{len(columns)} columns. Name one field per column.",
@@ -50,7 +60,7 @@ def run_spout_task(
                 )
             report.tuples_in += size
             report.tuples_out += size
-            values = list(zip(*columns, strict=True))
+            values = arrived.rows(direct=direct)
             start = 0
             while start < size:
                 buffer = values[start : start + capacity]

@@ -1,0 +1,184 @@
+"""Hosts a task of a rich spout on the driver: its instance, and the thread that makes all calls to it."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.emitter import new_router
+from anchorbolt.engine.task.watchdog import watched
+from anchorbolt.errors import AnchorboltError, SpoutError
+from anchorbolt.spouts.collector import SpoutOutputCollector
+from anchorbolt.spouts.intake import Chunk, Routes
+from anchorbolt.util.messages import user_traceback
+
+_PAUSE_S = 0.001  # after a `next_tuple` that emitted nothing
+
+
+class SpoutHost:
+    """One task of a rich spout. Its thread calls the spout; the driver's threads call the methods of this object."""
+
+    def __init__(self, plan: ExecutionPlan, task: TaskKey, on_change: Callable[[], None]) -> None:
+        """Copy the spout; `on_change` is called when the first tuple of a wave waits, and when the spout has failed."""
+        component, index = task
+        self.task = task
+        self.failure: AnchorboltError | None = None
+        self._plan = plan
+        self._context = plan.context(task)
+        self._on_change = on_change
+        self._spout = plan.copy_spout(component)
+        self._edges = plan.edges[component]
+        self._collector = SpoutOutputCollector(
+            component,
+            plan.streams[component],
+            self._routes,
+            {
+                stream: {id for edge in edges for id in plan.task_ids[edge.component]}
+                for stream, edges in self._edges.items()
+            },
+            chunk_bytes=plan.settings.blob_bytes,
+        )
+        self._changed = threading.Condition()
+        self._settled: deque[tuple[Sequence[Any], Sequence[Any]]] = deque()
+        self._finished = 0  # tracked tuples that were acked or failed
+        self._draining = False
+        self._closing = False
+        self._opened = threading.Event()
+        self._empty_since: float | None = None  # the first `next_tuple` that emitted nothing since one that did
+        self._thread = threading.Thread(target=self._run, name=f"anchorbolt-spout-{component}-{index}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait_until_open(self) -> None:
+        """Wait until the spout is open and active. Raises `SpoutError` if it could not be opened."""
+        self._opened.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether emitted tuples wait for a wave."""
+        return self._collector.waiting[0] > 0
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether each tracked tuple was acked or failed."""
+        return self._finished == self._collector.tracked
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since a `next_tuple` first emitted nothing; 0 if the last one that returned has emitted."""
+        since = self._empty_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def take(self) -> list[Chunk]:
+        """Return what was emitted since the last call: the intake of the next wave."""
+        chunks = self._collector.take()
+        self._notify()
+        return chunks
+
+    def settle(self, acked: Sequence[Any], failed: Sequence[Any]) -> None:
+        """Have the spout's thread ack and fail these message ids."""
+        if acked or failed:
+            self._settled.append((acked, failed))
+            self._notify()
+
+    def drain(self) -> None:
+        """Have the spout emit no more."""
+        self._draining = True
+        self._notify()
+
+    def close(self, timeout_s: float) -> bool:
+        """Have the spout's thread call `deactivate` and `close`; return whether it has ended in this time."""
+        self._draining = self._closing = True
+        self._notify()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _routes(self, stream: str) -> Routes:
+        plan, edges = self._plan, self._edges.get(stream, ())
+        return [(new_router(plan, edge, self._context), plan.task_ids[edge.component]) for edge in edges]
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        try:
+            with watched(self.task, self._plan.settings):
+                self._call("open", self._plan.conf, self._context, self._collector)
+                self._call("activate")
+                self._opened.set()
+                while not self._closing:
+                    self._step()
+                self._settle_all()
+                self._call("deactivate")
+                self._call("close")
+        except AnchorboltError as error:
+            self.failure = error
+        finally:
+            self._opened.set()
+            self._on_change()
+
+    def _step(self) -> None:
+        self._settle_all()
+        if not self._may_emit():
+            with self._changed:
+                if not (self._settled or self._closing or self._may_emit()):
+                    self._changed.wait()
+            return
+        collector = self._collector
+        was_waiting, emitted = self.is_waiting, collector.emitted
+        self._call("next_tuple")
+        if collector.emitted != emitted:
+            self._empty_since = None
+            if not was_waiting:
+                self._on_change()
+            return
+        self._empty_since = self._empty_since or time.monotonic()
+        with self._changed:
+            if not (self._settled or self._closing):
+                self._changed.wait(_PAUSE_S)
+
+    def _may_emit(self) -> bool:
+        settings, collector = self._plan.settings, self._collector
+        tuples, size = collector.waiting
+        most = settings.max_spout_pending
+        return (
+            not self._draining
+            and tuples < settings.intake_tuples
+            and size < settings.intake_bytes
+            and (most is None or collector.tracked - self._finished < most)
+        )
+
+    def _settle_all(self) -> None:
+        while self._settled:
+            acked, failed = self._settled[0]
+            for msg_id in acked:
+                self._call("ack", msg_id)
+            for msg_id in failed:
+                self._call("fail", msg_id)
+            self._call("flush_acks")
+            self._finished += len(acked) + len(failed)
+            self._settled.popleft()
+
+    def _call(self, hook: str, *arguments: Any) -> None:
+        try:
+            getattr(self._spout, hook)(*arguments)
+        except (Exception, SystemExit) as error:
+            if isinstance(error, AnchorboltError) and hook != "open":
+                raise
+            component, index = self.task
+            text = user_traceback(error)
+            raise SpoutError(
+                f"{text}\n\nraised by spout {component!r}, task {index}, in {hook}. Nothing is acked that "
+                "it emitted for a wave that has not committed. Fix the spout, or catch the exception in it.",
+                component=component,
+                task_index=index,
+                user_traceback=text,
+            ) from None

@@ -1,0 +1,136 @@
+"""The intake: what one task of a rich spout has emitted for the next wave, encoded in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, overload
+
+from anchorbolt.errors import SerializationError
+from anchorbolt.serialization import pack, unpack
+from anchorbolt.streams.routing import Router
+
+_FIRST_CAPACITY = 16  # tuples in the first chunk of a stream; a large first tuple must not come 500 times
+_MOST_TUPLES = 16_384
+
+Routes = Sequence[tuple[Router, Sequence[int]]]
+"""For each bolt that takes a stream: the router of a task that emits it, and the ids of the bolt's tasks."""
+
+
+class Chunk(NamedTuple):
+    """Some tuples of one stream, encoded."""
+
+    stream: str
+    size: int  # number of tuples
+    payload: bytes  # the packed columns
+    msg_ids: Sequence[Any]  # one for each tuple; None for an untracked one
+
+    def columns(self) -> list[list[Any]]:
+        """Decode the columns; a direct stream has the task ids in front. Raises `SerializationError`."""
+        columns = unpack(self.payload)
+        if not isinstance(columns, list) or any(len(column) != self.size for column in columns):
+            raise SerializationError(f"a chunk of stream {self.stream!r} is damaged: its columns differ in length")
+        return columns
+
+
+class StreamIntake:
+    """The tuples of one stream that were emitted for one wave. Not thread-safe."""
+
+    def __init__(self, stream: str, capacity: int, chunk_bytes: int, new_routes: Callable[[], Routes]) -> None:
+        """Start empty; pack chunks of first `capacity` tuples, then of about `chunk_bytes` bytes."""
+        self.stream = stream
+        self.capacity = capacity or _FIRST_CAPACITY
+        self.chunks: list[Chunk] = []
+        self.size = 0  # tuples in all
+        self.bytes = 0  # of the packed chunks
+        self._rows: list[Any] = []
+        self._msg_ids: list[Any] = []
+        self._chunk_bytes = chunk_bytes
+        self._new_routes = new_routes
+        self._routes: Routes | None = None
+        self._routed = 0  # rows that `_routes` has distributed
+
+    def add(self, row: Any, msg_id: Any) -> int:
+        """Add a row; return its position in the wave."""
+        self._rows.append(row)
+        self._msg_ids.append(msg_id)
+        position = self.size
+        self.size = position + 1
+        return position
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many tuples wait to be packed as belong into a chunk."""
+        return len(self._rows) >= self.capacity
+
+    def pack(self) -> None:
+        """Encode the tuples that wait. Raises `UnsupportedValue`."""
+        rows = self._rows
+        if not rows:
+            return
+        payload = pack(list(zip(*rows, strict=True)))
+        self.chunks.append(Chunk(self.stream, len(rows), payload, self._msg_ids))
+        self.bytes += len(payload)
+        if len(payload) > self._chunk_bytes:
+            self.capacity = max(1, len(rows) * self._chunk_bytes // len(payload))
+        elif len(rows) >= self.capacity:
+            self.capacity = min(self.capacity * 2, _MOST_TUPLES)
+        self._rows, self._msg_ids = [], []
+
+    def tasks_of(self, position: int) -> list[int]:
+        """Return the ids of the tasks that a tuple goes to; a spout's task distributes each wave anew in this way."""
+        if self._routes is None or position < self._routed:
+            self._routes, self._routed = self._new_routes(), 0
+        waiting = list(self._from(self._routed, position))
+        row = next(self._from(position, position + 1))
+        self._routed = position + 1
+        tasks = []
+        for router, ids in self._routes:
+            if waiting:
+                router.route(waiting)
+            tasks += [ids[index] for index, share in enumerate(router.route([row])) if share]
+        return tasks
+
+    def _from(self, start: int, stop: int) -> Iterator[Any]:
+        """Yield the rows from one position to another."""
+        first = 0
+        for chunk in self.chunks:
+            if start < first + chunk.size and first < stop:
+                rows = list(zip(*chunk.columns(), strict=True))
+                yield from rows[max(0, start - first) : stop - first]
+            first += chunk.size
+        if stop > first:
+            yield from self._rows[max(0, start - first) : stop - first]
+
+
+class TaskIds(Sequence[int]):
+    """The ids of the tasks that a tuple goes to. They are computed when they are looked at."""
+
+    __slots__ = ("_ids", "_intake", "_position")
+
+    def __init__(self, intake: StreamIntake, position: int) -> None:
+        self._intake = intake
+        self._position = position
+        self._ids: list[int] | None = None
+
+    def _known(self) -> list[int]:
+        if self._ids is None:
+            self._ids = self._intake.tasks_of(self._position)
+        return self._ids
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int]: ...
+    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+        return self._known()[index]
+
+    def __len__(self) -> int:
+        return len(self._known())
+
+    def __eq__(self, other: object) -> bool:
+        return list(other) == self._known() if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._known())

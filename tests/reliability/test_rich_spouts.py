@@ -1,0 +1,220 @@
+"""Rich spouts on `LocalCluster`: when each of their methods is called, and what becomes of what they emit."""
+
+import threading
+from collections import deque
+from typing import Any
+
+import pytest
+
+from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
+from anchorbolt.errors import BoltError, SpoutError, TopologyError, UnsupportedValue
+from anchorbolt.spouts import BaseRichSpout
+from anchorbolt.testing import LocalCluster, TupleCapture
+from anchorbolt.topology import Topology, TopologyBuilder
+
+CALLS: list[tuple[Any, ...]] = []  # what the spouts were called with, by the threads that called
+EMITTED: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    CALLS.clear()
+    EMITTED.clear()
+
+
+class Messages(BaseRichSpout):
+    """Emits the messages of its task, one a call, with their index as message id."""
+
+    stable_message_ids = True
+
+    def __init__(self, *messages: Any) -> None:
+        self.messages = deque(enumerate(messages))
+
+    def open(self, conf: Any, context: Any, collector: Any) -> None:
+        CALLS.append(("open", context.this_task_index, threading.current_thread().name))
+        self.collector, self.task, self.tasks = collector, context.this_task_index, len(context.component_tasks["in"])
+
+    def activate(self) -> None:
+        CALLS.append(("activate", self.task))
+
+    def next_tuple(self) -> None:
+        while self.messages:
+            number, message = self.messages.popleft()
+            if number % self.tasks == self.task:
+                EMITTED.append(self.collector.emit((message,), number))
+                return
+
+    def ack(self, msg_id: Any) -> None:
+        CALLS.append(("ack", self.task, msg_id))
+
+    def fail(self, msg_id: Any) -> None:
+        CALLS.append(("fail", self.task, msg_id))
+
+    def flush_acks(self) -> None:
+        CALLS.append(("flush_acks", self.task))
+
+    def deactivate(self) -> None:
+        CALLS.append(("deactivate", self.task))
+
+    def close(self) -> None:
+        CALLS.append(("close", self.task))
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare("word")
+
+
+class Count(BaseStatefulBolt[Any]):
+    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
+        self.collector = collector
+
+    def init_state(self, state: Any) -> None:
+        self.state = state
+
+    def execute(self, tup: Any) -> None:
+        self.state.put(tup["word"], self.state.get(tup["word"], 0) + 1)
+        self.collector.ack(tup)
+
+
+class RaisesOnce(Count):
+    def execute(self, tup: Any) -> None:
+        if ("raised",) not in CALLS:
+            CALLS.append(("raised",))
+            raise ValueError("once")
+        super().execute(tup)
+
+
+def counting(spout: BaseRichSpout, tasks: int = 1) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("in", spout, parallelism=tasks)
+    builder.set_bolt("count", Count(), parallelism=2).fields_grouping("in", "word")
+    return builder.create_topology("counting")
+
+
+def test_every_message_counts_and_is_acked_by_the_task_that_emitted_it() -> None:
+    handle = LocalCluster().submit(counting(Messages("a", "b", "a", "c", "a"), tasks=2))
+    assert handle.await_termination(30)
+    assert handle.state("count") == {"a": 3, "b": 1, "c": 1}
+    assert sorted(call for call in CALLS if call[0] == "ack") == [
+        ("ack", number % 2, number) for number in (0, 2, 4, 1, 3)
+    ]
+    for task in (0, 1):
+        calls = [call[0] for call in CALLS if call[1] == task]
+        assert calls[:2] == ["open", "activate"]
+        assert calls[-2:] == ["deactivate", "close"]
+        assert calls[-3] == "flush_acks"
+
+
+def test_each_task_has_a_thread_of_its_own() -> None:
+    assert LocalCluster().submit(counting(Messages("a"), tasks=3)).await_termination(30)
+    assert len({call[2] for call in CALLS if call[0] == "open"}) == 3
+
+
+def test_an_ack_follows_the_commit() -> None:
+    cluster, committed = LocalCluster(), []
+
+    class Late(Messages):
+        def ack(self, msg_id: Any) -> None:
+            committed.append(handle.state("count"))
+
+    opened = threading.Event()
+
+    class Waiting(Late):
+        def next_tuple(self) -> None:
+            opened.wait(10)
+            super().next_tuple()
+
+    handle = cluster.submit(counting(Waiting("a", "b")))
+    opened.set()
+    assert handle.await_termination(30)
+    assert {"a": 1} in committed or {"a": 1, "b": 1} in committed
+    assert all(state for state in committed)
+
+
+def test_an_emit_returns_the_tasks_that_the_tuple_goes_to() -> None:
+    capture = TupleCapture()
+
+    class Tagged(BaseBasicBolt):
+        def prepare(self, conf: Any, context: Any) -> None:
+            self.task = context.this_task_id
+
+        def execute(self, tup: Any, collector: Any) -> None:
+            collector.emit((f"{tup['word']}:{self.task}",))
+
+        def declare_output_fields(self, declarer: Any) -> None:
+            declarer.declare("word")
+
+    builder = TopologyBuilder()
+    builder.set_spout("in", Messages(*"abcdefghij"))
+    builder.set_bolt("shuffled", Tagged(), parallelism=3).shuffle_grouping("in")
+    builder.set_bolt("grouped", Tagged(), parallelism=3).fields_grouping("in", "word")
+    builder.set_bolt("all", Tagged(), parallelism=2).all_grouping("in")
+    builder.set_bolt("out", capture).global_grouping("shuffled").global_grouping("grouped").global_grouping("all")
+    assert LocalCluster().submit(builder.create_topology("routes")).await_termination(30)
+    seen = {word: sorted(int(each[2:]) for (each,) in capture.tuples if each[0] == word) for word in "abcdefghij"}
+    assert [sorted(ids) for ids in EMITTED] == [seen[word] for word in "abcdefghij"]
+
+
+def test_a_failed_round_replays_the_intake_and_acks_once() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("in", Messages("a", "a"))
+    builder.set_bolt("count", RaisesOnce()).fields_grouping("in", "word")
+    handle = LocalCluster().submit(builder.create_topology("once"))
+    assert handle.await_termination(30)
+    assert handle.state("count") == {"a": 2}
+    assert sorted(call[2] for call in CALLS if call[0] == "ack") == [0, 1]
+
+
+def test_a_wave_that_fails_for_good_acks_and_fails_nothing() -> None:
+    class Broken(Count):
+        def execute(self, tup: Any) -> None:
+            raise ValueError("always")
+
+    builder = TopologyBuilder()
+    builder.set_spout("in", Messages("a"))
+    builder.set_bolt("count", Broken()).fields_grouping("in", "word")
+    with pytest.raises(BoltError):
+        LocalCluster().submit(builder.create_topology("broken")).await_termination(30)
+    assert {call[0] for call in CALLS} == {"open", "activate", "deactivate", "close"}
+
+
+@pytest.mark.parametrize("hook", ["open", "activate", "next_tuple", "ack"])
+def test_a_spout_that_raises_ends_the_run_with_its_name(hook: str) -> None:
+    def failing(self: Any, *_: Any) -> None:
+        raise ValueError(hook)
+
+    spout = type("Failing", (Messages,), {hook: failing})("a")
+    with pytest.raises(SpoutError) as raised:
+        LocalCluster().submit(counting(spout)).await_termination(30)
+    assert (raised.value.component, raised.value.task_index) == ("in", 0)
+    assert f"ValueError: {hook}" in raised.value.user_traceback
+
+
+@pytest.mark.parametrize(
+    ("emit", "error"),
+    [
+        (lambda collector: collector.emit(("a", "b"), 1), TopologyError),
+        (lambda collector: collector.emit("a", 1), TopologyError),
+        (lambda collector: collector.emit(("a",), 1, stream="other"), TopologyError),
+        (lambda collector: collector.emit(("a",), [1]), TopologyError),
+        (lambda collector: collector.emit(("a",), (1, object())), TopologyError),
+        (lambda collector: collector.emit_direct(1, ("a",), 1), TopologyError),
+        (lambda collector: collector.emit((object(),), 1), UnsupportedValue),
+    ],
+)
+def test_a_wrong_emit_is_refused(emit: Any, error: type[Exception]) -> None:
+    class Wrong(Messages):
+        def next_tuple(self) -> None:
+            if self.messages:
+                self.messages.clear()
+                emit(self.collector)
+
+    with pytest.raises(error):
+        LocalCluster().submit(counting(Wrong("a"))).await_termination(30)
+
+
+def test_a_spout_that_cannot_be_pickled_is_refused() -> None:
+    spout = Messages()
+    spout.lock = threading.Lock()  # type: ignore[attr-defined]
+    with pytest.raises(TopologyError) as raised:
+        counting(spout)
+    assert raised.value.component == "in"
