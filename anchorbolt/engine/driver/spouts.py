@@ -70,6 +70,10 @@ class DriverSpouts:
         self._fed = {component: feeder.take(number) for component, feeder in self._feeders.items()}
         self._intake = {task: host.take() for task, host in self._hosts.items()}
 
+    def intake(self, task: TaskKey) -> list[Chunk]:
+        """Return what a task of a rich spout emitted for the current wave. May be called on any thread."""
+        return self._intake.get(task, [])
+
     def run_tasks(self, current: Round) -> Iterator[Envelope]:
         """Yield the blobs of all tasks for the current wave. May be called in each of its rounds."""
         for component, batch in self._fed.items():

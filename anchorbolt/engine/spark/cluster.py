@@ -69,9 +69,8 @@ class SparkRunHandle(RunHandle):
 
     @property
     def query(self) -> StreamingQuery | None:
-        """Spark's own handle of the streaming query. Its `recentProgress` describes the source."""
-        assert isinstance(self._waves, WaveQuery)
-        return self._waves.query
+        """Spark's own handle of the streaming query, whose `recentProgress` describes the source. None without one."""
+        return self._waves.query if isinstance(self._waves, WaveQuery) else None
 
     @property
     def tasks(self) -> tuple[int, int, int]:

@@ -13,6 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.driver.pump import Pump
+from anchorbolt.engine.driver.spouts import DriverSpouts
+from anchorbolt.engine.spark.intake_server import IntakeServer
 from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.session import build_session, engine_session
@@ -110,16 +113,33 @@ class SparkRunner:
         self._pickled = plan.pickled()
         self.tasks = 0  # of the current job
         self.ended: Ended = session.sparkContext.accumulator([], AddingAccumulatorParam([]))
-        frame = source_rows(session, plan, self._pickled)
-        for level, tasks in enumerate(plan.levels, start=1):
+        self._intake: IntakeServer | None = None
+        self._intake_rows: DataFrame | None = None
+        self.waves: WaveQuery | Pump
+        if plan.rich_spout_tasks:
+            spouts = DriverSpouts(plan)
+            self._intake = IntakeServer(session.sparkContext.getConf().get("spark.driver.host") or "", spouts.intake)
+            self._intake_rows = self._with_bolts(self._intake_frame())
+            self.waves = Pump(plan, spouts)
+        else:
+            self.waves = WaveQuery(plan, folder, session, self._with_bolts(source_rows(session, plan, self._pickled)))
+        self._ran: DataFrame | None = None
+
+    def _intake_frame(self) -> DataFrame:
+        assert self._intake is not None
+        partitions = min(len(self._plan.rich_spout_tasks), self._session.sparkContext.defaultParallelism)
+        stage = self._stage("intake", (self._intake.address, partitions))
+        return self._one_row_each(partitions).mapInArrow(stage, ENVELOPE_SCHEMA)
+
+    def _with_bolts(self, frame: DataFrame) -> DataFrame:
+        for level, tasks in enumerate(self._plan.levels, start=1):
             frame = frame.repartitionById(len(tasks), frame["partition"]).mapInArrow(
                 self._stage("bolts", (level, self.ended)), ENVELOPE_SCHEMA
             )
-        self.waves = WaveQuery(plan, folder, session, frame)
-        self._ran: DataFrame | None = None
+        return frame
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
-        batch = self.waves.batch
+        batch = self.waves.batch if isinstance(self.waves, WaveQuery) else self._intake_rows
         assert batch is not None
         if batch is self._ran:
             # Otherwise Spark skips stages whose shuffle output still exists: the output of rolled back attempts.
@@ -178,6 +198,8 @@ class SparkRunner:
 
     def close_instances(self) -> None:
         """Have the workers call `cleanup` on the instances that they keep, if Spark gives each of them a task."""
+        if self._intake is not None:
+            self._intake.close()
         if all(type(spec.bolt).cleanup is Bolt.cleanup for spec in self._plan.graph.bolts.values()):
             return
         try:

@@ -13,6 +13,7 @@ from pyspark import Accumulator, TaskContext
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.spark.intake_server import IntakeAddress, intake_rows
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
@@ -46,7 +47,8 @@ Ended = Accumulator[list[tuple[TaskKey, int]]]
 def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches) -> _Batches:
     """Run one task of a stage; `pickled` is the plan of the run `run_id`.
 
-    The kinds and their arguments: `spout` (component), `bolts` (level, and `Ended`), `checkpoint` (checkpoint tuple,
+    The kinds and their arguments: `spout` (component), `intake` (the driver's address, and how many
+    partitions there are), `bolts` (level, and `Ended`), `checkpoint` (checkpoint tuple,
     tasks, and `Ended`), `close` (None).
     """
     plan = _plan(run_id, pickled)
@@ -63,6 +65,21 @@ def _spout(plan: ExecutionPlan, context: TaskContext, component: str, batches: _
         for batch in batches
     )
     return _to_arrow(run_spout_task(plan, component, context.partitionId(), _round(context), sources))
+
+
+def _intake(
+    plan: ExecutionPlan, context: TaskContext, argument: tuple[IntakeAddress, int], batches: _Batches
+) -> _Batches:
+    address, partitions = argument
+    current = _round(context)
+
+    def sent() -> Iterator[Envelope]:
+        for component, index in plan.rich_spout_tasks[context.partitionId() :: partitions]:
+            rows = intake_rows(address, (component, index))
+            yield from run_spout_task(plan, component, index, current, rows)
+
+    for _ in batches:
+        yield from _to_arrow(sent())
 
 
 def _bolts(plan: ExecutionPlan, context: TaskContext, argument: tuple[int, Ended], batches: _Batches) -> _Batches:
@@ -99,6 +116,7 @@ def _close(plan: ExecutionPlan, context: TaskContext, argument: None, batches: _
 
 _KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches]] = {
     "spout": _spout,
+    "intake": _intake,
     "bolts": _bolts,
     "checkpoint": _checkpoint,
     "close": _close,

@@ -1,0 +1,101 @@
+"""Brings the intake of a wave from the driver to the tasks of rich spouts on Spark, over a socket.
+
+The plan of a run's jobs is made once, and its first stage asks here for what the spouts emitted. To make a DataFrame of
+each wave's tuples takes twice as long, and keeps them in Spark's descriptions of tasks.
+"""
+
+import hmac
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from io import BufferedIOBase
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from typing import NamedTuple
+
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.task.spout_task import SourceRows
+from anchorbolt.errors import SerializationError
+from anchorbolt.serialization import pack, unpack
+from anchorbolt.spouts.intake import Chunk
+
+_SECONDS = 30.0  # the longest time that one side waits for the other
+_SECRET_BYTES = 32
+_LONGEST_REQUEST = 4096
+_LONGEST_CHUNK = (1 << 31) - 1
+
+
+class IntakeAddress(NamedTuple):
+    """Where the driver listens, and the secret that a task shows. Pickled to the tasks."""
+
+    host: str
+    port: int
+    secret: bytes
+
+    def __repr__(self) -> str:
+        return f"IntakeAddress({self.host}:{self.port})"
+
+
+class IntakeServer(ThreadingTCPServer):
+    """Listens on the driver, with a thread for each task that asks."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, host: str, chunks: Callable[[TaskKey], Sequence[Chunk]]) -> None:
+        """Listen on a free port of `host`. `chunks` returns the intake of a task for the current wave."""
+        self.chunks = chunks
+        super().__init__((host, 0), _Handler)
+        self.address = IntakeAddress(host, self.server_address[1], secrets.token_bytes(_SECRET_BYTES))
+        threading.Thread(target=self.serve_forever, name="anchorbolt-intake", daemon=True).start()
+
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Ignore a task that is gone, or a stranger: the round finds out if something is missing."""
+
+
+class _Handler(StreamRequestHandler):
+    server: IntakeServer
+    timeout = _SECONDS
+
+    def handle(self) -> None:
+        if not hmac.compare_digest(self.rfile.read(_SECRET_BYTES), self.server.address.secret):
+            return
+        while request := _read_frame(self.rfile, _LONGEST_REQUEST):
+            component, index = unpack(request)
+            for chunk in self.server.chunks((component, index)):
+                self.wfile.write(_frame(pack([chunk.stream, chunk.size])))
+                self.wfile.write(_frame(chunk.payload))
+            self.wfile.write(_frame(b""))
+
+
+def intake_rows(address: IntakeAddress, task: TaskKey) -> Iterator[SourceRows]:
+    """Yield what a task of a rich spout has emitted for the current wave. Called on a worker.
+
+    Raises `OSError` if the driver cannot be reached or does not answer, and `SerializationError`.
+    """
+    with socket.create_connection((address.host, address.port), timeout=_SECONDS) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with connection.makefile("rb") as file:
+            connection.sendall(address.secret + _frame(pack(list(task))))
+            while head := _read_frame(file, _LONGEST_REQUEST):
+                stream, size = unpack(head)
+                yield SourceRows(stream, size, Chunk(stream, size, _read_frame(file, _LONGEST_CHUNK), ()).columns())
+
+
+def _frame(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+def _read_frame(file: BufferedIOBase, longest: int) -> bytes:
+    size = file.read(4)
+    length = int.from_bytes(size, "big")
+    if length > longest:
+        raise SerializationError(f"a frame of {length} bytes was announced; the longest is {longest}")
+    data = file.read(length)
+    if len(size) < 4 or len(data) < length:
+        raise ConnectionError("the other side has closed the connection")
+    return data
