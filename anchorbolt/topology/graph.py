@@ -12,7 +12,7 @@ from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
 from anchorbolt.checkpoint.outbox import SinkExecutor
 from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, StatefulBoltExecutor
 from anchorbolt.spouts.rich import BaseRichSpout
-from anchorbolt.spouts.stream import Spout
+from anchorbolt.spouts.stream import Spout, StreamSpout
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 
@@ -86,6 +86,11 @@ class Topology:
     def rich_spouts(self) -> Mapping[str, SpoutSpec]:
         """The spouts that emit tuple by tuple, by id."""
         return MappingProxyType({id: spec for id, spec in self.spouts.items() if isinstance(spec.spout, BaseRichSpout)})
+
+    @cached_property
+    def stream_spouts(self) -> Mapping[str, SpoutSpec]:
+        """The stream spouts by id."""
+        return MappingProxyType({id: spec for id, spec in self.spouts.items() if isinstance(spec.spout, StreamSpout)})
 
     @cached_property
     def bolts(self) -> Mapping[str, BoltSpec]:

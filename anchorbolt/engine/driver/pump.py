@@ -4,11 +4,11 @@ import logging
 import threading
 import time
 
-from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
+from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.rounds import summarise
 from anchorbolt.engine.driver.spouts import DriverSpouts
-from anchorbolt.engine.submit.handle import WaveListener
+from anchorbolt.engine.submit.handle import WaveListener, Waves
 from anchorbolt.engine.submit.plan import ExecutionPlan
 
 _log = logging.getLogger("anchorbolt.engine")
@@ -20,9 +20,11 @@ _CLOSE_S = 5.0
 class Pump:
     """The port `anchorbolt.engine.submit.handle.Waves` for a topology without stream spouts."""
 
-    def __init__(self, plan: ExecutionPlan, spouts: DriverSpouts) -> None:
+    def __init__(self, plan: ExecutionPlan, spouts: DriverSpouts, one_wave: OneWave | None = None) -> None:
+        """Create it; `one_wave` is held during a wave."""
         self._plan = plan
         self._spouts = spouts
+        self._one_wave = one_wave or OneWave()
         self._stop_requested = threading.Event()
         self._thread: int | None = None
 
@@ -32,7 +34,7 @@ class Pump:
     def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
         self._spout, self._add, self._until_empty = spout, add, until_empty
         try:
-            self._spouts.open()
+            self._spouts.open(spout)
         except BaseException:
             self._spouts.close(_CLOSE_S)
             raise
@@ -43,15 +45,17 @@ class Pump:
             self._run_waves()
         finally:
             for component, index in self._spouts.close(_CLOSE_S):
-                _log.warning(
-                    "spout %r, task %d has not ended: it is still in a call that does not return", component, index
-                )
+                _log.warning("spout %r, task %d has not ended: it is in a call that does not return", component, index)
 
     def stop(self) -> bool:
         self._stop_requested.set()
         self._spouts.drain()
         self._spouts.notify()
         return self._thread != threading.get_ident()
+
+    def end_when_empty(self) -> None:
+        """End as soon as nothing waits and nothing is in flight any more."""
+        self._until_empty = True
 
     def _run_waves(self) -> None:
         spouts, drained_by = self._spouts, 0.0
@@ -62,7 +66,8 @@ class Pump:
                 if spouts.is_settled or time.monotonic() >= drained_by:
                     return
             if spouts.is_waiting:
-                self._run_wave()
+                with self._one_wave:
+                    self._run_wave()
             elif self._until_empty and spouts.is_idle:
                 self._spout.check_not_overtaken()
                 return
@@ -72,13 +77,56 @@ class Pump:
                         spouts.changed.wait(_POLL_S)
 
     def _run_wave(self) -> None:
-        spouts, record = self._spouts, self._spout.record
-        number = record.batch_id + 1
-        spouts.begin_wave(number)
-        committed = False
-        try:
-            report = summarise(self._spout.run_wave(Batch(record.query_id, number)))
-            committed = True
-        finally:
-            spouts.end_wave(self._spout.record.batch_id, committed=committed)
+        if not self._spouts.is_waiting:  # a wave of the streaming query took it in
+            return
+        batch = self._spouts.next_batch(self._spout.record)
+        with self._spouts.wave(self._spout):
+            report = summarise(self._spout.run_wave(batch))
         self._add(report)
+
+
+class MixedWaves:
+    """The port `Waves` for a topology with stream spouts and others: the waves of a query, and of a pump between them.
+
+    A wave of the query takes in what the other spouts have emitted.
+    """
+
+    def __init__(self, query: Waves, pump: Pump) -> None:
+        self._query = query
+        self._pump = pump
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run_pump, name="anchorbolt-pump", daemon=True)
+
+    def query_id(self) -> str:
+        return self._query.query_id()
+
+    def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
+        self._pump.start(spout, add, until_empty=False)
+        try:
+            self._query.start(spout, add, until_empty=until_empty)
+        except BaseException:
+            self._pump.stop()
+            raise
+        self._thread.start()
+
+    def wait(self) -> BaseException | None:
+        failure = self._query.wait()
+        if failure is not None:
+            self._pump.stop()
+        self._pump.end_when_empty()
+        self._thread.join()
+        return self._failure or failure
+
+    def stop(self) -> bool:
+        self._pump.stop()
+        if threading.current_thread() is self._thread:  # a listener, for which the query's end would wait
+            threading.Thread(target=self._query.stop, name="anchorbolt-stop", daemon=True).start()
+            return False
+        return self._query.stop()
+
+    def _run_pump(self) -> None:
+        try:
+            self._pump.wait()
+        except BaseException as error:
+            self._failure = error
+            self._query.stop()

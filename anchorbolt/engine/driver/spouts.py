@@ -2,8 +2,11 @@
 
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
-from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
+from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.spout_host import SpoutHost
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope
@@ -33,8 +36,9 @@ class DriverSpouts:
         with self.changed:
             self.changed.notify_all()
 
-    def open(self) -> None:
+    def open(self, spout: CheckpointSpout) -> None:
         """Open all rich spouts, side by side. Raises `SpoutError`."""
+        self._settle_feeders(spout)
         for feeder in self._feeders.values():
             feeder.on_feed = self.notify
         for host in self._hosts.values():
@@ -65,10 +69,31 @@ class DriverSpouts:
         """Whether nothing of the rich spouts waits or is in flight."""
         return not any(host.is_waiting or not host.is_settled for host in self._hosts.values())
 
-    def begin_wave(self, number: int) -> None:
-        """Freeze what was emitted: the intake of the next wave, whose feeder batch has this number."""
-        self._fed = {component: feeder.take(number) for component, feeder in self._feeders.items()}
-        self._intake = {task: host.take() for task, host in self._hosts.items()}
+    def next_batch(self, record: DecisionRecord) -> Batch:
+        """Return the batch of a wave without a query's batch: the last one again, but feeder spouts count on."""
+        counts_on = bool(self._feeders) and not self._plan.graph.stream_spouts
+        return Batch(record.query_id, record.batch_id + counts_on, record.offsets_digest)
+
+    @contextmanager
+    def wave(self, spout: CheckpointSpout) -> Iterator[None]:
+        """Freeze what was emitted: it is the intake of the wave that runs in this context.
+
+        When the wave has committed, its tuples are acked. If it has failed for good, nothing is acked or failed.
+        """
+        self._fed = {component: feeder.take(spout.record.txid + 1) for component, feeder in self._feeders.items()}
+        try:
+            self._intake = {task: host.take() for task, host in self._hosts.items()}
+            yield
+            for task, chunks in self._intake.items():
+                ids = [msg_id for chunk in chunks for msg_id in chunk.msg_ids if msg_id is not None]
+                self._hosts[task].settle(ids, [])
+        finally:
+            self._settle_feeders(spout)
+            self._intake, self._fed = {}, {}
+
+    def _settle_feeders(self, spout: CheckpointSpout) -> None:
+        for feeder in self._feeders.values():
+            feeder.settle(spout.record.txid)  # of the last wave that was decided
 
     def intake(self, task: TaskKey) -> list[Chunk]:
         """Return what a task of a rich spout emitted for the current wave. May be called on any thread."""
@@ -84,16 +109,6 @@ class DriverSpouts:
         for (component, index), chunks in self._intake.items():
             rows = (SourceRows(chunk.stream, chunk.size, chunk.columns()) for chunk in chunks)
             yield from run_spout_task(self._plan, component, index, current, rows)
-
-    def end_wave(self, committed_batch: int, *, committed: bool) -> None:
-        """Settle a wave that has committed, or has failed for good: then nothing of it is acked or failed."""
-        for feeder in self._feeders.values():
-            feeder.settle(committed_batch)
-        if committed:
-            for task, chunks in self._intake.items():
-                ids = [msg_id for chunk in chunks for msg_id in chunk.msg_ids if msg_id is not None]
-                self._hosts[task].settle(ids, [])
-        self._intake, self._fed = {}, {}
 
     def drain(self) -> None:
         """Have the rich spouts emit no more. May be called on any thread."""

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.pump import Pump
+from anchorbolt.engine.driver.pump import MixedWaves, Pump
 from anchorbolt.engine.driver.spouts import DriverSpouts
-from anchorbolt.engine.submit.handle import RunHandle, WaveListener, prepare_plan
+from anchorbolt.engine.submit.handle import RunHandle, WaveListener, Waves, prepare_plan
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
@@ -72,9 +72,9 @@ class LocalCluster:
         location = join(self._directory.path, topology.name)
         plan = prepare_plan(topology, conf, memory=self._memory, location=location)
         folder = open_folder(plan.checkpoint_location)
-        source = _open_source(plan, folder)
+        source = _Source(plan, folder)
         runner = _LocalRunner(plan, source, random.Random(self._seed), self._directory)
-        return RunHandle(plan, folder, runner, source, on_wave, until_empty=until_empty)
+        return RunHandle(plan, folder, runner, source.waves, on_wave, until_empty=until_empty)
 
 
 class _TemporaryDirectory:
@@ -89,11 +89,7 @@ class _LocalRunner:
     """The port `anchorbolt.engine.driver.rounds.Runner` in this process."""
 
     def __init__(
-        self,
-        plan: ExecutionPlan,
-        source: _DriverSource | LocalStreams,
-        order: random.Random,
-        directory: _TemporaryDirectory,
+        self, plan: ExecutionPlan, source: _Source, order: random.Random, directory: _TemporaryDirectory
     ) -> None:
         self._plan = plan
         self._source = source
@@ -144,27 +140,41 @@ def _interleaved(rows: list[Envelope], order: random.Random) -> Iterator[Envelop
             queues.pop(position)
 
 
-def _open_source(plan: ExecutionPlan, folder: Folder) -> _DriverSource | LocalStreams:
-    spouts = {component: spec.spout for component, spec in plan.graph.spouts.items()}
-    if all(isinstance(spout, FeederSpout | BaseRichSpout) for spout in spouts.values()):
-        return _DriverSource(plan)
-    if all(isinstance(spout, StreamSpout) for spout in spouts.values()):
-        from anchorbolt.engine.spark.runner import LocalStreams
+class _Source:
+    """The spouts of a run, and the waves that they cause."""
 
-        return LocalStreams(plan, folder)
-    raise TopologyError(
-        f"the spouts {', '.join(spouts)} have different classes, or a class that LocalCluster does not run. Use "
-        "BaseRichSpout and FeederSpout, or StreamSpout for all of them."
-    )
+    def __init__(self, plan: ExecutionPlan, folder: Folder) -> None:
+        self._plan = plan
+        for component, spec in plan.graph.spouts.items():
+            if not isinstance(spec.spout, FeederSpout | BaseRichSpout | StreamSpout):
+                raise TopologyError(
+                    f"spout {component!r}: it is a {type(spec.spout).__name__}, which no engine runs. Extend "
+                    "BaseRichSpout, or use a StreamSpout or a FeederSpout.",
+                    component=component,
+                )
+        self._streams: LocalStreams | None = None
+        streams = plan.graph.stream_spouts
+        self._spouts = DriverSpouts(plan) if len(streams) < len(plan.graph.spouts) else None
+        if streams:
+            from anchorbolt.engine.spark.runner import LocalStreams
 
+            self._streams = LocalStreams(plan, folder, self._spouts)
+        self.waves = self._waves()
 
-class _DriverSource(Pump):
-    """The spouts of this process, and the waves that they cause."""
+    def _waves(self) -> Waves:
+        if self._spouts is None:
+            assert self._streams is not None
+            return self._streams
+        if self._streams is None:
+            return Pump(self._plan, self._spouts)
+        return MixedWaves(self._streams, Pump(self._plan, self._spouts, self._streams.one_wave))
 
-    def __init__(self, plan: ExecutionPlan) -> None:
-        spouts = DriverSpouts(plan)
-        super().__init__(plan, spouts)
-        self.rows = spouts.run_tasks
+    def rows(self, current: Round) -> Iterator[Envelope]:
+        """Yield the blobs of all spouts for the current wave. Called in each of its rounds."""
+        if self._streams is not None:
+            yield from self._streams.rows(current)
+        if self._spouts is not None:
+            yield from self._spouts.run_tasks(current)
 
     def spark_session(self) -> SparkSession:
         from anchorbolt.engine.spark.session import build_session

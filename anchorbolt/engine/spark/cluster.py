@@ -9,7 +9,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.config.loading import load_conf
-from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import build_session, check_options, engine_session
 from anchorbolt.engine.spark.shipping import ship
@@ -70,7 +69,8 @@ class SparkRunHandle(RunHandle):
     @property
     def query(self) -> StreamingQuery | None:
         """Spark's own handle of the streaming query, whose `recentProgress` describes the source. None without one."""
-        return self._waves.query if isinstance(self._waves, WaveQuery) else None
+        assert isinstance(self._runner, SparkRunner)
+        return self._runner.query
 
     @property
     def tasks(self) -> tuple[int, int, int]:

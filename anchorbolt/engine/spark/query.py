@@ -4,6 +4,7 @@ import hashlib
 import logging
 import re
 import threading
+from contextlib import nullcontext
 
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -13,7 +14,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from anchorbolt.checkpoint.decision_log import query_id_at
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
+from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.rounds import summarise
+from anchorbolt.engine.driver.spouts import DriverSpouts
 from anchorbolt.engine.spark.source_files import SourceFiles
 from anchorbolt.engine.submit.handle import WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
@@ -40,14 +43,16 @@ class WaveQuery:
         folder: Folder,  # the checkpoint location
         session: SparkSession,
         frame: DataFrame,
+        spouts: DriverSpouts | None = None,  # whose tuples the waves take in
     ) -> None:
         self._plan = plan
+        self._spouts = spouts
         self._folder = folder
         self._frame = frame
         self._source_files = SourceFiles(folder, session)
         self.batch: DataFrame | None = None  # the micro-batch of the current wave
         self._stop_requested = threading.Event()
-        self._between_waves = threading.Lock()
+        self.one_wave = OneWave()  # held during a wave
         self._wave_thread: int | None = None
         self._wave_failure: BaseException | None = None
         self.query: StreamingQuery | None = None
@@ -75,7 +80,7 @@ class WaveQuery:
             threading.Thread(target=self.stop, name="anchorbolt-stop", daemon=True).start()
             return False
         if self.query is not None:
-            with self._between_waves:
+            with self.one_wave:
                 self.query.stop()
         return True
 
@@ -87,7 +92,7 @@ class WaveQuery:
         except Exception as error:  # StreamingQueryException, or an error of py4j if the JVM is lost
             failure = WaveFailed(f"the streaming query ended: {self._reason(error)}", txid=-1)
             failure.__cause__ = error
-        with self._between_waves:  # a wave goes on for a moment after its JVM is lost, and uses the spout's storage
+        with self.one_wave:  # a wave goes on for a moment after its JVM is lost, and uses the spout's storage
             pass
         if self._wave_failure is not None and not self._failed_with_the_jvm(failure):
             return self._wave_failure
@@ -111,7 +116,7 @@ class WaveQuery:
     def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Called by Spark for each micro-batch. An exception ends the query."""
         # `stop` holds the lock while it waits for this thread to end: waiting for the lock without end would deadlock.
-        while not self._between_waves.acquire(timeout=_STOP_POLL_S):
+        while not self.one_wave.acquire(timeout=_STOP_POLL_S):
             if self._stop_requested.is_set():
                 raise _StopRequested
         self._wave_thread = threading.get_ident()
@@ -126,7 +131,7 @@ class WaveQuery:
             raise
         finally:
             self._wave_thread = None
-            self._between_waves.release()
+            self.one_wave.release()
 
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
@@ -142,10 +147,13 @@ class WaveQuery:
         self._source_files.check(batch_id, offsets, txid)
         self.batch = frame
         try:
-            report = summarise(self._spout.run_wave(batch))
+            with nullcontext() if self._spouts is None else self._spouts.wave(self._spout):
+                report = summarise(self._spout.run_wave(batch))
         except WaveFailed:
             self._source_files.check(batch_id, offsets, txid)  # missing files are the better explanation
             raise
+        finally:
+            self.batch = None
         self._add(report)
 
     def _reason(self, error: Exception) -> str:

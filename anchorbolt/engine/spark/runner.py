@@ -2,18 +2,19 @@
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.accumulators import AddingAccumulatorParam
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.pump import Pump
+from anchorbolt.engine.driver.pump import MixedWaves, Pump
 from anchorbolt.engine.driver.spouts import DriverSpouts
 from anchorbolt.engine.spark.intake_server import IntakeServer
 from anchorbolt.engine.spark.query import WaveQuery
@@ -21,9 +22,11 @@ from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.session import build_session, engine_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended, round_to_text
+from anchorbolt.engine.submit.handle import Waves
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.errors import TopologyError, WaveFailed
+from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.topology.graph import SpoutSpec
 from anchorbolt.util.locations import Folder
@@ -54,7 +57,7 @@ def source_rows(session: SparkSession, plan: ExecutionPlan, pickled: bytes) -> D
     field.
     """
     frames = []
-    for component, spec in plan.graph.spouts.items():
+    for component, spec in plan.graph.stream_spouts.items():
         frame = _source_frame(session, component, spec)
         if spec.parallelism is not None:
             frame = frame.coalesce(spec.parallelism)
@@ -62,13 +65,22 @@ def source_rows(session: SparkSession, plan: ExecutionPlan, pickled: bytes) -> D
     return reduce(DataFrame.union, frames)
 
 
+def _refuse_other_spouts(plan: ExecutionPlan) -> None:
+    for component, spec in plan.graph.spouts.items():
+        if not isinstance(spec.spout, StreamSpout | BaseRichSpout):
+            raise TopologyError(
+                f"spout {component!r}: it is a {type(spec.spout).__name__}, which does not run on Spark. Use a "
+                "StreamSpout or a BaseRichSpout.",
+                component=component,
+            )
+
+
 def _source_frame(session: SparkSession, component: str, spec: SpoutSpec) -> DataFrame:
     def refusal(problem: str) -> TopologyError:
         return TopologyError(f"spout {component!r}: {problem}", component=component)
 
     spout = spec.spout
-    if not isinstance(spout, StreamSpout):
-        raise refusal(f"it is a {type(spout).__name__}, which does not run on Spark. Use a StreamSpout.")
+    assert isinstance(spout, StreamSpout)
     try:
         frame = spout.source(session)
     except Exception as error:
@@ -114,22 +126,45 @@ class SparkRunner:
         self.tasks = 0  # of the current job
         self.ended: Ended = session.sparkContext.accumulator([], AddingAccumulatorParam([]))
         self._intake: IntakeServer | None = None
-        self._intake_rows: DataFrame | None = None
-        self.waves: WaveQuery | Pump
-        if plan.rich_spout_tasks:
-            spouts = DriverSpouts(plan)
-            self._intake = IntakeServer(session.sparkContext.getConf().get("spark.driver.host") or "", spouts.intake)
-            self._intake_rows = self._with_bolts(self._intake_frame())
+        self._query: WaveQuery | None = None
+        self._own_rows: DataFrame | None = None  # of the waves without a batch of the query
+        self._mixed: tuple[DataFrame, DataFrame] | None = None  # a batch of the query, and the rows of its wave
+        self._ran: DataFrame | None = None
+        _refuse_other_spouts(plan)
+        sources = source_rows(session, plan, self._pickled) if plan.graph.stream_spouts else None
+        if sources is not None and not plan.rich_spout_tasks:
+            self.waves: Waves = WaveQuery(plan, folder, session, self._with_bolts(sources))
+            self._query = self.waves
+            return
+        spouts = DriverSpouts(plan)
+        self._intake = IntakeServer(session.sparkContext.getConf().get("spark.driver.host") or "", spouts.intake)
+        self._own_rows = self._with_bolts(self._intake_rows(session))
+        if sources is None:
             self.waves = Pump(plan, spouts)
         else:
-            self.waves = WaveQuery(plan, folder, session, self._with_bolts(source_rows(session, plan, self._pickled)))
-        self._ran: DataFrame | None = None
+            self._query = WaveQuery(plan, folder, session, sources, spouts)
+            self.waves = MixedWaves(self._query, Pump(plan, spouts, self._query.one_wave))
 
-    def _intake_frame(self) -> DataFrame:
+    @property
+    def query(self) -> StreamingQuery | None:
+        return None if self._query is None else self._query.query
+
+    def _intake_rows(self, session: SparkSession) -> DataFrame:
         assert self._intake is not None
-        partitions = min(len(self._plan.rich_spout_tasks), self._session.sparkContext.defaultParallelism)
+        partitions = min(len(self._plan.rich_spout_tasks), session.sparkContext.defaultParallelism)
         stage = self._stage("intake", (self._intake.address, partitions))
-        return self._one_row_each(partitions).mapInArrow(stage, ENVELOPE_SCHEMA)
+        return session.range(0, partitions, 1, partitions).mapInArrow(stage, ENVELOPE_SCHEMA)
+
+    def _rows(self) -> DataFrame:
+        """Return the rows of the current wave; the same object in each of its rounds."""
+        batch = None if self._query is None else self._query.batch
+        if self._own_rows is None or batch is None:
+            rows = batch or self._own_rows
+            assert rows is not None
+            return rows
+        if self._mixed is None or self._mixed[0] is not batch:
+            self._mixed = batch, self._with_bolts(batch.union(self._intake_rows(batch.sparkSession)))
+        return self._mixed[1]
 
     def _with_bolts(self, frame: DataFrame) -> DataFrame:
         for level, tasks in enumerate(self._plan.levels, start=1):
@@ -139,8 +174,7 @@ class SparkRunner:
         return frame
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
-        batch = self.waves.batch if isinstance(self.waves, WaveQuery) else self._intake_rows
-        assert batch is not None
+        batch = self._rows()
         if batch is self._ran:
             # Otherwise Spark skips stages whose shuffle output still exists: the output of rolled back attempts.
             batch._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
@@ -218,15 +252,17 @@ class SparkRunner:
 class LocalStreams(WaveQuery):
     """The stream spouts of a topology on `LocalCluster`: a local Spark runs only their stage."""
 
-    def __init__(self, plan: ExecutionPlan, folder: Folder) -> None:
+    def __init__(self, plan: ExecutionPlan, folder: Folder, spouts: DriverSpouts | None) -> None:
         spark = build_session(plan.topology)
         ship(spark.sparkContext)
         self._session = engine_session(spark)
-        super().__init__(plan, folder, self._session, source_rows(self._session, plan, plan.pickled("provider")))
+        super().__init__(
+            plan, folder, self._session, source_rows(self._session, plan, plan.pickled("provider")), spouts
+        )
 
-    def rows(self, current: Round) -> Iterator[Envelope]:
-        assert self.batch is not None
-        return collect_rows(self._session, self.batch, current)
+    def rows(self, current: Round) -> Iterable[Envelope]:
+        """Return the blobs of the query's batch; none in a wave without one."""
+        return () if self.batch is None else collect_rows(self._session, self.batch, current)
 
     def spark_session(self) -> SparkSession:
         return self._session
