@@ -23,7 +23,7 @@ _BY_PREFIX = {
         executor.overflow.limit executor.receive.buffer.size executor.send.buffer.size fall.back.on.java.serialization
         groups isolate.machines kryo.decorators kryo.factory kryo.register localityaware.higher.bound
         localityaware.lower.bound logging.config logging.sensitivity max.error.report.per.interval
-        max.replication.wait.time.sec max.spout.pending max.task.parallelism metrics.aggregate.metric.evict.secs
+        max.replication.wait.time.sec max.task.parallelism metrics.aggregate.metric.evict.secs
         metrics.aggregate.per.worker metrics.consumer.cpu.pcore.percent metrics.consumer.register
         metrics.consumer.resources.offheap.memory.mb metrics.consumer.resources.onheap.memory.mb metrics.expand.map.type
         metrics.metric.name.separator min.replication.count multilang.log.handler multilang.serializer priority

@@ -36,6 +36,9 @@ DEFAULTS: dict[str, Any] = {
     "topology.transfer.blob.bytes": 1 << 20,
     "topology.transfer.buffer.tuples": 16_384,
     "topology.task.timeout.secs": None,
+    "topology.max.spout.pending": None,
+    "topology.spout.intake.tuples": 100_000,
+    "topology.spout.intake.bytes": 16 << 20,
 }
 
 
@@ -92,6 +95,9 @@ def test_every_key_reaches_the_settings_and_the_bolts() -> None:
         "topology.transfer.blob.bytes": ("blob_bytes", 4096),
         "topology.transfer.buffer.tuples": ("buffer_tuples", 7),
         "topology.task.timeout.secs": ("task_timeout_secs", 60),
+        "topology.max.spout.pending": ("max_spout_pending", 9),
+        "topology.spout.intake.tuples": ("intake_tuples", 1),
+        "topology.spout.intake.bytes": ("intake_bytes", 2048),
     }
     values = {key: value for key, (_, value) in given.items()}
     serializers = {"keySerializerClass": "json", "valueSerializerClass": "pickle"}

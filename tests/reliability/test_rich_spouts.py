@@ -1,6 +1,7 @@
 """Rich spouts on `LocalCluster`: when each of their methods is called, and what becomes of what they emit."""
 
 import threading
+import time
 from collections import deque
 from typing import Any
 
@@ -210,6 +211,25 @@ def test_a_wrong_emit_is_refused(emit: Any, error: type[Exception]) -> None:
 
     with pytest.raises(error):
         LocalCluster().submit(counting(Wrong("a"))).await_termination(30)
+
+
+def test_a_spout_that_does_not_return_is_named_with_its_line(caplog: pytest.LogCaptureFixture) -> None:
+    blocked = threading.Event()
+
+    class Blocking(Messages):
+        def next_tuple(self) -> None:
+            super().next_tuple()
+            blocked.wait(60)
+
+    conf = {"topology.message.timeout.secs": 1, "topology.state.checkpoint.interval.ms": 100}
+    handle = LocalCluster().submit(counting(Blocking("a")), conf)
+    deadline = time.monotonic() + 30
+    while not any("next_tuple" in record.message and "'in'" in record.message for record in caplog.records):
+        assert time.monotonic() < deadline
+        assert not handle.await_termination(0.05)
+    assert handle.state("count") == {"a": 1}
+    blocked.set()
+    assert handle.stop(30)
 
 
 def test_a_spout_that_cannot_be_pickled_is_refused() -> None:

@@ -110,7 +110,7 @@ class SpoutHost:
 
     def _run(self) -> None:
         try:
-            with watched(self.task, self._plan.settings):
+            with watched(self.task, self._plan.settings, "spout"):
                 self._call("open", self._plan.conf, self._context, self._collector)
                 self._call("activate")
                 self._opened.set()

@@ -1,6 +1,7 @@
-"""Warns of a bolt that does not return, with the line of code where it is, and ends its worker if that is configured.
+"""Warns of a bolt or a rich spout that does not return, with the line of code where it is.
 
-It looks at the stacks of the threads that run tasks, a few times a minute. The tasks themselves do nothing for it.
+It ends a bolt's worker if that is configured. It looks at the stacks of the threads that run tasks, a few times a
+minute. The tasks themselves do nothing for it.
 """
 
 import itertools
@@ -25,11 +26,12 @@ _log = logging.getLogger("anchorbolt.engine")
 
 _LONGEST_PAUSE_S = 5.0
 _PACKAGE = Path(__file__).resolve().parents[2]
-_CALLERS = tuple(str(_PACKAGE / room) for room in ("bolts", "checkpoint", "engine/task"))
+_CALLERS = tuple(str(_PACKAGE / room) for room in ("bolts", "checkpoint", "engine/task", "engine/driver/spout_host"))
 
 
 @dataclass
 class _Watched:
+    kind: str  # "bolt" or "spout"
     task: TaskKey
     warn_s: float
     end_s: float | None
@@ -52,11 +54,11 @@ def allow_to_end_this_process() -> None:
 
 
 @contextmanager
-def watched(task: TaskKey, settings: Settings) -> Iterator[None]:
-    """Watch what the calling thread runs. The thread must not change until the end."""
+def watched(task: TaskKey, settings: Settings, kind: str = "bolt") -> Iterator[None]:
+    """Watch what the calling thread runs: a task of a bolt or of a spout. The thread must not change until the end."""
     _start()
     thread = threading.get_ident()
-    _watched[thread] = _Watched(task, settings.message_timeout_secs, settings.task_timeout_secs)
+    _watched[thread] = _Watched(kind, task, settings.message_timeout_secs, settings.task_timeout_secs)
     _begun.set()
     try:
         yield
@@ -94,7 +96,7 @@ def _look(watched: _Watched, stack: FrameType | None) -> None:
     ending = _may_end_process and watched.end_s is not None and seconds >= watched.end_s
     if ending or seconds >= max(watched.warn_s, 2 * watched.warned_after_s):
         watched.warned_after_s = seconds
-        _log.warning("%s", _description(watched.task, call, stack, seconds, ending=ending))
+        _log.warning("%s", _description(watched, call, stack, seconds, ending=ending))
     if ending:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -110,8 +112,8 @@ def _call_of_bolt(frame: FrameType | None) -> FrameType | None:
     return found
 
 
-def _description(task: TaskKey, call: FrameType, stack: FrameType | None, seconds: float, *, ending: bool) -> str:
-    component, index = task
+def _description(watched: _Watched, call: FrameType, stack: FrameType | None, seconds: float, *, ending: bool) -> str:
+    component, index = watched.task
     given = next((value for value in call.f_locals.values() if isinstance(value, Tuple)), None)
     what = call.f_code.co_name if given is None else f"{call.f_code.co_name}({given!r})"
     inner = itertools.takewhile(lambda entry: entry[0] is not call.f_back, traceback.walk_stack(stack))
@@ -119,6 +121,7 @@ def _description(task: TaskKey, call: FrameType, stack: FrameType | None, second
     ended = (
         " Its worker is ended now, as topology.task.timeout.secs says, and the round fails."
         if ending
-        else " The wave waits for it."
+        else f" {'The wave waits' if watched.kind == 'bolt' else 'Its acks and fails wait'} for it."
     )
-    return f"bolt {component!r}, task {index}, has been in {what} for {seconds:,.0f} s.{ended} It is here:\n{lines}"
+    who = f"{watched.kind} {component!r}, task {index},"
+    return f"{who} has been in {what} for {seconds:,.0f} s.{ended} It is here:\n{lines}"
