@@ -1,0 +1,17 @@
+"""Finds the tuple trees that a wave leaves open, as Storm's ackers do: by XOR. Pure: no Spark, no threads, no clock.
+
+Each tracked tuple descends from one or more roots, the ids of trees. Each copy of a tuple that is sent to a task has an
+id. The XOR of all ids of a tree, each taken when it is sent and again when it is acked, is zero once all is acked.
+
+Read the modules in this order:
+
+1. `ids`: ids of tuples, drawn in blocks;
+2. `lineage`: the roots and ids of the tuples of a blob;
+3. `contributions`: what a task adds to the trees in a wave; `blob` is its form on the way to the ackers;
+4. `placement`: which acker is responsible for a root;
+5. `stored_tree`: a tree that is open between waves, and its bytes in the state; `stored_trees` reads and writes them;
+6. `ledger`: merges the contributions of all tasks, and finds what is complete, failed, timed out or still open;
+7. `verdict`: what the ledger reports.
+
+`sorted_roots` has the operations on arrays that the others share.
+"""

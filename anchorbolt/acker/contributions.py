@@ -1,0 +1,189 @@
+"""Collects what one task adds to the tuple trees in one wave: one blob for each acker, at the wave's end.
+
+Tuples come by the million, so whole blobs of them are added at once, and only one number for each root is kept.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchorbolt.acker.blob import MOST_TASKS, Contribution, Failed, Opened, encode_blob
+from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots, union_of, xor_by_root
+
+_WAITING_PAIRS = 65_536
+"""At least so many pairs wait before they are reduced to one for each root."""
+
+_REASON_CHARACTERS = 4_000
+
+Positions = NDArray[np.intp]
+Shares = list[Positions | slice]
+
+
+class Contributions:
+    """The news of one task in one wave. Make a new object for each attempt. Not thread-safe.
+
+    Memory depends on the number of distinct roots, not on the number of tuples. Arrays that are passed in are kept: do
+    not change them.
+    """
+
+    def __init__(self) -> None:
+        self._roots, self._xors = NO_ROOTS, NO_ROOTS
+        self._waiting: list[tuple[Roots, Roots]] = []
+        self._waiting_pairs = 0
+        self._held = _RootSet()
+        self._expired = _RootSet()
+        self._reset: set[int] = set()
+        self._failed: dict[int, tuple[str, int, str]] = {}
+        self._causes: dict[tuple[str, int, str], tuple[str, int, str]] = {}
+        self._opened: defaultdict[int, list[tuple[Roots, Sequence[bytes]]]] = defaultdict(list)
+
+    def add(self, roots: Roots, ids: Roots) -> None:
+        """Add tuples that were sent, or that were acked: once each, with the same roots and ids (`Lineage.pairs`)."""
+        self._waiting.append((roots, ids))
+        self._waiting_pairs += len(roots)
+        if self._waiting_pairs >= max(_WAITING_PAIRS, len(self._roots)):
+            self._reduce()
+
+    def fail(self, root: int, component: str, task_index: int, reason_text: str) -> None:
+        """Fail the tree of `root`; the first failure of a tree in a task is the one that is kept.
+
+        Args:
+            root: The tree.
+            component: Id of the component that failed a tuple of it.
+            task_index: Index of the task in the component.
+            reason_text: The reason, for the log; cut after 4,000 characters.
+        """
+        if root not in self._failed:
+            # Text from an exception may hold half characters, which no message takes.
+            reason = reason_text[:_REASON_CHARACTERS].encode("utf-8", "backslashreplace").decode()
+            cause = component, task_index, reason
+            self._failed[root] = self._causes.setdefault(cause, cause)
+
+    def reset(self, root: int) -> None:
+        """Give the tree of `root` the whole time-out again."""
+        self._reset.add(root)
+
+    def hold(self, roots: Roots) -> None:
+        """Name the roots of tuples that the task executed in this wave, and neither acked nor failed."""
+        self._held.add(roots)
+
+    def open_trees(self, spout_task: int, roots: Roots, packed_msg_ids: Sequence[bytes]) -> None:
+        """Open a tree for each message that a spout's task emitted.
+
+        Args:
+            spout_task: The id of the spout's task, below 65,536.
+            roots: The roots, each new and different from all others.
+            packed_msg_ids: Beside each root, the message's id in the form in which it comes back.
+        """
+        self._opened[spout_task].append((roots, packed_msg_ids))
+
+    def expire(self, roots: Roots) -> None:
+        """End the time of trees that are open since earlier waves."""
+        self._expired.add(roots)
+
+    def blobs(self, ackers: int, task_id: int) -> list[bytes]:
+        """Return a blob for each acker, in the order of their indices; one without news is a few bytes.
+
+        A root is left out if its XOR is zero and there is nothing else to say about it.
+
+        Args:
+            ackers: The number of ackers, from 1 to `MOST_ACKERS`.
+            task_id: The id of this task, below 65,536; the ledger names it as the holder of what it holds.
+        """
+        assert 0 <= task_id < MOST_TASKS, f"task id {task_id} needs more than 2 bytes"
+        self._reduce()
+        shares = _shares(self._roots, ackers)
+        held = _divided(self._held.all(), ackers)
+        reset = _divided(_sorted(self._reset), ackers)
+        expired = _divided(self._expired.all(), ackers)
+        failed = self._failed_by_acker(ackers)
+        opened = self._opened_by_acker(ackers)
+        return [
+            encode_blob(
+                Contribution(
+                    task_id,
+                    self._roots[shares[acker]],
+                    self._xors[shares[acker]],
+                    held[acker],
+                    reset[acker],
+                    expired[acker],
+                    failed[acker],
+                    opened[acker],
+                )
+            )
+            for acker in range(ackers)
+        ]
+
+    def _reduce(self) -> None:
+        if self._waiting:
+            roots, ids = zip((self._roots, self._xors), *self._waiting, strict=True)
+            self._waiting, self._waiting_pairs = [], 0
+            self._roots, self._xors = xor_by_root(np.concatenate(roots), np.concatenate(ids))
+
+    def _failed_by_acker(self, ackers: int) -> list[list[Failed]]:
+        by_cause: defaultdict[tuple[str, int, str], set[int]] = defaultdict(set)
+        for root, cause in self._failed.items():
+            by_cause[cause].add(root)
+        by_acker: list[list[Failed]] = [[] for _ in range(ackers)]
+        for cause, roots in by_cause.items():
+            for failed, share in zip(by_acker, _divided(_sorted(roots), ackers), strict=True):
+                if len(share):
+                    failed.append(Failed(*cause, share))
+        return by_acker
+
+    def _opened_by_acker(self, ackers: int) -> list[list[Opened]]:
+        by_acker: list[list[Opened]] = [[] for _ in range(ackers)]
+        for spout_task, added in self._opened.items():
+            roots = np.concatenate([each for each, _ in added])
+            msg_ids = [msg_id for _, each in added for msg_id in each]
+            assert len(roots) == len(msg_ids), "a tree was opened without a message id"
+            order = np.argsort(roots)
+            roots = roots[order]
+            for opened, share in zip(by_acker, _shares(roots, ackers), strict=True):
+                chosen = [msg_ids[position] for position in order[share].tolist()]
+                if chosen:
+                    bounds = np.fromiter(accumulate(map(len, chosen), initial=0), np.uint32, len(chosen) + 1)
+                    opened.append(Opened(spout_task, roots[share], bounds, b"".join(chosen)))
+        return by_acker
+
+
+class _RootSet:
+    """A set of roots that takes arrays."""
+
+    def __init__(self) -> None:
+        self._known = NO_ROOTS
+        self._waiting: list[Roots] = []
+        self._waiting_roots = 0
+
+    def add(self, roots: Roots) -> None:
+        self._waiting.append(roots)
+        self._waiting_roots += len(roots)
+        if self._waiting_roots >= max(_WAITING_PAIRS, len(self._known)):
+            self.all()
+
+    def all(self) -> Roots:
+        """Return all roots in ascending order."""
+        self._known = union_of([self._known, *self._waiting])
+        self._waiting, self._waiting_roots = [], 0
+        return self._known
+
+
+def _sorted(roots: set[int]) -> Roots:
+    return np.sort(np.fromiter(roots, np.uint64, len(roots)))
+
+
+def _shares(roots: Roots, ackers: int) -> Shares:
+    """Return, for each acker, the positions of its roots in their order."""
+    if ackers == 1:
+        return [slice(None)]
+    owners = (roots % np.uint64(ackers)).astype(np.uint16)
+    order = np.argsort(owners, kind="stable")
+    ends = np.cumsum(np.bincount(owners, minlength=ackers))[:-1]
+    return list(np.split(order, ends))
+
+
+def _divided(roots: Roots, ackers: int) -> list[Roots]:
+    return [roots[share] for share in _shares(roots, ackers)]

@@ -1,0 +1,61 @@
+"""64-bit ids of tuples and of trees. They are drawn in blocks of which only the first number travels."""
+
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.uint64]
+
+_FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB  # the odd factors of splitmix64's finaliser
+_END = 1 << 64
+
+
+def mix(numbers: Ids) -> Ids:
+    """Map each number to another one that looks random: the finaliser of splitmix64.
+
+    Different numbers have different results. Zero, and no other number, becomes zero.
+    """
+    mixed: Ids = numbers ^ (numbers >> np.uint64(30))
+    mixed *= np.uint64(_FIRST)
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= np.uint64(_SECOND)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def unmix(mixed: Ids) -> Ids:
+    """Return the numbers that `mix` mapped to `mixed`."""
+    numbers: Ids = mixed ^ (mixed >> np.uint64(31)) ^ (mixed >> np.uint64(62))
+    numbers *= np.uint64(pow(_SECOND, -1, _END))
+    numbers ^= (numbers >> np.uint64(27)) ^ (numbers >> np.uint64(54))
+    numbers *= np.uint64(pow(_FIRST, -1, _END))
+    numbers ^= (numbers >> np.uint64(30)) ^ (numbers >> np.uint64(60))
+    return numbers
+
+
+def ids_of(base: int, count: int) -> Ids:
+    """Return the ids of a block: one for each number from `base` on, modulo 2**64."""
+    numbers = np.arange(count, dtype=np.uint64)
+    numbers += np.uint64(base)
+    return mix(numbers)
+
+
+class IdSource:
+    """Hands out blocks of ids. Two blocks of one source share no id, unless it hands out 2**64 of them.
+
+    Blocks of two sources may overlap. With a seed that is used once (an attempt and a purpose), sources start at random
+    places, and an id only has to differ from the others of its tree.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self._next = int.from_bytes(blake2b(seed.encode(), digest_size=8).digest(), "little")
+
+    def draw(self, count: int) -> int:
+        """Draw a block of `count` ids; return its base, for `ids_of`. No id of a block is zero."""
+        # A zero would change no XOR, and its tuple would not be missed.
+        if self._next == 0 or self._next + count > _END:
+            self._next = 1
+        base = self._next
+        self._next = (base + count) % _END
+        return base

@@ -1,0 +1,122 @@
+"""The roots and ids of the tuples of one blob: what a message carries beside the columns of a tracked stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchorbolt.acker.ids import Ids, IdSource, ids_of
+from anchorbolt.errors import SerializationError
+
+Roots = NDArray[np.uint64]
+
+Item = int | tuple[int, ...]
+"""The hidden last value of an emitted row: the only root of the tuple, or a tuple of several roots or of none."""
+
+
+class Lineage:
+    """Roots and ids of a blob's tuples. Immutable; `len` is the number of tuples.
+
+    Attributes:
+        base: First number of the block of the tuples' ids, see `ids_of`.
+        roots: The roots of all tuples, one tuple after the other.
+        counts: The number of roots of each tuple; None if each tuple has exactly one.
+    """
+
+    __slots__ = ("base", "counts", "roots")
+
+    def __init__(self, base: int, roots: Roots, counts: NDArray[np.uint32] | None = None) -> None:
+        self.base = base
+        self.roots = roots
+        self.counts = counts
+
+    def __len__(self) -> int:
+        return len(self.roots if self.counts is None else self.counts)
+
+    def __getitem__(self, tuples: slice) -> Lineage:
+        """Return the lineage of consecutive tuples; they keep their ids."""
+        start, stop, step = tuples.indices(len(self))
+        if step != 1:
+            raise ValueError(f"a lineage is only sliced in steps of 1, not of {step}")
+        stop = max(start, stop)
+        base = (self.base + start) % (1 << 64)
+        if self.counts is None:
+            return Lineage(base, self.roots[start:stop])
+        first = int(self.counts[:start].sum())
+        last = first + int(self.counts[start:stop].sum())
+        return Lineage(base, self.roots[first:last], self.counts[start:stop])
+
+    def ids(self) -> Ids:
+        """Return the id of each tuple."""
+        return ids_of(self.base, len(self))
+
+    def pairs(self) -> tuple[Roots, Ids]:
+        """Return each root of each tuple, and beside it the tuple's id: what `Contributions.add` takes."""
+        ids = self.ids()
+        return self.roots, ids if self.counts is None else np.repeat(ids, self.counts)
+
+    def items(self) -> list[Item]:
+        """Return the roots of each tuple as an emitted row carries them."""
+        if self.counts is None:
+            return list(self.roots.tolist())
+        roots: list[int] = self.roots.tolist()
+        ends = np.cumsum(self.counts).tolist()
+        return [
+            roots[start] if end - start == 1 else tuple(roots[start:end])
+            for start, end in zip([0, *ends], ends, strict=False)
+        ]
+
+    def parts(self) -> list[Any]:
+        """Return plain values for a message, see `from_parts`."""
+        counts = None if self.counts is None else self.counts.astype("<u4", copy=False).tobytes()
+        return [self.base, self.roots.astype("<u8", copy=False).tobytes(), counts]
+
+    @classmethod
+    def from_parts(cls, parts: Any, size: int) -> Lineage:
+        """Read what `parts` returned for a blob of `size` tuples. Raises `SerializationError` if it is damaged."""
+        try:
+            base, root_bytes, count_bytes = parts
+            roots = np.frombuffer(root_bytes, "<u8").astype(np.uint64, copy=False)
+            counts = None
+            if count_bytes is not None:
+                counts = np.frombuffer(count_bytes, "<u4").astype(np.uint32, copy=False)
+            lineage = cls(base, roots, counts)
+            if type(base) is not int or not 0 <= base < 1 << 64:
+                raise ValueError(f"its ids begin at {base!r}")
+            if len(lineage) != size or (counts is not None and int(counts.sum(dtype=np.uint64)) != len(roots)):
+                raise ValueError("it has another number of roots or of tuples")
+        except (TypeError, ValueError) as error:
+            raise SerializationError(f"the lineage of {size} tuples cannot be read: {error}") from error
+        return lineage
+
+
+def lineage_of(items: Sequence[Item], ids: IdSource) -> Lineage | None:
+    """Draw an id for each tuple; return None, and draw nothing, if no tuple has a root.
+
+    Args:
+        items: The roots of each tuple. A root is from 1 to 2**64 - 1; one that occurs twice in a tuple counts once.
+        ids: The source of the ids.
+    """
+    if not any(items):
+        return None
+    try:
+        single = np.fromiter(items, np.uint64, len(items))
+    except (TypeError, ValueError):  # some tuple has several roots, or none
+        pass
+    else:
+        return Lineage(ids.draw(len(items)), single)
+    # With a root twice, the tuple's id would be XORed twice, and nobody would miss the tuple.
+    rows = [tuple(dict.fromkeys(item)) if isinstance(item, tuple) else (item,) for item in items]
+    counts = np.fromiter(map(len, rows), np.uint32, len(rows))
+    roots = np.fromiter(chain.from_iterable(rows), np.uint64, int(counts.sum()))
+    return Lineage(ids.draw(len(items)), roots, None if (counts == 1).all() else counts)
+
+
+def union(items: Iterable[Item]) -> Item:
+    """Return the roots of a tuple whose anchors have the roots `items`, each root once."""
+    roots = dict.fromkeys(chain.from_iterable((item,) if isinstance(item, int) else item for item in items))
+    return next(iter(roots)) if len(roots) == 1 else tuple(roots)

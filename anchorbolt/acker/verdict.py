@@ -1,0 +1,43 @@
+"""What an acker reports to the driver about one wave. Pickled."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
+
+Tasks = NDArray[np.uint16]
+
+NO_TASKS: Tasks = np.empty(0, np.uint16)
+
+
+class Failure(NamedTuple):
+    """A tree that failed; the lowest component, index and reason if several tasks failed it."""
+
+    root: int
+    component: str
+    task_index: int
+    reason: str
+
+
+@dataclass(eq=False)
+class Verdict:
+    """The trees that need the driver's attention, each in at most one of `opened`, `completed`, `timed_out`, `failed`.
+
+    A tree that was opened in the wave and is complete is not mentioned. Arrays of roots are in ascending order.
+    """
+
+    opened: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in this wave, and still open
+    opened_holders: Tasks = field(default_factory=lambda: NO_TASKS)  # beside `opened`, see `OpenTree.holder`
+    completed: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in an earlier wave
+    timed_out: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in an earlier wave
+    timed_out_holders: Tasks = field(default_factory=lambda: NO_TASKS)  # beside `timed_out`
+    reset: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in an earlier wave, still open, with new time
+    failed: list[Failure] = field(default_factory=list)  # opened in this wave or in an earlier one
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all trees that the wave opened are complete, and nothing happened to earlier ones."""
+        return not (self.failed or any(map(len, (self.opened, self.completed, self.timed_out, self.reset))))
