@@ -5,9 +5,9 @@ id. The XOR of all ids of a tree, each taken when it is sent and again when it i
 
 Read the modules in this order:
 
-1. `ids`: ids of tuples, drawn in blocks;
-2. `lineage`: the roots and ids of the tuples of a blob;
-3. `contributions`: what a task adds to the trees in a wave; `blob` is its form on the way to the ackers;
+1. `streams.ids`: ids of tuples, drawn in blocks; `streams.lineage`: the roots and ids of the tuples of a blob;
+2. `contributions`: what a task adds to the trees in a wave; `blob` is its form on the way to the ackers;
+3. `task_tracker`: collects a task's contributions as it sends, acks and fails tuples;
 4. `placement`: which acker is responsible for a root;
 5. `stored_tree`: a tree that is open between waves, and its bytes in the state; `stored_trees` reads and writes them;
 6. `ledger`: merges the contributions of all tasks, and finds what is complete, failed, timed out or still open;

@@ -86,8 +86,9 @@ class _Merger:
         self._opened: list[Roots] = []
         self._opened_holders: list[Numbers] = []
         self._completed: list[int] = []
+        self._completed_trees: list[OpenTree] = []
         self._timed_out: list[int] = []
-        self._timed_out_holders: list[int] = []
+        self._timed_out_trees: list[OpenTree] = []
         self._reset: list[int] = []
         self._failed: list[Failure] = []
 
@@ -101,8 +102,9 @@ class _Merger:
             np.concatenate([NO_ROOTS, *self._opened]),
             np.concatenate([NO_TASKS, *self._opened_holders]),
             np.array(self._completed, np.uint64),
+            self._completed_trees,
             np.array(self._timed_out, np.uint64),
-            np.array(self._timed_out_holders, np.uint16),
+            self._timed_out_trees,
             np.array(self._reset, np.uint64),
             self._failed,
         )
@@ -161,14 +163,15 @@ class _Merger:
     ) -> None:
         if failure is not None:
             self._trees.remove(root)
-            self._failed.append(failure)
+            self._failed.append(failure._replace(spout_task=before.spout_task, msg_id=before.msg_id))
         elif after.ack_val == 0:
             self._trees.remove(root)
             self._completed.append(root)
+            self._completed_trees.append(before)
         elif is_expired and not is_reset:
             self._trees.remove(root)
             self._timed_out.append(root)
-            self._timed_out_holders.append(after.holder)
+            self._timed_out_trees.append(after)
         else:
             if after != before:
                 self._trees.put(root, after)

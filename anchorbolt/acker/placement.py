@@ -5,6 +5,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+ACKER_ID = "__acker"
+
 MOST_ACKERS = 65_535
 
 

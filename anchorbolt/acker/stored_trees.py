@@ -4,10 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from anchorbolt.acker.stored_tree import OpenTree, OpenTreeCodec, RootCodec
 from anchorbolt.state_backends.contract import StateStorage
+from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.key_value import KeyValueState
 
 _CACHE_ENTRIES = 32_768
 _PENDING_ENTRIES = 16_384
+
+TREE_HEADER = EntryEncoding("", RootCodec(), OpenTreeCodec()).header
+"""The format header of an acker's namespace."""
 
 TreeState = KeyValueState[int, OpenTree]
 

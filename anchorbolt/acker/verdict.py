@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
+from anchorbolt.acker.stored_tree import OpenTree
 
 Tasks = NDArray[np.uint16]
 
@@ -20,6 +21,8 @@ class Failure(NamedTuple):
     component: str
     task_index: int
     reason: str
+    spout_task: int = -1  # of a tree of an earlier wave, see `OpenTree`
+    msg_id: bytes | None = None  # of a tree of an earlier wave
 
 
 @dataclass(eq=False)
@@ -32,8 +35,9 @@ class Verdict:
     opened: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in this wave, and still open
     opened_holders: Tasks = field(default_factory=lambda: NO_TASKS)  # beside `opened`, see `OpenTree.holder`
     completed: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in an earlier wave
+    completed_trees: list[OpenTree] = field(default_factory=list)  # beside `completed`, as they were stored
     timed_out: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in an earlier wave
-    timed_out_holders: Tasks = field(default_factory=lambda: NO_TASKS)  # beside `timed_out`
+    timed_out_trees: list[OpenTree] = field(default_factory=list)  # beside `timed_out`, with their last holder
     reset: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in an earlier wave, still open, with new time
     failed: list[Failure] = field(default_factory=list)  # opened in this wave or in an earlier one
 

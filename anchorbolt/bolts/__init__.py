@@ -1,6 +1,12 @@
 """Base classes for bolts, and the sinks that end a topology."""
 
-from anchorbolt.bolts.base import BaseBasicBolt, BaseRichBolt, BaseStatefulBolt
+from anchorbolt.bolts.base import (
+    BaseBasicBolt,
+    BaseRichBolt,
+    BaseStatefulBolt,
+    FailedException,
+    ReportedFailedException,
+)
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
 from anchorbolt.bolts.sink import DataFrameSink, ParquetSink
 
@@ -10,6 +16,8 @@ __all__ = [
     "BaseStatefulBolt",
     "BasicOutputCollector",
     "DataFrameSink",
+    "FailedException",
     "OutputCollector",
     "ParquetSink",
+    "ReportedFailedException",
 ]

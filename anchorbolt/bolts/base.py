@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=State)
 
 
+class FailedException(Exception):
+    """Raised by a bolt's `execute` to fail its tuple, and nothing else. Any other exception fails the wave."""
+
+
+class ReportedFailedException(FailedException):
+    """Fails the tuple, and is also logged and counted like `collector.report_error`."""
+
+
 class Bolt(ABC):
     """Base class of all bolts.
 

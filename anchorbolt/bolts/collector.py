@@ -89,20 +89,34 @@ class OutputCollector:
         if len(buffer) >= self._capacity[stream]:
             self._send(stream, buffer)
 
-    def ack(self, tup: Tuple) -> None:
-        """Acknowledge that `tup` has been processed. Raises `TopologyError` if it is not a tuple."""
-        if type(tup) is not Tuple:
+    def ack(self, tup: Tuple | bytes) -> None:
+        """Acknowledge that a tuple has been processed.
+
+        When all tuples that descend from a spout's message are acked, the message is acked. `tup` may be the handle of
+        a tuple of an earlier wave.
+
+        Raises:
+            TopologyError: `tup` is neither a tuple nor a handle. In a tracked topology also if it was acked or failed
+                before, or was sent to another task.
+        """
+        if type(tup) is not Tuple and not isinstance(tup, bytes):
             raise self._not_a_tuple("ack", tup)
 
-    def fail(self, tup: Tuple) -> None:
-        """Report that `tup` could not be processed: the engine rolls the wave back and tries again.
+    def fail(self, tup: Tuple | bytes) -> None:
+        """Report that a tuple could not be processed: the messages that it descends from fail.
 
-        Raises `TopologyError` if it is not a tuple.
+        A tuple of a stream spout fails its wave: the engine rolls the wave back and tries again. Raises the same errors
+        as `ack`.
         """
         if type(tup) is not Tuple:
             raise self._not_a_tuple("fail", tup)
         if self.failed_tuple is None:
             self.failed_tuple = tup
+
+    def reset_timeout(self, tup: Tuple | bytes) -> None:
+        """Give the messages that a tuple descends from the whole time-out again. Raises the same errors as `ack`."""
+        if type(tup) is not Tuple and not isinstance(tup, bytes):
+            raise self._not_a_tuple("reset_timeout", tup)
 
     def report_error(self, error: BaseException) -> None:
         """Log an error that does not fail the tuple, and count it in the wave's report."""
@@ -136,7 +150,10 @@ class OutputCollector:
                 "single value is written (value,)."
             )
         self.emitted += len(rows)
-        self._capacity[stream] = self._flush(stream, rows)
+        self._capacity[stream] = self._deliver(stream, rows)
+
+    def _deliver(self, stream: str, rows: list[Any]) -> int:
+        return self._flush(stream, rows)
 
     def _as_tuple(self, values: Sequence[Any], stream: str) -> tuple[Any, ...]:
         if isinstance(values, list | tuple):

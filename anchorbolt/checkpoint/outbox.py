@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from anchorbolt.acker.task_tracker import TaskTracker
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
@@ -40,8 +41,10 @@ class SinkExecutor(WrappedBolt):
         context: TopologyContext,
         location: str,  # the streaming checkpoint location
         forward: Callable[[CheckpointTuple], None],
+        tracker: TaskTracker | None = None,
     ) -> None:
         self._sink = sink
+        self._tracker = tracker
         self._component = context.this_component_id
         self._task_index = context.this_task_index
         self._location = location
@@ -99,6 +102,8 @@ class SinkExecutor(WrappedBolt):
                 task_index=self._task_index,
             ) from error
         self._rows += batch.size
+        if self._tracker is not None:
+            self._tracker.ack_all(batch.lineage)
 
     def _unwritable(self, error: OSError) -> SinkUnavailable:
         return SinkUnavailable(

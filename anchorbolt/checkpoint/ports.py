@@ -41,6 +41,7 @@ class PreparedRound:
     task_winners: Mapping[TaskKey, str]  # by task of a stateful bolt: the attempt that prepared
     files: tuple[SinkFile, ...]  # what the sinks' tasks wrote to the outbox
     reports: Sequence[Any]  # the engine's own: it adds them up when the wave has committed
+    repeat: bool = False  # it has to be rolled back, and run again without the tuple trees that failed in it
 
 
 class Tasks(Protocol):

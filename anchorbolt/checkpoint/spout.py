@@ -152,7 +152,8 @@ class CheckpointSpout:
     def run_wave(self, batch: Batch) -> CommittedWave:
         """Run one batch as one transaction, in at most `max_batch_retries` + 1 rounds.
 
-        Rounds that fail because the store does not answer do not count; only time bounds them. If this raises, either
+        Rounds that fail because the store does not answer do not count; only time bounds them. Nor do rounds that are
+        repeated without failed tuple trees: each leaves out some. If this raises, either
         nothing of the wave is committed, or the wave is decided and the next `recover` commits it.
         """
         transaction = self._last.begin()
@@ -163,7 +164,9 @@ class CheckpointSpout:
             started = perf_counter()
             try:
                 prepared, decision = transaction.prepare(batch)
-                break
+                if not prepared.repeat:
+                    break
+                transaction.roll_back()
             except errors.Fenced:
                 self._run.log.abandon()  # another driver may hold the fence, so there is nothing to release
                 raise

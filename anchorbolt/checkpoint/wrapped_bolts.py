@@ -7,11 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from anchorbolt.acker.task_tracker import TaskTracker
+from anchorbolt.acker.verdict import Verdict
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
 from anchorbolt.bolts.sink import SinkFile
+from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
 from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.checkpoint.tracked_execution import TrackedExecution
 from anchorbolt.errors import AnchorboltError, BoltError, StateError
 from anchorbolt.state_backends.contract import Seal
 from anchorbolt.state_backends.key_value import KeyValueState
@@ -34,6 +38,7 @@ class TaskOutcome:
     base: int = NOTHING_COMMITTED  # the committed txid that the staged updates are based on
     seal: Seal | None = None  # None if the state did not change
     file: SinkFile | None = None  # a sink's file in the outbox; None if the wave brought no rows
+    verdict: Verdict | None = None  # an acker's
 
 
 class WrappedBolt(ABC):
@@ -52,6 +57,9 @@ class WrappedBolt(ABC):
     @abstractmethod
     def execute(self, batch: TupleBatch) -> None:
         """Execute the tuples one by one. Raises `BoltError`."""
+
+    def contribute(self, blob: bytes) -> None:
+        """Take what a task contributes to the tuple trees. For ackers only. Raises `SerializationError`."""
 
     @abstractmethod
     def handle(self, checkpoint: CheckpointTuple) -> None:
@@ -72,27 +80,34 @@ class CheckpointTupleForwarder(WrappedBolt):
         context: TopologyContext,
         collector: OutputCollector,
         forward: Callable[[CheckpointTuple], None],  # sends PREPARE on to all downstream tasks
+        tracker: TaskTracker | None = None,  # None if tuple trees are not tracked
     ) -> None:
         self._bolt = bolt
         self._context = context
         self._collector = collector
         self._forward = forward
         self._process = os.getpid()
-        self._basic = BasicOutputCollector(collector) if isinstance(bolt, BaseBasicBolt) else None
+        basic = isinstance(bolt, BaseBasicBolt)
+        self._tracked: TrackedExecution | None = None
+        if tracker is not None and isinstance(collector, TrackedOutputCollector):
+            self._tracked = TrackedExecution(bolt, collector, tracker, basic=basic)
+        self._basic = BasicOutputCollector(collector) if basic else None
         self._call("prepare", conf, context, *(() if self._basic else (collector,)))
 
     def execute(self, batch: TupleBatch) -> None:
         execute, basic = self._bolt.execute, self._basic
         tup: Tuple | None = None
         try:
-            if basic is None:
+            if self._tracked is not None:
+                self._tracked.execute(batch)
+            elif basic is None:
                 for tup in batch.tuples():
                     execute(tup)
             else:
                 for tup in batch.tuples():
                     execute(tup, basic)
         except _OF_A_HOOK as error:
-            self._fail("execute", tup, error)
+            self._fail("execute", self._tracked.current if self._tracked else tup, error)
         finally:
             self._end_if_forked("execute")
         self._raise_if_failed()
@@ -170,12 +185,13 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         forward: Callable[[CheckpointTuple], None],
         state: TaskState,
         key_fields: Mapping[tuple[str, str], tuple[str, ...]],  # by source and stream: the fields of the grouping
+        tracker: TaskTracker | None = None,
     ) -> None:
         self._state = state
         self._key_fields = key_fields
         self._own_keys = type(bolt).state_keys is not BaseStatefulBolt.state_keys
         self._is_initialised = False
-        super().__init__(bolt, conf, context, collector, forward)
+        super().__init__(bolt, conf, context, collector, forward, tracker)
 
     @property
     def outcome(self) -> TaskOutcome:

@@ -23,6 +23,9 @@ class Settings(Checked):
     message_timeout_secs: int = setting(whole(1, unit="seconds"), 30, key="topology.message.timeout.secs")
     task_timeout_secs: int | None = setting(whole(1, unit="seconds"), None, key="topology.task.timeout.secs")
     max_spout_pending: int | None = setting(whole(1, unit="tuples"), None, key="topology.max.spout.pending")
+    acker_executors: int | None = setting(whole(0, 65_535), None, key="topology.acker.executors")
+    message_timeouts: bool = setting(FLAG, True, key="topology.enable.message.timeouts")
+    fail_policy: str | None = setting(text("exclude or commit", "exclude|commit"), None, key="topology.fail.policy")
     intake_tuples: int = setting(whole(1, unit="tuples"), 100_000, key="topology.spout.intake.tuples")
     intake_bytes: int = setting(whole(1024, unit="bytes"), 16 << 20, key="topology.spout.intake.bytes")
     buffer_tuples: int = setting(whole(1), 16_384, key="topology.transfer.buffer.tuples")
@@ -52,6 +55,11 @@ class Settings(Checked):
                 "timeout.",
                 key="topology.state.checkpoint.interval.ms",
             )
+
+    @property
+    def tree_timeout_secs(self) -> int | None:
+        """How long a tuple tree may stay open after its wave; None for any time."""
+        return self.message_timeout_secs if self.message_timeouts else None
 
     def checkpoint_location_of(self, topology: str) -> str:
         """Return a topology's streaming checkpoint location: an absolute path, or a URI as it was configured."""

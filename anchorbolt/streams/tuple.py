@@ -1,7 +1,13 @@
 """Tuples, as bolts see them, and batches of tuples, as engines move them."""
 
+from __future__ import annotations
+
+import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from anchorbolt.streams.lineage import Item, Lineage
 
 _SHOWN_CHARACTERS = 200
 
@@ -10,12 +16,13 @@ class StreamHeader:
     """The source and the fields that all tuples of a batch share.
 
     For a stream spout, `task` is the index of the source's partition. `index` maps a field's name, or a position that
-    may be negative, to a position.
+    may be negative, to a position. `receiver` is the id of the task that the tuples were sent to.
     """
 
-    __slots__ = ("component", "fields", "index", "stream", "task")
+    __slots__ = ("component", "fields", "index", "receiver", "stream", "task")
 
-    def __init__(self, component: str, task: int, stream: str, fields: tuple[str, ...]) -> None:
+    def __init__(self, component: str, task: int, stream: str, fields: tuple[str, ...], receiver: int = 0) -> None:
+        self.receiver = receiver
         self.component = component
         self.task = task
         self.stream = stream
@@ -84,11 +91,77 @@ class Tuple:
         """Name of the stream that this tuple belongs to."""
         return self._header.stream
 
+    @property
+    def handle(self) -> bytes:
+        """What to keep in the state of a bolt that acks the tuple in a later wave.
+
+        `collector.ack`, `fail`, `reset_timeout` and the anchors of an `emit` take it in place of the tuple. Only the
+        task that received the tuple may use it.
+        """
+        return TupleHandle(self._header.receiver, 0, ()).encode()
+
     def __repr__(self) -> str:
         text = ", ".join(f"{field}={value!r}" for field, value in zip(self.fields, self.values, strict=False))
         if len(text) > _SHOWN_CHARACTERS:
             text = text[:_SHOWN_CHARACTERS] + "…"
         return f"Tuple({text}; from {self.source_component!r}, stream {self.source_stream!r})"
+
+
+class TrackedTuple(Tuple):
+    """A tuple in a topology whose tuple trees are tracked.
+
+    Attributes:
+        roots: The trees that it belongs to: one root, or a tuple of several or none.
+        id: Its id in these trees.
+        status: 0 at first, `ACKED` or `FAILED` after that call.
+    """
+
+    __slots__ = ("id", "roots", "status")
+
+    def __init__(self, values: tuple[Any, ...], header: StreamHeader, roots: Item, id: int) -> None:
+        self.values = values
+        self._header = header
+        self.roots = roots
+        self.id = id
+        self.status = 0
+
+    @property
+    def receiver(self) -> int:
+        """Id of the task that received the tuple."""
+        return self._header.receiver
+
+    @property
+    def handle(self) -> bytes:
+        """See `Tuple.handle`."""
+        return TupleHandle(self._header.receiver, self.id, self.roots).encode()
+
+
+ACKED, FAILED = 1, 2
+
+_HANDLE = struct.Struct("<BIQ")
+_HANDLE_VERSION = 1
+
+
+class TupleHandle(NamedTuple):
+    """The decoded form of `Tuple.handle`: what is needed to ack a tuple."""
+
+    receiver: int
+    id: int
+    roots: Item
+
+    def encode(self) -> bytes:
+        roots = (self.roots,) if isinstance(self.roots, int) else self.roots
+        return _HANDLE.pack(_HANDLE_VERSION, self.receiver, self.id) + struct.pack(f"<{len(roots)}Q", *roots)
+
+    @classmethod
+    def decode(cls, data: bytes) -> TupleHandle | None:
+        """Decode a handle; return None if the bytes are none."""
+        count, rest = divmod(len(data) - _HANDLE.size, 8)
+        if count < 0 or rest or data[0] != _HANDLE_VERSION:
+            return None
+        _, receiver, id = _HANDLE.unpack_from(data)
+        roots: tuple[int, ...] = struct.unpack_from(f"<{count}Q", data, _HANDLE.size)
+        return cls(receiver, id, roots[0] if count == 1 else roots)
 
 
 def _no_such_field(field: object, header: StreamHeader) -> Exception:
@@ -106,6 +179,7 @@ class TupleBatch(NamedTuple):
     header: StreamHeader
     size: int  # number of tuples; a stream may have no fields, and so no columns
     columns: Sequence[Sequence[Any]]
+    lineage: Lineage | None = None  # None if no tuple is tracked
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         if not self.columns:
@@ -115,3 +189,9 @@ class TupleBatch(NamedTuple):
     def tuples(self) -> list[Tuple]:
         header = self.header
         return [Tuple(row, header) for row in self.rows()]
+
+    def tracked_tuples(self) -> list[TrackedTuple]:
+        header, lineage = self.header, self.lineage
+        if lineage is None:
+            return [TrackedTuple(row, header, (), 0) for row in self.rows()]
+        return list(map(TrackedTuple, self.rows(), [header] * self.size, lineage.items(), lineage.ids().tolist()))

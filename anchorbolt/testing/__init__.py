@@ -12,6 +12,7 @@ from anchorbolt.faults.injection import Fault, FaultAction, Victim
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.testing.capture import TupleCapture
+from anchorbolt.testing.clock import ManualClock
 from anchorbolt.testing.crash import CrashReport, CrashRunner, CrashTestError
 from anchorbolt.util.imports import is_installed, lazy_names
 
@@ -31,6 +32,7 @@ __all__ = [
     "FaultPoint",
     "FeederSpout",
     "LocalCluster",
+    "ManualClock",
     "StateStorageConformance",
     "TupleCapture",
     "Victim",

@@ -15,6 +15,7 @@ PUBLIC = {
     "anchorbolt": "__version__",
     "anchorbolt.bolts": """
         BaseBasicBolt BaseRichBolt BaseStatefulBolt BasicOutputCollector OutputCollector DataFrameSink ParquetSink
+        FailedException ReportedFailedException
     """,
     "anchorbolt.config": "Configuration Secret load_conf",
     "anchorbolt.engine": "LocalCluster RunHandle SparkCluster",
@@ -43,7 +44,7 @@ PUBLIC = {
     """,
     "anchorbolt.testing": """
         CrashReport CrashRunner CrashTestError FakeRedisStateProvider Fault FaultAction FaultPoint
-        FeederSpout LocalCluster StateStorageConformance TupleCapture Victim check_agreement
+        FeederSpout LocalCluster ManualClock StateStorageConformance TupleCapture Victim check_agreement
     """,
     "anchorbolt.testing.conformance": "StateStorageConformance",
     "anchorbolt.topology": "BoltDeclarer Topology TopologyBuilder",

@@ -7,6 +7,7 @@ from typing import Any
 from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.config.settings import Settings
+from anchorbolt.engine.driver.spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import checkpoint_spout
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
@@ -65,6 +66,7 @@ class _Runner:
         self._plan = plan
         self._workers = [InstanceRegistry(), InstanceRegistry()]
         self.lines: Sequence[str] = ()
+        self.spouts: DriverSpouts | None = None
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         plan, choices = self._plan, self._world.choices

@@ -11,6 +11,7 @@ from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.engine.driver.spouts import DriverSpouts
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, BoltError, WaveFailed
@@ -22,6 +23,8 @@ _HOOKS = {Action.COMMIT: "pre_commit", Action.ROLLBACK: "pre_rollback"}
 
 class Runner(Protocol):
     """Runs the tasks of a round; each engine implements it."""
+
+    spouts: DriverSpouts | None  # those that the driver runs itself; None if there are none
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         """Run the current batch's data and PREPARE through all tasks; return their reports.
@@ -58,7 +61,7 @@ class Rounds:
                 f"the engine could not finish a round of txid {current.txid}: {error}", txid=current.txid
             ) from error
         check_round(self._plan, reports, current.txid)
-        stateful = self._plan.stateful_bolts
+        stateful = self._plan.stateful
         return PreparedRound(
             winners={
                 self._plan.namespace(report.task): Winner(report.attempt, report.outcome.base, report.outcome.seal)
@@ -68,6 +71,7 @@ class Rounds:
             task_winners={report.task: report.attempt for report in reports if report.component in stateful},
             files=tuple(report.outcome.file for report in reports if report.outcome.file is not None),
             reports=reports,
+            repeat=self._runner.spouts is not None and self._runner.spouts.judge(reports),
         )
 
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
@@ -141,7 +145,7 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
     for report in reports:
         if report.component in plan.graph.spouts:
             continue
-        sources = plan.graph.bolts[report.component].sources
+        sources = plan.sources[report.component]
         expected = {task: attempt for task, attempt in attempts.items() if task[0] in sources}
         if report.seen != expected:
             raise WaveFailed(

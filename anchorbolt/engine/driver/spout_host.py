@@ -1,5 +1,6 @@
 """Hosts a task of a rich spout on the driver: its instance, and the thread that makes all calls to it."""
 
+import logging
 import threading
 import time
 from collections import deque
@@ -13,7 +14,9 @@ from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import AnchorboltError, SpoutError
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.intake import Chunk, Routes
-from anchorbolt.util.messages import user_traceback
+from anchorbolt.util.messages import shortened, user_traceback
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _PAUSE_S = 0.001  # after a `next_tuple` that emitted nothing
 
@@ -42,7 +45,7 @@ class SpoutHost:
             chunk_bytes=plan.settings.blob_bytes,
         )
         self._changed = threading.Condition()
-        self._settled: deque[tuple[Sequence[Any], Sequence[Any]]] = deque()
+        self._settled: deque[tuple[Sequence[Any], Sequence[tuple[Any, str]]]] = deque()
         self._finished = 0  # tracked tuples that were acked or failed
         self._draining = False
         self._closing = False
@@ -81,8 +84,8 @@ class SpoutHost:
         self._notify()
         return chunks
 
-    def settle(self, acked: Sequence[Any], failed: Sequence[Any]) -> None:
-        """Have the spout's thread ack and fail these message ids."""
+    def settle(self, acked: Sequence[Any], failed: Sequence[tuple[Any, str]]) -> None:
+        """Have the spout's thread ack and fail these message ids; those that failed have a reason."""
         if acked or failed:
             self._settled.append((acked, failed))
             self._notify()
@@ -161,7 +164,8 @@ class SpoutHost:
             acked, failed = self._settled[0]
             for msg_id in acked:
                 self._call("ack", msg_id)
-            for msg_id in failed:
+            for msg_id, reason in failed:
+                _log.warning("spout %r, task %d: message %s failed: %s", *self.task, shortened(msg_id), reason)
                 self._call("fail", msg_id)
             self._call("flush_acks")
             self._finished += len(acked) + len(failed)

@@ -1,34 +1,57 @@
 """The spouts that the driver runs itself: rich spouts, and the feeder spouts of tests; and the intake of a wave."""
 
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
+from anchorbolt.acker.in_flight import InFlight, RootedChunk
+from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.spout_host import SpoutHost
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.messages import Envelope
+from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from anchorbolt.serialization.msgpack_values import pack_many
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.streams.declaration import DEFAULT_STREAM
 
+Clock = Callable[[], float]
+
 _IDLE_S = 0.2  # so long no spout must emit before a run that ends by itself ends
+
+
+class TaskIntake(NamedTuple):
+    """What a task of a rich spout has to send in a round."""
+
+    chunks: Sequence[RootedChunk]
+    excluded: frozenset[int]  # roots whose tuples are not sent, because they failed in an earlier round
+    expired: Roots  # roots of earlier waves whose time is over
+
+
+def packed_ids(chunk: Chunk) -> list[bytes]:
+    """Encode the message ids of the tracked tuples."""
+    return pack_many(msg_id for msg_id in chunk.msg_ids if msg_id is not None)
 
 
 class DriverSpouts:
     """The tasks of all spouts but stream spouts. The methods are called on one thread, if they do not say otherwise."""
 
-    def __init__(self, plan: ExecutionPlan) -> None:
+    def __init__(self, plan: ExecutionPlan, clock: Clock = time.monotonic) -> None:
+        """Make the tasks; `clock` returns the seconds by which trees time out."""
         self.changed = threading.Condition()
         self._plan = plan
+        self._clock = clock
         self._feeders = {
             id: spec.spout for id, spec in plan.graph.spouts.items() if isinstance(spec.spout, FeederSpout)
         }
-        self._hosts = {task: SpoutHost(plan, task, self.notify) for task in plan.rich_spout_tasks}
-        self._intake: Mapping[TaskKey, list[Chunk]] = {}
+        self._hosts = {plan.task_id(task): SpoutHost(plan, task, self.notify) for task in plan.rich_spout_tasks}
+        self._in_flight = InFlight(plan.run_id, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
+        self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
         self._fed: dict[str, list[tuple[object, ...]]] = {}
 
     def notify(self) -> None:
@@ -56,7 +79,11 @@ class DriverSpouts:
     def is_waiting(self) -> bool:
         """Whether there is something to process in a wave."""
         fed = any(feeder.is_waiting() for feeder in self._feeders.values())
-        return fed or any(host.is_waiting for host in self._hosts.values())
+        return fed or self._has_expired() or any(host.is_waiting for host in self._hosts.values())
+
+    def _has_expired(self) -> bool:
+        deadline = self._in_flight.next_deadline
+        return deadline is not None and deadline <= self._clock()
 
     @property
     def is_idle(self) -> bool:
@@ -82,11 +109,11 @@ class DriverSpouts:
         """
         self._fed = {component: feeder.take(spout.record.txid + 1) for component, feeder in self._feeders.items()}
         try:
-            self._intake = {task: host.take() for task, host in self._hosts.items()}
+            taken = {task: host.take() for task, host in self._hosts.items()}
+            self._intake = self._in_flight.begin(taken, self._clock())
             yield
-            for task, chunks in self._intake.items():
-                ids = [msg_id for chunk in chunks for msg_id in chunk.msg_ids if msg_id is not None]
-                self._hosts[task].settle(ids, [])
+            for task, settlement in self._in_flight.settle(self._clock()).items():
+                self._hosts[task].settle(settlement.acked, settlement.failed)
         finally:
             self._settle_feeders(spout)
             self._intake, self._fed = {}, {}
@@ -95,9 +122,15 @@ class DriverSpouts:
         for feeder in self._feeders.values():
             feeder.settle(spout.record.txid)  # of the last wave that was decided
 
-    def intake(self, task: TaskKey) -> list[Chunk]:
-        """Return what a task of a rich spout emitted for the current wave. May be called on any thread."""
-        return self._intake.get(task, [])
+    def judge(self, reports: Sequence[TaskReport]) -> bool:
+        """Take the reports of a round; return whether it is to be repeated without the trees that failed in it."""
+        return self._in_flight.judge([each.outcome.verdict for each in reports if each.outcome.verdict is not None])
+
+    def intake(self, task: TaskKey) -> TaskIntake:
+        """Return what a task of a rich spout has to send in the current round. May be called on any thread."""
+        in_flight, plan = self._in_flight, self._plan
+        expired = in_flight.expired if task == plan.rich_spout_tasks[0] else NO_ROOTS
+        return TaskIntake(self._intake.get(plan.task_id(task), ()), in_flight.excluded, expired)
 
     def run_tasks(self, current: Round) -> Iterator[Envelope]:
         """Yield the blobs of all tasks for the current wave. May be called in each of its rounds."""
@@ -106,9 +139,13 @@ class DriverSpouts:
             columns = list(map(list, zip(*batch, strict=True))) or [[] for _ in range(fields)]
             fed = [SourceRows(DEFAULT_STREAM, len(batch), columns)]
             yield from run_spout_task(self._plan, component, 0, current, fed)
-        for (component, index), chunks in self._intake.items():
-            rows = (SourceRows(chunk.stream, chunk.size, chunk.columns()) for chunk in chunks)
-            yield from run_spout_task(self._plan, component, index, current, rows)
+        for task in self._plan.rich_spout_tasks:
+            intake = self.intake(task)
+            rows = (
+                SourceRows(chunk.stream, chunk.size, chunk.columns(), roots, packed_ids(chunk))
+                for chunk, roots in intake.chunks
+            )
+            yield from run_spout_task(self._plan, *task, current, rows, intake.excluded, intake.expired)
 
     def drain(self) -> None:
         """Have the rich spouts emit no more. May be called on any thread."""
@@ -119,4 +156,4 @@ class DriverSpouts:
         """Have all rich spouts call `deactivate` and `close`; return the tasks that have not done so in time."""
         for host in self._hosts.values():
             host.close(0)
-        return [task for task, host in self._hosts.items() if not host.close(timeout_s)]
+        return [host.task for host in self._hosts.values() if not host.close(timeout_s)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import shutil
 import tempfile
+import time
 import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import MixedWaves, Pump
-from anchorbolt.engine.driver.spouts import DriverSpouts
+from anchorbolt.engine.driver.spouts import Clock, DriverSpouts
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener, Waves, prepare_plan
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
@@ -44,9 +45,15 @@ class LocalCluster:
     The default checkpoint location is a temporary directory, which exists as long as this object.
     """
 
-    def __init__(self, *, seed: int = 0) -> None:
-        """Create a cluster; `seed` decides the order in which tasks run and blobs arrive."""
+    def __init__(self, *, seed: int = 0, clock: Clock = time.monotonic) -> None:
+        """Create a cluster.
+
+        Args:
+            seed: Decides the order in which tasks run and blobs arrive.
+            clock: Returns the seconds by which tuple trees time out. A test passes a `ManualClock`.
+        """
         self._seed = seed
+        self._clock = clock
         self._memory = MemoryStateProvider()
         self._directory = _TemporaryDirectory()
 
@@ -72,7 +79,7 @@ class LocalCluster:
         location = join(self._directory.path, topology.name)
         plan = prepare_plan(topology, conf, memory=self._memory, location=location)
         folder = open_folder(plan.checkpoint_location)
-        source = _Source(plan, folder)
+        source = _Source(plan, folder, self._clock)
         runner = _LocalRunner(plan, source, random.Random(self._seed), self._directory)
         return RunHandle(plan, folder, runner, source.waves, on_wave, until_empty=until_empty)
 
@@ -96,6 +103,7 @@ class _LocalRunner:
         self._order = order
         self._directory = directory  # exists as long as the run
         self._registry = InstanceRegistry()
+        self.spouts = source.spouts
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
         """Run level by level: the tasks of a level in a random order, the blobs of each sender in their own order."""
@@ -143,7 +151,7 @@ def _interleaved(rows: list[Envelope], order: random.Random) -> Iterator[Envelop
 class _Source:
     """The spouts of a run, and the waves that they cause."""
 
-    def __init__(self, plan: ExecutionPlan, folder: Folder) -> None:
+    def __init__(self, plan: ExecutionPlan, folder: Folder, clock: Clock) -> None:
         self._plan = plan
         for component, spec in plan.graph.spouts.items():
             if not isinstance(spec.spout, FeederSpout | BaseRichSpout | StreamSpout):
@@ -154,27 +162,27 @@ class _Source:
                 )
         self._streams: LocalStreams | None = None
         streams = plan.graph.stream_spouts
-        self._spouts = DriverSpouts(plan) if len(streams) < len(plan.graph.spouts) else None
+        self.spouts = DriverSpouts(plan, clock) if len(streams) < len(plan.graph.spouts) else None
         if streams:
             from anchorbolt.engine.spark.runner import LocalStreams
 
-            self._streams = LocalStreams(plan, folder, self._spouts)
+            self._streams = LocalStreams(plan, folder, self.spouts)
         self.waves = self._waves()
 
     def _waves(self) -> Waves:
-        if self._spouts is None:
+        if self.spouts is None:
             assert self._streams is not None
             return self._streams
         if self._streams is None:
-            return Pump(self._plan, self._spouts)
-        return MixedWaves(self._streams, Pump(self._plan, self._spouts, self._streams.one_wave))
+            return Pump(self._plan, self.spouts)
+        return MixedWaves(self._streams, Pump(self._plan, self.spouts, self._streams.one_wave))
 
     def rows(self, current: Round) -> Iterator[Envelope]:
         """Yield the blobs of all spouts for the current wave. Called in each of its rounds."""
         if self._streams is not None:
             yield from self._streams.rows(current)
-        if self._spouts is not None:
-            yield from self._spouts.run_tasks(current)
+        if self.spouts is not None:
+            yield from self.spouts.run_tasks(current)
 
     def spark_session(self) -> SparkSession:
         from anchorbolt.engine.spark.session import build_session

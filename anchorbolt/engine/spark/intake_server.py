@@ -8,12 +8,17 @@ import hmac
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Set
+from contextlib import contextmanager
 from io import BufferedIOBase
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from typing import NamedTuple
 
+import numpy as np
+
+from anchorbolt.acker.sorted_roots import Roots
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.driver.spouts import TaskIntake, packed_ids
 from anchorbolt.engine.task.spout_task import SourceRows
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
@@ -22,7 +27,7 @@ from anchorbolt.spouts.intake import Chunk
 _SECONDS = 30.0  # the longest time that one side waits for the other
 _SECRET_BYTES = 32
 _LONGEST_REQUEST = 4096
-_LONGEST_CHUNK = (1 << 31) - 1
+_LONGEST_FRAME = (1 << 31) - 1
 
 
 class IntakeAddress(NamedTuple):
@@ -42,9 +47,9 @@ class IntakeServer(ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, host: str, chunks: Callable[[TaskKey], Sequence[Chunk]]) -> None:
-        """Listen on a free port of `host`. `chunks` returns the intake of a task for the current wave."""
-        self.chunks = chunks
+    def __init__(self, host: str, intake: Callable[[TaskKey], TaskIntake]) -> None:
+        """Listen on a free port of `host`. `intake` returns that of a task in the current round."""
+        self.intake = intake
         super().__init__((host, 0), _Handler)
         self.address = IntakeAddress(host, self.server_address[1], secrets.token_bytes(_SECRET_BYTES))
         threading.Thread(target=self.serve_forever, name="anchorbolt-intake", daemon=True).start()
@@ -66,24 +71,35 @@ class _Handler(StreamRequestHandler):
             return
         while request := _read_frame(self.rfile, _LONGEST_REQUEST):
             component, index = unpack(request)
-            for chunk in self.server.chunks((component, index)):
-                self.wfile.write(_frame(pack([chunk.stream, chunk.size])))
+            intake = self.server.intake((component, index))
+            self.wfile.write(_frame(pack([sorted(intake.excluded), intake.expired.tobytes()])))
+            for chunk, roots in intake.chunks:
+                self.wfile.write(_frame(pack([chunk.stream, chunk.size, roots.tobytes(), packed_ids(chunk)])))
                 self.wfile.write(_frame(chunk.payload))
             self.wfile.write(_frame(b""))
 
 
-def intake_rows(address: IntakeAddress, task: TaskKey) -> Iterator[SourceRows]:
-    """Yield what a task of a rich spout has emitted for the current wave. Called on a worker.
+@contextmanager
+def asked_intake(address: IntakeAddress, task: TaskKey) -> Iterator[tuple[Set[int], Roots, Iterator[SourceRows]]]:
+    """Ask the driver for the intake of a task: what is excluded, what has expired, and the rows. Called on a worker.
 
-    Raises `OSError` if the driver cannot be reached or does not answer, and `SerializationError`.
+    Raises `OSError` if the driver cannot be reached or does not answer, and `SerializationError`; so do the rows.
     """
-    with socket.create_connection((address.host, address.port), timeout=_SECONDS) as connection:
+    with (
+        socket.create_connection((address.host, address.port), timeout=_SECONDS) as connection,
+        connection.makefile("rb") as file,
+    ):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with connection.makefile("rb") as file:
-            connection.sendall(address.secret + _frame(pack(list(task))))
-            while head := _read_frame(file, _LONGEST_REQUEST):
-                stream, size = unpack(head)
-                yield SourceRows(stream, size, Chunk(stream, size, _read_frame(file, _LONGEST_CHUNK), ()).columns())
+        connection.sendall(address.secret + _frame(pack(list(task))))
+        excluded, expired = unpack(_read_frame(file, _LONGEST_FRAME))
+        yield frozenset(excluded), np.frombuffer(expired, np.uint64), _rows(file)
+
+
+def _rows(file: BufferedIOBase) -> Iterator[SourceRows]:
+    while head := _read_frame(file, _LONGEST_FRAME):
+        stream, size, roots, msg_ids = unpack(head)
+        columns = Chunk(stream, size, _read_frame(file, _LONGEST_FRAME), ()).columns()
+        yield SourceRows(stream, size, columns, np.frombuffer(roots, np.uint64), msg_ids)
 
 
 def _frame(data: bytes) -> bytes:

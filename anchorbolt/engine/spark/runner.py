@@ -123,6 +123,7 @@ class SparkRunner:
         self._session = session
         self._plan = plan
         self._pickled = plan.pickled()
+        self.spouts: DriverSpouts | None = None
         self.tasks = 0  # of the current job
         self.ended: Ended = session.sparkContext.accumulator([], AddingAccumulatorParam([]))
         self._intake: IntakeServer | None = None
@@ -136,7 +137,7 @@ class SparkRunner:
             self.waves: Waves = WaveQuery(plan, folder, session, self._with_bolts(sources))
             self._query = self.waves
             return
-        spouts = DriverSpouts(plan)
+        self.spouts = spouts = DriverSpouts(plan)
         self._intake = IntakeServer(session.sparkContext.getConf().get("spark.driver.host") or "", spouts.intake)
         self._own_rows = self._with_bolts(self._intake_rows(session))
         if sources is None:

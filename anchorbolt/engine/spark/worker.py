@@ -13,7 +13,7 @@ from pyspark import Accumulator, TaskContext
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.spark.intake_server import IntakeAddress, intake_rows
+from anchorbolt.engine.spark.intake_server import IntakeAddress, asked_intake
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
@@ -75,8 +75,8 @@ def _intake(
 
     def sent() -> Iterator[Envelope]:
         for component, index in plan.rich_spout_tasks[context.partitionId() :: partitions]:
-            rows = intake_rows(address, (component, index))
-            yield from run_spout_task(plan, component, index, current, rows)
+            with asked_intake(address, (component, index)) as (excluded, expired, rows):
+                yield from run_spout_task(plan, component, index, current, rows, excluded, expired)
 
     for _ in batches:
         yield from _to_arrow(sent())

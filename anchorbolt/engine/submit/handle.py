@@ -62,7 +62,8 @@ def prepare_plan(
         provider = provider_from(settings, shared_by_processes=memory is None, shared_by_machines=shared_by_machines)
     if settings.checkpoint_location is None:
         settings = replace(settings, checkpoint_location=location)
-    plan = ExecutionPlan(topology, checked, settings, provider)
+    executors = settings.acker_executors
+    plan = ExecutionPlan(topology, checked, settings, provider, ackers=1 if executors is None else executors)
     if isinstance(plan.value_codec, PickleCodec):
         _log.warning(
             "%s.valueSerializerClass is pickle: anyone who can write to the state store can run code in the driver and "
@@ -88,7 +89,7 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> Che
     layout = Layout(
         topology=plan.topology,
         tasks=plan.namespaces,
-        headers=dict.fromkeys(plan.namespaces, EntryEncoding("", plan.key_codec, plan.value_codec).header),
+        headers={namespace: plan.header(namespace) for namespace in plan.namespaces},
         parallelism={component: len(plan.tasks[component]) for component in plan.stateful_bolts},
         schema_versions={component: plan.schema(component).version for component in plan.stateful_bolts},
     )

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
+from anchorbolt.acker.placement import ACKER_ID
+from anchorbolt.acker.stored_trees import TREE_HEADER
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.ports import TaskKey
@@ -20,6 +22,7 @@ from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.serialization.schema import Schema
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.provider_factory import codecs_from
 from anchorbolt.state_backends.rules import task_namespace
@@ -56,6 +59,7 @@ class ExecutionPlan:
         settings: Settings,
         provider: StateProvider,
         run_id: str = "",
+        ackers: int = 1,  # 0 if tuple trees are not tracked
     ) -> None:
         self.graph = graph  # only on the driver
         self.topology = graph.name
@@ -73,13 +77,17 @@ class ExecutionPlan:
         numbers = {spec.id: spec.parallelism for spec in bolts} | {
             spec.id: spec.parallelism or 1 for spec in rich_spouts
         }
+        self.ackers = ackers if rich_spouts else 0  # 0 if tuple trees are not tracked
+        if self.ackers:
+            numbers[ACKER_ID] = self.ackers
         self.task_ids = {component: tuple(islice(ids, number)) for component, number in numbers.items()}
         self.tasks: dict[str, list[TaskKey]] = {
             component: [(component, index) for index in range(len(ids))] for component, ids in self.task_ids.items()
         }
+        self.has_other_spouts = len(graph.rich_spouts) < len(graph.spouts)
         self.rich_spout_tasks = [task for component in graph.rich_spouts for task in self.tasks[component]]
         # The receiving bolts, by component and stream.
-        self.edges: dict[str, dict[str, list[Edge]]] = {component: {} for component in graph.components}
+        self.edges: dict[str, dict[str, list[Edge]]] = {component: {} for component in (*graph.components, ACKER_ID)}
         for spec in bolts:
             for source, grouping in spec.inputs:
                 self.edges[source.component].setdefault(source.stream, []).append(Edge(spec.id, source, grouping))
@@ -87,11 +95,18 @@ class ExecutionPlan:
         self.key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
             spec.id: {source: grouping.fields for source, grouping in spec.inputs if grouping.fields} for spec in bolts
         }
+        # By bolt: the components that send to it.
+        self.sources = {spec.id: spec.sources for spec in bolts}
+        levels = graph.levels[1:]
+        if self.ackers:
+            self.sources[ACKER_ID] = tuple(numbers)[:-1]
+            levels += ((ACKER_ID,),)
         # By bolt: the tasks that send to it, without those of stream spouts.
         self.upstream = {
-            spec.id: [task for source in spec.sources for task in self.tasks.get(source, ())] for spec in bolts
+            component: [task for source in sources for task in self.tasks.get(source, ())]
+            for component, sources in self.sources.items()
         }
-        self.levels = [[task for component in level for task in self.tasks[component]] for level in graph.levels[1:]]
+        self.levels = [[task for component in level for task in self.tasks[component]] for level in levels]
         # By bolt task: its level, and its partition there.
         self.places = {
             task: (number, partition)
@@ -99,9 +114,14 @@ class ExecutionPlan:
             for partition, task in enumerate(level)
         }
         self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
-        self.namespaces = {
-            self.namespace(task): task for component in self.stateful_bolts for task in self.tasks[component]
-        }
+        self.stateful = (*self.stateful_bolts, *([ACKER_ID] if self.ackers else ()))  # all that keep state
+        self.namespaces = {self.namespace(task): task for component in self.stateful for task in self.tasks[component]}
+
+    @property
+    def excludes_failed(self) -> bool:
+        """Whether a round with failed tuple trees is repeated without them, so that state holds nothing of them."""
+        policy = self.settings.fail_policy
+        return bool(self.stateful_bolts) if policy is None else policy == "exclude"
 
     @property
     def sinks(self) -> dict[str, DataFrameSink]:
@@ -130,7 +150,7 @@ class ExecutionPlan:
         Raises `ConfigError` if the user's provider raises or returns something else.
         """
         provider = self.provider
-        if type(provider).new_state is StateProvider.new_state:
+        if type(provider).new_state is StateProvider.new_state or task[0] == ACKER_ID:
             return None
         namespace = self.namespace(task)
         made_by = f"{type(provider).__module__}.{type(provider).__qualname__}.new_state"
@@ -150,6 +170,16 @@ class ExecutionPlan:
                 key="topology.state.provider",
             )
         return state
+
+    def task_id(self, task: TaskKey) -> int:
+        """Return the id of a task of a bolt or a rich spout."""
+        return self.task_ids[task[0]][task[1]]
+
+    def header(self, namespace: str) -> str:
+        """Return the format header of a namespace of this topology."""
+        if self.namespaces[namespace][0] == ACKER_ID:
+            return TREE_HEADER
+        return EntryEncoding("", self.key_codec, self.value_codec).header
 
     def schema(self, component: str) -> Schema:
         """Return the schema of a stateful bolt's values, on the driver."""

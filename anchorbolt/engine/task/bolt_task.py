@@ -25,6 +25,7 @@ from anchorbolt.engine.task.messages import (
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
+from anchorbolt.streams.lineage import Lineage
 from anchorbolt.streams.tuple import StreamHeader, TupleBatch
 
 _TUPLES_PER_SEND = 2048
@@ -84,6 +85,8 @@ class _BoltTask:
             if isinstance(message, PrepareMessage):
                 self._check_attempt(message.source, message.attempt)
                 self._prepares[message.source] = message
+                if message.contribution:
+                    instance.bolt.contribute(message.contribution)
             elif isinstance(message, TuplesMessage):
                 self._check_attempt(message.source, message.attempt)
                 for ready in self._in_order(message):
@@ -141,7 +144,8 @@ class _BoltTask:
 
     def _execute(self, message: TuplesMessage, bolt: WrappedBolt) -> Iterator[None]:
         header = self._header(message)
-        whole = TupleBatch(header, message.size, message.columns)
+        lineage = None if message.lineage is None else Lineage.from_parts(message.lineage, message.size)
+        whole = TupleBatch(header, message.size, message.columns, lineage)
         bolt.prefetch(whole)
         self.report.tuples_in += message.size
         if message.size <= _TUPLES_PER_SEND:
@@ -151,7 +155,8 @@ class _BoltTask:
         for start in range(0, message.size, _TUPLES_PER_SEND):
             columns = [column[start : start + _TUPLES_PER_SEND] for column in message.columns]
             size = min(_TUPLES_PER_SEND, message.size - start)
-            bolt.execute(TupleBatch(header, size, columns))
+            part = None if lineage is None else lineage[start : start + size]
+            bolt.execute(TupleBatch(header, size, columns, part))
             yield
 
     def _header(self, message: TuplesMessage) -> StreamHeader:
@@ -159,7 +164,8 @@ class _BoltTask:
         if key not in self._headers:
             component = message.source[0]
             fields = self._plan.streams[component][message.stream].fields
-            self._headers[key] = StreamHeader(component, message.task_id, message.stream, fields)
+            receiver = self._plan.task_id(self._task)
+            self._headers[key] = StreamHeader(component, message.task_id, message.stream, fields, receiver)
         return self._headers[key]
 
     def _check_aligned(self) -> None:

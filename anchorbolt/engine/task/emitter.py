@@ -2,15 +2,18 @@
 
 import copy
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
+from anchorbolt.acker.placement import ACKER_ID
+from anchorbolt.acker.task_tracker import TaskTracker
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import Edge, ExecutionPlan
 from anchorbolt.engine.task import messages
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.lineage import Item
 from anchorbolt.streams.routing import ROUTERS, Router
 
 
@@ -20,7 +23,10 @@ class Emitter:
     Envelopes wait in `out` until the engine takes them.
     """
 
-    def __init__(self, plan: ExecutionPlan, task: TaskKey) -> None:
+    def __init__(self, plan: ExecutionPlan, task: TaskKey, tracker: TaskTracker | None = None) -> None:
+        """Create it; without a `tracker` it tracks no tuple trees."""
+        self._tracker = tracker
+        self.excluded: Set[int] = frozenset()  # roots whose tuples are routed, but not sent
         self.context = plan.context(task)
         self._plan = plan
         self._level = plan.places[task][0] if task in plan.places else 0  # 0 is the spouts' level
@@ -37,12 +43,19 @@ class Emitter:
         self._sent: defaultdict[TaskKey, int] = defaultdict(int)
         self.out: list[messages.Envelope] = []
         self.bytes_out = 0
+        if self._tracker is not None:
+            self._tracker.begin(attempt)
 
-    def flush(self, stream: str, rows: list[Any]) -> int:
-        """Send buffered rows of a stream; return how many to buffer next time."""
+    def flush(self, stream: str, rows: list[Any], items: Sequence[Item] | None = None) -> int:
+        """Send buffered rows of a stream; return how many to buffer next time.
+
+        `items` are the roots of each row; there are none if nothing is tracked.
+        """
         largest = 0
         edges = self._edges.get(stream, ())
         self._check_receivers(stream, edges, rows)
+        if self._tracker is not None:
+            rows = self._with_items(stream, rows, items)
         for edge in edges:
             for index, share in enumerate(self._router(edge).route(rows)):
                 if share:
@@ -54,6 +67,11 @@ class Emitter:
         for component in self._receivers:
             for task in self._plan.tasks[component]:
                 message = messages.PrepareMessage(self._source, self._attempt, checkpoint.txid, self._sent[task])
+                self._append(task, messages.encode_message(message))
+        if self._tracker is not None:
+            ackers = self._plan.tasks[ACKER_ID]
+            for task, blob in zip(ackers, self._tracker.blobs(len(ackers)), strict=True):
+                message = messages.PrepareMessage(self._source, self._attempt, checkpoint.txid, 0, blob)
                 self._append(task, messages.encode_message(message))
 
     def report(self, report: messages.TaskReport) -> None:
@@ -86,12 +104,27 @@ class Emitter:
             self._routers[key] = new_router(self._plan, edge, self.context)
         return self._routers[key]
 
+    def _with_items(self, stream: str, rows: list[Any], items: Sequence[Item] | None) -> list[Any]:
+        """Append to each row its roots: a hidden last value, which routers do not see."""
+        items = [()] * len(rows) if items is None else items
+        if self._plan.streams[self._source[0]][stream].direct:
+            return [(task, (*row, item)) for (task, row), item in zip(rows, items, strict=True)]
+        return [(*row, item) for row, item in zip(rows, items, strict=True)]
+
     def _send(self, task: TaskKey, stream: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        if self.excluded:
+            rows = [row for row in rows if row[-1] not in self.excluded]
+            if not rows:
+                return 0
         columns = list(map(list, zip(*rows, strict=True)))
+        lineage = None
+        if self._tracker is not None:
+            lineage = self._tracker.send(columns.pop())
+        parts = None if lineage is None else lineage.parts()
         sender = (self._source, self.context.this_task_id, self._attempt)
         try:
             payload = messages.encode_message(
-                messages.TuplesMessage(*sender, self._sent[task], stream, len(rows), columns)
+                messages.TuplesMessage(*sender, self._sent[task], stream, len(rows), columns, parts)
             )
         except UnsupportedValue as error:
             raise UnsupportedValue(

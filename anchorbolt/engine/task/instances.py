@@ -10,9 +10,13 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+from anchorbolt.acker.placement import ACKER_ID
+from anchorbolt.acker.task_tracker import TaskTracker
 from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.bolts.sink import DataFrameSink
+from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
+from anchorbolt.checkpoint.acker_executor import AckerExecutor
 from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.decision import Committed
 from anchorbolt.checkpoint.outbox import SinkExecutor
@@ -115,23 +119,45 @@ def _close(instance: Instance, task: TaskKey) -> None:
 
 
 def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
-    component = task[0]
+    component, index = task
+    tracker = TaskTracker(component, index, plan.task_id(task)) if plan.ackers else None
+    if component == ACKER_ID:
+        emitter = Emitter(plan, task)
+        collector = OutputCollector(component, {}, emitter.flush, must_anchor=False)
+        storage = plan.provider.open(plan.namespace(task))
+        acker = AckerExecutor(storage, plan.settings.message_timeout_secs * 1000, emitter.forward)
+        return Instance(acker, True, collector, emitter)
     bolt = plan.unpickle_bolt(component)
-    emitter = Emitter(plan, task)
+    emitter = Emitter(plan, task, tracker)
     context = emitter.context
-    anchored = bool(plan.stateful_bolts)
-    collector = OutputCollector(component, plan.streams[component], emitter.flush, must_anchor=anchored)
+    collector = _collector(plan, emitter, tracked=tracker is not None)
     wrapped: WrappedBolt
     if isinstance(bolt, BaseStatefulBolt):
         state = _open_state(plan, task, bolt)
         wrapped = StatefulBoltExecutor(
-            bolt, plan.conf, context, collector, emitter.forward, state, plan.key_fields[component]
+            bolt, plan.conf, context, collector, emitter.forward, state, plan.key_fields[component], tracker
         )
     elif isinstance(bolt, DataFrameSink):
-        wrapped = SinkExecutor(bolt, context, plan.checkpoint_location, emitter.forward)
+        wrapped = SinkExecutor(bolt, context, plan.checkpoint_location, emitter.forward, tracker)
     else:
-        wrapped = CheckpointTupleForwarder(bolt, plan.conf, context, collector, emitter.forward)
+        wrapped = CheckpointTupleForwarder(bolt, plan.conf, context, collector, emitter.forward, tracker)
     return Instance(wrapped, isinstance(bolt, BaseStatefulBolt), collector, emitter)
+
+
+def _collector(plan: ExecutionPlan, emitter: Emitter, *, tracked: bool) -> OutputCollector:
+    context, must_anchor = emitter.context, bool(plan.stateful_bolts)
+    component = context.this_component_id
+    streams = plan.streams[component]
+    if not tracked:
+        return OutputCollector(component, streams, emitter.flush, must_anchor=must_anchor)
+    return TrackedOutputCollector(
+        component,
+        streams,
+        emitter.flush,
+        must_anchor=must_anchor,
+        task_id=context.this_task_id,
+        untracked_fail=plan.has_other_spouts,
+    )
 
 
 def _open_state(plan: ExecutionPlan, task: TaskKey, bolt: BaseStatefulBolt[Any]) -> TaskState:

@@ -86,6 +86,7 @@ class TuplesMessage(NamedTuple):
     stream: str
     size: int  # number of tuples
     columns: Sequence[Sequence[Any]]  # one for each field
+    lineage: Any = None  # `Lineage.parts`; None if no tuple is tracked
 
 
 class PrepareMessage(NamedTuple):
@@ -95,6 +96,7 @@ class PrepareMessage(NamedTuple):
     attempt: str
     txid: int
     sent: int  # number of `TuplesMessage`s before it
+    contribution: bytes = b""  # to an acker: what the attempt contributes to its tuple trees
 
 
 class ReportMessage(NamedTuple):

@@ -1,10 +1,12 @@
 """A spout's task in one round: sends its part of the wave's source data, then PREPARE, then a report."""
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from anchorbolt.acker.sorted_roots import Roots
+from anchorbolt.acker.task_tracker import TaskTracker
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
@@ -23,6 +25,8 @@ class SourceRows(NamedTuple):
     stream: str
     size: int  # number of rows
     columns: Sequence[Sequence[Any]]  # one list of values per column; in front those of a direct stream's task ids
+    roots: Roots | None = None  # of each row, 0 for one that is not tracked; None if no row is
+    msg_ids: Sequence[bytes] = ()  # of the rows with a root: the packed ids of their messages
 
     def rows(self, *, direct: bool) -> list[Any]:
         """Return the values of each row; of a direct stream, `(task id, values)`."""
@@ -31,12 +35,32 @@ class SourceRows(NamedTuple):
 
 
 def run_spout_task(
-    plan: ExecutionPlan, component: str, index: int, current: Round, rows: Iterable[SourceRows]
+    plan: ExecutionPlan,
+    component: str,
+    index: int,
+    current: Round,
+    rows: Iterable[SourceRows],
+    excluded: Set[int] = frozenset(),
+    expired: Roots | None = None,
 ) -> Iterator[Envelope]:
-    """Yield what a spout's task sends; for a stream spout, `index` is that of the source's partition."""
+    """Yield what a spout's task sends.
+
+    Args:
+        plan: The plan.
+        component: Id of the spout.
+        index: Index of the task; for a stream spout, of the source's partition.
+        current: The round.
+        rows: The task's part of the source data.
+        excluded: Roots of this wave whose tuples are not sent, because they failed in an earlier round.
+        expired: Roots of earlier waves whose time is over.
+    """
     attempt = uuid.uuid4().hex
-    emitter = Emitter(plan, (component, index))
+    tracker = None
+    if plan.ackers and component in plan.task_ids:
+        tracker = TaskTracker(component, index, plan.task_id((component, index)))
+    emitter = Emitter(plan, (component, index), tracker)
     emitter.begin(attempt)
+    emitter.excluded = excluded
     at_task(component, index, current.txid)
     report = TaskReport((component, index), attempt, current.fence.seq)
     streams = plan.streams[component]
@@ -50,7 +74,7 @@ def run_spout_task(
             report.source_ms += (perf_counter() - started) * 1000
             if arrived is None:
                 break
-            stream, size, columns = arrived
+            stream, size, columns = arrived[:3]
             fields, direct = streams[stream].fields, streams[stream].direct
             if len(columns) != len(fields) + direct:
                 raise WaveFailed(
@@ -61,12 +85,18 @@ def run_spout_task(
             report.tuples_in += size
             report.tuples_out += size
             values = arrived.rows(direct=direct)
+            items = None
+            if tracker is not None and arrived.roots is not None:
+                items = [root or () for root in arrived.roots.tolist()]
+                _open_trees(tracker, arrived.roots, arrived.msg_ids, excluded)
             start = 0
             while start < size:
                 buffer = values[start : start + capacity]
-                capacity = emitter.flush(stream, buffer)
+                capacity = emitter.flush(stream, buffer, items and items[start : start + capacity])
                 start += len(buffer)
                 yield from emitter.take()
+        if tracker is not None and expired is not None:
+            tracker.expire(expired)
         emitter.forward(CheckpointTuple(current.txid, Action.PREPARE))
         reach(FaultPoint.TASK_PREPARED)
     except UnicodeDecodeError as error:
@@ -82,3 +112,11 @@ def run_spout_task(
     report.bytes_out = emitter.bytes_out
     emitter.report(report)
     yield from emitter.take()
+
+
+def _open_trees(tracker: TaskTracker, roots: Roots, msg_ids: Sequence[bytes], excluded: Set[int]) -> None:
+    tracked = roots[roots != 0]
+    if excluded:
+        kept = [position for position, root in enumerate(tracked.tolist()) if root not in excluded]
+        tracked, msg_ids = tracked[kept], [msg_ids[position] for position in kept]
+    tracker.open_trees(tracked, msg_ids)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from anchorbolt.acker.ids import Ids, IdSource, ids_of
 from anchorbolt.errors import SerializationError
+from anchorbolt.streams.ids import Ids, IdSource, ids_of
 
 Roots = NDArray[np.uint64]
 

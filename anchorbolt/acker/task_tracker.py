@@ -1,0 +1,90 @@
+"""Collects what one task adds to the tuple trees of a wave, while it sends, acks and fails tuples."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from anchorbolt.acker.contributions import Contributions
+from anchorbolt.bolts.tracked_collector import Anchor, TrackedOutputCollector, roots_of
+from anchorbolt.streams.ids import IdSource
+from anchorbolt.streams.lineage import Item, Lineage, Roots, lineage_of
+from anchorbolt.streams.tuple import TrackedTuple
+
+
+class TaskTracker:
+    """Kept from wave to wave with the instance of its task."""
+
+    def __init__(self, component: str, task_index: int, task_id: int) -> None:
+        self._component = component
+        self._task_index = task_index
+        self._task_id = task_id
+        self.begin("")
+
+    def begin(self, attempt: str) -> None:
+        """Start a round under a new attempt."""
+        self._news = Contributions()
+        self._ids = IdSource(attempt)
+        self._waiting: list[TrackedTuple] = []
+
+    def send(self, items: Sequence[Item]) -> Lineage | None:
+        """Return the lineage of tuples that are sent to one task; None if none of them is tracked."""
+        lineage = lineage_of(items, self._ids)
+        if lineage is not None:
+            self._news.add(*lineage.pairs())
+        return lineage
+
+    def open_trees(self, roots: Roots, packed_msg_ids: Sequence[bytes]) -> None:
+        """Open the trees of messages that this task of a spout emits."""
+        self._news.open_trees(self._task_id, roots, packed_msg_ids)
+
+    def expire(self, roots: Roots) -> None:
+        """End the time of trees that are open since earlier waves."""
+        self._news.expire(roots)
+
+    def ack_all(self, lineage: Lineage | None) -> None:
+        """Ack all tuples of a blob."""
+        if lineage is not None:
+            self._news.add(*lineage.pairs())
+
+    def take_settled(
+        self, collector: TrackedOutputCollector, tuples: list[TrackedTuple], lineage: Lineage | None
+    ) -> None:
+        """Take what a bolt acked, failed and reset while it executed the tuples of a blob."""
+        acked = collector.acked
+        if acked:
+            collector.acked = []
+            if acked == tuples:  # compares by identity
+                self.ack_all(lineage)
+                return
+            self._add(acked)
+        self._waiting += [tup for tup in tuples if not tup.status and tup.roots]
+        for anchor in collector.failed:
+            self.fail(anchor, f"bolt {self._component!r} called collector.fail")
+        for root in roots_of(collector.reset):
+            self._news.reset(root)
+        collector.failed, collector.reset = [], []
+
+    def fail(self, anchor: Anchor, reason: str) -> None:
+        """Fail all trees of a tuple."""
+        for root in roots_of([anchor]):
+            self._news.fail(root, self._component, self._task_index, reason)
+
+    def blobs(self, ackers: int) -> list[bytes]:
+        """Return what this task contributes to each acker, at the end of a wave."""
+        held = list(roots_of(tup for tup in self._waiting if not tup.status))
+        self._waiting = []
+        self._news.hold(_unique(held))
+        return self._news.blobs(ackers, self._task_id)
+
+    def _add(self, anchors: Sequence[Anchor]) -> None:
+        single = [anchor for anchor in anchors if isinstance(anchor.roots, int)]
+        roots, ids = [anchor.roots for anchor in single], [anchor.id for anchor in single]
+        if len(single) < len(anchors):
+            pairs = [(root, each.id) for each in anchors if isinstance(each.roots, tuple) for root in each.roots]
+            roots += [root for root, _ in pairs]
+            ids += [id for _, id in pairs]
+        self._news.add(np.array(roots, np.uint64), np.array(ids, np.uint64))
+
+
+def _unique(roots: Iterable[int]) -> Roots:
+    return np.unique(np.fromiter(roots, np.uint64))

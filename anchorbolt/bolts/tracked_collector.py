@@ -1,0 +1,179 @@
+"""The collectors of a topology whose tuple trees are tracked: they keep what was acked and failed for the engine."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
+from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
+from anchorbolt.streams.lineage import Item, union
+from anchorbolt.streams.tuple import ACKED, FAILED, TrackedTuple, Tuple, TupleHandle
+from anchorbolt.util.messages import shortened
+
+Anchor = TrackedTuple | TupleHandle
+
+FlushTracked = Callable[[str, list[Any], list[Item]], int]
+
+
+class TrackedOutputCollector(OutputCollector):
+    """Emits, acks and fails tuples of tracked trees. See `OutputCollector`."""
+
+    def __init__(
+        self,
+        component: str,
+        streams: Mapping[str, StreamDeclaration],
+        flush: FlushTracked,
+        *,
+        must_anchor: bool,
+        task_id: int,
+        untracked_fail: bool,
+    ) -> None:
+        """Called by the engine, never by a job.
+
+        `task_id` is that of the collector's task. With `untracked_fail`, a failed tuple that belongs to no tree fails
+        the wave; otherwise, as in Storm, that has no effect.
+        """
+        super().__init__(component, streams, lambda stream, rows: 0, must_anchor=must_anchor)
+        self._flush_tracked = flush
+        self._task_id = task_id
+        self._untracked_fail = untracked_fail
+        self._items: dict[str, list[Item]] = {stream: [] for stream in streams}
+        self.acked: list[Any] = []  # since the engine last took them
+        self.failed: list[Anchor] = []
+        self.reset: list[Anchor] = []
+
+    def emit(self, values: Sequence[Any], *, anchors: Any = None, stream: str = DEFAULT_STREAM) -> None:
+        """Emit a tuple; an anchor may be a handle."""
+        roots = anchors.roots if type(anchors) is TrackedTuple and not anchors.status else self._roots(anchors, stream)
+        try:
+            buffer = self._buffers[stream]
+        except KeyError:
+            raise self._undeclared(stream, direct=False) from None
+        buffer.append(values if type(values) is tuple else self._as_tuple(values, stream))
+        self._items[stream].append(roots)
+        if len(buffer) >= self._capacity[stream]:
+            self._send(stream, buffer)
+
+    def emit_direct(
+        self, task_id: int, values: Sequence[Any], *, anchors: Any = None, stream: str = DEFAULT_STREAM
+    ) -> None:
+        """Emit a tuple to the task with this id; an anchor may be a handle."""
+        roots = self._roots(anchors, stream)
+        try:
+            buffer = self._direct[stream]
+        except KeyError:
+            raise self._undeclared(stream, direct=True) from None
+        buffer.append((task_id, values if type(values) is tuple else self._as_tuple(values, stream)))
+        self._items[stream].append(roots)
+        if len(buffer) >= self._capacity[stream]:
+            self._send(stream, buffer)
+
+    def ack(self, tup: Tuple | bytes) -> None:
+        """Ack a tuple, or a handle."""
+        if type(tup) is TrackedTuple and not tup.status and tup._header.receiver == self._task_id:
+            tup.status = ACKED
+            self.acked.append(tup)
+        else:
+            self.acked.append(self._settled("ack", tup, ACKED))
+
+    def fail(self, tup: Tuple | bytes) -> None:
+        """Fail all trees of a tuple, or of a handle."""
+        anchor = self._settled("fail", tup, FAILED)
+        self.failed.append(anchor)
+        if self._untracked_fail and anchor.roots == () and isinstance(tup, Tuple):
+            self.failed_tuple = self.failed_tuple or tup
+
+    def reset_timeout(self, tup: Tuple | bytes) -> None:
+        """Give all trees of a tuple, or of a handle, the whole time-out again."""
+        self.reset.append(self._settled("reset_timeout", tup, 0))
+
+    def begin(self) -> None:
+        super().begin()
+        for items in self._items.values():
+            items.clear()
+        self.acked, self.failed, self.reset = [], [], []
+
+    def _deliver(self, stream: str, rows: list[Any]) -> int:
+        items = self._items[stream]
+        self._items[stream] = []
+        return self._flush_tracked(stream, rows, items)
+
+    def _roots(self, anchors: Any, stream: str) -> Item:
+        """Return the roots of the anchors. Raises `TopologyError` if one of them cannot be an anchor any more."""
+        if isinstance(anchors, bytes | Tuple):
+            anchors = (anchors,)
+        if anchors is None and not self._must_anchor:
+            return ()
+        handles = [self._handle(each) if isinstance(each, bytes) else each for each in anchors or ()]
+        self._check_anchors(anchors and [each for each in handles if type(each) is not TupleHandle], stream)
+        for anchor in handles:
+            if isinstance(anchor, TrackedTuple) and anchor.status:
+                raise self._refusal(
+                    f"emitted to stream {stream!r} with the anchor {anchor!r}, which it has already "
+                    f"{_said(anchor.status)}. Emit first, then ack."
+                )
+        return union(anchor.roots for anchor in handles if isinstance(anchor, TrackedTuple | TupleHandle))
+
+    def _settled(self, method: str, given: object, status: int) -> Anchor:
+        """Return the tuple with this new status. Raises `TopologyError` if it is settled, or not this task's own."""
+        anchor = self._handle(given) if isinstance(given, bytes) else given
+        if not isinstance(anchor, TrackedTuple | TupleHandle):
+            raise self._not_a_tuple(method, given)
+        if anchor.receiver != self._task_id:
+            raise self._refusal(
+                f"called {method}({shortened(given, 120)}), but that tuple was sent to task {anchor.receiver}, not to "
+                f"task {self._task_id}. Each task acks and fails the tuples that it received."
+            )
+        if isinstance(anchor, TrackedTuple):
+            if anchor.status:
+                raise self._refusal(
+                    f"called {method}({shortened(given, 120)}), but has already {_said(anchor.status)} that tuple. Ack "
+                    "or fail each tuple once."
+                )
+            anchor.status = status
+        return anchor
+
+    def _handle(self, data: bytes) -> TupleHandle:
+        handle = TupleHandle.decode(data)
+        if handle is None:
+            raise self._refusal(f"got {shortened(data, 120)} in place of a tuple, which is not the handle of one.")
+        return handle
+
+
+class TrackedBasicCollector(BasicOutputCollector):
+    """Emits tuples that are anchored to the input tuple. See `BasicOutputCollector`.
+
+    Attributes:
+        roots: The trees of the input tuple; set by the engine.
+    """
+
+    def __init__(self, collector: TrackedOutputCollector) -> None:
+        super().__init__(collector)
+        self._tracked = collector
+        self.roots: Item = ()
+
+    def emit(self, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
+        """Emit a tuple."""
+        collector = self._tracked
+        try:
+            buffer = self._buffers[stream]
+        except KeyError:
+            raise collector._undeclared(stream, direct=False) from None
+        buffer.append(values if type(values) is tuple else collector._as_tuple(values, stream))
+        collector._items[stream].append(self.roots)
+        if len(buffer) >= self._capacity[stream]:
+            collector._send(stream, buffer)
+
+    def emit_direct(self, task_id: int, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
+        """Emit a tuple to the task with this id."""
+        anchor = TupleHandle(0, 0, self.roots).encode()
+        self._tracked.emit_direct(task_id, values, anchors=anchor, stream=stream)
+
+
+def _said(status: int) -> str:
+    return "acked" if status == ACKED else "failed"
+
+
+def roots_of(anchors: Iterable[Anchor]) -> Iterable[int]:
+    """Yield the roots of tuples."""
+    for anchor in anchors:
+        yield from (anchor.roots,) if isinstance(anchor.roots, int) else anchor.roots

@@ -1,0 +1,53 @@
+"""Wraps an acker: merges what all tasks contributed to its tuple trees, and stages what stays open."""
+
+from collections.abc import Callable
+
+from anchorbolt.acker.blob import Contribution, decode_blob
+from anchorbolt.acker.ledger import merge
+from anchorbolt.acker.stored_trees import StoredTrees, tree_state
+from anchorbolt.acker.verdict import Verdict
+from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome, WrappedBolt
+from anchorbolt.state_backends.contract import StateStorage
+from anchorbolt.state_backends.state import AttemptScope
+from anchorbolt.streams.tuple import TupleBatch
+
+
+class AckerExecutor(WrappedBolt):
+    """One task of `__acker`. The contributions come with the PREPARE of each task."""
+
+    def __init__(self, storage: StateStorage, timeout_ms: int, forward: Callable[[CheckpointTuple], None]) -> None:
+        self._state = tree_state(storage)
+        self._trees = StoredTrees(self._state)
+        self._timeout_ms = timeout_ms
+        self._forward = forward
+        self._contributions: list[Contribution] = []
+        self._verdict = Verdict()
+
+    @property
+    def outcome(self) -> TaskOutcome:
+        counters = self._state.counters
+        return TaskOutcome(
+            counters.keys_read, counters.keys_staged, self._state.base, self._state.seal, verdict=self._verdict
+        )
+
+    def begin(self, scope: AttemptScope, winner: str = "") -> None:
+        self._state.begin(scope)
+        self._contributions = []
+
+    def contribute(self, blob: bytes) -> None:
+        """Take the contributions of one task. Raises `SerializationError` if they are damaged."""
+        self._contributions.append(decode_blob(blob))
+
+    def execute(self, batch: TupleBatch) -> None:
+        raise AssertionError("an acker takes no tuples")
+
+    def handle(self, checkpoint: CheckpointTuple) -> None:
+        if checkpoint.action is Action.PREPARE:
+            self._verdict = merge(self._contributions, self._timeout_ms, self._trees)
+            self._contributions = []
+            self._state.prepare_commit(checkpoint.txid)
+            self._forward(checkpoint)
+
+    def close(self) -> None:
+        self._state.close()

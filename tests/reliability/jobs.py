@@ -1,0 +1,77 @@
+"""A spout for the tests of tracking, which keeps what it is told in this module; and small bolts."""
+
+import threading
+from collections import Counter, deque
+from typing import Any
+
+from anchorbolt.bolts import BaseStatefulBolt
+from anchorbolt.spouts import BaseRichSpout
+
+MESSAGES: deque[tuple[Any, Any]] = deque()  # the message ids and values that wait to be emitted
+ACKED: list[Any] = []
+FAILED: list[Any] = []
+COUNTS: Counter[str] = Counter()  # of what the bolts did, by name
+CHANGED = threading.Condition()
+
+
+def forget() -> None:
+    for kept in (MESSAGES, ACKED, FAILED, COUNTS):
+        kept.clear()
+
+
+def told(kept: list[Any], msg_id: Any) -> None:
+    with CHANGED:
+        kept.append(msg_id)
+        CHANGED.notify_all()
+
+
+def wait_for(condition: Any, timeout: float = 30) -> None:
+    with CHANGED:
+        assert CHANGED.wait_for(condition, timeout)
+
+
+class QueueSpout(BaseRichSpout):
+    """Emits the messages of this module, one a call. With `replay`, a message that fails is emitted again."""
+
+    stable_message_ids = True
+
+    def __init__(self, *fields: str, replay: bool = True, tracked: bool = True) -> None:
+        self.fields = fields
+        self.replay = replay
+        self.tracked = tracked
+
+    def open(self, conf: Any, context: Any, collector: Any) -> None:
+        self.collector = collector
+        self.pending: dict[Any, Any] = {}
+
+    def next_tuple(self) -> None:
+        if MESSAGES:
+            msg_id, values = MESSAGES.popleft()
+            self.pending[msg_id] = values
+            self.collector.emit(values, msg_id if self.tracked else None)
+
+    def ack(self, msg_id: Any) -> None:
+        del self.pending[msg_id]
+        told(ACKED, msg_id)
+
+    def fail(self, msg_id: Any) -> None:
+        if self.replay:
+            MESSAGES.append((msg_id, self.pending[msg_id]))
+        told(FAILED, msg_id)
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare(*self.fields)
+
+
+class Count(BaseStatefulBolt[Any]):
+    """Counts words, and acks."""
+
+    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
+        self.collector = collector
+
+    def init_state(self, state: Any) -> None:
+        self.state = state
+
+    def execute(self, tup: Any) -> None:
+        self.state.put(tup["word"], self.state.get(tup["word"], 0) + 1)
+        self.collector.ack(tup)
