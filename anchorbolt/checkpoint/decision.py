@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.state_machine import INITIAL_STATE, CheckpointState, Phase
 from anchorbolt.errors import SerializationError, StateCorrupted
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.contract import START_OVER, Seal
 
-_VERSION = 3
+_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class DecisionRecord:
     parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt: they divide the state
     schemas: Mapping[str, str] = field(default_factory=dict)  # by sink: its columns, once it has written
     state_schemas: Mapping[str, int] = field(default_factory=dict)  # by bolt: its schema version, if above 1
+    acked: tuple[AckedMessages, ...] = ()  # of spouts with stable message ids; until the spouts have told their sources
+    spout_tasks: Mapping[int, str] = field(default_factory=dict)  # the spouts, by the task ids in the ackers' state
 
     @property
     def txid(self) -> int:
@@ -81,6 +84,8 @@ class DecisionRecord:
                 "parallelism": dict(self.parallelism),
                 "schemas": dict(self.schemas),
                 "state_schemas": dict(self.state_schemas),
+                "acked": [[messages.component, messages.packed] for messages in self.acked],
+                "spout_tasks": dict(self.spout_tasks),
             }
         )
 
@@ -118,6 +123,8 @@ class DecisionRecord:
                 parallelism={str(name): int(tasks) for name, tasks in content["parallelism"].items()},
                 schemas={str(name): str(schema) for name, schema in content["schemas"].items()},
                 state_schemas={str(name): int(version) for name, version in content["state_schemas"].items()},
+                acked=tuple(AckedMessages(str(name), bytes(packed)) for name, packed in content["acked"]),
+                spout_tasks={int(id): str(name) for id, name in content["spout_tasks"].items()},
             )
         except (SerializationError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateCorrupted(

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, Winner
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
@@ -41,6 +42,7 @@ class PreparedRound:
     task_winners: Mapping[TaskKey, str]  # by task of a stateful bolt: the attempt that prepared
     files: tuple[SinkFile, ...]  # what the sinks' tasks wrote to the outbox
     reports: Sequence[Any]  # the engine's own: it adds them up when the wave has committed
+    acked: tuple[AckedMessages, ...] = ()  # see `DecisionRecord.acked`
     repeat: bool = False  # it has to be rolled back, and run again without the tuple trees that failed in it
 
 
@@ -69,3 +71,4 @@ class Layout:
     parallelism: Mapping[str, int] = field(default_factory=dict)  # tasks per stateful bolt
     schema_versions: Mapping[str, int] = field(default_factory=dict)  # per stateful bolt
     tasks: Mapping[str, TaskKey] = field(default_factory=dict)  # by namespace: the task that keeps its state there
+    spout_tasks: Mapping[int, str] = field(default_factory=dict)  # the rich spouts, by the ids of their tasks

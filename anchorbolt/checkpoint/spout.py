@@ -12,6 +12,7 @@ from time import perf_counter, sleep
 from typing import Any
 
 from anchorbolt import errors
+from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord
 from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, Records
@@ -198,6 +199,12 @@ class CheckpointSpout:
             decide_ms=(committed - decided) * 1000,
             commit_ms=(perf_counter() - committed) * 1000,
         )
+
+    def keep_acked(self, acked: tuple[AckedMessages, ...]) -> None:
+        """Write into the record that all other messages that it acks are confirmed. Does nothing if nothing changes."""
+        if acked != self.record.acked:
+            self._last.record = replace(self.record, acked=acked)
+            self._run.log.write(self._last.record)
 
     def check_not_overtaken(self) -> None:
         """Check at the end of a run that no newer driver has come: without a wave to run, nothing else notices."""

@@ -134,6 +134,8 @@ class Transaction:
             parallelism={**before.parallelism, **layout.parallelism},
             schemas=_sink_schemas(before, prepared.files),
             state_schemas={**before.state_schemas, **versions},
+            acked=prepared.acked,
+            spout_tasks={**before.spout_tasks, **layout.spout_tasks},
         )
 
 

@@ -28,6 +28,7 @@ class SpoutOutputCollector:
         receivers: Mapping[str, Collection[int]],
         *,
         chunk_bytes: int,
+        is_known: Callable[[Any], bool] | None = None,
     ) -> None:
         """Called by the engine, never by a job.
 
@@ -37,12 +38,14 @@ class SpoutOutputCollector:
             new_routes: Returns the routes of a stream as they are at the start of each wave.
             receivers: By stream, the ids of all tasks that take it.
             chunk_bytes: About how many bytes of tuples are encoded together.
+            is_known: Returns whether the message with this id has been emitted before, and is to be dropped.
         """
         self._component = component
         self._streams = streams
         self._new_routes = new_routes
         self._receivers = receivers
         self._chunk_bytes = chunk_bytes
+        self._is_known = is_known
         self._lock = threading.Lock()  # `take` is called on another thread than `emit`
         self._widths = {name: len(stream.fields) for name, stream in streams.items() if not stream.direct}
         self._direct_widths = {name: len(stream.fields) for name, stream in streams.items() if stream.direct}
@@ -50,10 +53,14 @@ class SpoutOutputCollector:
         self._intakes = self._empty()
         self.emitted = 0  # tuples, in all
         self.tracked = 0  # of them those with a message id
+        self.dropped = 0  # messages that the source delivered again, beside the emitted tuples
         self.errors_reported = 0  # since the last `take`
 
     def emit(self, values: Sequence[Any], msg_id: Any = None, *, stream: str = DEFAULT_STREAM) -> Sequence[int]:
         """Emit a tuple; return the ids of the tasks that it goes to.
+
+        A message that a source with stable message ids delivers again while it is in flight, or although it is
+        committed, is dropped: there are no such tasks then.
 
         Args:
             values: One value per declared field. Do not change them after the emit.
@@ -69,6 +76,8 @@ class SpoutOutputCollector:
             values = self._as_tuple(values, stream)
         if len(values) != self._widths.get(stream):
             raise self._wrong(values, stream, self._widths, "emit")
+        if self._is_dropped(msg_id):
+            return ()
         return TaskIds(*self._add(stream, values, msg_id))
 
     def emit_direct(
@@ -84,7 +93,8 @@ class SpoutOutputCollector:
                 f"emitted directly to task {shortened(task_id)} on stream {stream!r}, which no receiver of the stream "
                 "has. Take the id from context.get_component_tasks."
             )
-        self._add(stream, (task_id, *values), msg_id)
+        if not self._is_dropped(msg_id):
+            self._add(stream, (task_id, *values), msg_id)
 
     def report_error(self, error: BaseException) -> None:
         """Log an error that fails no tuple, and count it in the wave's report."""
@@ -114,10 +124,17 @@ class SpoutOutputCollector:
             for stream, capacity in self._capacities.items()
         }
 
-    def _add(self, stream: str, row: tuple[Any, ...], msg_id: Any) -> tuple[StreamIntake, int]:
+    def _is_dropped(self, msg_id: Any) -> bool:
         if msg_id is not None:
             if type(msg_id) not in _PLAIN_IDS:
                 self._check_id(msg_id)
+            if self._is_known is not None and self._is_known(msg_id):
+                self.dropped += 1
+                return True
+        return False
+
+    def _add(self, stream: str, row: tuple[Any, ...], msg_id: Any) -> tuple[StreamIntake, int]:
+        if msg_id is not None:
             self.tracked += 1
         self.emitted += 1
         with self._lock:

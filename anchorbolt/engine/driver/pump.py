@@ -46,6 +46,7 @@ class Pump:
         finally:
             for component, index in self._spouts.close(_CLOSE_S):
                 _log.warning("spout %r, task %d has not ended: it is in a call that does not return", component, index)
+        self._spout.keep_acked(self._spouts.unconfirmed())
 
     def stop(self) -> bool:
         self._stop_requested.set()

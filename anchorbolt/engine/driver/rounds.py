@@ -61,7 +61,8 @@ class Rounds:
                 f"the engine could not finish a round of txid {current.txid}: {error}", txid=current.txid
             ) from error
         check_round(self._plan, reports, current.txid)
-        stateful = self._plan.stateful
+        stateful, spouts = self._plan.stateful, self._runner.spouts
+        repeat = spouts is not None and spouts.judge(reports)
         return PreparedRound(
             winners={
                 self._plan.namespace(report.task): Winner(report.attempt, report.outcome.base, report.outcome.seal)
@@ -71,7 +72,8 @@ class Rounds:
             task_winners={report.task: report.attempt for report in reports if report.component in stateful},
             files=tuple(report.outcome.file for report in reports if report.outcome.file is not None),
             reports=reports,
-            repeat=self._runner.spouts is not None and self._runner.spouts.judge(reports),
+            acked=() if spouts is None or repeat else spouts.acked(),
+            repeat=repeat,
         )
 
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:

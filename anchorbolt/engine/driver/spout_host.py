@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from anchorbolt.acker.redelivery import Known, Redelivery
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import new_router
@@ -24,9 +25,14 @@ _PAUSE_S = 0.001  # after a `next_tuple` that emitted nothing
 class SpoutHost:
     """One task of a rich spout. Its thread calls the spout; the driver's threads call the methods of this object."""
 
-    def __init__(self, plan: ExecutionPlan, task: TaskKey, on_change: Callable[[], None]) -> None:
-        """Copy the spout; `on_change` is called when the first tuple of a wave waits, and when the spout has failed."""
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        task: TaskKey,
+        on_change: Callable[[], None],  # called when the first tuple of a wave waits, and when the spout has failed
+    ) -> None:
         component, index = task
+        self.redelivery: Redelivery | None = None  # of a spout with stable message ids
         self.task = task
         self.failure: AnchorboltError | None = None
         self._plan = plan
@@ -43,7 +49,9 @@ class SpoutHost:
                 for stream, edges in self._edges.items()
             },
             chunk_bytes=plan.settings.blob_bytes,
+            is_known=self._is_known if self._spout.stable_message_ids else None,
         )
+        self._again: list[Any] = []  # messages that a decision has acked, and that the source delivered again
         self._changed = threading.Condition()
         self._settled: deque[tuple[Sequence[Any], Sequence[tuple[Any, str]]]] = deque()
         self._finished = 0  # tracked tuples that were acked or failed
@@ -52,6 +60,11 @@ class SpoutHost:
         self._opened = threading.Event()
         self._empty_since: float | None = None  # the first `next_tuple` that emitted nothing since one that did
         self._thread = threading.Thread(target=self._run, name=f"anchorbolt-spout-{component}-{index}", daemon=True)
+
+    @property
+    def has_stable_ids(self) -> bool:
+        """Whether the source gives a message that it delivers again the id that it had before."""
+        return self._spout.stable_message_ids
 
     def start(self) -> None:
         self._thread.start()
@@ -70,7 +83,13 @@ class SpoutHost:
     @property
     def is_settled(self) -> bool:
         """Whether each tracked tuple was acked or failed."""
-        return self._finished == self._collector.tracked
+        return self._pending == 0
+
+    @property
+    def _pending(self) -> int:
+        if self.redelivery is not None:
+            return self.redelivery.pending(self.task[1])
+        return self._collector.tracked - self._finished
 
     @property
     def idle_s(self) -> float:
@@ -102,6 +121,13 @@ class SpoutHost:
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
+
+    def _is_known(self, msg_id: Any) -> bool:
+        assert self.redelivery is not None
+        known = self.redelivery.emit(msg_id, self.task[1])
+        if known is Known.ACKED:
+            self._again.append(msg_id)
+        return known is not Known.NEW
 
     def _routes(self, stream: str) -> Routes:
         plan, edges = self._plan, self._edges.get(stream, ())
@@ -136,9 +162,9 @@ class SpoutHost:
                     self._changed.wait()
             return
         collector = self._collector
-        was_waiting, emitted = self.is_waiting, collector.emitted
+        was_waiting, emitted = self.is_waiting, collector.emitted + collector.dropped
         self._call("next_tuple")
-        if collector.emitted != emitted:
+        if collector.emitted + collector.dropped != emitted:
             self._empty_since = None
             if not was_waiting:
                 self._on_change()
@@ -156,20 +182,31 @@ class SpoutHost:
             not self._draining
             and tuples < settings.intake_tuples
             and size < settings.intake_bytes
-            and (most is None or collector.tracked - self._finished < most)
+            and (most is None or self._pending < most)
         )
 
     def _settle_all(self) -> None:
+        if self._again:
+            again, self._again = self._again, []
+            self._ack(again)
         while self._settled:
             acked, failed = self._settled[0]
-            for msg_id in acked:
-                self._call("ack", msg_id)
+            self._ack(acked)
             for msg_id, reason in failed:
                 _log.warning("spout %r, task %d: message %s failed: %s", *self.task, shortened(msg_id), reason)
                 self._call("fail", msg_id)
-            self._call("flush_acks")
             self._finished += len(acked) + len(failed)
+            if self.redelivery is not None:
+                self.redelivery.finish(self.task[1], len(acked) + len(failed))
             self._settled.popleft()
+
+    def _ack(self, msg_ids: Sequence[Any]) -> None:
+        for msg_id in msg_ids:
+            self._call("ack", msg_id)
+        if msg_ids:
+            self._call("flush_acks")
+        if self.redelivery is not None:
+            self.redelivery.confirm(msg_ids)
 
     def _call(self, hook: str, *arguments: Any) -> None:
         try:

@@ -2,19 +2,24 @@
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from anchorbolt.acker.in_flight import InFlight, RootedChunk
+from anchorbolt.acker.in_flight import InFlight, RootedChunk, Settlement
+from anchorbolt.acker.message_ids import AckedMessages
+from anchorbolt.acker.redelivery import Redelivery
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout
+from anchorbolt.engine.driver.open_trees import open_trees
 from anchorbolt.engine.driver.spout_host import SpoutHost
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from anchorbolt.serialization import unpack
 from anchorbolt.serialization.msgpack_values import pack_many
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.intake import Chunk
@@ -49,9 +54,12 @@ class DriverSpouts:
         self._feeders = {
             id: spec.spout for id, spec in plan.graph.spouts.items() if isinstance(spec.spout, FeederSpout)
         }
-        self._hosts = {plan.task_id(task): SpoutHost(plan, task, self.notify) for task in plan.rich_spout_tasks}
-        self._in_flight = InFlight(plan.run_id, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
+        self._hosts = {task: SpoutHost(plan, task, self.notify) for task in plan.rich_spout_tasks}
+        tasks = {plan.task_id(task): task for task in plan.rich_spout_tasks}
+        self._in_flight = InFlight(plan.run_id, tasks, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
+        self._redeliveries: dict[str, Redelivery] = {}  # by spout with stable message ids
         self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
+        self._acked: dict[str, AckedMessages] = {}  # by spout: what the last decision acks
         self._fed: dict[str, list[tuple[object, ...]]] = {}
 
     def notify(self) -> None:
@@ -62,12 +70,26 @@ class DriverSpouts:
     def open(self, spout: CheckpointSpout) -> None:
         """Open all rich spouts, side by side. Raises `SpoutError`."""
         self._settle_feeders(spout)
+        self._inherit(spout.record)
         for feeder in self._feeders.values():
             feeder.on_feed = self.notify
         for host in self._hosts.values():
             host.start()
         for host in self._hosts.values():
             host.wait_until_open()
+
+    def _inherit(self, record: DecisionRecord) -> None:
+        """Take over the open trees of earlier runs, and the messages that their last decision acked."""
+        trees = list(open_trees(self._plan, record))
+        self._in_flight.inherit(trees, self._clock())
+        for (component, _), host in self._hosts.items():
+            if not host.has_stable_ids:
+                continue
+            if component not in self._redeliveries:
+                in_flight = [unpack(tree.msg_id) for _, spout, tree in trees if spout == component]
+                acked = [messages for messages in record.acked if messages.component == component]
+                self._redeliveries[component] = Redelivery(component, in_flight, acked)
+            host.redelivery = self._redeliveries[component]
 
     def check(self) -> None:
         """Raise the error of the first spout that has failed."""
@@ -109,14 +131,26 @@ class DriverSpouts:
         """
         self._fed = {component: feeder.take(spout.record.txid + 1) for component, feeder in self._feeders.items()}
         try:
-            taken = {task: host.take() for task, host in self._hosts.items()}
+            taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
             self._intake = self._in_flight.begin(taken, self._clock())
             yield
-            for task, settlement in self._in_flight.settle(self._clock()).items():
-                self._hosts[task].settle(settlement.acked, settlement.failed)
+            self._settle()
         finally:
             self._settle_feeders(spout)
             self._intake, self._fed = {}, {}
+
+    def _settle(self) -> None:
+        by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
+        for (component, index), settlement in self._in_flight.settle(self._clock()).items():
+            if component in self._redeliveries:
+                by_component[component].acked += settlement.acked
+                by_component[component].failed += settlement.failed
+            elif index is not None:  # else of an earlier run: its source knows nothing of that delivery any more
+                self._hosts[component, index].settle(settlement.acked, settlement.failed)
+        for component, settlement in by_component.items():
+            told = self._redeliveries[component].settle(settlement.acked, settlement.failed, self._acked.get(component))
+            for index, settled in told.items():
+                self._hosts[component, index].settle(settled.acked, settled.failed)
 
     def _settle_feeders(self, spout: CheckpointSpout) -> None:
         for feeder in self._feeders.values():
@@ -125,6 +159,24 @@ class DriverSpouts:
     def judge(self, reports: Sequence[TaskReport]) -> bool:
         """Take the reports of a round; return whether it is to be repeated without the trees that failed in it."""
         return self._in_flight.judge([each.outcome.verdict for each in reports if each.outcome.verdict is not None])
+
+    def acked(self) -> tuple[AckedMessages, ...]:
+        """Return what the decision of the last round has to keep, see `DecisionRecord.acked`."""
+        acked: defaultdict[str, list[Any]] = defaultdict(list)
+        for (component, _), settlement in self._in_flight.settlements().items():
+            acked[component] += settlement.acked
+        kept: list[AckedMessages] = []
+        self._acked = {}
+        for component, redelivery in self._redeliveries.items():
+            messages = redelivery.for_record(acked[component])
+            kept += messages
+            if acked[component]:
+                self._acked[component] = messages[-1]
+        return tuple(kept)
+
+    def unconfirmed(self) -> tuple[AckedMessages, ...]:
+        """Return the acked messages whose sources may not know it yet."""
+        return tuple(each for redelivery in self._redeliveries.values() for each in redelivery.for_record(()))
 
     def intake(self, task: TaskKey) -> TaskIntake:
         """Return what a task of a rich spout has to send in the current round. May be called on any thread."""

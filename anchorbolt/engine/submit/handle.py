@@ -90,8 +90,9 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> Che
         topology=plan.topology,
         tasks=plan.namespaces,
         headers={namespace: plan.header(namespace) for namespace in plan.namespaces},
-        parallelism={component: len(plan.tasks[component]) for component in plan.stateful_bolts},
+        parallelism={component: len(plan.tasks[component]) for component in plan.stateful},
         schema_versions={component: plan.schema(component).version for component in plan.stateful_bolts},
+        spout_tasks={plan.task_id(task): task[0] for task in plan.rich_spout_tasks},
     )
     run = Run(
         layout=layout,

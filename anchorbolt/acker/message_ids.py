@@ -1,0 +1,58 @@
+"""The ids of messages in compact form, as a decision record keeps them."""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from anchorbolt.errors import SerializationError
+from anchorbolt.serialization import pack, unpack
+
+_LARGEST_BYTES = 256 << 20  # decompressed
+_MOST_IDS = 1 << 24
+_INT64 = 1 << 63
+
+
+@dataclass(frozen=True)
+class AckedMessages:
+    """Messages of one spout that a decision acks. The spout may not have told its source yet."""
+
+    component: str
+    packed: bytes
+
+    @classmethod
+    def of(cls, component: str, msg_ids: Sequence[Any]) -> "AckedMessages":
+        """Encode message ids: whole numbers as ranges, others compressed."""
+        ranges = _ranges(msg_ids)
+        kind, content = (0, msg_ids) if ranges is None else (1, ranges)
+        return cls(component, bytes([kind]) + zlib.compress(pack(list(content)), level=1))
+
+    def msg_ids(self) -> list[Any]:
+        """Decode the message ids, in any order. Raises `SerializationError` if the bytes are none."""
+        try:
+            kind = self.packed[0]
+            inflating = zlib.decompressobj()
+            content = unpack(inflating.decompress(self.packed[1:], _LARGEST_BYTES))
+            if inflating.unconsumed_tail or kind not in (0, 1) or not isinstance(content, list):
+                raise ValueError("they are too long, or of another kind")
+            if kind == 0:
+                return content
+            if sum(count for _, count in content) > _MOST_IDS:
+                raise ValueError("their ranges hold too many ids")
+            return [msg_id for first, count in content for msg_id in range(first, first + count)]
+        except (IndexError, TypeError, ValueError, zlib.error) as error:
+            raise SerializationError(
+                f"the message ids of spout {self.component!r} in the decision record cannot be read: {error}"
+            ) from error
+
+
+def _ranges(msg_ids: Sequence[Any]) -> list[tuple[int, int]] | None:
+    """Return the first number and the length of each range; None if not all ids are numbers of 64 bits."""
+    if set(map(type, msg_ids)) != {int} or min(msg_ids) < -_INT64 or max(msg_ids) >= _INT64:
+        return None
+    numbers = np.unique(np.fromiter(msg_ids, np.int64, len(msg_ids)))
+    starts = np.flatnonzero(np.concatenate(([True], np.diff(numbers) != 1)))
+    lengths = np.diff(np.append(starts, len(numbers)))
+    return list(zip(numbers[starts].tolist(), lengths.tolist(), strict=True))

@@ -1,0 +1,120 @@
+"""Recognises the messages that a source delivers again under the id that they had before. Thread-safe.
+
+A message that is in flight is dropped: its first delivery is still processed. So is one that a decision has acked, and
+the spout acks it once more: its source did not know. The decision record keeps the ids of acked messages until
+the spout has told its source; only a driver that dies in between leaves such messages to its successor.
+"""
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from anchorbolt.acker.message_ids import AckedMessages
+
+
+class Known(Enum):
+    """What is known of a message that a spout emits."""
+
+    NEW = "new"
+    IN_FLIGHT = "in flight"
+    ACKED = "acked"  # by a decision
+
+
+@dataclass
+class Settled:
+    """What one task has to tell its source."""
+
+    acked: list[Any] = field(default_factory=list)
+    failed: list[tuple[Any, str]] = field(default_factory=list)
+
+
+@dataclass
+class _Unconfirmed:
+    """Acked messages whose source may not know it."""
+
+    messages: AckedMessages
+    waiting: int  # so many of them
+
+
+class Redelivery:
+    """The messages of one spout with stable message ids."""
+
+    def __init__(self, component: str, in_flight: Iterable[Any] = (), acked: Sequence[AckedMessages] = ()) -> None:
+        """Start with what an earlier driver left: the messages of open trees, and those that the record acks."""
+        self._component = component
+        self._lock = threading.Lock()
+        self._emitter: dict[Any, int | None] = dict.fromkeys(in_flight)  # by message in flight: the task's index
+        self._pending = Counter[int]()  # by task
+        self._acked: dict[Any, _Unconfirmed] = {}
+        self._unconfirmed: list[_Unconfirmed] = []
+        for messages in acked:
+            ids = messages.msg_ids()
+            entry = _Unconfirmed(messages, len(ids))
+            self._unconfirmed.append(entry)
+            self._acked.update(dict.fromkeys(ids, entry))
+
+    def emit(self, msg_id: Any, task_index: int) -> Known:
+        """Note that a task emits a message; only a new one is to be processed."""
+        with self._lock:
+            if msg_id in self._acked:
+                return Known.ACKED
+            known = msg_id in self._emitter
+            before = self._emitter.get(msg_id)
+            self._emitter[msg_id] = task_index  # whoever got it last from the source tells the source
+            if before != task_index:
+                self._pending[task_index] += 1
+                if before is not None:
+                    self._pending[before] -= 1
+            return Known.IN_FLIGHT if known else Known.NEW
+
+    def pending(self, task_index: int) -> int:
+        """Return how many messages of a task are neither acked nor failed."""
+        return self._pending[task_index]
+
+    def for_record(self, acked: Sequence[Any]) -> list[AckedMessages]:
+        """Return what the record of a decision that acks these messages has to hold."""
+        with self._lock:
+            kept = [entry.messages for entry in self._unconfirmed]
+        return [*kept, AckedMessages.of(self._component, acked)] if acked else kept
+
+    def settle(
+        self, acked: Sequence[Any], failed: Sequence[tuple[Any, str]], messages: AckedMessages | None
+    ) -> Mapping[int, Settled]:
+        """Settle messages after the commit; return what each task, by index, has to tell its source.
+
+        `messages` is what `for_record` returned last, for `acked`.
+        """
+        by_task: defaultdict[int, Settled] = defaultdict(Settled)
+        with self._lock:
+            entry = None
+            if acked and messages is not None:
+                entry = _Unconfirmed(messages, len(acked))
+                self._unconfirmed.append(entry)
+            for msg_id in acked:
+                task = self._emitter.pop(msg_id, None)
+                if entry is not None:
+                    self._acked[msg_id] = entry
+                if task is not None:
+                    by_task[task].acked.append(msg_id)
+            for msg_id, reason in failed:
+                task = self._emitter.pop(msg_id, None)
+                if task is not None:
+                    by_task[task].failed.append((msg_id, reason))
+        return by_task
+
+    def finish(self, task_index: int, count: int) -> None:
+        """Note that a task has told its source of this many messages that `settle` gave it."""
+        with self._lock:
+            self._pending[task_index] -= count
+
+    def confirm(self, acked: Iterable[Any]) -> None:
+        """Note that the source knows of the acks of these messages."""
+        with self._lock:
+            for msg_id in acked:
+                entry = self._acked.pop(msg_id, None)
+                if entry is not None:
+                    entry.waiting -= 1
+            self._unconfirmed = [entry for entry in self._unconfirmed if entry.waiting > 0]
