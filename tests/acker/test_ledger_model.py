@@ -4,6 +4,7 @@ import copy
 from itertools import chain
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -275,4 +276,5 @@ def check_verdicts(verdicts: list[Verdict], expected: Expected) -> None:
 
 
 TestLedger = LedgerMachine.TestCase
-TestLedger.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestLedger.pytestmark = [pytest.mark.slow]  # type: ignore[attr-defined]
+TestLedger.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
