@@ -95,6 +95,19 @@ def test_the_lowest_task_that_failed_a_tree_gives_the_reason_whatever_the_order(
     assert verdict.failed == [Failure(7, "join", 0, "reason 0")]
 
 
+@pytest.mark.parametrize("is_acked", [True, False])
+def test_a_tree_that_fails_in_the_wave_that_opens_it_is_never_stored(is_acked: bool) -> None:
+    spout, bolt, trees = a_spout(7), Contributions(), Trees()
+    bolt.fail(7, "join", 0, "late")
+    bolt.hold(as_array(7))
+    if is_acked:
+        bolt.add(as_array(7), as_array(70))
+    verdict = merge([sent(spout, 1), sent(bolt, 3)], TIMEOUT_MS, trees)
+    assert verdict.failed == [Failure(7, "join", 0, "late")]
+    assert verdict.opened.tolist() == []
+    assert (trees.asked, trees.writes) == ([], 0)
+
+
 @pytest.mark.parametrize("is_expired", [True, False])
 @pytest.mark.parametrize("is_reset", [True, False])
 @pytest.mark.parametrize("is_acked", [True, False])

@@ -16,7 +16,7 @@ from anchorbolt.acker.ids import IdSource, ids_of
 from anchorbolt.acker.ledger import merge
 from anchorbolt.acker.lineage import Item, Lineage, lineage_of, union
 from anchorbolt.acker.placement import acker_of, moved
-from anchorbolt.acker.stored_tree import OpenTree
+from anchorbolt.acker.stored_tree import LONGEST_MS, OpenTree
 from anchorbolt.acker.stored_trees import StoredTrees, TreeState, tree_state
 from anchorbolt.acker.verdict import Verdict
 from anchorbolt.serialization import pack, unpack
@@ -27,7 +27,10 @@ from tests.acker.whole_trees import Expected, Node, Tree, WholeTrees
 
 SPOUTS = (1, 2)
 BOLTS = (3, 4, 5)
-DESTINATIONS = st.lists(st.sampled_from(BOLTS), max_size=3, unique=True)
+DESTINATIONS = st.lists(st.sampled_from(BOLTS), min_size=1, max_size=3, unique=True)
+PLANS = st.lists(DESTINATIONS | st.just([]), min_size=1, max_size=4)  # the receivers of each message
+TIMEOUTS = st.integers(0, LONGEST_MS)
+OUTCOMES = st.sampled_from(["commit"] * 7 + ["roll back", "merge and roll back", "restart"])
 CONSTANTS = (
     (ledger, "_RANGE_ROOTS"),
     (ledger, "_LOOKUP_ROOTS"),
@@ -41,7 +44,7 @@ NORMAL = [getattr(module, name) for module, name in CONSTANTS]
 class LedgerMachine(RuleBasedStateMachine):
     """Runs waves of two spout tasks, three bolt tasks and some ackers, and the model beside them."""
 
-    @initialize(ackers=st.integers(1, 3), timeout_ms=st.integers(0, 2**32 - 1), sizes=st.sampled_from((1, 3, None)))
+    @initialize(ackers=st.integers(1, 3), timeout_ms=TIMEOUTS, sizes=st.sampled_from((1, 3, None)))
     def start(self, ackers: int, timeout_ms: int, sizes: int | None) -> None:
         for (module, name), normal in zip(CONSTANTS, NORMAL, strict=True):
             setattr(module, name, sizes or normal)
@@ -58,9 +61,15 @@ class LedgerMachine(RuleBasedStateMachine):
         for (module, name), normal in zip(CONSTANTS, NORMAL, strict=True):
             setattr(module, name, normal)
 
+    @property
+    def may_act(self) -> bool:
+        """Whether the wave goes on: without a limit, Hypothesis hardly ever ends one."""
+        return self.acts < 6
+
     def begin_wave(self) -> None:
         """Start a round: what is not in the store or in the model is made anew."""
         self.before = copy.deepcopy(self.model)
+        self.acts = 0
         self.round += 1
         self.attempt = f"{self.round:032x}"
         self.sources = {task: IdSource(f"{self.attempt} {task}") for task in SPOUTS + BOLTS}
@@ -83,8 +92,14 @@ class LedgerMachine(RuleBasedStateMachine):
         self.blobs.append((arrived, nodes))
         return nodes
 
-    @rule(spout=st.sampled_from(SPOUTS), plans=st.lists(DESTINATIONS, min_size=1, max_size=4), msg_id=st.binary())
+    @precondition(lambda self: self.may_act)
+    @rule(
+        spout=st.sampled_from(SPOUTS),
+        plans=st.lists(DESTINATIONS | st.just([]), min_size=1, max_size=4),
+        msg_id=st.binary(),
+    )
     def emit_messages(self, spout: int, plans: list[list[int]], msg_id: bytes) -> None:
+        self.acts += 1
         roots = ids_of(self.root_source.draw(len(plans)), len(plans))
         trees = [Tree(root, spout, msg_id, self.model.wave, 0, spout) for root in roots.tolist()]
         self.model.trees.update((tree.root, tree) for tree in trees)
@@ -95,10 +110,11 @@ class LedgerMachine(RuleBasedStateMachine):
             for tree, node in zip(sent, nodes, strict=True):
                 tree.children.append(node)
 
-    @precondition(lambda self: self.model.pending())
+    @precondition(lambda self: self.may_act and self.model.pending())
     @rule(data=st.data(), receivers=DESTINATIONS)
     def emit_anchored(self, data: st.DataObject, receivers: list[int]) -> None:
         """Emit some tuples, each anchored on some that the task holds; one may descend from several messages."""
+        self.acts += 1
         task = data.draw(st.sampled_from(sorted({node.task for node in self.model.pending()})))
         held = [node for node in self.model.pending() if node.task == task]
         rows = data.draw(st.lists(st.lists(st.sampled_from(held), max_size=3, unique_by=id), min_size=1, max_size=4))
@@ -108,17 +124,19 @@ class LedgerMachine(RuleBasedStateMachine):
                 for anchor in anchors:
                     anchor.children.append(node)
 
-    @precondition(lambda self: self.model.pending())
+    @precondition(lambda self: self.may_act and self.model.pending())
     @rule(data=st.data())
     def ack(self, data: st.DataObject) -> None:
         """Ack any tuples, of this wave or of an earlier one."""
+        self.acts += 1
         chosen = data.draw(st.lists(st.sampled_from(self.model.pending()), min_size=1, unique_by=id))
         for node in chosen:
             self.ack_one(node)
 
-    @precondition(lambda self: self.model.pending())
+    @precondition(lambda self: self.may_act and self.model.pending())
     @rule(keep=st.integers(0, 2))
     def ack_most(self, keep: int) -> None:
+        self.acts += 1
         for node in self.model.pending()[keep:]:
             self.ack_one(node)
 
@@ -126,10 +144,11 @@ class LedgerMachine(RuleBasedStateMachine):
         node.acked = True
         self.news[node.task].add(np.array(node.roots, np.uint64), np.full(len(node.roots), node.id, np.uint64))
 
-    @precondition(lambda self: self.blobs)
+    @precondition(lambda self: self.may_act and self.blobs)
     @rule(data=st.data())
     def ack_blob(self, data: st.DataObject) -> None:
         """Ack all tuples of a blob, or of a slice of it, at once, as it is done for basic bolts."""
+        self.acts += 1
         lineage, nodes = data.draw(st.sampled_from(self.blobs))
         start = data.draw(st.integers(0, len(nodes)))
         stop = data.draw(st.integers(start, len(nodes)))
@@ -140,65 +159,69 @@ class LedgerMachine(RuleBasedStateMachine):
             if part:
                 self.news[part[0].task].add(*lineage[start:stop].pairs())
 
-    @precondition(lambda self: self.model.pending())
+    @precondition(lambda self: self.may_act and self.model.pending())
     @rule(data=st.data(), reason=st.sampled_from(("late", "broken")))
     def fail(self, data: st.DataObject, reason: str) -> None:
+        self.acts += 1
         node = data.draw(st.sampled_from(self.model.pending()))
         node.failed = True
         self.model.failures.append((node, ("bolt", node.task, reason)))
         for root in node.roots:
             self.news[node.task].fail(root, "bolt", node.task, reason)
 
-    @precondition(lambda self: self.model.pending())
+    @precondition(lambda self: self.may_act and self.model.pending())
     @rule(data=st.data())
     def reset(self, data: st.DataObject) -> None:
+        self.acts += 1
         node = data.draw(st.sampled_from(self.model.pending()))
         for root in node.roots:
             self.news[node.task].reset(root)
             self.model.resets.add(root)
 
-    @precondition(lambda self: any(tree.wave < self.model.wave for tree in self.model.trees.values()))
+    @precondition(lambda self: self.may_act and any(tree.wave < self.model.wave for tree in self.model.open_trees()))
     @rule(data=st.data(), spout=st.sampled_from(SPOUTS), only_open=st.booleans())
     def expire(self, data: st.DataObject, spout: int, only_open: bool) -> None:
         """End the time of trees of earlier waves; some of them may be complete or failed already."""
+        self.acts += 1
         earlier = [tree for tree in self.model.trees.values() if tree.wave < self.model.wave]
         roots = [tree.root for tree in earlier if tree.open or not only_open]
-        chosen = data.draw(st.lists(st.sampled_from(roots), max_size=3, unique=True)) if roots else []
+        chosen = data.draw(st.lists(st.sampled_from(roots), min_size=1, max_size=3, unique=True))
         self.news[spout].expire(np.array(chosen, np.uint64))
         self.model.expired.update(chosen)
 
-    @rule(reverse=st.booleans())
-    def commit_wave(self, reverse: bool) -> None:
-        verdicts = self.merge_wave(reverse)
-        expected = self.model.end_wave(self.timeout_ms)
-        check_verdicts(verdicts, expected)
-        self.commit()
-        self.begin_wave()
+    @precondition(lambda self: self.acts > 1)
+    @rule(outcome=OUTCOMES, reverse=st.booleans(), timeout_ms=TIMEOUTS, ackers=st.integers(1, 4))
+    def end_wave(self, outcome: str, reverse: bool, timeout_ms: int, ackers: int) -> None:
+        if outcome == "commit":
+            self.commit_wave(reverse)
+        elif outcome == "roll back":
+            self.roll_back()
+        elif outcome == "merge and roll back":
+            self.merge_wave(reverse)
+            self.roll_back()
+        else:
+            self.restart(timeout_ms)
+            self.change_ackers(ackers)
         self.check_stored()
 
-    @rule(is_merged=st.booleans())
-    def roll_back(self, is_merged: bool) -> None:
-        """The round fails before or after the ackers did their work; its wave runs again, perhaps in another way."""
-        if is_merged:
-            self.merge_wave(reverse=False)
+    def commit_wave(self, reverse: bool) -> None:
+        verdicts = self.merge_wave(reverse)
+        check_verdicts(verdicts, self.model.end_wave(self.timeout_ms))
+        self.commit()
+        self.begin_wave()
+
+    def roll_back(self) -> None:
+        """Forget the round. The wave runs again, perhaps in another way."""
         self.model = self.before
         self.begin_wave()
 
-    @rule(timeout_ms=st.integers(0, 2**32 - 1))
     def restart(self, timeout_ms: int) -> None:
         """All processes die. What the store holds is all that is left."""
         self.states.clear()
         self.timeout_ms = timeout_ms
-        self.model = self.before
-        self.begin_wave()
-        self.check_stored()
+        self.roll_back()
 
-    @rule(ackers=st.integers(1, 4))
-    def restart_with_other_ackers(self, ackers: int) -> None:
-        self.states.clear()
-        self.model = self.before
-        self.round += 1
-        self.attempt = f"{self.round:032x}"
+    def change_ackers(self, ackers: int) -> None:
         for acker in range(max(ackers, self.ackers)):
             self.begin_state(acker)
         found = {acker: list(StoredTrees(self.states[acker]).items()) for acker in range(self.ackers)}
@@ -209,10 +232,9 @@ class LedgerMachine(RuleBasedStateMachine):
         for state in self.states.values():
             state.prepare_commit(self.txid)
         self.commit()
-        self.ackers = ackers
         self.states.clear()
+        self.ackers = ackers
         self.begin_wave()
-        self.check_stored()
 
     def merge_wave(self, reverse: bool) -> list[Verdict]:
         for task in BOLTS:
@@ -277,4 +299,4 @@ def check_verdicts(verdicts: list[Verdict], expected: Expected) -> None:
 
 TestLedger = LedgerMachine.TestCase
 TestLedger.pytestmark = [pytest.mark.slow]  # type: ignore[attr-defined]
-TestLedger.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestLedger.settings = settings(max_examples=100, stateful_step_count=80, deadline=None)
