@@ -16,19 +16,23 @@ from anchorbolt.serialization import pack, unpack
 MOST_TASKS = 1 << 16
 """A task's id must be below this: it is stored in 2 bytes."""
 
-Bounds = NDArray[np.uint32]
+Numbers = NDArray[np.uint32]
 
 
 class Opened(NamedTuple):
-    """Trees that a spout's task opened."""
+    """Trees that a spout's task opened. The message ids are in the order of the emits: it is slow to sort them."""
 
     spout_task: int
     roots: Roots
-    bounds: Bounds  # where each packed message id begins in `msg_ids`, and at last where the last one ends
+    places: Numbers  # beside `roots`: which of the message ids it has
+    bounds: Numbers  # where each packed message id begins in `msg_ids`, and at last where the last one ends
     msg_ids: bytes  # all of them together
 
-    def msg_id(self, position: int) -> bytes:
-        return self.msg_ids[self.bounds[position] : self.bounds[position + 1]]
+    def msg_ids_at(self, positions: NDArray[np.intp]) -> list[bytes]:
+        """Return the message ids of the roots at these positions."""
+        places, msg_ids = self.places[positions], self.msg_ids
+        starts, ends = self.bounds[:-1][places].tolist(), self.bounds[1:][places].tolist()
+        return [msg_ids[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 class Failed(NamedTuple):
@@ -69,7 +73,7 @@ class Contribution(NamedTuple):
         opened = []
         for each in self.opened:
             part = cut(each.roots)
-            opened.append(each._replace(roots=each.roots[part], bounds=each.bounds[part.start : part.stop + 1]))
+            opened.append(each._replace(roots=each.roots[part], places=each.places[part]))
         part = cut(self.roots)
         return Contribution(
             self.task_id,
@@ -88,7 +92,7 @@ def encode_blob(news: Contribution) -> bytes:
     arrays = [_root_bytes(roots) for roots in (news.roots, news.xors, news.held, news.reset, news.expired)]
     failed = [[each.component, each.task_index, each.reason, _root_bytes(each.roots)] for each in news.failed]
     opened = [
-        [each.spout_task, _root_bytes(each.roots), each.bounds.astype("<u4", copy=False).tobytes(), each.msg_ids]
+        [each.spout_task, _root_bytes(each.roots), _small_bytes(each.places), _small_bytes(each.bounds), each.msg_ids]
         for each in news.opened
     ]
     return pack([news.task_id, *arrays, failed, opened])
@@ -110,6 +114,8 @@ def decode_blob(data: bytes) -> Contribution:
         )
         if len(news.roots) != len(news.xors):
             raise ValueError("it has another number of roots than of XORs")
+        if not news.xors.all():
+            raise ValueError("one of its XORs is zero")
     except (TypeError, ValueError) as error:
         raise SerializationError(f"a blob of {len(data)} bytes to an acker cannot be read: {error}") from error
     return news
@@ -119,8 +125,16 @@ def _root_bytes(roots: Roots) -> bytes:
     return roots.astype("<u8", copy=False).tobytes()
 
 
+def _small_bytes(numbers: Numbers) -> bytes:
+    return numbers.astype("<u4", copy=False).tobytes()
+
+
 def _numbers(data: Any) -> Roots:
     return np.frombuffer(data, "<u8").astype(np.uint64, copy=False)
+
+
+def _small_numbers(data: Any) -> Numbers:
+    return np.frombuffer(data, "<u4").astype(np.uint32, copy=False)
 
 
 def _roots(data: Any) -> Roots:
@@ -142,11 +156,12 @@ def _failed(component: Any, task_index: Any, reason: Any, roots: Any) -> Failed:
     return Failed(component, _task(task_index), reason, _roots(roots))
 
 
-def _opened(spout_task: Any, root_bytes: Any, bound_bytes: Any, msg_ids: Any) -> Opened:
-    roots = _roots(root_bytes)
-    bounds = np.frombuffer(bound_bytes, "<u4").astype(np.uint32, copy=False)
-    if type(msg_ids) is not bytes or len(bounds) != len(roots) + 1:
+def _opened(spout_task: Any, root_bytes: Any, place_bytes: Any, bound_bytes: Any, msg_ids: Any) -> Opened:
+    roots, places, bounds = _roots(root_bytes), _small_numbers(place_bytes), _small_numbers(bound_bytes)
+    if type(msg_ids) is not bytes or not len(roots) == len(places) == len(bounds) - 1:
         raise ValueError("it has another number of message ids than of trees")
     if bounds[0] != 0 or bounds[-1] != len(msg_ids) or (bounds[1:] < bounds[:-1]).any():
         raise ValueError("its message ids do not fill their bytes")
-    return Opened(_task(spout_task), roots, bounds, msg_ids)
+    if (places >= len(roots)).any():
+        raise ValueError("a tree has no message id")
+    return Opened(_task(spout_task), roots, places, bounds, msg_ids)

@@ -140,13 +140,13 @@ class Contributions:
             roots = np.concatenate([each for each, _ in added])
             msg_ids = [msg_id for _, each in added for msg_id in each]
             assert len(roots) == len(msg_ids), "a tree was opened without a message id"
-            order = np.argsort(roots)
-            roots = roots[order]
             for opened, share in zip(by_acker, _shares(roots, ackers), strict=True):
-                chosen = [msg_ids[position] for position in order[share].tolist()]
+                chosen = msg_ids if isinstance(share, slice) else [msg_ids[place] for place in share.tolist()]
                 if chosen:
                     bounds = np.fromiter(accumulate(map(len, chosen), initial=0), np.uint32, len(chosen) + 1)
-                    opened.append(Opened(spout_task, roots[share], bounds, b"".join(chosen)))
+                    places = np.argsort(roots[share])
+                    ordered = roots[share][places]
+                    opened.append(Opened(spout_task, ordered, places.astype(np.uint32), bounds, b"".join(chosen)))
         return by_acker
 
 

@@ -121,10 +121,9 @@ class _Merger:
             roots = each.roots[places]
             holders = value_of(roots, news.held, news.holders, _NOBODY)
             holders[holders == _NOBODY] = each.spout_task
-            for place, root, ack_val, holder in zip(
-                places.tolist(), roots.tolist(), ack_vals[places].tolist(), holders.tolist(), strict=True
-            ):
-                put(root, OpenTree(ack_val, each.spout_task, holder, timeout_ms, each.msg_id(place)))
+            columns = roots.tolist(), ack_vals[places].tolist(), holders.tolist(), each.msg_ids_at(places)
+            for root, ack_val, holder, msg_id in zip(*columns, strict=True):
+                put(root, OpenTree(ack_val, each.spout_task, holder, timeout_ms, msg_id))
             roots_by_spout.append(roots)
             holders_by_spout.append(holders.astype(np.uint16))
         opened = np.concatenate(roots_by_spout)
