@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
 
@@ -52,6 +50,8 @@ def _ranges(msg_ids: Sequence[Any]) -> list[tuple[int, int]] | None:
     """Return the first number and the length of each range; None if not all ids are numbers of 64 bits."""
     if set(map(type, msg_ids)) != {int} or min(msg_ids) < -_INT64 or max(msg_ids) >= _INT64:
         return None
+    import numpy as np  # not on top: most drivers have no spouts with stable message ids
+
     numbers = np.unique(np.fromiter(msg_ids, np.int64, len(msg_ids)))
     starts = np.flatnonzero(np.concatenate(([True], np.diff(numbers) != 1)))
     lengths = np.diff(np.append(starts, len(numbers)))

@@ -7,8 +7,8 @@ import numpy as np
 from anchorbolt.acker.contributions import Contributions
 from anchorbolt.bolts.tracked_collector import Anchor, TrackedOutputCollector, roots_of
 from anchorbolt.streams.ids import IdSource
-from anchorbolt.streams.lineage import Item, Lineage, Roots, lineage_of
-from anchorbolt.streams.tuple import TrackedTuple
+from anchorbolt.streams.lineage import Lineage, Roots, lineage_of
+from anchorbolt.streams.tuple import Item, TrackedTuple
 
 
 class TaskTracker:

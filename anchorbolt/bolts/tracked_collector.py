@@ -5,8 +5,7 @@ from typing import Any
 
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
-from anchorbolt.streams.lineage import Item, union
-from anchorbolt.streams.tuple import ACKED, FAILED, TrackedTuple, Tuple, TupleHandle
+from anchorbolt.streams.tuple import ACKED, FAILED, Item, TrackedTuple, Tuple, TupleHandle, union
 from anchorbolt.util.messages import shortened
 
 Anchor = TrackedTuple | TupleHandle

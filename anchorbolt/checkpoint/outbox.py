@@ -3,13 +3,14 @@
 Each task writes one Parquet file, named by round and attempt, at the checkpoint location.
 """
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from anchorbolt.acker.task_tracker import TaskTracker
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
@@ -21,6 +22,9 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
 from anchorbolt.util.locations import Folder, join, open_folder
 from anchorbolt.util.messages import shortened, user_traceback
+
+if TYPE_CHECKING:
+    from anchorbolt.acker.task_tracker import TaskTracker
 
 _log = logging.getLogger("anchorbolt.checkpoint")
 

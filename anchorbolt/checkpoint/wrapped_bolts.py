@@ -1,21 +1,20 @@
 """`WrappedBolt`, an engine's interface to a bolt, and the wrappers of plain and of stateful bolts. Without Spark."""
 
+from __future__ import annotations
+
 import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from anchorbolt.acker.task_tracker import TaskTracker
-from anchorbolt.acker.verdict import Verdict
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
 from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.checkpoint.tracked_execution import TrackedExecution
 from anchorbolt.errors import AnchorboltError, BoltError, StateError
 from anchorbolt.state_backends.contract import Seal
 from anchorbolt.state_backends.key_value import KeyValueState
@@ -23,6 +22,11 @@ from anchorbolt.state_backends.state import NOTHING_COMMITTED, AttemptScope
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import Tuple, TupleBatch
 from anchorbolt.util.messages import user_traceback
+
+if TYPE_CHECKING:
+    from anchorbolt.acker.task_tracker import TaskTracker
+    from anchorbolt.acker.verdict import Verdict
+    from anchorbolt.checkpoint.tracked_execution import TrackedExecution
 
 _log = logging.getLogger("anchorbolt.checkpoint")
 
@@ -89,7 +93,10 @@ class CheckpointTupleForwarder(WrappedBolt):
         self._process = os.getpid()
         basic = isinstance(bolt, BaseBasicBolt)
         self._tracked: TrackedExecution | None = None
-        if tracker is not None and isinstance(collector, TrackedOutputCollector):
+        if tracker is not None:
+            from anchorbolt.checkpoint.tracked_execution import TrackedExecution  # NumPy: only where it is needed
+
+            assert isinstance(collector, TrackedOutputCollector)
             self._tracked = TrackedExecution(bolt, collector, tracker, basic=basic)
         self._basic = BasicOutputCollector(collector) if basic else None
         self._call("prepare", conf, context, *(() if self._basic else (collector,)))

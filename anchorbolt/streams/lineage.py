@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 
 from anchorbolt.errors import SerializationError
 from anchorbolt.streams.ids import Ids, IdSource, ids_of
+from anchorbolt.streams.tuple import Item
 
 Roots = NDArray[np.uint64]
-
-Item = int | tuple[int, ...]
-"""The hidden last value of an emitted row: the only root of the tuple, or a tuple of several roots or of none."""
 
 
 class Lineage:
@@ -114,9 +112,3 @@ def lineage_of(items: Sequence[Item], ids: IdSource) -> Lineage | None:
     counts = np.fromiter(map(len, rows), np.uint32, len(rows))
     roots = np.fromiter(chain.from_iterable(rows), np.uint64, int(counts.sum()))
     return Lineage(ids.draw(len(items)), roots, None if (counts == 1).all() else counts)
-
-
-def union(items: Iterable[Item]) -> Item:
-    """Return the roots of a tuple whose anchors have the roots `items`, each root once."""
-    roots = dict.fromkeys(chain.from_iterable((item,) if isinstance(item, int) else item for item in items))
-    return next(iter(roots)) if len(roots) == 1 else tuple(roots)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from anchorbolt.streams.lineage import Item, Lineage
+    from anchorbolt.streams.lineage import Lineage
 
 _SHOWN_CHARACTERS = 200
+
+Item = int | tuple[int, ...]
+"""The hidden last value of an emitted row: the only root of the tuple, or a tuple of several roots or of none."""
 
 
 class StreamHeader:
@@ -195,3 +199,9 @@ class TupleBatch(NamedTuple):
         if lineage is None:
             return [TrackedTuple(row, header, (), 0) for row in self.rows()]
         return list(map(TrackedTuple, self.rows(), [header] * self.size, lineage.items(), lineage.ids().tolist()))
+
+
+def union(items: Iterable[Item]) -> Item:
+    """Return the roots of a tuple whose anchors have the roots `items`, each root once."""
+    roots = dict.fromkeys(chain.from_iterable((item,) if isinstance(item, int) else item for item in items))
+    return next(iter(roots)) if len(roots) == 1 else tuple(roots)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from anchorbolt.acker import contributions as module
 from anchorbolt.acker.blob import Contribution, Opened, decode_blob
 from anchorbolt.acker.contributions import Contributions
-from anchorbolt.acker.ids import ids_of
 from anchorbolt.acker.placement import acker_of, moved
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
+from anchorbolt.streams.ids import ids_of
 
 NUMBERS = st.integers(0, 2**64 - 1)
 FEW_ROOTS = st.sampled_from([1, 2, 3, 4, 2**63, 2**64 - 1])

@@ -10,11 +10,11 @@ import pytest
 from anchorbolt.acker import ledger
 from anchorbolt.acker.blob import Contribution, decode_blob
 from anchorbolt.acker.contributions import Contributions
-from anchorbolt.acker.ids import ids_of
 from anchorbolt.acker.ledger import merge
 from anchorbolt.acker.stored_tree import OpenTree
 from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.errors import SerializationError
+from anchorbolt.streams.ids import ids_of
 
 TIMEOUT_MS = 30_000
 BEFORE = OpenTree(ack_val=5, spout_task=1, holder=4, remaining_ms=10, msg_id=b"m")
@@ -127,10 +127,10 @@ def test_of_failed_complete_and_timed_out_the_first_counts(
         news.fail(7, "join", 0, "late")
     verdict = merge([sent(news, 3)], TIMEOUT_MS, trees)
     times_out = is_expired and not is_reset and not is_acked and not is_failed
-    assert verdict.failed == [Failure(7, "join", 0, "late")] * is_failed
+    assert verdict.failed == [Failure(7, "join", 0, "late", BEFORE.spout_task, BEFORE.msg_id)] * is_failed
     assert verdict.completed.tolist() == [7] * (is_acked and not is_failed)
     assert verdict.timed_out.tolist() == [7] * times_out
-    assert verdict.timed_out_holders.tolist() == [3] * times_out
+    assert [tree.holder for tree in verdict.timed_out_trees] == [3] * times_out
     stays = not (is_failed or is_acked or times_out)
     assert verdict.reset.tolist() == [7] * (stays and is_reset)
     remaining_ms = TIMEOUT_MS if is_reset else 10

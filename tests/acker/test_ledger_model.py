@@ -12,9 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from anchorbolt.acker import contributions, ledger, stored_trees
 from anchorbolt.acker.blob import decode_blob
 from anchorbolt.acker.contributions import Contributions
-from anchorbolt.acker.ids import IdSource, ids_of
 from anchorbolt.acker.ledger import merge
-from anchorbolt.acker.lineage import Item, Lineage, lineage_of, union
 from anchorbolt.acker.placement import acker_of, moved
 from anchorbolt.acker.stored_tree import LONGEST_MS, OpenTree
 from anchorbolt.acker.stored_trees import StoredTrees, TreeState, tree_state
@@ -23,6 +21,9 @@ from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.state import AttemptScope
+from anchorbolt.streams.ids import IdSource, ids_of
+from anchorbolt.streams.lineage import Lineage, lineage_of
+from anchorbolt.streams.tuple import Item, union
 from tests.acker.whole_trees import Expected, Node, Tree, WholeTrees
 
 SPOUTS = (1, 2)
@@ -290,10 +291,11 @@ def check_verdicts(verdicts: list[Verdict], expected: Expected) -> None:
         assert verdict.is_empty == (not mentioned)
         found.opened.update(zip(verdict.opened.tolist(), verdict.opened_holders.tolist(), strict=True))
         found.completed.update(verdict.completed.tolist())
-        found.timed_out.update(zip(verdict.timed_out.tolist(), verdict.timed_out_holders.tolist(), strict=True))
+        holders = [tree.holder for tree in verdict.timed_out_trees]
+        found.timed_out.update(zip(verdict.timed_out.tolist(), holders, strict=True))
         found.reset.update(verdict.reset.tolist())
         assert len({failure.root for failure in verdict.failed}) == len(verdict.failed)
-        found.failed.update((failure.root, tuple(failure[1:])) for failure in verdict.failed)
+        found.failed.update((failure.root, tuple(failure[1:4])) for failure in verdict.failed)
     assert found == expected
 
 

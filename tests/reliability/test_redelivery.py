@@ -114,7 +114,7 @@ def test_a_tree_that_is_open_at_a_restart_completes_in_the_next_run() -> None:
     handle = cluster.submit(joining(), until_empty=False)
     while not handle.reports:
         assert not handle.await_termination(0.05)
-    handle._waves._spouts.close(5)  # type: ignore[attr-defined] # as if the driver had died: nothing is drained
+    handle._waves._spouts.rich.close(5)  # type: ignore[attr-defined] # as if the driver had died: nothing is drained
     assert handle.stop(0) or True
     jobs.MESSAGES.clear()
     ACKED.clear()

@@ -34,9 +34,9 @@ class Pump:
     def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
         self._spout, self._add, self._until_empty = spout, add, until_empty
         try:
-            self._spouts.open(spout)
+            self._spouts.open(spout.record)
         except BaseException:
-            self._spouts.close(_CLOSE_S)
+            self._close()
             raise
 
     def wait(self) -> None:
@@ -44,15 +44,21 @@ class Pump:
         try:
             self._run_waves()
         finally:
-            for component, index in self._spouts.close(_CLOSE_S):
-                _log.warning("spout %r, task %d has not ended: it is in a call that does not return", component, index)
-        self._spout.keep_acked(self._spouts.unconfirmed())
+            self._close()
+        if self._spouts.rich is not None:
+            self._spout.keep_acked(self._spouts.rich.unconfirmed())
 
     def stop(self) -> bool:
         self._stop_requested.set()
-        self._spouts.drain()
+        if self._spouts.rich is not None:
+            self._spouts.rich.drain()
         self._spouts.notify()
         return self._thread != threading.get_ident()
+
+    def _close(self) -> None:
+        if self._spouts.rich is not None:
+            for component, index in self._spouts.rich.close(_CLOSE_S):
+                _log.warning("spout %r, task %d has not ended: it is in a call that does not return", component, index)
 
     def end_when_empty(self) -> None:
         """End as soon as nothing waits and nothing is in flight any more."""
@@ -61,7 +67,8 @@ class Pump:
     def _run_waves(self) -> None:
         spouts, drained_by = self._spouts, 0.0
         while True:
-            spouts.check()
+            if spouts.rich is not None:
+                spouts.rich.check()
             if self._stop_requested.is_set():
                 drained_by = drained_by or time.monotonic() + self._plan.settings.message_timeout_secs
                 if spouts.is_settled or time.monotonic() >= drained_by:

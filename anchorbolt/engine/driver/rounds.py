@@ -61,7 +61,7 @@ class Rounds:
                 f"the engine could not finish a round of txid {current.txid}: {error}", txid=current.txid
             ) from error
         check_round(self._plan, reports, current.txid)
-        stateful, spouts = self._plan.stateful, self._runner.spouts
+        stateful, spouts = self._plan.stateful, None if self._runner.spouts is None else self._runner.spouts.rich
         repeat = spouts is not None and spouts.judge(reports)
         return PreparedRound(
             winners={

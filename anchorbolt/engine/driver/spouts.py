@@ -1,211 +1,96 @@
-"""The spouts that the driver runs itself: rich spouts, and the feeder spouts of tests; and the intake of a wave."""
+"""The spouts that the driver runs itself, and the waves in which their tuples are processed."""
+
+from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from anchorbolt.acker.in_flight import InFlight, RootedChunk, Settlement
-from anchorbolt.acker.message_ids import AckedMessages
-from anchorbolt.acker.redelivery import Redelivery
-from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
+from anchorbolt.checkpoint.ports import Batch, Round
 from anchorbolt.checkpoint.spout import CheckpointSpout
-from anchorbolt.engine.driver.open_trees import open_trees
-from anchorbolt.engine.driver.spout_host import SpoutHost
+from anchorbolt.engine.driver.feeders import Feeders
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.messages import Envelope, TaskReport
-from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
-from anchorbolt.serialization import unpack
-from anchorbolt.serialization.msgpack_values import pack_many
-from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.spouts.intake import Chunk
-from anchorbolt.streams.declaration import DEFAULT_STREAM
+from anchorbolt.engine.task.messages import Envelope
+
+if TYPE_CHECKING:
+    from anchorbolt.engine.driver.rich_spouts import RichSpouts
 
 Clock = Callable[[], float]
 
-_IDLE_S = 0.2  # so long no spout must emit before a run that ends by itself ends
-
-
-class TaskIntake(NamedTuple):
-    """What a task of a rich spout has to send in a round."""
-
-    chunks: Sequence[RootedChunk]
-    excluded: frozenset[int]  # roots whose tuples are not sent, because they failed in an earlier round
-    expired: Roots  # roots of earlier waves whose time is over
-
-
-def packed_ids(chunk: Chunk) -> list[bytes]:
-    """Encode the message ids of the tracked tuples."""
-    return pack_many(msg_id for msg_id in chunk.msg_ids if msg_id is not None)
-
 
 class DriverSpouts:
-    """The tasks of all spouts but stream spouts. The methods are called on one thread, if they do not say otherwise."""
+    """All spouts of a topology but stream spouts. The methods are called on one thread, if they do not say otherwise.
+
+    Attributes:
+        rich: The rich spouts; None if there are none.
+        changed: Notified when something begins to wait.
+    """
 
     def __init__(self, plan: ExecutionPlan, clock: Clock = time.monotonic) -> None:
         """Make the tasks; `clock` returns the seconds by which trees time out."""
         self.changed = threading.Condition()
-        self._plan = plan
-        self._clock = clock
-        self._feeders = {
-            id: spec.spout for id, spec in plan.graph.spouts.items() if isinstance(spec.spout, FeederSpout)
-        }
-        self._hosts = {task: SpoutHost(plan, task, self.notify) for task in plan.rich_spout_tasks}
-        tasks = {plan.task_id(task): task for task in plan.rich_spout_tasks}
-        self._in_flight = InFlight(plan.run_id, tasks, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
-        self._redeliveries: dict[str, Redelivery] = {}  # by spout with stable message ids
-        self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
-        self._acked: dict[str, AckedMessages] = {}  # by spout: what the last decision acks
-        self._fed: dict[str, list[tuple[object, ...]]] = {}
+        self._counts_batches = not plan.graph.stream_spouts
+        self._feeders = Feeders(plan)
+        self.rich: RichSpouts | None = None
+        if plan.rich_spout_tasks:
+            from anchorbolt.engine.driver.rich_spouts import RichSpouts  # NumPy: only where it is needed
+
+            self.rich = RichSpouts(plan, clock, self.notify)
 
     def notify(self) -> None:
         """Wake the thread that waits for `changed`. May be called on any thread."""
         with self.changed:
             self.changed.notify_all()
 
-    def open(self, spout: CheckpointSpout) -> None:
-        """Open all rich spouts, side by side. Raises `SpoutError`."""
-        self._settle_feeders(spout)
-        self._inherit(spout.record)
-        for feeder in self._feeders.values():
-            feeder.on_feed = self.notify
-        for host in self._hosts.values():
-            host.start()
-        for host in self._hosts.values():
-            host.wait_until_open()
-
-    def _inherit(self, record: DecisionRecord) -> None:
-        """Take over the open trees of earlier runs, and the messages that their last decision acked."""
-        trees = list(open_trees(self._plan, record))
-        self._in_flight.inherit(trees, self._clock())
-        for (component, _), host in self._hosts.items():
-            if not host.has_stable_ids:
-                continue
-            if component not in self._redeliveries:
-                in_flight = [unpack(tree.msg_id) for _, spout, tree in trees if spout == component]
-                acked = [messages for messages in record.acked if messages.component == component]
-                self._redeliveries[component] = Redelivery(component, in_flight, acked)
-            host.redelivery = self._redeliveries[component]
-
-    def check(self) -> None:
-        """Raise the error of the first spout that has failed."""
-        for host in self._hosts.values():
-            if host.failure is not None:
-                raise host.failure
+    def open(self, record: DecisionRecord) -> None:
+        """Continue after the last decision. Raises `SpoutError`."""
+        self._feeders.open(record.txid, self.notify)
+        if self.rich is not None:
+            self.rich.open(record)
 
     @property
     def is_waiting(self) -> bool:
         """Whether there is something to process in a wave."""
-        fed = any(feeder.is_waiting() for feeder in self._feeders.values())
-        return fed or self._has_expired() or any(host.is_waiting for host in self._hosts.values())
-
-    def _has_expired(self) -> bool:
-        deadline = self._in_flight.next_deadline
-        return deadline is not None and deadline <= self._clock()
+        return self._feeders.is_waiting or (self.rich is not None and self.rich.is_waiting)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing waits, all messages are settled, and no spout has emitted for a while."""
-        hosts = self._hosts.values()
-        return not self.is_waiting and all(host.is_settled and host.idle_s >= _IDLE_S for host in hosts)
+        """Whether nothing waits or is in flight, and no rich spout has emitted for a while."""
+        return not self.is_waiting and (self.rich is None or self.rich.is_idle)
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing of the rich spouts waits or is in flight."""
-        return not any(host.is_waiting or not host.is_settled for host in self._hosts.values())
+        """Whether no tuple of the rich spouts waits, and none of their messages is in flight."""
+        return self.rich is None or self.rich.is_settled
 
     def next_batch(self, record: DecisionRecord) -> Batch:
         """Return the batch of a wave without a query's batch: the last one again, but feeder spouts count on."""
-        counts_on = bool(self._feeders) and not self._plan.graph.stream_spouts
+        counts_on = bool(self._feeders) and self._counts_batches
         return Batch(record.query_id, record.batch_id + counts_on, record.offsets_digest)
 
     @contextmanager
     def wave(self, spout: CheckpointSpout) -> Iterator[None]:
         """Freeze what was emitted: it is the intake of the wave that runs in this context.
 
-        When the wave has committed, its tuples are acked. If it has failed for good, nothing is acked or failed.
+        When the wave has committed, its messages are settled. If it has failed for good, nothing is acked or failed.
         """
-        self._fed = {component: feeder.take(spout.record.txid + 1) for component, feeder in self._feeders.items()}
+        self._feeders.take(spout.record.txid + 1)
         try:
-            taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
-            self._intake = self._in_flight.begin(taken, self._clock())
+            if self.rich is not None:
+                self.rich.begin_wave()
             yield
-            self._settle()
+            if self.rich is not None:
+                self.rich.settle()
         finally:
-            self._settle_feeders(spout)
-            self._intake, self._fed = {}, {}
-
-    def _settle(self) -> None:
-        by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
-        for (component, index), settlement in self._in_flight.settle(self._clock()).items():
-            if component in self._redeliveries:
-                by_component[component].acked += settlement.acked
-                by_component[component].failed += settlement.failed
-            elif index is not None:  # else of an earlier run: its source knows nothing of that delivery any more
-                self._hosts[component, index].settle(settlement.acked, settlement.failed)
-        for component, settlement in by_component.items():
-            told = self._redeliveries[component].settle(settlement.acked, settlement.failed, self._acked.get(component))
-            for index, settled in told.items():
-                self._hosts[component, index].settle(settled.acked, settled.failed)
-
-    def _settle_feeders(self, spout: CheckpointSpout) -> None:
-        for feeder in self._feeders.values():
-            feeder.settle(spout.record.txid)  # of the last wave that was decided
-
-    def judge(self, reports: Sequence[TaskReport]) -> bool:
-        """Take the reports of a round; return whether it is to be repeated without the trees that failed in it."""
-        return self._in_flight.judge([each.outcome.verdict for each in reports if each.outcome.verdict is not None])
-
-    def acked(self) -> tuple[AckedMessages, ...]:
-        """Return what the decision of the last round has to keep, see `DecisionRecord.acked`."""
-        acked: defaultdict[str, list[Any]] = defaultdict(list)
-        for (component, _), settlement in self._in_flight.settlements().items():
-            acked[component] += settlement.acked
-        kept: list[AckedMessages] = []
-        self._acked = {}
-        for component, redelivery in self._redeliveries.items():
-            messages = redelivery.for_record(acked[component])
-            kept += messages
-            if acked[component]:
-                self._acked[component] = messages[-1]
-        return tuple(kept)
-
-    def unconfirmed(self) -> tuple[AckedMessages, ...]:
-        """Return the acked messages whose sources may not know it yet."""
-        return tuple(each for redelivery in self._redeliveries.values() for each in redelivery.for_record(()))
-
-    def intake(self, task: TaskKey) -> TaskIntake:
-        """Return what a task of a rich spout has to send in the current round. May be called on any thread."""
-        in_flight, plan = self._in_flight, self._plan
-        expired = in_flight.expired if task == plan.rich_spout_tasks[0] else NO_ROOTS
-        return TaskIntake(self._intake.get(plan.task_id(task), ()), in_flight.excluded, expired)
+            self._feeders.settle(spout.record.txid)
+            if self.rich is not None:
+                self.rich.end_wave()
 
     def run_tasks(self, current: Round) -> Iterator[Envelope]:
         """Yield the blobs of all tasks for the current wave. May be called in each of its rounds."""
-        for component, batch in self._fed.items():
-            fields = len(self._feeders[component].fields)
-            columns = list(map(list, zip(*batch, strict=True))) or [[] for _ in range(fields)]
-            fed = [SourceRows(DEFAULT_STREAM, len(batch), columns)]
-            yield from run_spout_task(self._plan, component, 0, current, fed)
-        for task in self._plan.rich_spout_tasks:
-            intake = self.intake(task)
-            rows = (
-                SourceRows(chunk.stream, chunk.size, chunk.columns(), roots, packed_ids(chunk))
-                for chunk, roots in intake.chunks
-            )
-            yield from run_spout_task(self._plan, *task, current, rows, intake.excluded, intake.expired)
-
-    def drain(self) -> None:
-        """Have the rich spouts emit no more. May be called on any thread."""
-        for host in self._hosts.values():
-            host.drain()
-
-    def close(self, timeout_s: float) -> list[TaskKey]:
-        """Have all rich spouts call `deactivate` and `close`; return the tasks that have not done so in time."""
-        for host in self._hosts.values():
-            host.close(0)
-        return [host.task for host in self._hosts.values() if not host.close(timeout_s)]
+        yield from self._feeders.run_tasks(current)
+        if self.rich is not None:
+            yield from self.rich.run_tasks(current)

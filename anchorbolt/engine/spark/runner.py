@@ -138,7 +138,8 @@ class SparkRunner:
             self._query = self.waves
             return
         self.spouts = spouts = DriverSpouts(plan)
-        self._intake = IntakeServer(session.sparkContext.getConf().get("spark.driver.host") or "", spouts.intake)
+        assert spouts.rich is not None
+        self._intake = IntakeServer(session.sparkContext.getConf().get("spark.driver.host") or "", spouts.rich.intake)
         self._own_rows = self._with_bolts(self._intake_rows(session))
         if sources is None:
             self.waves = Pump(plan, spouts)

@@ -4,9 +4,12 @@ The task executes blob by blob and sends blobs as they fill, so its memory does 
 Envelopes for other levels pass through unopened.
 """
 
+from __future__ import annotations
+
 import uuid
 from collections.abc import Generator, Iterable, Iterator
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
@@ -25,8 +28,10 @@ from anchorbolt.engine.task.messages import (
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
-from anchorbolt.streams.lineage import Lineage
 from anchorbolt.streams.tuple import StreamHeader, TupleBatch
+
+if TYPE_CHECKING:
+    from anchorbolt.streams.lineage import Lineage
 
 _TUPLES_PER_SEND = 2048
 """After so many executed tuples, at the latest, the task sends what they emitted."""
@@ -144,7 +149,7 @@ class _BoltTask:
 
     def _execute(self, message: TuplesMessage, bolt: WrappedBolt) -> Iterator[None]:
         header = self._header(message)
-        lineage = None if message.lineage is None else Lineage.from_parts(message.lineage, message.size)
+        lineage = None if message.lineage is None else _lineage(message)
         whole = TupleBatch(header, message.size, message.columns, lineage)
         bolt.prefetch(whole)
         self.report.tuples_in += message.size
@@ -190,3 +195,9 @@ class _BoltTask:
         if self._instance is not None:
             self._instance.emitter.take()
             self._instance.attempt = ""
+
+
+def _lineage(message: TuplesMessage) -> Lineage:
+    from anchorbolt.streams.lineage import Lineage  # NumPy: only where tuple trees are tracked
+
+    return Lineage.from_parts(message.lineage, message.size)

@@ -1,20 +1,24 @@
 """Routes the tuples that a task emits by their groupings, encodes them into blobs, and counts the blobs. No I/O."""
 
+from __future__ import annotations
+
 import copy
 from collections import defaultdict
 from collections.abc import Sequence, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anchorbolt.acker.placement import ACKER_ID
-from anchorbolt.acker.task_tracker import TaskTracker
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import Edge, ExecutionPlan
 from anchorbolt.engine.task import messages
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.streams.context import TopologyContext
-from anchorbolt.streams.lineage import Item
 from anchorbolt.streams.routing import ROUTERS, Router
+from anchorbolt.streams.tuple import Item
+
+if TYPE_CHECKING:
+    from anchorbolt.acker.task_tracker import TaskTracker
 
 
 class Emitter:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from anchorbolt.acker.placement import ACKER_ID
-from anchorbolt.acker.task_tracker import TaskTracker
 from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.collector import OutputCollector
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
-from anchorbolt.checkpoint.acker_executor import AckerExecutor
 from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.decision import Committed
 from anchorbolt.checkpoint.outbox import SinkExecutor
@@ -120,13 +118,13 @@ def _close(instance: Instance, task: TaskKey) -> None:
 
 def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
     component, index = task
-    tracker = TaskTracker(component, index, plan.task_id(task)) if plan.ackers else None
     if component == ACKER_ID:
-        emitter = Emitter(plan, task)
-        collector = OutputCollector(component, {}, emitter.flush, must_anchor=False)
-        storage = plan.provider.open(plan.namespace(task))
-        acker = AckerExecutor(storage, plan.settings.message_timeout_secs * 1000, emitter.forward)
-        return Instance(acker, True, collector, emitter)
+        return _build_acker(plan, task)
+    tracker = None
+    if plan.ackers:
+        from anchorbolt.acker.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
+
+        tracker = TaskTracker(component, index, plan.task_id(task))
     bolt = plan.unpickle_bolt(component)
     emitter = Emitter(plan, task, tracker)
     context = emitter.context
@@ -142,6 +140,15 @@ def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
     else:
         wrapped = CheckpointTupleForwarder(bolt, plan.conf, context, collector, emitter.forward, tracker)
     return Instance(wrapped, isinstance(bolt, BaseStatefulBolt), collector, emitter)
+
+
+def _build_acker(plan: ExecutionPlan, task: TaskKey) -> Instance:
+    from anchorbolt.checkpoint.acker_executor import AckerExecutor
+
+    emitter = Emitter(plan, task)
+    storage = plan.provider.open(plan.namespace(task))
+    acker = AckerExecutor(storage, plan.settings.message_timeout_secs * 1000, emitter.forward)
+    return Instance(acker, True, OutputCollector(ACKER_ID, {}, emitter.flush, must_anchor=False), emitter)
 
 
 def _collector(plan: ExecutionPlan, emitter: Emitter, *, tracked: bool) -> OutputCollector:

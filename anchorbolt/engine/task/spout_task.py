@@ -1,12 +1,12 @@
 """A spout's task in one round: sends its part of the wave's source data, then PREPARE, then a report."""
 
+from __future__ import annotations
+
 import uuid
 from collections.abc import Iterable, Iterator, Sequence, Set
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anchorbolt.acker.sorted_roots import Roots
-from anchorbolt.acker.task_tracker import TaskTracker
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
@@ -15,6 +15,10 @@ from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure
 from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.util.messages import shortened
+
+if TYPE_CHECKING:
+    from anchorbolt.acker.sorted_roots import Roots
+    from anchorbolt.acker.task_tracker import TaskTracker
 
 _FIRST_CAPACITY = 512  # tuples in the first buffer; the emitter decides on the next ones
 
@@ -57,6 +61,8 @@ def run_spout_task(
     attempt = uuid.uuid4().hex
     tracker = None
     if plan.ackers and component in plan.task_ids:
+        from anchorbolt.acker.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
+
         tracker = TaskTracker(component, index, plan.task_id((component, index)))
     emitter = Emitter(plan, (component, index), tracker)
     emitter.begin(attempt)

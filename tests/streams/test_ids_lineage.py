@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorbolt.acker import ids as ids_module
-from anchorbolt.acker.ids import IdSource, ids_of, mix, unmix
-from anchorbolt.acker.lineage import Item, Lineage, lineage_of, union
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
+from anchorbolt.streams import ids as ids_module
+from anchorbolt.streams.ids import IdSource, ids_of, mix, unmix
+from anchorbolt.streams.lineage import Lineage, lineage_of
+from anchorbolt.streams.tuple import Item, union
 
 ROOTS = st.integers(1, 2**64 - 1)
 ITEMS = st.lists(st.one_of(ROOTS, st.lists(ROOTS, max_size=3, unique=True).map(tuple)), max_size=8)

@@ -1,0 +1,172 @@
+"""The rich spouts of a run: their tasks on the driver, the intake of a wave, and what becomes of their messages."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from anchorbolt.acker.in_flight import InFlight, RootedChunk, Settlement
+from anchorbolt.acker.message_ids import AckedMessages
+from anchorbolt.acker.redelivery import Redelivery
+from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
+from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.engine.driver.open_trees import open_trees
+from anchorbolt.engine.driver.spout_host import SpoutHost
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from anchorbolt.serialization import unpack
+from anchorbolt.serialization.msgpack_values import pack_many
+from anchorbolt.spouts.intake import Chunk
+
+_IDLE_S = 0.2  # so long no spout must emit before a run that ends by itself ends
+
+
+class TaskIntake(NamedTuple):
+    """What a task of a rich spout has to send in a round."""
+
+    chunks: Sequence[RootedChunk]
+    excluded: frozenset[int]  # roots whose tuples are not sent, because they failed in an earlier round
+    expired: Roots  # roots of earlier waves whose time is over
+
+
+def packed_ids(chunk: Chunk) -> list[bytes]:
+    """Encode the message ids of the tracked tuples."""
+    return pack_many(msg_id for msg_id in chunk.msg_ids if msg_id is not None)
+
+
+class RichSpouts:
+    """All tasks of rich spouts. The methods are called on one thread, if they do not say otherwise."""
+
+    def __init__(self, plan: ExecutionPlan, clock: Callable[[], float], on_change: Callable[[], None]) -> None:
+        """Make the tasks.
+
+        Args:
+            plan: The plan.
+            clock: Returns the seconds by which trees time out.
+            on_change: Called on any thread when a spout begins to have tuples for a wave, or has failed.
+        """
+        self._plan = plan
+        self._clock = clock
+        self._hosts = {task: SpoutHost(plan, task, on_change) for task in plan.rich_spout_tasks}
+        tasks = {plan.task_id(task): task for task in plan.rich_spout_tasks}
+        self._in_flight = InFlight(plan.run_id, tasks, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
+        self._redeliveries: dict[str, Redelivery] = {}  # by spout with stable message ids
+        self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
+        self._acked: dict[str, AckedMessages] = {}  # by spout: what the last decision acks
+
+    def open(self, record: DecisionRecord) -> None:
+        """Continue after the last decision: open all spouts, side by side. Raises `SpoutError`."""
+        self._inherit(record)
+        for host in self._hosts.values():
+            host.start()
+        for host in self._hosts.values():
+            host.wait_until_open()
+
+    def _inherit(self, record: DecisionRecord) -> None:
+        """Take over the open trees of earlier runs, and the messages that their last decision acked."""
+        trees = list(open_trees(self._plan, record))
+        self._in_flight.inherit(trees, self._clock())
+        for (component, _), host in self._hosts.items():
+            if not host.has_stable_ids:
+                continue
+            if component not in self._redeliveries:
+                in_flight = [unpack(tree.msg_id) for _, spout, tree in trees if spout == component]
+                acked = [messages for messages in record.acked if messages.component == component]
+                self._redeliveries[component] = Redelivery(component, in_flight, acked)
+            host.redelivery = self._redeliveries[component]
+
+    def check(self) -> None:
+        """Raise the error of the first spout that has failed."""
+        for host in self._hosts.values():
+            if host.failure is not None:
+                raise host.failure
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether tuples wait for a wave, or the time of an open tree is over."""
+        deadline = self._in_flight.next_deadline
+        expired = deadline is not None and deadline <= self._clock()
+        return expired or any(host.is_waiting for host in self._hosts.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all messages are settled, and no spout has emitted for a while."""
+        return all(host.is_settled and host.idle_s >= _IDLE_S for host in self._hosts.values())
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no tuple waits, and no message is in flight."""
+        return not any(host.is_waiting or not host.is_settled for host in self._hosts.values())
+
+    def begin_wave(self) -> None:
+        """Freeze what was emitted: it is the intake of the next wave."""
+        taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
+        self._intake = self._in_flight.begin(taken, self._clock())
+
+    def end_wave(self) -> None:
+        """Forget the intake. What has not been settled is neither acked nor failed."""
+        self._intake = {}
+
+    def settle(self) -> None:
+        """Ack and fail messages, after the wave has committed."""
+        by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
+        for (component, index), settlement in self._in_flight.settle(self._clock()).items():
+            if component in self._redeliveries:
+                by_component[component].acked += settlement.acked
+                by_component[component].failed += settlement.failed
+            elif index is not None:  # else of an earlier run: its source knows nothing of that delivery any more
+                self._hosts[component, index].settle(settlement.acked, settlement.failed)
+        for component, settlement in by_component.items():
+            told = self._redeliveries[component].settle(settlement.acked, settlement.failed, self._acked.get(component))
+            for index, settled in told.items():
+                self._hosts[component, index].settle(settled.acked, settled.failed)
+
+    def judge(self, reports: Sequence[TaskReport]) -> bool:
+        """Take the reports of a round; return whether it is to be repeated without the trees that failed in it."""
+        return self._in_flight.judge([each.outcome.verdict for each in reports if each.outcome.verdict is not None])
+
+    def acked(self) -> tuple[AckedMessages, ...]:
+        """Return what the decision of the last round has to keep, see `DecisionRecord.acked`."""
+        acked: defaultdict[str, list[Any]] = defaultdict(list)
+        for (component, _), settlement in self._in_flight.settlements().items():
+            acked[component] += settlement.acked
+        kept: list[AckedMessages] = []
+        self._acked = {}
+        for component, redelivery in self._redeliveries.items():
+            messages = redelivery.for_record(acked[component])
+            kept += messages
+            if acked[component]:
+                self._acked[component] = messages[-1]
+        return tuple(kept)
+
+    def unconfirmed(self) -> tuple[AckedMessages, ...]:
+        """Return the acked messages whose sources may not know it yet."""
+        return tuple(each for redelivery in self._redeliveries.values() for each in redelivery.for_record(()))
+
+    def intake(self, task: TaskKey) -> TaskIntake:
+        """Return what a task of a rich spout has to send in the current round. May be called on any thread."""
+        in_flight, plan = self._in_flight, self._plan
+        expired = in_flight.expired if task == plan.rich_spout_tasks[0] else NO_ROOTS
+        return TaskIntake(self._intake.get(plan.task_id(task), ()), in_flight.excluded, expired)
+
+    def run_tasks(self, current: Round) -> Iterator[Envelope]:
+        """Yield the blobs of all tasks for the current wave. May be called in each of its rounds."""
+        for task in self._plan.rich_spout_tasks:
+            intake = self.intake(task)
+            rows = (
+                SourceRows(chunk.stream, chunk.size, chunk.columns(), roots, packed_ids(chunk))
+                for chunk, roots in intake.chunks
+            )
+            yield from run_spout_task(self._plan, *task, current, rows, intake.excluded, intake.expired)
+
+    def drain(self) -> None:
+        """Have the rich spouts emit no more. May be called on any thread."""
+        for host in self._hosts.values():
+            host.drain()
+
+    def close(self, timeout_s: float) -> list[TaskKey]:
+        """Have all rich spouts call `deactivate` and `close`; return the tasks that have not done so in time."""
+        for host in self._hosts.values():
+            host.close(0)
+        return [host.task for host in self._hosts.values() if not host.close(timeout_s)]
