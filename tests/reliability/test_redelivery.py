@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.bolts import BaseStatefulBolt
 from anchorbolt.errors import SpoutError
 from anchorbolt.testing import LocalCluster, ManualClock
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.reliability import jobs
-from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout
+from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout
 
 
 @pytest.fixture(autouse=True)
@@ -27,30 +26,6 @@ class Forgetful(QueueSpout):
 
 class Unstable(Forgetful):
     stable_message_ids = False
-
-
-class Pairs(BaseStatefulBolt[Any]):
-    """Joins the first two tuples of an id, keeps the first one's handle in its state, and acks both."""
-
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector = collector
-
-    def init_state(self, state: Any) -> None:
-        self.state = state
-
-    def execute(self, tup: Any) -> None:
-        waiting = self.state.get(tup["id"])
-        if waiting is None:
-            self.state.put(tup["id"], (tup.handle, tup["value"]))
-            return
-        handle, value = waiting
-        self.collector.emit((tup["id"], value + tup["value"]), anchors=[handle, tup])
-        self.state.delete(tup["id"])
-        self.collector.ack(handle)
-        self.collector.ack(tup)
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("word", "sum")
 
 
 def counting(spout: QueueSpout) -> Topology:

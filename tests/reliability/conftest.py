@@ -1,0 +1,3 @@
+"""The Spark session of the engine's tests."""
+
+from tests.engine.spark.conftest import spark as spark
