@@ -1,13 +1,28 @@
-"""Which acker is responsible for a root: the root modulo the number of ackers, as in Storm."""
+"""Which acker keeps a tree: the root modulo the number of ackers, as in Storm; and what moves if the number changes."""
 
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
-T = TypeVar("T")
+from anchorbolt.acker.stored_tree import OpenTree, OpenTreeCodec
+from anchorbolt.errors import SerializationError
+from anchorbolt.serialization import pack, unpack
 
 ACKER_ID = "__acker"
 
 MOST_ACKERS = 65_535
+
+_CODEC = OpenTreeCodec()
+
+
+class Trees(Protocol):
+    """The trees of one acker."""
+
+    def put(self, root: int, tree: OpenTree) -> None:
+        """Add a tree."""
+
+    def remove(self, root: int) -> None:
+        """Remove a tree."""
 
 
 def acker_of(root: int, ackers: int) -> int:
@@ -15,18 +30,33 @@ def acker_of(root: int, ackers: int) -> int:
     return root % ackers
 
 
-def moved(entries: Iterable[tuple[int, T]], acker: int, ackers: int) -> Iterator[tuple[int, int, T]]:
-    """Yield those of an acker's entries that belong to another acker if there are `ackers` now.
+def moves_to(ackers: int, trees: Iterable[tuple[int, int, OpenTree]]) -> Mapping[int, bytes]:
+    """Return what each acker has to do so that the trees are where they belong with this number of ackers.
 
     Args:
-        entries: Roots and their trees, as `acker` keeps them; it need not be one of the `ackers`.
-        acker: The index of the acker that keeps them.
-        ackers: The new number of ackers.
+        ackers: The new number.
+        trees: The index of the acker that keeps the tree now, its root, and the tree.
 
-    Yields:
-        The index of the acker that the entry belongs to, the root, and the tree.
+    Returns:
+        By index of the acker, also of one that is not needed any more: its moves, for `apply_moves`.
     """
-    for root, tree in entries:
+    removed: defaultdict[int, list[int]] = defaultdict(list)
+    added: defaultdict[int, list[tuple[int, bytes]]] = defaultdict(list)
+    for before, root, tree in trees:
         owner = acker_of(root, ackers)
-        if owner != acker:
-            yield owner, root, tree
+        if owner != before:
+            removed[before].append(root)
+            added[owner].append((root, _CODEC.encode(tree)))
+    return {acker: pack([removed[acker], added[acker]]) for acker in {*removed, *added}}
+
+
+def apply_moves(moves: bytes, trees: Trees) -> None:
+    """Remove and add trees, at the start of a wave. Raises `SerializationError` if the bytes are damaged."""
+    try:
+        removed, added = unpack(moves)
+        for root in removed:
+            trees.remove(root)
+        for root, tree in added:
+            trees.put(root, _CODEC.decode(tree))
+    except (TypeError, ValueError) as error:
+        raise SerializationError(f"the moves of tuple trees, {len(moves)} bytes, cannot be read: {error}") from error

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from anchorbolt.acker.blob import Contribution, decode_blob
 from anchorbolt.acker.ledger import merge
+from anchorbolt.acker.placement import apply_moves
 from anchorbolt.acker.stored_trees import StoredTrees, tree_state
 from anchorbolt.acker.verdict import Verdict
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
@@ -35,9 +36,15 @@ class AckerExecutor(WrappedBolt):
         self._state.begin(scope)
         self._contributions = []
 
-    def contribute(self, blob: bytes) -> None:
-        """Take the contributions of one task. Raises `SerializationError` if they are damaged."""
-        self._contributions.append(decode_blob(blob))
+    def contribute(self, blob: bytes, moves: bytes) -> None:
+        """Take the contributions of one task, and the open trees that have to move; each may be empty.
+
+        Raises `SerializationError` if they are damaged.
+        """
+        if blob:
+            self._contributions.append(decode_blob(blob))
+        if moves:
+            apply_moves(moves, self._trees)
 
     def execute(self, batch: TupleBatch) -> None:
         raise AssertionError("an acker takes no tuples")

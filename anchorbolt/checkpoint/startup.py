@@ -6,6 +6,7 @@ A start raises the first; `anchorbolt state explain` shows all.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Layout
@@ -54,7 +55,7 @@ def record_problems(layout: Layout, found: Found, *, accept_new: bool) -> Iterat
             yield changed
     for component, tasks in layout.parallelism.items():
         before = record.parallelism.get(component, tasks)
-        if before != tasks and record.namespaces:
+        if before != tasks and record.namespaces and component != ACKER_ID:  # open trees move in the first wave
             yield TopologyError(
                 f"bolt {component!r} has parallelism {tasks}, but its state was written by {before} tasks, and each "
                 f"task holds the keys that are grouped to it. Set its parallelism back to {before}.",

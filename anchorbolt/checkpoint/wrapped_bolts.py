@@ -62,7 +62,7 @@ class WrappedBolt(ABC):
     def execute(self, batch: TupleBatch) -> None:
         """Execute the tuples one by one. Raises `BoltError`."""
 
-    def contribute(self, blob: bytes) -> None:
+    def contribute(self, blob: bytes, moves: bytes) -> None:
         """Take what a task contributes to the tuple trees. For ackers only. Raises `SerializationError`."""
 
     @abstractmethod

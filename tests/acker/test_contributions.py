@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from anchorbolt.acker import contributions as module
 from anchorbolt.acker.blob import Contribution, Opened, decode_blob
 from anchorbolt.acker.contributions import Contributions
-from anchorbolt.acker.placement import acker_of, moved
+from anchorbolt.acker.placement import acker_of, apply_moves, moves_to
+from anchorbolt.acker.stored_tree import OpenTree
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.streams.ids import ids_of
@@ -201,8 +202,23 @@ def test_random_damage_is_refused_or_gives_a_blob(data: st.DataObject) -> None:
         decode_blob(bytes(blob))
 
 
-def test_moved_names_the_entries_that_another_acker_has_to_keep() -> None:
-    entries = [(root, f"tree {root}") for root in (4, 7, 10, 11)]
-    assert list(moved(entries, 1, 3)) == [(2, 11, "tree 11")]
-    assert list(moved(entries, 0, 2)) == [(1, 7, "tree 7"), (1, 11, "tree 11")]
-    assert list(moved([(4, "tree 4")], 3, 1)) == [(0, 4, "tree 4")]
+def test_moves_bring_each_tree_to_the_acker_that_keeps_it_now() -> None:
+    class Trees(dict[int, OpenTree]):
+        put, remove = dict.__setitem__, dict.__delitem__
+
+    trees = {root: OpenTree(root, 1, 2, 3, b"id") for root in range(1, 40)}
+    for before in (1, 2, 5):
+        for after in (1, 3, 4):
+            kept = [Trees() for _ in range(max(before, after))]
+            for root, tree in trees.items():
+                kept[acker_of(root, before)].put(root, tree)
+            found = [(acker, *entry) for acker, each in enumerate(kept) for entry in each.items()]
+            for acker, moves in moves_to(after, found).items():
+                apply_moves(moves, kept[acker])
+            assert all(acker_of(root, after) == acker for acker, each in enumerate(kept) for root in each)
+            assert {root: tree for each in kept for root, tree in each.items()} == trees
+
+
+def test_damaged_moves_are_refused() -> None:
+    with pytest.raises(SerializationError):
+        apply_moves(pack([1, []]), None)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from anchorbolt.acker import contributions, ledger, stored_trees
 from anchorbolt.acker.blob import decode_blob
 from anchorbolt.acker.contributions import Contributions
 from anchorbolt.acker.ledger import merge
-from anchorbolt.acker.placement import acker_of, moved
+from anchorbolt.acker.placement import acker_of, apply_moves, moves_to
 from anchorbolt.acker.stored_tree import LONGEST_MS, OpenTree
 from anchorbolt.acker.stored_trees import StoredTrees, TreeState, tree_state
 from anchorbolt.acker.verdict import Verdict
@@ -225,11 +225,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def change_ackers(self, ackers: int) -> None:
         for acker in range(max(ackers, self.ackers)):
             self.begin_state(acker)
-        found = {acker: list(StoredTrees(self.states[acker]).items()) for acker in range(self.ackers)}
-        for acker, entries in found.items():
-            for owner, root, tree in moved(entries, acker, ackers):
-                self.states[acker].delete(root)
-                self.states[owner].put(root, tree)
+        found = [(acker, *entry) for acker in range(self.ackers) for entry in StoredTrees(self.states[acker]).items()]
+        for acker, moves in moves_to(ackers, found).items():
+            apply_moves(moves, StoredTrees(self.states[acker]))
         for state in self.states.values():
             state.prepare_commit(self.txid)
         self.commit()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.engine import RunHandle
 from anchorbolt.errors import SpoutError
 from anchorbolt.testing import LocalCluster, ManualClock
 from anchorbolt.topology import Topology, TopologyBuilder
@@ -35,15 +36,15 @@ def counting(spout: QueueSpout) -> Topology:
     return builder.create_topology("redelivery")
 
 
-def joining() -> Topology:
+def joining(spout: QueueSpout) -> Topology:
     builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("id", "value"))
+    builder.set_spout("in", spout)
     builder.set_bolt("pairs", Pairs(), parallelism=2).fields_grouping("in", "id")
     builder.set_bolt("count", Count()).fields_grouping("pairs", "word")
     return builder.create_topology("joining")
 
 
-def restart(cluster: LocalCluster, messages: deque[Any]) -> None:
+def restart(messages: deque[Any]) -> None:
     """Deliver again what was not acked, as a source does to a driver that starts."""
     MESSAGES.clear()
     MESSAGES.extend(messages)
@@ -55,7 +56,7 @@ def test_a_message_whose_ack_was_lost_counts_once_and_is_acked_by_the_next_run()
     MESSAGES.extend(messages)
     with pytest.raises(SpoutError):
         cluster.submit(counting(Forgetful("word"))).await_termination(60)
-    restart(cluster, messages)
+    restart(messages)
     handle = cluster.submit(counting(QueueSpout("word")))
     assert handle.await_termination(60)
     assert handle.state("count") == {"a": 5}
@@ -67,7 +68,7 @@ def test_a_message_without_a_stable_id_counts_again() -> None:
     MESSAGES.extend(messages)
     with pytest.raises(SpoutError):
         cluster.submit(counting(Unstable("word"))).await_termination(60)
-    restart(cluster, messages)
+    restart(messages)
     handle = cluster.submit(counting(QueueSpout("word")))
     assert handle.await_termination(60)
     assert handle.state("count")["a"] >= 5
@@ -77,25 +78,36 @@ def test_a_message_without_a_stable_id_counts_again() -> None:
 def test_once_its_source_knows_an_id_may_come_again() -> None:
     cluster = LocalCluster()
     for _ in range(2):
-        restart(cluster, deque([(1, ("a",))]))
+        restart(deque([(1, ("a",))]))
         handle = cluster.submit(counting(QueueSpout("word")))
         assert handle.await_termination(60)
     assert handle.state("count") == {"a": 2}
 
 
-def test_a_tree_that_is_open_at_a_restart_completes_in_the_next_run() -> None:
-    cluster = LocalCluster(clock=ManualClock())
-    MESSAGES.append((1, ("x", 1)))
-    handle = cluster.submit(joining(), until_empty=False)
-    while not handle.reports:
-        assert not handle.await_termination(0.05)
-    handle._waves._spouts.rich.close(5)  # type: ignore[attr-defined] # as if the driver had died: nothing is drained
-    assert handle.stop(0) or True
-    jobs.MESSAGES.clear()
-    ACKED.clear()
-    MESSAGES.extend([(1, ("x", 1)), (2, ("x", 10))])
-    second = LocalCluster.submit(cluster, joining())
-    assert second.await_termination(60)
-    assert second.state("count") == {"x": 1}
-    assert sorted(ACKED) == [1, 2]
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (3, 1), (1, 3), (2, 3)])
+def test_trees_that_are_open_at_a_restart_complete_in_the_next_run_with_any_number_of_ackers(
+    before: int, after: int
+) -> None:
+    class Dies(QueueSpout):
+        def next_tuple(self) -> None:
+            super().next_tuple()
+            if not MESSAGES and opened():
+                raise ConnectionError("the driver dies")
+
+    def opened() -> bool:
+        return bool(handles and handles[0].reports)
+
+    first = [(number, (f"x{number}", number)) for number in range(20)]
+    second = [(100 + number, (f"x{number}", number)) for number in range(20)]
+    cluster, handles = LocalCluster(clock=ManualClock()), list[RunHandle]()
+    restart(deque(first))
+    handles.append(cluster.submit(joining(Dies("id", "value")), {"topology.acker.executors": before}))
+    with pytest.raises(SpoutError):
+        handles[0].await_termination(60)
+    assert ACKED == []
+    restart(deque(first + second))
+    handle = cluster.submit(joining(QueueSpout("id", "value")), {"topology.acker.executors": after})
+    assert handle.await_termination(60)
+    assert handle.state("count") == {f"x{number}": 1 for number in range(20)}
+    assert sorted(ACKED) == sorted(msg_id for msg_id, _ in first + second)
     assert FAILED == []

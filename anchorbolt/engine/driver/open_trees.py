@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import NamedTuple
 
 from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.acker.stored_tree import OpenTree, OpenTreeCodec, RootCodec
@@ -10,8 +11,17 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.state_backends.encoding import EntryEncoding
 
 
-def open_trees(plan: ExecutionPlan, record: DecisionRecord) -> Iterator[tuple[int, str, OpenTree]]:
-    """Yield the root, the spout's id and the tree. Raises the errors of the store, and `StateCorrupted`."""
+class FoundTree(NamedTuple):
+    """An open tree, and the acker that keeps it."""
+
+    acker: int
+    root: int
+    tree: OpenTree
+    spout: str  # its id
+
+
+def open_trees(plan: ExecutionPlan, record: DecisionRecord) -> Iterator[FoundTree]:
+    """Yield all open trees. Raises the errors of the store, and `StateCorrupted`."""
     for index in range(record.parallelism.get(ACKER_ID, 0)):
         namespace = plan.namespace((ACKER_ID, index))
         encoding = EntryEncoding(namespace, RootCodec(), OpenTreeCodec())
@@ -19,4 +29,4 @@ def open_trees(plan: ExecutionPlan, record: DecisionRecord) -> Iterator[tuple[in
             for page in storage.scan():
                 for key_data, data in page:
                     root, tree = encoding.entry_from(key_data, data)
-                    yield root, record.spout_tasks.get(tree.spout_task, ""), tree
+                    yield FoundTree(index, root, tree, record.spout_tasks.get(tree.spout_task, ""))

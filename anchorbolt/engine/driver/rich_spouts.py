@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from anchorbolt.acker.in_flight import InFlight, RootedChunk, Settlement
 from anchorbolt.acker.message_ids import AckedMessages
+from anchorbolt.acker.placement import moves_to
 from anchorbolt.acker.redelivery import Redelivery
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
 from anchorbolt.checkpoint.decision import DecisionRecord
@@ -28,6 +29,7 @@ class TaskIntake(NamedTuple):
     chunks: Sequence[RootedChunk]
     excluded: frozenset[int]  # roots whose tuples are not sent, because they failed in an earlier round
     expired: Roots  # roots of earlier waves whose time is over
+    moves: Mapping[int, bytes]  # by acker, see `moves_to`
 
 
 def packed_ids(chunk: Chunk) -> list[bytes]:
@@ -54,6 +56,7 @@ class RichSpouts:
         self._redeliveries: dict[str, Redelivery] = {}  # by spout with stable message ids
         self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
         self._acked: dict[str, AckedMessages] = {}  # by spout: what the last decision acks
+        self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
 
     def open(self, record: DecisionRecord) -> None:
         """Continue after the last decision: open all spouts, side by side. Raises `SpoutError`."""
@@ -66,12 +69,13 @@ class RichSpouts:
     def _inherit(self, record: DecisionRecord) -> None:
         """Take over the open trees of earlier runs, and the messages that their last decision acked."""
         trees = list(open_trees(self._plan, record))
-        self._in_flight.inherit(trees, self._clock())
+        self._in_flight.inherit(((each.root, each.spout, each.tree) for each in trees), self._clock())
+        self._moves = moves_to(self._plan.ackers, ((each.acker, each.root, each.tree) for each in trees))
         for (component, _), host in self._hosts.items():
             if not host.has_stable_ids:
                 continue
             if component not in self._redeliveries:
-                in_flight = [unpack(tree.msg_id) for _, spout, tree in trees if spout == component]
+                in_flight = [unpack(each.tree.msg_id) for each in trees if each.spout == component]
                 acked = [messages for messages in record.acked if messages.component == component]
                 self._redeliveries[component] = Redelivery(component, in_flight, acked)
             host.redelivery = self._redeliveries[component]
@@ -84,10 +88,10 @@ class RichSpouts:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether tuples wait for a wave, or the time of an open tree is over."""
+        """Whether tuples wait for a wave, open trees have to move, or the time of one is over."""
         deadline = self._in_flight.next_deadline
         expired = deadline is not None and deadline <= self._clock()
-        return expired or any(host.is_waiting for host in self._hosts.values())
+        return bool(self._moves) or expired or any(host.is_waiting for host in self._hosts.values())
 
     @property
     def is_idle(self) -> bool:
@@ -110,6 +114,7 @@ class RichSpouts:
 
     def settle(self) -> None:
         """Ack and fail messages, after the wave has committed."""
+        self._moves = {}
         by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
         for (component, index), settlement in self._in_flight.settle(self._clock()).items():
             if component in self._redeliveries:
@@ -147,8 +152,9 @@ class RichSpouts:
     def intake(self, task: TaskKey) -> TaskIntake:
         """Return what a task of a rich spout has to send in the current round. May be called on any thread."""
         in_flight, plan = self._in_flight, self._plan
-        expired = in_flight.expired if task == plan.rich_spout_tasks[0] else NO_ROOTS
-        return TaskIntake(self._intake.get(plan.task_id(task), ()), in_flight.excluded, expired)
+        first = task == plan.rich_spout_tasks[0]
+        expired, moves = (in_flight.expired, self._moves) if first else (NO_ROOTS, {})
+        return TaskIntake(self._intake.get(plan.task_id(task), ()), in_flight.excluded, expired, moves)
 
     def run_tasks(self, current: Round) -> Iterator[Envelope]:
         """Yield the blobs of all tasks for the current wave. May be called in each of its rounds."""
@@ -158,7 +164,7 @@ class RichSpouts:
                 SourceRows(chunk.stream, chunk.size, chunk.columns(), roots, packed_ids(chunk))
                 for chunk, roots in intake.chunks
             )
-            yield from run_spout_task(self._plan, *task, current, rows, intake.excluded, intake.expired)
+            yield from run_spout_task(self._plan, *task, current, rows, intake.excluded, intake.expired, intake.moves)
 
     def drain(self) -> None:
         """Have the rich spouts emit no more. May be called on any thread."""

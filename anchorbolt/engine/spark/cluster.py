@@ -10,7 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.config.loading import load_conf
 from anchorbolt.engine.spark.runner import SparkRunner
-from anchorbolt.engine.spark.session import build_session, check_options, engine_session
+from anchorbolt.engine.spark.session import build_session, check_options, engine_session, executors_of
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener, check_store, prepare_plan
 from anchorbolt.topology.graph import Topology
@@ -56,7 +56,7 @@ class SparkCluster:
         spark = self._spark or build_session(topology.name, self._master, options)
         check_options(spark, options)
         local = (spark.sparkContext.master or "").startswith("local")
-        plan = prepare_plan(topology, conf, shared_by_machines=not local)
+        plan = prepare_plan(topology, conf, shared_by_machines=not local, executors=executors_of(spark))
         ship(spark.sparkContext)
         folder = open_folder(plan.checkpoint_location)
         runner = SparkRunner(engine_session(spark), plan, folder)

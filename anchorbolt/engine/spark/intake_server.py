@@ -8,7 +8,7 @@ import hmac
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from io import BufferedIOBase
 from socketserver import StreamRequestHandler, ThreadingTCPServer
@@ -72,16 +72,25 @@ class _Handler(StreamRequestHandler):
         while request := _read_frame(self.rfile, _LONGEST_REQUEST):
             component, index = unpack(request)
             intake = self.server.intake((component, index))
-            self.wfile.write(_frame(pack([sorted(intake.excluded), intake.expired.tobytes()])))
+            self.wfile.write(_frame(pack([sorted(intake.excluded), intake.expired.tobytes(), dict(intake.moves)])))
             for chunk, roots in intake.chunks:
                 self.wfile.write(_frame(pack([chunk.stream, chunk.size, roots.tobytes(), packed_ids(chunk)])))
                 self.wfile.write(_frame(chunk.payload))
             self.wfile.write(_frame(b""))
 
 
+class AskedIntake(NamedTuple):
+    """What a task has to send, see `TaskIntake`."""
+
+    rows: Iterator[SourceRows]
+    excluded: Set[int]
+    expired: Roots
+    moves: Mapping[int, bytes]
+
+
 @contextmanager
-def asked_intake(address: IntakeAddress, task: TaskKey) -> Iterator[tuple[Set[int], Roots, Iterator[SourceRows]]]:
-    """Ask the driver for the intake of a task: what is excluded, what has expired, and the rows. Called on a worker.
+def asked_intake(address: IntakeAddress, task: TaskKey) -> Iterator[AskedIntake]:
+    """Ask the driver for the intake of a task. Called on a worker.
 
     Raises `OSError` if the driver cannot be reached or does not answer, and `SerializationError`; so do the rows.
     """
@@ -91,8 +100,8 @@ def asked_intake(address: IntakeAddress, task: TaskKey) -> Iterator[tuple[Set[in
     ):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.sendall(address.secret + _frame(pack(list(task))))
-        excluded, expired = unpack(_read_frame(file, _LONGEST_FRAME))
-        yield frozenset(excluded), np.frombuffer(expired, np.uint64), _rows(file)
+        excluded, expired, moves = unpack(_read_frame(file, _LONGEST_FRAME))
+        yield AskedIntake(_rows(file), frozenset(excluded), np.frombuffer(expired, np.uint64), moves)
 
 
 def _rows(file: BufferedIOBase) -> Iterator[SourceRows]:

@@ -75,8 +75,8 @@ def _intake(
 
     def sent() -> Iterator[Envelope]:
         for component, index in plan.rich_spout_tasks[context.partitionId() :: partitions]:
-            with asked_intake(address, (component, index)) as (excluded, expired, rows):
-                yield from run_spout_task(plan, component, index, current, rows, excluded, expired)
+            with asked_intake(address, (component, index)) as intake:
+                yield from run_spout_task(plan, component, index, current, *intake)
 
     for _ in batches:
         yield from _to_arrow(sent())

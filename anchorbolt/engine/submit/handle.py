@@ -9,6 +9,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any, Protocol
 
+from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.namespaces import Namespaces
@@ -45,11 +46,15 @@ def prepare_plan(
     shared_by_machines: bool = False,
     memory: StateProvider | None = None,
     location: str | None = None,
+    executors: int = 1,
 ) -> ExecutionPlan:
-    """Return the plan of a run on Spark; or, with `memory`, of a run in this process. Opens no store.
+    """Return the plan of a run on Spark; or, with `memory`, of a run in this process.
 
-    `memory` is the provider for state in memory, and the default where none is configured. `location` is the default
-    checkpoint location. Raises `TopologyError` if `topology` is not a topology, and `ConfigError`.
+    Opens no store, except for rich spouts: the number of ackers that the run before had is read.
+
+    There is an acker for each of the `executors`, if the configuration does not say otherwise. `memory` is the provider
+    for state in memory, and the default where none is configured. `location` is the default checkpoint location. Raises
+    `TopologyError` if `topology` is not a topology, and `ConfigError`.
     """
     if not isinstance(topology, Topology):
         raise TopologyError(f"{topology!r} is not a topology. Pass the result of create_topology(name).")
@@ -62,8 +67,9 @@ def prepare_plan(
         provider = provider_from(settings, shared_by_processes=memory is None, shared_by_machines=shared_by_machines)
     if settings.checkpoint_location is None:
         settings = replace(settings, checkpoint_location=location)
-    executors = settings.acker_executors
-    plan = ExecutionPlan(topology, checked, settings, provider, ackers=1 if executors is None else executors)
+    number = executors if settings.acker_executors is None else settings.acker_executors
+    former = former_ackers(topology, provider, settings) if topology.rich_spouts else 0
+    plan = ExecutionPlan(topology, checked, settings, provider, ackers=number, former_ackers=former)
     if isinstance(plan.value_codec, PickleCodec):
         _log.warning(
             "%s.valueSerializerClass is pickle: anyone who can write to the state store can run code in the driver and "
@@ -72,6 +78,13 @@ def prepare_plan(
             PROVIDER_CONFIG,
         )
     return plan
+
+
+def former_ackers(topology: Topology, provider: StateProvider, settings: Settings) -> int:
+    """Return the number of ackers of the run before; 0 if there was none."""
+    with closing(provider.open(record_namespace(settings.namespace_prefix_of(topology.name)))) as storage:
+        record, _ = DecisionLog(storage, retry=RetryPolicy(settings.message_timeout_secs * 1000)).load()
+    return 0 if record is None else record.parallelism.get(ACKER_ID, 0)
 
 
 def check_store(topology: str, settings: Settings) -> StateProvider:
@@ -90,7 +103,7 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> Che
         topology=plan.topology,
         tasks=plan.namespaces,
         headers={namespace: plan.header(namespace) for namespace in plan.namespaces},
-        parallelism={component: len(plan.tasks[component]) for component in plan.stateful},
+        parallelism={component: plan.parallelism(component) for component in plan.stateful},
         schema_versions={component: plan.schema(component).version for component in plan.stateful_bolts},
         spout_tasks={plan.task_id(task): task[0] for task in plan.rich_spout_tasks},
     )

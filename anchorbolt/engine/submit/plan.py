@@ -60,6 +60,7 @@ class ExecutionPlan:
         provider: StateProvider,
         run_id: str = "",
         ackers: int = 1,  # 0 if tuple trees are not tracked
+        former_ackers: int = 0,  # of the run before: each has a task, so that its open trees can move
     ) -> None:
         self.graph = graph  # only on the driver
         self.topology = graph.name
@@ -79,7 +80,7 @@ class ExecutionPlan:
         }
         self.ackers = ackers if rich_spouts else 0  # 0 if tuple trees are not tracked
         if self.ackers:
-            numbers[ACKER_ID] = self.ackers
+            numbers[ACKER_ID] = max(self.ackers, former_ackers)
         self.task_ids = {component: tuple(islice(ids, number)) for component, number in numbers.items()}
         self.tasks: dict[str, list[TaskKey]] = {
             component: [(component, index) for index in range(len(ids))] for component, ids in self.task_ids.items()
@@ -170,6 +171,10 @@ class ExecutionPlan:
                 key="topology.state.provider",
             )
         return state
+
+    def parallelism(self, component: str) -> int:
+        """Return the number of tasks of a component that keeps state; of ackers, those that keep open trees."""
+        return self.ackers if component == ACKER_ID else len(self.tasks[component])
 
     def task_id(self, task: TaskKey) -> int:
         """Return the id of a task of a bolt or a rich spout."""

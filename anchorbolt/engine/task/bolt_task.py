@@ -90,8 +90,8 @@ class _BoltTask:
             if isinstance(message, PrepareMessage):
                 self._check_attempt(message.source, message.attempt)
                 self._prepares[message.source] = message
-                if message.contribution:
-                    instance.bolt.contribute(message.contribution)
+                if message.contribution or message.moves:
+                    instance.bolt.contribute(message.contribution, message.moves)
             elif isinstance(message, TuplesMessage):
                 self._check_attempt(message.source, message.attempt)
                 for ready in self._in_order(message):

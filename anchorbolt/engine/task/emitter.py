@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.acker.placement import ACKER_ID
@@ -31,6 +31,7 @@ class Emitter:
         """Create it; without a `tracker` it tracks no tuple trees."""
         self._tracker = tracker
         self.excluded: Set[int] = frozenset()  # roots whose tuples are routed, but not sent
+        self.moves: Mapping[int, bytes] = {}  # by acker: of open trees, see `moves_to`
         self.context = plan.context(task)
         self._plan = plan
         self._level = plan.places[task][0] if task in plan.places else 0  # 0 is the spouts' level
@@ -73,9 +74,11 @@ class Emitter:
                 message = messages.PrepareMessage(self._source, self._attempt, checkpoint.txid, self._sent[task])
                 self._append(task, messages.encode_message(message))
         if self._tracker is not None:
-            ackers = self._plan.tasks[ACKER_ID]
-            for task, blob in zip(ackers, self._tracker.blobs(len(ackers)), strict=True):
-                message = messages.PrepareMessage(self._source, self._attempt, checkpoint.txid, 0, blob)
+            blobs = self._tracker.blobs(self._plan.ackers)
+            for task in self._plan.tasks[ACKER_ID]:
+                blob = blobs[task[1]] if task[1] < len(blobs) else b""
+                moves = self.moves.get(task[1], b"")
+                message = messages.PrepareMessage(self._source, self._attempt, checkpoint.txid, 0, blob, moves)
                 self._append(task, messages.encode_message(message))
 
     def report(self, report: messages.TaskReport) -> None:

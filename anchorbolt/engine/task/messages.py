@@ -97,6 +97,7 @@ class PrepareMessage(NamedTuple):
     txid: int
     sent: int  # number of `TuplesMessage`s before it
     contribution: bytes = b""  # to an acker: what the attempt contributes to its tuple trees
+    moves: bytes = b""  # to an acker: the open trees that it has to remove and to add, see `moves_to`
 
 
 class ReportMessage(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,6 +46,7 @@ def run_spout_task(
     rows: Iterable[SourceRows],
     excluded: Set[int] = frozenset(),
     expired: Roots | None = None,
+    moves: Mapping[int, bytes] | None = None,
 ) -> Iterator[Envelope]:
     """Yield what a spout's task sends.
 
@@ -57,6 +58,7 @@ def run_spout_task(
         rows: The task's part of the source data.
         excluded: Roots of this wave whose tuples are not sent, because they failed in an earlier round.
         expired: Roots of earlier waves whose time is over.
+        moves: By acker: the open trees that it has to remove and to add.
     """
     attempt = uuid.uuid4().hex
     tracker = None
@@ -67,6 +69,7 @@ def run_spout_task(
     emitter = Emitter(plan, (component, index), tracker)
     emitter.begin(attempt)
     emitter.excluded = excluded
+    emitter.moves = moves or {}
     at_task(component, index, current.txid)
     report = TaskReport((component, index), attempt, current.fence.seq)
     streams = plan.streams[component]
