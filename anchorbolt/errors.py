@@ -20,6 +20,7 @@ __all__ = [
     "QueryChanged",
     "SerializationError",
     "SinkUnavailable",
+    "SourceUnavailable",
     "StaleAttempt",
     "StateCorrupted",
     "StateError",
@@ -172,6 +173,12 @@ class SinkUnavailable(StateUnavailable):
     """A task of a sink could not write its rows: its disk is full, or it may not write there."""
 
     waits_for = "the sink"
+
+
+class SourceUnavailable(StateUnavailable):
+    """A spout could not reach its source, or the source did not answer in time."""
+
+    waits_for = "the source"
 
 
 class Fenced(StateError):
