@@ -78,11 +78,12 @@ class StreamReader:
         if now >= self._next_sweep:
             self._sweep()
             self._next_sweep = now + _SWEEP_S
+        entries: list[Entry] = []
         if self._own_after is not None:
-            return self._from_own(self._own_after, count)
-        if self._abandoned:
-            return self._from_abandoned(count)
-        return self._new(now, count)
+            entries = self._from_own(self._own_after, count)
+        elif self._abandoned:
+            entries = self._from_abandoned(count)
+        return entries or self._new(now, count)
 
     def reread(self) -> None:
         """Look at the consumer's own entries again: Redis may have delivered some by a reply that did not arrive."""

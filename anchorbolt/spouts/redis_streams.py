@@ -16,15 +16,15 @@ import dataclasses
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 from anchorbolt.config.providers import TlsSettings
 from anchorbolt.config.secret import Secret, find_password
 from anchorbolt.errors import ConfigError, SourceUnavailable, TopologyError
 from anchorbolt.spouts.collector import SpoutOutputCollector
+from anchorbolt.spouts.entry_values import values_of
 from anchorbolt.spouts.redis_reader import StreamReader, Task
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
@@ -175,7 +175,7 @@ class RedisStreamsSpout(BaseRichSpout):
         self._most: int | None = conf.get("topology.max.spout.pending")
         self._pending = 0  # emitted, and neither acked nor failed
         self._retry = RetryPolicy(timeout_s * 1000)
-        self._values = _values_of([name.encode() for name in self.fields], self.decode)
+        self._values = values_of([name.encode() for name in self.fields], self.decode)
         password = find_password(_PASSWORD_ARGUMENTS, self._connection.password, *self._password_from)
         address = dataclasses.replace(self._connection, password=password).address
         group = self.group if self.group is not None else f"{context.topology}:{component}"
@@ -302,29 +302,3 @@ def _names(argument: str, given: Sequence[str]) -> tuple[str, ...]:
 
 def _refusal(argument: str, given: object, advice: str) -> TopologyError:
     return TopologyError(f"RedisStreamsSpout: {argument} is {shortened(given)}. {advice}")
-
-
-def _values_of(names: Sequence[bytes], decode: bool) -> Callable[[dict[bytes, bytes]], tuple[Any, ...]]:
-    """Return a function from an entry's fields to a tuple's values. It is called for each entry."""
-    get = itemgetter(*names)
-    single = len(names) == 1
-
-    def of_entry(fields: dict[bytes, bytes]) -> tuple[Any, ...]:
-        try:
-            found = get(fields)
-            if not decode:
-                return (found,) if single else found
-            return (found.decode(),) if single else tuple([value.decode() for value in found])
-        except (KeyError, UnicodeDecodeError):
-            return tuple([_decoded(fields.get(name), decode) for name in names])
-
-    return of_entry
-
-
-def _decoded(value: bytes | None, decode: bool) -> bytes | str | None:
-    if value is None or not decode:
-        return value
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value
