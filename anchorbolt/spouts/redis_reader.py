@@ -59,7 +59,8 @@ class StreamReader:
         self._held: set[str] = set()
         self._failed: deque[str] = deque()
         self._acks: list[str] = []
-        self._own_after: str | None = FIRST  # position in the consumer's own pending entries; None: all are known
+        # Position in the consumer's own pending entries; None: all are held. The first sweep tells.
+        self._own_after: str | None = None
         self._abandoned: deque[str] = deque()  # consumers to claim from
         self._claimed: dict[str, str] = {}  # by consumer, the last id of its pending entries that was looked at
         self._next_sweep = 0.0

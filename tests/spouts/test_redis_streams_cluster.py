@@ -50,6 +50,22 @@ def test_streams_on_all_servers_are_read_acked_and_emitted_again(
         assert [pending(client, key) for key in keys] == [{}] * 8
 
 
+def test_no_read_costs_a_question_where_its_key_is(empty_redis_cluster: RedisCluster, client: Any) -> None:
+    ids = add_many(client, map(str, range(10)))
+    masters = empty_redis_cluster.current_masters()
+    for master in masters:
+        with master.client() as each:
+            each.config_resetstat()
+    with running(RedisStreamsSpout(KEY, ["text"], nodes=empty_redis_cluster.nodes, batch=2)) as task:
+        assert [id for id, _ in task.read(10)] == ids
+    called: set[str] = set()
+    for master in masters:
+        with master.client() as each:
+            called |= set(each.info("commandstats"))
+    assert "cmdstat_xreadgroup" in called
+    assert not [name for name in called if "getkeys" in name]
+
+
 def test_a_stream_whose_slot_moves_is_read_on(empty_redis_cluster: RedisCluster, client: Any) -> None:
     cluster = empty_redis_cluster
     slot, source = cluster.slot_of(KEY), cluster.master_of(KEY)

@@ -12,7 +12,7 @@ import redis
 
 from anchorbolt.config.secret import Secret
 from anchorbolt.errors import AnchorboltError, ConfigError, SourceUnavailable, TopologyError
-from anchorbolt.spouts import RedisStreamsSpout
+from anchorbolt.spouts import RedisStreamsSpout, redis_reader, redis_streams
 from tests.conftest import StartRedis
 from tests.spouts.collected import running
 from tests.spouts.redis_streams import KEY, add, add_many, pending, spout_on
@@ -84,11 +84,25 @@ def test_the_run_stops_when_redis_stays_away(start_redis: StartRedis) -> None:
     assert caught.value.waits_for == "the source"
 
 
-def test_a_paused_redis_does_not_hold_up_next_tuple_again_and_again(start_redis: StartRedis) -> None:
+def test_a_redis_that_does_not_answer_is_not_asked_at_every_call(
+    start_redis: StartRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_streams, "_FIRST_PAUSE_S", 60.0)
     server = start_redis()
     with running(spout_on(server, timeout_ms=100)) as task:
         server.pause()
-        task.read_times(3)  # the first waits for the time-out of the socket, the others return at once
+        assert task.read_times(1) == []
+        server.resume()
+        with server.client() as client:
+            add(client, "a")
+        assert task.read_times(100) == []
+
+
+def test_a_redis_that_was_paused_is_read_again(start_redis: StartRedis) -> None:
+    server = start_redis()
+    with running(spout_on(server, timeout_ms=100)) as task:
+        server.pause()
+        task.read_times(3)
         server.resume()
         with server.client() as client:
             ids = add(client, "a")
@@ -96,7 +110,10 @@ def test_a_paused_redis_does_not_hold_up_next_tuple_again_and_again(start_redis:
 
 
 @pytest.mark.parametrize("loss", [Loss.BEFORE, Loss.AFTER, Loss.REPLY, Loss.HALF])
-def test_entries_of_a_lost_reply_are_emitted_once(redis_database: RedisServer, client: redis.Redis, loss: Loss) -> None:
+def test_entries_of_a_lost_reply_are_emitted_once(
+    redis_database: RedisServer, client: redis.Redis, loss: Loss, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_reader, "_SWEEP_S", 3600.0)
     with TcpProxy(redis_database.port) as proxy:
         spout = RedisStreamsSpout(KEY, ["text"], host=redis_database.host, port=proxy.port, batch=3, timeout_ms=500)
         with running(spout) as task:

@@ -148,6 +148,20 @@ def test_the_entries_of_a_dead_consumer_of_another_name_are_claimed_after_a_time
 
 
 @pytest.mark.usefixtures("always_sweeping")
+def test_an_entry_of_a_dead_consumer_is_found_behind_those_that_it_got_later(
+    redis_database: RedisServer, client: redis.Redis
+) -> None:
+    ids = add_many(client, map(str, range(9)))
+    client.xgroup_create(KEY, GROUP, "0")
+    client.xreadgroup(GROUP, "other", {KEY: ">"})
+    client.xclaim(KEY, GROUP, "other", 0, ids[7:8], idle=3_601_000)
+    with running(spout_on(redis_database, claim_after_s=3600, batch=2)) as task:
+        assert [id for id, _ in task.read(1)] == ids[7:8]
+        client.xclaim(KEY, GROUP, "other", 0, ids[1:2], idle=3_601_000)
+        assert [id for id, _ in task.read(1)] == ids[1:2]
+
+
+@pytest.mark.usefixtures("always_sweeping")
 def test_entries_that_a_consumer_of_its_own_name_got_elsewhere_are_found(
     redis_database: RedisServer, client: redis.Redis
 ) -> None:
@@ -251,28 +265,42 @@ def test_fields_are_decoded_or_stay_bytes_and_a_missing_one_is_none(
 def test_a_stream_that_was_emptied_is_read_from_its_start(
     redis_database: RedisServer, client: redis.Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ids = add(client, "a", "b")
+
+    def add_as(*ids: str) -> None:
+        for id in ids:  # given, since Redis gives an id again to a stream that is made anew within a millisecond
+            client.xadd(KEY, {"text": "x"}, id=id)
+
+    add_as("1-0", "2-0")
     with running(spout_on(redis_database, from_start=False)) as task:
-        ids += add(client, "c")
-        task.read(1)
+        add_as("3-0")
+        assert task.read(1) == [("3-0", ("x",))]
         client.flushall()
         with caplog.at_level(logging.WARNING, "anchorbolt.spouts"):
             task.read_until(lambda: bool(caplog.records))
-        added = add(client, "d")
-        assert task.read(1) == [(added[0], ("d",))]
+        add_as("4-0")
+        assert task.read(1) == [("4-0", ("x",))]
         client.delete(KEY)
-        added = add(client, "e", "f")
-        assert [id for id, _ in task.read(2)] == added
-        task.fail(ids[2])  # it is gone with the stream
-        task.ack(*added)
+        add_as("4-1", "5-0")
+        assert [id for id, _ in task.read(2)] == ["4-1", "5-0"]
+        task.fail("3-0")  # it is gone with the stream
+        task.ack("4-0", "4-1", "5-0")
         assert task.read_times(20) == []
         assert pending(client) == {}
 
 
-def test_a_group_that_somebody_removed_stops_the_run(redis_database: RedisServer, client: redis.Redis) -> None:
+@pytest.mark.parametrize("delivered_to", ["this task", "an earlier run"])
+def test_a_group_that_somebody_removed_stops_the_run(
+    redis_database: RedisServer, client: redis.Redis, delivered_to: str
+) -> None:
     add(client, "a", "b")
     with running(spout_on(redis_database)) as task:
-        task.read(2)
+        task.ack(*(id for id, _ in task.read(2)))
+        if delivered_to == "this task":
+            client.xgroup_destroy(KEY, GROUP)
+            with pytest.raises(StateError, match=f"XGROUP CREATE {KEY} {GROUP}"):
+                task.read_times(1_000)
+            return
+    with running(spout_on(redis_database)) as task:
         client.xgroup_destroy(KEY, GROUP)
         with pytest.raises(StateError, match=f"XGROUP CREATE {KEY} {GROUP}"):
             task.read_times(1_000)
