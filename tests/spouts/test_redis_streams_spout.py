@@ -326,3 +326,26 @@ def test_two_groups_both_get_every_entry(redis_database: RedisServer, client: re
         with running(spout_on(redis_database, group=group)) as task:
             found: list[Any] = task.read(1)
             assert [id for id, _ in found] == ids
+
+
+def test_an_acked_entry_is_forgotten_and_emitted_again_when_somebody_sets_the_group_back(
+    redis_database: RedisServer, client: redis.Redis
+) -> None:
+    ids = add(client, "a", "b")
+    with running(spout_on(redis_database)) as task:
+        task.read(2)
+        task.ack(ids[0])
+        client.xgroup_setid(KEY, GROUP, "0")
+        assert [id for id, _ in task.read_times(50)] == ids[:1]
+
+
+def test_a_consumer_that_is_alive_is_looked_at_once_in_each_sweep(
+    redis_database: RedisServer, client: redis.Redis
+) -> None:
+    add_many(client, map(str, range(9)))
+    client.xgroup_create(KEY, GROUP, "0")
+    client.xreadgroup(GROUP, "other", {KEY: ">"})
+    client.config_resetstat()
+    with running(spout_on(redis_database, batch=2)) as task:
+        assert task.read_times(50) == []
+    assert client.info("commandstats")["cmdstat_xpending"]["calls"] == 1
