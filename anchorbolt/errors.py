@@ -20,6 +20,7 @@ __all__ = [
     "QueryChanged",
     "SerializationError",
     "SinkUnavailable",
+    "SourceUnavailable",
     "SpoutError",
     "StaleAttempt",
     "StateCorrupted",
@@ -189,6 +190,12 @@ class SinkUnavailable(StateUnavailable):
     """A task of a sink could not write its rows: its disk is full, or it may not write there."""
 
     waits_for = "the sink"
+
+
+class SourceUnavailable(StateUnavailable):
+    """A spout could not reach its source, or the source did not answer in time."""
+
+    waits_for = "the source"
 
 
 class Fenced(StateError):

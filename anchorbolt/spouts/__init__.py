@@ -1,6 +1,17 @@
-"""Spouts: the sources of a topology's tuples."""
+"""Spouts: the sources of a topology's tuples. `RedisStreamsSpout`, which imports `redis`, is imported on first use."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anchorbolt.spouts.generator import GeneratorSpout
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import Spout, StreamSpout
+from anchorbolt.util.imports import lazy_names
 
-__all__ = ["BaseRichSpout", "Spout", "StreamSpout"]
+if TYPE_CHECKING:
+    from anchorbolt.spouts.redis_streams import RedisStreamsSpout
+
+__all__ = ["BaseRichSpout", "GeneratorSpout", "RedisStreamsSpout", "Spout", "StreamSpout"]
+
+__getattr__ = lazy_names(__name__, {"RedisStreamsSpout": "anchorbolt.spouts.redis_streams"})

@@ -25,7 +25,7 @@ PUBLIC = {
     """,
     "anchorbolt.migration_tools.copy": "CopyReport copy_namespace copy_topology",
     "anchorbolt.serialization": "MAX_DEPTH Codec JsonCodec MsgpackCodec pack unpack",
-    "anchorbolt.spouts": "BaseRichSpout Spout StreamSpout",
+    "anchorbolt.spouts": "BaseRichSpout GeneratorSpout RedisStreamsSpout Spout StreamSpout",
     "anchorbolt.state_backends": "AttemptState KeyValueState Serializer State",
     "anchorbolt.state_backends.contract": """
         CHECKSUM_FACTOR NOTHING_COMMITTED NO_FENCE START_OVER Fence NamespaceHead Seal SizeLimits StagedAttempt

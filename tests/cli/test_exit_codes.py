@@ -10,7 +10,8 @@ BEFORE_THE_START = {
     **dict.fromkeys(("UnsupportedJavaClass", "UnsupportedValue"), JOB_FAILED),
     **dict.fromkeys(("ConfigError", "TopologyError", "JobError"), WRONG_USAGE),
     "PlatformError": PLATFORM_UNUSABLE,
-    **dict.fromkeys(("StateError", "StateUnavailable", "SinkUnavailable", "Fenced", "StaleAttempt"), STATE_REFUSED),
+    **dict.fromkeys(("StateError", "Fenced", "StaleAttempt"), STATE_REFUSED),
+    **dict.fromkeys(("StateUnavailable", "SinkUnavailable", "SourceUnavailable"), STATE_REFUSED),
     **dict.fromkeys(("StateRegressed", "CodecMismatch", "StateCorrupted"), STATE_REFUSED),
     **dict.fromkeys(("QueryChanged", "MigrationRefused"), STATE_REFUSED),
 }

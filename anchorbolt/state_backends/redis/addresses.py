@@ -113,6 +113,12 @@ class RedisCluster(RedisAddress):
 
 
 class _ClusterClient(redis.RedisCluster):
+    def determine_slot(self, *args: Any) -> Any:
+        # redis-py would ask a server for the keys of each of these commands, by a call of its own.
+        if args[0] == "XREADGROUP":
+            return self.keyslot(args[args.index("STREAMS") + 1])  # type: ignore[no-untyped-call]
+        return super().determine_slot(*args)
+
     def get_node(self, host: str | None = None, port: int | None = None, node_name: str | None = None) -> Any:
         # A server may have joined after the slots were read. redis-py 8.1.0 fails on an `ASK` to such a server.
         node: Any = super().get_node(host, port, node_name)  # type: ignore[no-untyped-call]

@@ -101,6 +101,23 @@ class RedisClient(SharedClient[RedisAddress]):
         """Run one command, which must be repeatable."""
         return self._retried(namespace, lambda client: client.execute_command(*_without_numbers(command)))
 
+    def attempt(self, command: Sequence[Any], refused: Callable[[str], Exception | None], **options: Any) -> Any:
+        """Run one command, without retries: for a command whose repetition would have another result.
+
+        Args:
+            command: Its name and its arguments.
+            refused: Gets the text of a refusal; returns the error to raise, or None to translate the refusal as usual.
+            options: What redis-py needs to know in order to read the reply.
+        """
+        with self.translating(None):
+            try:
+                return self._connected().execute_command(*_without_numbers(command), **options)
+            except exceptions.ResponseError as error:
+                refusal = refused(str(error))
+                if refusal is None:
+                    raise
+                raise refusal from error
+
     def once(self, server: Any, namespace: str | None, *command: Any) -> Any:
         """Run one command, without retries, by a client of one server."""
         with self.translating(namespace):

@@ -16,7 +16,7 @@ REDIS_ERRORS = (exceptions.RedisError, exceptions.RedisClusterException, OSError
 
 @dataclass(frozen=True)
 class Advice:
-    """The parts of messages that differ between a topology's state and a command. The defaults are for a topology."""
+    """What differs between the users of a server: parts of messages, and types. The defaults are for a state."""
 
     use_server: str = "set topology.state.provider to redis"
     use_cluster: str = "set topology.state.provider to redis-cluster"
@@ -26,6 +26,8 @@ class Advice:
     )
     not_ours: str = f"{START_OVER}; if another program owns the key, use another database or prefix"
     too_long: str = "raise proto-max-bulk-len in redis.conf, or set largestValue in the provider's configuration lower"
+    key: str | None = PROVIDER_CONFIG  # of a `ConfigError`
+    unavailable: type[StateUnavailable] = StateUnavailable
 
 
 _NO_CLUSTER = "cluster support disabled"
@@ -146,7 +148,9 @@ def translated(address: RedisAddress, namespace: str | None, error: Exception, a
         more_commands=", CLUSTER SLOTS, COMMAND, ASKING" if is_cluster else "",
         and_tls=", and whether TLS is on there" if address.tls else "",
     )
-    where = {"key": PROVIDER_CONFIG} if error_class is ConfigError else {"namespace": namespace}
+    if error_class is StateUnavailable:
+        error_class = advice.unavailable
+    where = {"key": advice.key} if error_class is ConfigError else {"namespace": namespace}
     translation: AnchorboltError = error_class(f"{address} {said}", **where)
     return translation
 

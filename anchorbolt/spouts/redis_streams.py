@@ -1,0 +1,304 @@
+"""A reliable spout over Redis streams, in the place that Kestrel has in Storm's documentation.
+
+What it may deliver twice, and to whom:
+
+- A consumer group hands each entry to one consumer, and keeps it as pending until it is acked. Each task is a consumer
+  whose name is the same in every run, so a task that starts first reads what it held before.
+- A task knows from the names of the consumers which of them are its siblings, and never claims from these: their
+  entries may wait for a wave for any time. `XAUTOCLAIM` claims from all consumers, so a task does in steps what it
+  does: `XINFO CONSUMERS`, then `XPENDING` and `XCLAIM` for those that are not siblings.
+- Redis decides who owns an entry. A failed entry is claimed again and so read again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from anchorbolt.config.providers import TlsSettings
+from anchorbolt.config.secret import Secret, find_password
+from anchorbolt.errors import ConfigError, SourceUnavailable, TopologyError
+from anchorbolt.spouts.collector import SpoutOutputCollector
+from anchorbolt.spouts.entry_values import values_of
+from anchorbolt.spouts.redis_reader import StreamReader, Task
+from anchorbolt.spouts.rich import BaseRichSpout
+from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
+from anchorbolt.state_backends.redis.stream_consumers import Entry, StreamConsumer, connected
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.declaration import OutputFieldsDeclarer
+from anchorbolt.util.messages import shortened
+from anchorbolt.util.retry import RetryPolicy
+
+_log = logging.getLogger("anchorbolt.spouts")
+
+_PASSWORD_ARGUMENTS = ("password", "password_env", "password_file")
+_TIMEOUTS_UNTIL_CLAIM = 4
+_MOST_ACKS = 10_000
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+
+
+class RedisStreamsSpout(BaseRichSpout):
+    """Emits the entries of one Redis stream or several, on the default stream, as a consumer group.
+
+    The tasks of the spout share the entries. An entry is pending in Redis until what it caused is committed. A failed
+    entry is emitted again. A task that starts first takes the entries that it held when its driver was killed, and
+    those of tasks that no longer exist. It takes those of all other consumers after `claim_after_s`.
+
+    A message's id is the entry's id, such as `1526919030474-55`. With several streams the stream's key precedes it, as
+    in `orders:1526919030474-55`: let a topology finish all messages before you change from one stream to several. Ids
+    are stable, so the state is exactly-once if Redis keeps all that it has answered, with `appendonly yes` and
+    `appendfsync always`. A Redis that loses acks in a crash delivers their entries again.
+
+    While Redis does not answer, the spout emits nothing, and keeps the acks. After `topology.message.timeout.secs` the
+    run stops with `SourceUnavailable`. Needs Redis 5 or later, and a group that only one topology uses.
+    """
+
+    stable_message_ids = True
+
+    def __init__(
+        self,
+        streams: str | Sequence[str],
+        fields: Sequence[str],
+        *,
+        group: str | None = None,
+        from_start: bool = True,
+        decode: bool = True,
+        batch: int = 1000,
+        claim_after_s: float | None = None,
+        host: str = "localhost",
+        port: int = 6379,
+        database: int = 0,
+        nodes: Sequence[str] | None = None,
+        username: str | None = None,
+        password: Secret | str | None = None,
+        password_env: str | None = None,
+        password_file: str | None = None,
+        timeout_ms: int = 2000,
+        tls: TlsSettings | Mapping[str, Any] | None = None,
+    ) -> None:
+        """Create a spout. Connects to nothing yet.
+
+        Args:
+            streams: Key of the stream, or keys of several. A stream that is missing is created. In a Redis Cluster the
+                keys may have any slots.
+            fields: Names of the entries' fields to emit, which are the field names of the tuples. A field that an entry
+                lacks is None; other fields of an entry are left out.
+            group: Name of the consumer group, created if it is missing. None means `TOPOLOGY:COMPONENT`.
+            from_start: Whether a group that is created reads the streams from their first entry, and not only what is
+                added from then on.
+            decode: Whether values are decoded as UTF-8, or stay bytes. A value that is not UTF-8 always stays bytes.
+            batch: How many entries are read at one time.
+            claim_after_s: Seconds after which an entry is taken from a consumer that is no task of this spout. None
+                means 4 times `topology.message.timeout.secs`: an entry may be pending for longer than the time-out,
+                because the time that it waits for its wave does not count.
+            host: Name or address of the server.
+            port: Its TCP port.
+            database: Number of the database.
+            nodes: Some of the servers of a Redis Cluster, each as `host:port`, instead of host and port.
+            username: ACL user; None means the default one.
+            password: Its password. It is part of the spout's pickle, which does not leave the driver.
+            password_env: Instead of `password`, the environment variable that has it on the driver.
+            password_file: Instead of `password`, the file that has it on the driver.
+            timeout_ms: Time in milliseconds for connecting, and for each read and write of a socket.
+            tls: How to encrypt; None means not at all. A mapping with the keys of `TlsSettings` is taken as such.
+
+        Raises:
+            TopologyError: Streams, fields or another argument that is not about the connection is not such a value.
+            ConfigError: An argument about the connection is not such a value.
+        """
+        self.streams = (streams,) if isinstance(streams, str) else _names("streams", streams)
+        if not all(self.streams):
+            raise _refusal("streams", streams, "Pass the key of a stream, or a list of keys.")
+        self.fields = _names("fields", fields)
+        if group is not None and (not isinstance(group, str) or not group):
+            raise _refusal("group", group, "Pass a name, or None.")
+        for name, flag in (("from_start", from_start), ("decode", decode)):
+            if type(flag) is not bool:
+                raise _refusal(name, flag, "Pass True or False.")
+        if type(batch) is not int or batch < 1:
+            raise _refusal("batch", batch, "Pass a whole number, at least 1.")
+        if claim_after_s is not None and not (type(claim_after_s) in (int, float) and claim_after_s > 0):
+            raise _refusal("claim_after_s", claim_after_s, "Pass a number of seconds greater than 0, or None.")
+        self.group = group
+        self.from_start = from_start
+        self.decode = decode
+        self.batch = batch
+        self.claim_after_s = claim_after_s
+        self._password_from = (password_env, password_file)
+        given = [
+            name
+            for name, value in zip(_PASSWORD_ARGUMENTS, (password, *self._password_from), strict=True)
+            if value is not None
+        ]
+        if len(given) > 1:
+            raise ConfigError(f"RedisStreamsSpout: {' and '.join(given)} are given. Pass one of them.", key=given[1])
+        common: dict[str, Any] = {
+            "username": username,
+            "password": Secret(password) if isinstance(password, str) else password,
+            "timeout_ms": timeout_ms,
+            "tls": tls,
+        }
+        self._connection: RedisStateProvider | RedisClusterStateProvider
+        if nodes is None:
+            self._connection = RedisStateProvider(host, port, database=database, **common)
+        elif (host, port, database) == ("localhost", 6379, 0):
+            self._connection = RedisClusterStateProvider(nodes, **common)
+        else:
+            raise ConfigError(
+                "RedisStreamsSpout: nodes is given, and host, port or database too. Pass nodes for a Redis Cluster, or "
+                "host, port and database for a server.",
+                key="nodes",
+            )
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        """Declare the default stream with the given fields."""
+        declarer.declare(*self.fields)
+
+    def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutOutputCollector) -> None:
+        """Connect, and create the group where it is missing.
+
+        Raises:
+            SourceUnavailable: Redis does not answer within the time-out of messages.
+            ConfigError: The login was refused, a key holds no stream, or the password cannot be read.
+        """
+        timeout_s = int(conf.get("topology.message.timeout.secs") or 30)
+        component = context.this_component_id
+        task = Task(
+            f"{context.topology}:{component}-", context.this_task_index, len(context.get_component_tasks(component))
+        )
+        self._emit = collector.emit
+        self._most: int | None = conf.get("topology.max.spout.pending")
+        self._pending = 0  # emitted, and neither acked nor failed
+        self._retry = RetryPolicy(timeout_s * 1000)
+        self._values = values_of([name.encode() for name in self.fields], self.decode)
+        password = find_password(_PASSWORD_ARGUMENTS, self._connection.password, *self._password_from)
+        address = dataclasses.replace(self._connection, password=password).address
+        group = self.group if self.group is not None else f"{context.topology}:{component}"
+        idle_s = self.claim_after_s if self.claim_after_s is not None else timeout_s * _TIMEOUTS_UNTIL_CLAIM
+        self._client = connected(address)
+        self._sources: dict[str, _Source] = {}
+        try:
+            for key in self.streams:
+                consumer = StreamConsumer(self._client, key, group, task.consumer)
+                self._retry.until_available(partial(consumer.join, from_start=self.from_start))
+                prefix = f"{key}:" if len(self.streams) > 1 else ""
+                self._sources[prefix] = _Source(prefix, StreamReader(consumer, task, idle_s, time.monotonic))
+        except BaseException:
+            self._client.release()
+            raise
+        self._turns = deque(self._sources.values())
+
+    def next_tuple(self) -> None:
+        """Emit the next entries of one stream: at most `batch`, and what `topology.max.spout.pending` allows.
+
+        Raises:
+            SourceUnavailable: Redis has not answered for the time-out of messages.
+            StateError: The consumer group was removed during the run.
+        """
+        room = self.batch if self._most is None else min(self.batch, self._most - self._pending)
+        if room < 1:
+            return
+        for _ in range(len(self._turns)):
+            source = self._turns[0]
+            self._turns.rotate(-1)
+            entries = self._read(source, room)
+            if entries:
+                self._pending += len(entries)
+                emit, values, prefix = self._emit, self._values, source.prefix
+                for id, fields in entries:
+                    emit(values(fields), prefix + id)
+                return
+
+    def ack(self, msg_id: str) -> None:
+        """Keep the ack for `flush_acks`, and send them when there are many."""
+        self._pending -= 1
+        source, id = self._source_of(msg_id)
+        source.reader.ack(id)
+        if source.reader.unsent >= _MOST_ACKS:
+            self.flush_acks()
+
+    def fail(self, msg_id: str) -> None:
+        """Have the entry emitted again by this task. An entry that was deleted meanwhile is acked and logged."""
+        self._pending -= 1
+        source, id = self._source_of(msg_id)
+        source.reader.fail(id)
+
+    def flush_acks(self) -> None:
+        """Send all acks; wait while Redis does not answer.
+
+        Raises:
+            SourceUnavailable: Redis has not answered for the time-out of messages. The acks are kept.
+        """
+        self._retry.until_available(self._flush)
+
+    def close(self) -> None:
+        """Close the connections. What was not acked stays pending in Redis, for the next run."""
+        self._client.release()
+
+    def _source_of(self, msg_id: str) -> tuple[_Source, str]:
+        key, colon, id = msg_id.rpartition(":")
+        return self._sources[key + colon], id
+
+    def _flush(self) -> None:
+        unavailable = None
+        for source in self._turns:
+            try:
+                source.reader.flush()
+            except SourceUnavailable as error:  # in a cluster, others may answer
+                unavailable = error
+        if unavailable is not None:
+            raise unavailable
+
+    def _read(self, source: _Source, room: int) -> list[Entry]:
+        """Read entries. An absent Redis is asked again later, so that this returns soon."""
+        if time.monotonic() < source.retry_at:
+            return []
+        try:
+            entries = source.reader.next_entries(room)
+        except SourceUnavailable as error:
+            source.reader.reread()
+            now = time.monotonic()
+            if source.away_since is None:
+                source.away_since, source.pause_s = now, _FIRST_PAUSE_S
+            waited = now - source.away_since
+            if waited > self._retry.timeout_s:
+                raise
+            self._retry.warn(error, now, waited)
+            source.retry_at = now + source.pause_s
+            source.pause_s = min(2 * source.pause_s, _LONGEST_PAUSE_S)
+            return []
+        if source.away_since is not None:
+            waited, source.away_since = time.monotonic() - source.away_since, None
+            _log.info("stream %r is read again, after %.1f s", source.reader.consumer.key, waited)
+        return entries
+
+
+@dataclasses.dataclass
+class _Source:
+    """One of the streams, and how long its server has been away."""
+
+    prefix: str  # of message ids
+    reader: StreamReader
+    away_since: float | None = None
+    retry_at: float = 0.0
+    pause_s: float = _FIRST_PAUSE_S
+
+
+def _names(argument: str, given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence) or not given:
+        raise _refusal(argument, given, "Pass a list of names.")
+    for name in given:
+        if not isinstance(name, str) or not name:
+            raise _refusal(argument, given, "Pass each name as a string.")
+    if len(set(given)) < len(given):
+        raise _refusal(argument, given, "Pass each name once.")
+    return tuple(given)
+
+
+def _refusal(argument: str, given: object, advice: str) -> TopologyError:
+    return TopologyError(f"RedisStreamsSpout: {argument} is {shortened(given)}. {advice}")

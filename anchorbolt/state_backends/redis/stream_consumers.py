@@ -1,0 +1,165 @@
+"""A consumer of a consumer group of one Redis stream: the commands, and a group that is missing.
+
+A command is run once: what a lost reply did, the caller finds among the consumer's own pending entries.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from anchorbolt.errors import ConfigError, SourceUnavailable, StateError
+from anchorbolt.state_backends.redis.addresses import RedisAddress
+from anchorbolt.state_backends.redis.client import RedisClient
+from anchorbolt.state_backends.redis.errors import Advice
+
+_log = logging.getLogger("anchorbolt.spouts")
+
+Entry = tuple[str, dict[bytes, bytes]]
+"""An entry's id, and its fields. An entry that was deleted while it was pending has no fields."""
+
+FIRST = "0-0"
+"""Position of a group that has read nothing, and lower than all ids."""
+
+_NO_GROUP, _EXISTS, _WRONG_TYPE, _NO_KEY = "NOGROUP", "BUSYGROUP", "WRONGTYPE", "no such key"
+_ADVICE = Advice(
+    use_server="pass host and port instead of nodes",
+    use_cluster="pass its nodes instead of host and port",
+    commands="XREADGROUP, XACK, XCLAIM, XPENDING, XGROUP, XINFO, XRANGE",
+    key=None,
+    unavailable=SourceUnavailable,
+)
+
+
+def connected(address: RedisAddress) -> RedisClient:
+    """Return a client for a spout, of its own: `release` it. Raises `ConfigError` if a TLS file cannot be read."""
+    return RedisClient(address, _ADVICE)
+
+
+class StreamConsumer:
+    """One consumer of one stream. Every method raises `SourceUnavailable` while Redis does not answer."""
+
+    def __init__(self, client: RedisClient, key: str, group: str, name: str) -> None:
+        self.key = key
+        self.name = name
+        self._client = client
+        self._group = group
+        self._position = FIRST  # the group has delivered all entries up to this one
+
+    def join(self, *, from_start: bool) -> None:
+        """Create the group, and the stream, if they are missing.
+
+        Raises:
+            ConfigError: The key holds no stream, or the login was refused.
+        """
+        self._create("0" if from_start else "$")
+        self.note_position()
+
+    def note_position(self) -> None:
+        """Ask how far the group is, so that a stream that was emptied is known from a group that was removed."""
+        for group in self._run("XINFO GROUPS", self.key) or ():
+            if group["name"] == self._group.encode():
+                self._advance(group["last-delivered-id"].decode())
+
+    def read_new(self, count: int) -> list[Entry]:
+        """Have the group deliver at most `count` entries to this consumer."""
+        entries = self._read(">", count)
+        if entries:
+            self._advance(entries[-1][0])
+        return entries
+
+    def read_own(self, after: str, count: int) -> list[Entry]:
+        """Read at most `count` of this consumer's pending entries, from the first id greater than `after`."""
+        return self._read(after, count)
+
+    def pending_counts(self) -> dict[str, int]:
+        """Return the number of pending entries of each consumer."""
+        consumers = self._run("XINFO CONSUMERS", self.key, self._group) or ()
+        return {consumer["name"].decode("utf-8", "surrogateescape"): consumer["pending"] for consumer in consumers}
+
+    def pending_of(self, consumer: str, after: str, count: int) -> list[tuple[str, float]]:
+        """Return at most `count` of a consumer's pending entries after an id: ids, and seconds since their delivery."""
+        start = _next_id(after)
+        name = consumer.encode("utf-8", "surrogateescape")
+        found = self._run("XPENDING", self.key, self._group, start, "+", count, name, parse_detail=True)
+        return [(each["message_id"].decode(), each["time_since_delivered"] / 1000) for each in found or ()]
+
+    def claim(self, ids: Sequence[str], idle_s: float) -> list[Entry]:
+        """Take over those of these pending entries that were delivered `idle_s` seconds ago or earlier.
+
+        Entries that were deleted meanwhile, or that are not pending, are left out.
+        """
+        found = self._run("XCLAIM", self.key, self._group, self.name, int(idle_s * 1000), *ids)
+        return [(id.decode(), fields) for id, fields in found or () if id is not None and fields]
+
+    def ack(self, ids: Iterable[str]) -> None:
+        """Let the group forget these entries; those that it does not have as pending are ignored."""
+        self._client.attempt(("XACK", self.key, self._group, *ids), self._refused)
+
+    def _read(self, position: str, count: int) -> list[Entry]:
+        reply = self._run("XREADGROUP", "GROUP", self._group, self.name, "COUNT", count, "STREAMS", self.key, position)
+        return [(id.decode(), fields) for id, fields in reply[0][1]] if reply else []
+
+    def _advance(self, position: str) -> None:
+        self._position = max(self._position, position, key=_parts)
+
+    def _run(self, *command: Any, **options: Any) -> Any | None:
+        """Run a command; return None if the group was missing. It is there again then."""
+        try:
+            return self._client.attempt(command, self._refused, **options)
+        except _GroupMissing:
+            self._regain()
+            return None
+
+    def _create(self, position: str) -> None:
+        with suppress(_GroupExists):
+            self._client.attempt(("XGROUP", "CREATE", self.key, self._group, position, "MKSTREAM"), self._refused)
+
+    def _regain(self) -> None:
+        """Create the group again if the stream was emptied, as by FLUSHALL or a Redis that keeps nothing."""
+        oldest = self._client.attempt(("XRANGE", self.key, "-", "+", "COUNT", 1), self._refused)
+        if oldest and _parts(oldest[0][0].decode()) <= _parts(self._position):
+            raise StateError(
+                f"{self._client.address} has no group {self._group!r} of the stream {self.key!r} any longer, but it "
+                f"still has entries that the group had delivered. Which of them were processed is lost with the group. "
+                f"Create it again where you want the run to continue, as by XGROUP CREATE {self.key} {self._group} "
+                f"{self._position} to leave out what was delivered, and start the topology again."
+            )
+        _log.warning(
+            "stream %r at %s was emptied, and its group %r is gone with all pending entries: read it from its start",
+            self.key,
+            self._client.address,
+            self._group,
+        )
+        self._position = FIRST
+        self._create("0")
+
+    def _refused(self, text: str) -> Exception | None:
+        if text.startswith((_NO_GROUP, _NO_KEY)):
+            return _GroupMissing()
+        if text.startswith(_EXISTS):
+            return _GroupExists()
+        if _WRONG_TYPE in text:
+            return ConfigError(
+                f"{self._client.address} has something else than a stream under the key {self.key!r} ({text}). Name a "
+                "stream, or a key that is free."
+            )
+        return None
+
+
+class _GroupMissing(Exception):
+    """The stream or its group is missing. Never leaves this module."""
+
+
+class _GroupExists(Exception):
+    """The group was there before. Never leaves this module."""
+
+
+def _parts(id: str) -> tuple[int, int]:
+    first, _, second = id.partition("-")
+    return int(first), int(second or 0)
+
+
+def _next_id(id: str) -> str:
+    first, second = _parts(id)
+    return f"{first}-{second + 1}"
