@@ -6,7 +6,7 @@
 import os
 from dataclasses import dataclass, field
 
-from anchorbolt.config.declaration import FLAG, Checked, setting, text, whole
+from anchorbolt.config.declaration import FLAG, SHARE, Checked, setting, text, whole
 from anchorbolt.config.providers import DATA_DIRECTORY, ProviderSettings
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.errors import ConfigError
@@ -26,6 +26,9 @@ class Settings(Checked):
     acker_executors: int | None = setting(whole(0, 65_535), None, key="topology.acker.executors")
     message_timeouts: bool = setting(FLAG, True, key="topology.enable.message.timeouts")
     fail_policy: str | None = setting(text("exclude or commit", "exclude|commit"), None, key="topology.fail.policy")
+    backpressure: bool = setting(FLAG, True, key="topology.backpressure.enable")
+    backpressure_high: float = setting(SHARE, 0.9, key="topology.backpressure.high.watermark")
+    backpressure_low: float = setting(SHARE, 0.4, key="topology.backpressure.low.watermark")
     intake_tuples: int = setting(whole(1, unit="tuples"), 100_000, key="topology.spout.intake.tuples")
     intake_bytes: int = setting(whole(1024, unit="bytes"), 16 << 20, key="topology.spout.intake.bytes")
     buffer_tuples: int = setting(whole(1), 16_384, key="topology.transfer.buffer.tuples")
@@ -48,6 +51,12 @@ class Settings(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.backpressure_low > self.backpressure_high:
+            raise ConfigError(
+                f"topology.backpressure.low.watermark is {self.backpressure_low}, which is above "
+                f"topology.backpressure.high.watermark, {self.backpressure_high}. Lower the one or raise the other.",
+                key="topology.backpressure.low.watermark",
+            )
         if self.checkpoint_interval_ms >= self.message_timeout_secs * 1000:
             raise ConfigError(
                 f"topology.state.checkpoint.interval.ms is {self.checkpoint_interval_ms}, which is not below "

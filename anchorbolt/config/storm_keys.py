@@ -6,8 +6,8 @@ says why each has no effect; a test compares the two.
 
 _BY_PREFIX = {
     "topology.": """
-        acker.cpu.pcore.percent acker.executors acker.resources.offheap.memory.mb acker.resources.onheap.memory.mb
-        ackers auto-credentials auto.task.hooks backpressure.check.millis backpressure.enable
+        acker.cpu.pcore.percent acker.resources.offheap.memory.mb acker.resources.onheap.memory.mb
+        ackers auto-credentials auto.task.hooks backpressure.check.millis
         backpressure.wait.park.microsec backpressure.wait.progressive.level1.count
         backpressure.wait.progressive.level2.count backpressure.wait.progressive.level3.sleep.millis
         backpressure.wait.strategy batch.flush.interval.millis blobstore.map bolt.wait.park.microsec
@@ -18,7 +18,7 @@ _BY_PREFIX = {
         bolts.window.sliding.interval.duration.ms builtin.metrics.bucket.size.secs classpath classpath.beginning
         component.cpu.pcore.percent component.resources.map component.resources.offheap.memory.mb
         component.resources.onheap.memory.mb debug disable.loadaware disable.loadaware.messaging disruptor.batch.size
-        disruptor.batch.timeout.millis disruptor.wait.strategy disruptor.wait.timeout.millis enable.message.timeouts
+        disruptor.batch.timeout.millis disruptor.wait.strategy disruptor.wait.timeout.millis
         enable.v2.metrics.tick environment error.throttle.interval.secs event.logger.register eventlogger.executors
         executor.overflow.limit executor.receive.buffer.size executor.send.buffer.size fall.back.on.java.serialization
         groups isolate.machines kryo.decorators kryo.factory kryo.register localityaware.higher.bound

@@ -6,7 +6,9 @@ from anchorbolt import errors
 from anchorbolt.cli.exit_codes import JOB_FAILED, PLATFORM_UNUSABLE, STATE_REFUSED, WRONG_USAGE, exit_code
 
 BEFORE_THE_START = {
-    **dict.fromkeys(("AnchorboltError", "BoltError", "FaultInjected", "WaveFailed", "SerializationError"), JOB_FAILED),
+    **dict.fromkeys(
+        ("AnchorboltError", "BoltError", "SpoutError", "FaultInjected", "WaveFailed", "SerializationError"), JOB_FAILED
+    ),
     **dict.fromkeys(("UnsupportedJavaClass", "UnsupportedValue"), JOB_FAILED),
     **dict.fromkeys(("ConfigError", "TopologyError", "JobError"), WRONG_USAGE),
     "PlatformError": PLATFORM_UNUSABLE,

@@ -89,7 +89,7 @@ class Pump:
             return
         batch = self._spouts.next_batch(self._spout.record)
         with self._spouts.wave(self._spout):
-            report = summarise(self._spout.run_wave(batch))
+            report = summarise(self._spout.run_wave(batch), self._spouts.throttled)
         self._add(report)
 
 

@@ -11,6 +11,7 @@ from anchorbolt.acker.redelivery import Redelivery
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.engine.driver.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.driver.open_trees import open_trees
 from anchorbolt.engine.driver.spout_host import SpoutHost
 from anchorbolt.engine.submit.plan import ExecutionPlan
@@ -50,7 +51,15 @@ class RichSpouts:
         """
         self._plan = plan
         self._clock = clock
-        self._hosts = {task: SpoutHost(plan, task, on_change) for task in plan.rich_spout_tasks}
+        settings = plan.settings
+        self._flow = FlowControl(
+            settings.checkpoint_interval_ms,
+            settings.backpressure_high,
+            settings.backpressure_low,
+            enabled=settings.backpressure,
+        )
+        self._reports: Sequence[TaskReport] = ()  # of the last round
+        self._hosts = {task: SpoutHost(plan, task, self._flow, on_change) for task in plan.rich_spout_tasks}
         tasks = {plan.task_id(task): task for task in plan.rich_spout_tasks}
         self._in_flight = InFlight(plan.run_id, tasks, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
         self._redeliveries: dict[str, Redelivery] = {}  # by spout with stable message ids
@@ -107,6 +116,8 @@ class RichSpouts:
         """Freeze what was emitted: it is the intake of the next wave."""
         taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
         self._intake = self._in_flight.begin(taken, self._clock())
+        for host in self._hosts.values():
+            host.wake()
 
     def end_wave(self) -> None:
         """Forget the intake. What has not been settled is neither acked nor failed."""
@@ -115,6 +126,7 @@ class RichSpouts:
     def settle(self) -> None:
         """Ack and fail messages, after the wave has committed."""
         self._moves = {}
+        self._measure()
         by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
         for (component, index), settlement in self._in_flight.settle(self._clock()).items():
             if component in self._redeliveries:
@@ -129,6 +141,7 @@ class RichSpouts:
 
     def judge(self, reports: Sequence[TaskReport]) -> bool:
         """Take the reports of a round; return whether it is to be repeated without the trees that failed in it."""
+        self._reports = reports
         return self._in_flight.judge([each.outcome.verdict for each in reports if each.outcome.verdict is not None])
 
     def acked(self) -> tuple[AckedMessages, ...]:
@@ -144,6 +157,18 @@ class RichSpouts:
             if acked[component]:
                 self._acked[component] = messages[-1]
         return tuple(kept)
+
+    @property
+    def throttled(self) -> str:
+        """Why the spouts are throttled now; empty if they are not."""
+        return self._flow.reason if self._flow.is_throttled else ""
+
+    def _measure(self) -> None:
+        bolts = [report for report in self._reports if report.execute_ms]
+        if bolts:
+            slowest = max(bolts, key=lambda report: report.execute_ms)
+            taken_in = sum(chunk.size for chunks in self._intake.values() for chunk, _ in chunks)
+            self._flow.measure(WaveLoad(taken_in, slowest.task, slowest.execute_ms))
 
     def unconfirmed(self) -> tuple[AckedMessages, ...]:
         """Return the acked messages whose sources may not know it yet."""

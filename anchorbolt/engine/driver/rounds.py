@@ -110,6 +110,7 @@ class WaveReport:
     keys_read: int = 0  # keys read from the store
     keys_staged: int = 0  # updates staged
     errors_reported: int = 0  # calls of `report_error`
+    throttled: str = ""  # why the rich spouts were throttled when the wave ended; empty if they were not
     source_ms: float = 0.0  # the longest time that a spout's task waited for its source
     compute_ms: float = 0.0  # the rest of the round
     prepare_ms: float = 0.0  # the longest time in which a task staged its state or wrote its outbox file
@@ -163,7 +164,7 @@ def _severity(error: AnchorboltError) -> int:
     return 2 if isinstance(error, WaveFailed) else 1
 
 
-def summarise(wave: CommittedWave) -> WaveReport:
+def summarise(wave: CommittedWave, throttled: str = "") -> WaveReport:
     """Add up a committed wave."""
     reports: Sequence[TaskReport] = wave.reports
     tuples_in, tuples_out = Counter[str](), Counter[str]()
@@ -182,6 +183,7 @@ def summarise(wave: CommittedWave) -> WaveReport:
         keys_read=sum(report.outcome.keys_read for report in reports),
         keys_staged=sum(report.outcome.keys_staged for report in reports),
         errors_reported=sum(report.errors_reported for report in reports),
+        throttled=throttled,
         source_ms=source_ms,
         compute_ms=max(0.0, wave.round_ms - source_ms - prepare_ms),
         prepare_ms=prepare_ms,

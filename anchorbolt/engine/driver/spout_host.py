@@ -9,6 +9,7 @@ from typing import Any
 
 from anchorbolt.acker.redelivery import Known, Redelivery
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.driver.flow_control import FlowControl
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import new_router
 from anchorbolt.engine.task.watchdog import watched
@@ -29,6 +30,7 @@ class SpoutHost:
         self,
         plan: ExecutionPlan,
         task: TaskKey,
+        flow: FlowControl,
         on_change: Callable[[], None],  # called when the first tuple of a wave waits, and when the spout has failed
     ) -> None:
         component, index = task
@@ -37,6 +39,7 @@ class SpoutHost:
         self.failure: AnchorboltError | None = None
         self._plan = plan
         self._context = plan.context(task)
+        self._flow = flow
         self._on_change = on_change
         self._spout = plan.copy_spout(component)
         self._edges = plan.edges[component]
@@ -100,8 +103,12 @@ class SpoutHost:
     def take(self) -> list[Chunk]:
         """Return what was emitted since the last call: the intake of the next wave."""
         chunks = self._collector.take()
-        self._notify()
+        self._flow.take(sum(chunk.size for chunk in chunks))
         return chunks
+
+    def wake(self) -> None:
+        """Have the thread look again whether the spout may emit."""
+        self._notify()
 
     def settle(self, acked: Sequence[Any], failed: Sequence[tuple[Any, str]]) -> None:
         """Have the spout's thread ack and fail these message ids; those that failed have a reason."""
@@ -162,9 +169,10 @@ class SpoutHost:
                     self._changed.wait()
             return
         collector = self._collector
-        was_waiting, emitted = self.is_waiting, collector.emitted + collector.dropped
+        was_waiting, emitted, dropped = self.is_waiting, collector.emitted, collector.dropped
         self._call("next_tuple")
-        if collector.emitted + collector.dropped != emitted:
+        if (collector.emitted, collector.dropped) != (emitted, dropped):
+            self._flow.add(collector.emitted - emitted)
             self._empty_since = None
             if not was_waiting:
                 self._on_change()
@@ -180,6 +188,7 @@ class SpoutHost:
         most = settings.max_spout_pending
         return (
             not self._draining
+            and not self._flow.is_throttled
             and tuples < settings.intake_tuples
             and size < settings.intake_bytes
             and (most is None or self._pending < most)

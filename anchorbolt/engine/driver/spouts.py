@@ -66,6 +66,11 @@ class DriverSpouts:
         """Whether no tuple of the rich spouts waits, and none of their messages is in flight."""
         return self.rich is None or self.rich.is_settled
 
+    @property
+    def throttled(self) -> str:
+        """Why the rich spouts are throttled now; empty if they are not."""
+        return "" if self.rich is None else self.rich.throttled
+
     def next_batch(self, record: DecisionRecord) -> Batch:
         """Return the batch of a wave without a query's batch: the last one again, but feeder spouts count on."""
         counts_on = bool(self._feeders) and self._counts_batches

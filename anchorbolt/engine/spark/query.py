@@ -148,7 +148,8 @@ class WaveQuery:
         self.batch = frame
         try:
             with nullcontext() if self._spouts is None else self._spouts.wave(self._spout):
-                report = summarise(self._spout.run_wave(batch))
+                throttled = "" if self._spouts is None else self._spouts.throttled
+                report = summarise(self._spout.run_wave(batch), throttled)
         except WaveFailed:
             self._source_files.check(batch_id, offsets, txid)  # missing files are the better explanation
             raise

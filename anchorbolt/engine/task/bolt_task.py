@@ -151,18 +151,14 @@ class _BoltTask:
         header = self._header(message)
         lineage = None if message.lineage is None else _lineage(message)
         whole = TupleBatch(header, message.size, message.columns, lineage)
-        bolt.prefetch(whole)
         self.report.tuples_in += message.size
-        if message.size <= _TUPLES_PER_SEND:
-            bolt.execute(whole)
+        started = perf_counter()
+        bolt.prefetch(whole)
+        for part in _parts(whole):
+            bolt.execute(part)
+            self.report.execute_ms += (perf_counter() - started) * 1000
             yield
-            return
-        for start in range(0, message.size, _TUPLES_PER_SEND):
-            columns = [column[start : start + _TUPLES_PER_SEND] for column in message.columns]
-            size = min(_TUPLES_PER_SEND, message.size - start)
-            part = None if lineage is None else lineage[start : start + size]
-            bolt.execute(TupleBatch(header, size, columns, part))
-            yield
+            started = perf_counter()
 
     def _header(self, message: TuplesMessage) -> StreamHeader:
         key = (message.source, message.stream)
@@ -201,3 +197,15 @@ def _lineage(message: TuplesMessage) -> Lineage:
     from anchorbolt.streams.lineage import Lineage  # NumPy: only where tuple trees are tracked
 
     return Lineage.from_parts(message.lineage, message.size)
+
+
+def _parts(whole: TupleBatch) -> Iterator[TupleBatch]:
+    """Yield a blob's tuples in parts after which the task sends."""
+    if whole.size <= _TUPLES_PER_SEND:
+        yield whole
+        return
+    for start in range(0, whole.size, _TUPLES_PER_SEND):
+        stop = min(start + _TUPLES_PER_SEND, whole.size)
+        columns = [column[start:stop] for column in whole.columns]
+        lineage = None if whole.lineage is None else whole.lineage[start:stop]
+        yield TupleBatch(whole.header, stop - start, columns, lineage)

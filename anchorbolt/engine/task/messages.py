@@ -31,6 +31,7 @@ class TaskReport:
     tuples_out: int = 0  # all streams together
     bytes_out: int = 0  # bytes of blobs sent
     source_ms: float = 0.0  # time waiting for the source; spouts only
+    execute_ms: float = 0.0  # time in which a bolt executed tuples, with the reads of its state
     prepare_ms: float = 0.0  # time staging state or writing an outbox file
     errors_reported: int = 0  # calls of `report_error`
     outcome: TaskOutcome = field(default_factory=TaskOutcome)

@@ -1,0 +1,81 @@
+"""Automatic back pressure: stops the rich spouts while more tuples wait than the slowest bolt task can take.
+
+As in Storm 1.0, it needs no acks. Thread-safe.
+"""
+
+import threading
+from dataclasses import dataclass
+
+from anchorbolt.checkpoint.ports import TaskKey
+
+_FIRST_TUPLES = 1000
+"""As many wait at most before a wave has shown how fast the bolts are: the first waves must not last for minutes."""
+
+_WEIGHT = 0.5  # of the latest wave in the moving average
+
+
+@dataclass(frozen=True)
+class WaveLoad:
+    """The load of a committed wave."""
+
+    taken_in: int  # tuples that the rich spouts had emitted for it
+    slowest: TaskKey  # the bolt's task that executed longest
+    execute_ms: float  # how long it executed
+
+
+class FlowControl:
+    """Throttles the spouts from the high watermark on, until the low one.
+
+    What waits is compared with the tuples of spouts that the slowest task processes in an interval, a moving average
+    over the waves. So a bolt with a skewed task counts as slow as that task.
+    """
+
+    def __init__(self, interval_ms: float, high: float, low: float, *, enabled: bool) -> None:
+        self._interval_ms = interval_ms
+        self._high, self._low = high, low
+        self._enabled = enabled
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._capacity: float | None = None  # tuples in an interval; None before the first wave
+        self._slowest: TaskKey | None = None
+        self.is_throttled = False
+        self.reason = ""  # of the last throttling
+
+    def add(self, tuples: int) -> None:
+        """Note that a spout has emitted these tuples for the next wave."""
+        with self._lock:
+            self._waiting += tuples
+            self._judge()
+
+    def take(self, tuples: int) -> None:
+        """Note that a wave has taken in these tuples."""
+        with self._lock:
+            self._waiting -= tuples
+            self._judge()
+
+    def measure(self, load: WaveLoad) -> None:
+        """Take the load of a wave."""
+        if load.taken_in and load.execute_ms > 0:
+            with self._lock:
+                now = load.taken_in * self._interval_ms / load.execute_ms
+                before = now if self._capacity is None else self._capacity
+                self._capacity = before + _WEIGHT * (now - before)
+                self._slowest = load.slowest
+                self._judge()
+
+    def _judge(self) -> None:
+        capacity = self._capacity
+        if not self._enabled or self._waiting <= 0:
+            self.is_throttled = False  # with nothing waiting no wave would come to end it
+        elif self._waiting >= (_FIRST_TUPLES if capacity is None else self._high * capacity):
+            if not self.is_throttled:
+                self.reason = f"{self._waiting:,} tuples waited, {self._compared(capacity)}"
+            self.is_throttled = True
+        elif capacity is not None and self._waiting <= self._low * capacity:
+            self.is_throttled = False
+
+    def _compared(self, capacity: float | None) -> str:
+        if capacity is None or self._slowest is None:
+            return "and no wave has shown yet how fast the bolts are"
+        component, index = self._slowest
+        return f"and {component!r}, task {index}, processes {capacity:,.0f} in {self._interval_ms:,.0f} ms"

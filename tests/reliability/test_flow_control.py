@@ -1,0 +1,113 @@
+"""Flow control: how many tuples wait, and how many messages are pending, however slow the bolts are."""
+
+import time
+from typing import Any
+
+import pytest
+
+from anchorbolt.engine.driver.flow_control import FlowControl, WaveLoad
+from anchorbolt.spouts import GeneratorSpout
+from anchorbolt.testing import LocalCluster
+from anchorbolt.topology import Topology, TopologyBuilder
+from tests.reliability import jobs
+from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
+
+EXECUTED: list[float] = []
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    jobs.forget()
+    EXECUTED.clear()
+
+
+class Slow(RichBolt):
+    """Takes half a millisecond for each tuple."""
+
+    def execute(self, tup: Any) -> None:
+        time.sleep(0.0005)
+        self.collector.ack(tup)
+
+
+class PendingSpout(QueueSpout):
+    """Notes the most messages that it had pending."""
+
+    most = 0
+
+    def next_tuple(self) -> None:
+        super().next_tuple()
+        PendingSpout.most = max(PendingSpout.most, len(self.pending))
+
+
+def slowly(spout: Any, **tasks: int) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("in", spout, **tasks)
+    builder.set_bolt("slow", Slow()).shuffle_grouping("in")
+    return builder.create_topology("slowly")
+
+
+@pytest.mark.parametrize("most", [1, 7])
+def test_max_spout_pending_is_never_exceeded(most: int) -> None:
+    PendingSpout.most = 0
+    MESSAGES.extend((number, (number,)) for number in range(100))
+    handle = LocalCluster().submit(slowly(PendingSpout("number")), {"topology.max.spout.pending": most})
+    assert handle.await_termination(60)
+    assert sorted(ACKED) == list(range(100))
+    assert PendingSpout.most == most
+
+
+def test_a_spout_that_is_faster_than_the_slowest_bolt_is_throttled_and_nothing_times_out() -> None:
+    conf = {"topology.state.checkpoint.interval.ms": 100, "topology.message.timeout.secs": 1}
+    spout = GeneratorSpout(["number"], lambda number: (number,), count=3500, batch=10)
+    handle = LocalCluster().submit(slowly(spout), conf)
+    assert handle.await_termination(60)
+    later = handle.reports[1:]
+    assert sum(report.tuples_in["slow"] for report in handle.reports) == 3500
+    assert FAILED == []
+    # A wave takes in what the bolt does in about an interval, once the first waves have shown how fast it is.
+    assert len(later) > 3
+    assert max(report.tuples_in["slow"] for report in later[2:]) < 300
+    assert any("slow" in report.throttled for report in handle.reports)
+
+
+def test_without_it_only_the_intake_limits_what_waits() -> None:
+    conf = {"topology.backpressure.enable": False, "topology.spout.intake.tuples": 500}
+    spout = GeneratorSpout(["number"], lambda number: (number,), count=1000, batch=10)
+    handle = LocalCluster().submit(slowly(spout), conf)
+    assert handle.await_termination(60)
+    assert not any(report.throttled for report in handle.reports)
+    assert max(report.tuples_in["slow"] for report in handle.reports) <= 510
+
+
+def test_it_throttles_from_the_high_watermark_to_the_low_one() -> None:
+    flow = FlowControl(1000, 0.9, 0.4, enabled=True)
+    flow.measure(WaveLoad(100, ("slow", 1), 1000))  # 100 tuples in an interval
+    flow.add(89)
+    assert not flow.is_throttled
+    flow.add(1)
+    assert flow.is_throttled
+    assert "'slow', task 1" in flow.reason
+    flow.take(49)
+    assert flow.is_throttled
+    flow.take(1)
+    assert not flow.is_throttled
+
+
+def test_before_the_first_wave_has_been_measured_a_thousand_tuples_may_wait() -> None:
+    flow = FlowControl(1000, 0.9, 0.4, enabled=True)
+    flow.add(999)
+    assert not flow.is_throttled
+    flow.add(1)
+    assert flow.is_throttled
+    flow.take(1000)
+    assert not flow.is_throttled
+
+
+def test_it_never_throttles_while_nothing_waits() -> None:
+    flow = FlowControl(1000, 0.9, 0.4, enabled=True)
+    flow.measure(WaveLoad(1, ("slow", 0), 1e9))  # less than one tuple in an interval
+    assert not flow.is_throttled
+    flow.add(1)
+    assert flow.is_throttled
+    flow.take(1)
+    assert not flow.is_throttled
