@@ -38,6 +38,14 @@ class Bolt(ABC):
         A bolt that emits nothing need not override this method.
         """
 
+    def get_component_configuration(self) -> Mapping[str, Any]:
+        """Return settings of this bolt. Called once, while the topology is built.
+
+        `topology.tick.tuple.freq.secs` is the only one that a bolt can set: the time between its tick tuples, in
+        seconds. See `Tuple.is_tick`.
+        """
+        return {}
+
     def cleanup(self) -> None:
         """Close what `prepare` opened.
 

@@ -32,6 +32,7 @@ class Round:
     committed: Mapping[str, Committed] = field(default_factory=dict)  # every namespace that was ever changed
     # By task of a stateful bolt: its attempt in the last decided wave, also if that changed nothing.
     task_winners: Mapping[TaskKey, str] = field(default_factory=dict)
+    ticks: frozenset[str] = frozenset()  # the bolts that get a tick tuple
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@
 import os
 from dataclasses import dataclass, field
 
-from anchorbolt.config.declaration import FLAG, SHARE, Checked, setting, text, whole
+from anchorbolt.config.declaration import FLAG, SECONDS, SHARE, Checked, setting, text, whole
 from anchorbolt.config.providers import DATA_DIRECTORY, ProviderSettings
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.errors import ConfigError
@@ -26,6 +26,7 @@ class Settings(Checked):
     acker_executors: int | None = setting(whole(0, 65_535), None, key="topology.acker.executors")
     message_timeouts: bool = setting(FLAG, True, key="topology.enable.message.timeouts")
     fail_policy: str | None = setting(text("exclude or commit", "exclude|commit"), None, key="topology.fail.policy")
+    tick_secs: float | None = setting(SECONDS, None, key="topology.tick.tuple.freq.secs")
     backpressure: bool = setting(FLAG, True, key="topology.backpressure.enable")
     backpressure_high: float = setting(SHARE, 0.9, key="topology.backpressure.high.watermark")
     backpressure_low: float = setting(SHARE, 0.4, key="topology.backpressure.low.watermark")

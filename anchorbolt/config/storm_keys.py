@@ -34,7 +34,7 @@ _BY_PREFIX = {
         sleep.spout.wait.strategy.time.ms spout.recvq.skips spout.wait.park.microsec spout.wait.progressive.level1.count
         spout.wait.progressive.level2.count spout.wait.progressive.level3.sleep.millis spout.wait.strategy
         spread.components state.kryo.register state.synchronization.timeout.secs stats.sample.rate submitter.principal
-        submitter.user subprocess.timeout.secs tasks testing.always.try.serialize tick.tuple.freq.secs transactional.id
+        submitter.user subprocess.timeout.secs tasks testing.always.try.serialize transactional.id
         transfer.batch.size transfer.buffer.size trident.batch.emit.interval.millis trident.parallelism.hint
         trident.windowing.cache.tuple.limit tuple.serializer users version worker.childopts worker.gc.childopts
         worker.logwriter.childopts worker.max.heap.size.mb worker.metrics worker.receiver.thread.count

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _SHOWN_CHARACTERS = 200
 
+SYSTEM_ID, TICK_STREAM = "__system", "__tick"
+
 Item = int | tuple[int, ...]
 """The hidden last value of an emitted row: the only root of the tuple, or a tuple of several roots or of none."""
 
@@ -94,6 +96,15 @@ class Tuple:
     def source_stream(self) -> str:
         """Name of the stream that this tuple belongs to."""
         return self._header.stream
+
+    @property
+    def is_tick(self) -> bool:
+        """Whether this is a tick tuple: of component `__system`, stream `__tick`, with the field `rate_secs`.
+
+        `topology.tick.tuple.freq.secs` says how often each task of a bolt gets one. It comes at the end of a wave,
+        behind the wave's other tuples, and causes a wave where none is due.
+        """
+        return self._header.stream == TICK_STREAM and self._header.component == SYSTEM_ID
 
     @property
     def handle(self) -> bytes:

@@ -57,13 +57,15 @@ class TopologyBuilder:
             parallelism: The number of its tasks.
 
         Raises:
-            TopologyError: For the same reasons as in `set_spout`.
+            TopologyError: For the same reasons as in `set_spout`, or its `get_component_configuration` returns another
+                setting than `topology.tick.tuple.freq.secs`, or one that is not a number above 0.
         """
         self._check_id(id)
         validation.check_instance(id, bolt, Bolt)
         validation.check_parallelism(id, parallelism)
         declarer = BoltDeclarer(id)
-        self._bolts[id] = BoltSpec(id, bolt, parallelism, (), _declared(id, bolt)), declarer
+        ticks = validation.tick_secs_of(id, bolt)
+        self._bolts[id] = BoltSpec(id, bolt, parallelism, (), _declared(id, bolt), ticks), declarer
         return declarer
 
     def create_topology(self, name: str) -> Topology:

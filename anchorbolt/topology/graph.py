@@ -43,6 +43,7 @@ class BoltSpec:
     parallelism: int
     inputs: tuple[Input, ...]  # in the order of their declaration, each stream once
     streams: Mapping[str, StreamDeclaration]
+    tick_secs: float | None = None  # time between its tick tuples; None for the topology's
 
     @property
     def is_stateful(self) -> bool:

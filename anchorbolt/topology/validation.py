@@ -14,7 +14,9 @@ from anchorbolt.serialization.schema import FIRST_VERSION, LAST_VERSION
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import Spout
 from anchorbolt.topology.graph import BoltSpec, Component, Input
-from anchorbolt.util.messages import did_you_mean
+from anchorbolt.util.messages import did_you_mean, shortened
+
+TICK_KEY = "topology.tick.tuple.freq.secs"
 
 Specs = Mapping[str, Component]
 
@@ -39,6 +41,23 @@ def check_parallelism(id: str, parallelism: object) -> None:
         raise TopologyError(
             f"component {id!r}: parallelism is {parallelism!r}. Pass a whole number of tasks, at least 1.", component=id
         )
+
+
+def tick_secs_of(id: str, bolt: Bolt) -> float | None:
+    """Return the time between a bolt's tick tuples; None if the bolt does not set it."""
+    configuration: object = bolt.get_component_configuration()
+    if not isinstance(configuration, Mapping) or not set(configuration) <= {TICK_KEY}:
+        raise TopologyError(
+            f"bolt {id!r}: its get_component_configuration returned {shortened(configuration)}. Return a mapping; a "
+            f"bolt can set {TICK_KEY}, and nothing else.",
+            component=id,
+        )
+    seconds: object = configuration.get(TICK_KEY)
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0):
+        raise TopologyError(
+            f"bolt {id!r}: its {TICK_KEY} is {shortened(seconds)}. Set a number of seconds above 0.", component=id
+        )
+    return seconds
 
 
 def check_graph(specs: Specs) -> None:

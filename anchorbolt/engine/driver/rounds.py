@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from anchorbolt.bolts.base import BaseStatefulBolt
@@ -52,6 +52,8 @@ class Rounds:
         self._hooked = {action: _hooked_tasks(plan, name) for action, name in _HOOKS.items()}
 
     def prepare(self, current: Round) -> PreparedRound:
+        if self._runner.spouts is not None:
+            current = replace(current, ticks=self._runner.spouts.ticks)
         try:
             reports = self._runner.run_round(current)
         except AnchorboltError:

@@ -1,4 +1,4 @@
-"""The spouts that the driver runs itself, and the waves in which their tuples are processed."""
+"""The spouts and tick tuples that the driver runs itself, and the waves in which their tuples are processed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch, Round
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.feeders import Feeders
+from anchorbolt.engine.driver.ticks import Ticks
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope
 
@@ -25,6 +26,7 @@ class DriverSpouts:
     """All spouts of a topology but stream spouts. The methods are called on one thread, if they do not say otherwise.
 
     Attributes:
+        ticks: The bolts that get a tick tuple in the current wave.
         rich: The rich spouts; None if there are none.
         changed: Notified when something begins to wait.
     """
@@ -34,6 +36,8 @@ class DriverSpouts:
         self.changed = threading.Condition()
         self._counts_batches = not plan.graph.stream_spouts
         self._feeders = Feeders(plan)
+        self._ticks = Ticks(plan.ticks, clock)
+        self.ticks: frozenset[str] = frozenset()
         self.rich: RichSpouts | None = None
         if plan.rich_spout_tasks:
             from anchorbolt.engine.driver.rich_spouts import RichSpouts  # NumPy: only where it is needed
@@ -54,7 +58,7 @@ class DriverSpouts:
     @property
     def is_waiting(self) -> bool:
         """Whether there is something to process in a wave."""
-        return self._feeders.is_waiting or (self.rich is not None and self.rich.is_waiting)
+        return self._feeders.is_waiting or self._ticks.is_due or (self.rich is not None and self.rich.is_waiting)
 
     @property
     def is_idle(self) -> bool:
@@ -83,10 +87,12 @@ class DriverSpouts:
         When the wave has committed, its messages are settled. If it has failed for good, nothing is acked or failed.
         """
         self._feeders.take(spout.record.txid + 1)
+        self.ticks = self._ticks.due()
         try:
             if self.rich is not None:
                 self.rich.begin_wave()
             yield
+            self._ticks.sent(self.ticks)
             if self.rich is not None:
                 self.rich.settle()
         finally:

@@ -162,7 +162,8 @@ class _Source:
                 )
         self._streams: LocalStreams | None = None
         streams = plan.graph.stream_spouts
-        self.spouts = DriverSpouts(plan, clock) if len(streams) < len(plan.graph.spouts) else None
+        needed = len(streams) < len(plan.graph.spouts) or plan.ticks
+        self.spouts = DriverSpouts(plan, clock) if needed else None
         if streams:
             from anchorbolt.engine.spark.runner import LocalStreams
 

@@ -123,7 +123,6 @@ class SparkRunner:
         self._session = session
         self._plan = plan
         self._pickled = plan.pickled()
-        self.spouts: DriverSpouts | None = None
         self.tasks = 0  # of the current job
         self.ended: Ended = session.sparkContext.accumulator([], AddingAccumulatorParam([]))
         self._intake: IntakeServer | None = None
@@ -132,38 +131,46 @@ class SparkRunner:
         self._mixed: tuple[DataFrame, DataFrame] | None = None  # a batch of the query, and the rows of its wave
         self._ran: DataFrame | None = None
         _refuse_other_spouts(plan)
-        sources = source_rows(session, plan, self._pickled) if plan.graph.stream_spouts else None
-        if sources is not None and not plan.rich_spout_tasks:
-            self.waves: Waves = WaveQuery(plan, folder, session, self._with_bolts(sources))
-            self._query = self.waves
-            return
-        self.spouts = spouts = DriverSpouts(plan)
-        assert spouts.rich is not None
-        self._intake = IntakeServer(session.sparkContext.getConf().get("spark.driver.host") or "", spouts.rich.intake)
-        self._own_rows = self._with_bolts(self._intake_rows(session))
-        if sources is None:
-            self.waves = Pump(plan, spouts)
-        else:
-            self._query = WaveQuery(plan, folder, session, sources, spouts)
-            self.waves = MixedWaves(self._query, Pump(plan, spouts, self._query.one_wave))
+        needed = plan.rich_spout_tasks or plan.ticks or not plan.graph.stream_spouts
+        self.spouts = DriverSpouts(plan) if needed else None
+        if self.spouts is not None:
+            if self.spouts.rich is not None:
+                host = session.sparkContext.getConf().get("spark.driver.host") or ""
+                self._intake = IntakeServer(host, self.spouts.rich.intake)
+            self._own_rows = self._with_bolts(self._intake_rows(session))
+        if plan.graph.stream_spouts:
+            sources = source_rows(session, plan, self._pickled)
+            # Without rich spouts the whole chain is declared once, which saves planning it for each batch.
+            frame = sources if plan.rich_spout_tasks else self._with_bolts(sources)
+            self._query = WaveQuery(plan, folder, session, frame, self.spouts)
+        self.waves = self._waves()
+
+    def _waves(self) -> Waves:
+        if self.spouts is None:
+            assert self._query is not None
+            return self._query
+        if self._query is None:
+            return Pump(self._plan, self.spouts)
+        return MixedWaves(self._query, Pump(self._plan, self.spouts, self._query.one_wave))
 
     @property
     def query(self) -> StreamingQuery | None:
         return None if self._query is None else self._query.query
 
     def _intake_rows(self, session: SparkSession) -> DataFrame:
-        assert self._intake is not None
-        partitions = min(len(self._plan.rich_spout_tasks), session.sparkContext.defaultParallelism)
-        stage = self._stage("intake", (self._intake.address, partitions))
+        """Return the blobs of the rich spouts; without any, a frame without rows."""
+        partitions = max(1, min(len(self._plan.rich_spout_tasks), session.sparkContext.defaultParallelism))
+        stage = self._stage("intake", (self._intake and self._intake.address, partitions))
         return session.range(0, partitions, 1, partitions).mapInArrow(stage, ENVELOPE_SCHEMA)
 
     def _rows(self) -> DataFrame:
         """Return the rows of the current wave; the same object in each of its rounds."""
         batch = None if self._query is None else self._query.batch
-        if self._own_rows is None or batch is None:
-            rows = batch or self._own_rows
-            assert rows is not None
-            return rows
+        if batch is None:
+            assert self._own_rows is not None
+            return self._own_rows
+        if not self._plan.rich_spout_tasks:
+            return batch
         if self._mixed is None or self._mixed[0] is not batch:
             self._mixed = batch, self._with_bolts(batch.union(self._intake_rows(batch.sparkSession)))
         return self._mixed[1]

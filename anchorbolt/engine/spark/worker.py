@@ -68,13 +68,14 @@ def _spout(plan: ExecutionPlan, context: TaskContext, component: str, batches: _
 
 
 def _intake(
-    plan: ExecutionPlan, context: TaskContext, argument: tuple[IntakeAddress, int], batches: _Batches
+    plan: ExecutionPlan, context: TaskContext, argument: tuple[IntakeAddress | None, int], batches: _Batches
 ) -> _Batches:
     address, partitions = argument
     current = _round(context)
 
     def sent() -> Iterator[Envelope]:
         for component, index in plan.rich_spout_tasks[context.partitionId() :: partitions]:
+            assert address is not None
             with asked_intake(address, (component, index)) as intake:
                 yield from run_spout_task(plan, component, index, current, *intake)
 

@@ -87,6 +87,9 @@ class ExecutionPlan:
         }
         self.has_other_spouts = len(graph.rich_spouts) < len(graph.spouts)
         self.rich_spout_tasks = [task for component in graph.rich_spouts for task in self.tasks[component]]
+        # By bolt: the seconds between its tick tuples. Sinks get none.
+        ticks = {spec.id: spec.tick_secs or settings.tick_secs for spec in bolts if spec.id not in self.sinks}
+        self.ticks = {bolt: seconds for bolt, seconds in ticks.items() if seconds is not None}
         # The receiving bolts, by component and stream.
         self.edges: dict[str, dict[str, list[Edge]]] = {component: {} for component in (*graph.components, ACKER_ID)}
         for spec in bolts:

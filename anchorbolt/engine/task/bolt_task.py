@@ -28,7 +28,7 @@ from anchorbolt.engine.task.messages import (
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
-from anchorbolt.streams.tuple import StreamHeader, TupleBatch
+from anchorbolt.streams.tuple import SYSTEM_ID, TICK_STREAM, StreamHeader, TupleBatch
 
 if TYPE_CHECKING:
     from anchorbolt.streams.lineage import Lineage
@@ -109,6 +109,7 @@ class _BoltTask:
                 self._check_aligned()
                 reach(FaultPoint.TASK_ALIGNED)
                 assert instance is not None
+                self._tick(instance.bolt)
                 started = perf_counter()
                 instance.bolt.handle(CheckpointTuple(self._round.txid, Action.PREPARE))
                 report.prepare_ms = (perf_counter() - started) * 1000
@@ -124,6 +125,13 @@ class _BoltTask:
         emitter = Emitter(self._plan, self._task) if instance is None else instance.emitter
         emitter.report(report)
         return emitter.take()
+
+    def _tick(self, bolt: WrappedBolt) -> None:
+        """Execute a tick tuple, if one is due: behind all other tuples of the wave."""
+        component = self._task[0]
+        if component in self._round.ticks:
+            header = StreamHeader(SYSTEM_ID, -1, TICK_STREAM, ("rate_secs",), self._plan.task_id(self._task))
+            bolt.execute(TupleBatch(header, 1, [[self._plan.ticks[component]]]))
 
     def _check_attempt(self, source: TaskKey, attempt: str) -> None:
         if self.report.seen.setdefault(source, attempt) != attempt:
