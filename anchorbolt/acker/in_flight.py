@@ -4,7 +4,7 @@ Pure: no threads, no clock. The caller says what time it is.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,12 +25,26 @@ class RootedChunk(NamedTuple):
     roots: Roots  # 0 for an untracked tuple
 
 
+class FailedMessage(NamedTuple):
+    """A message whose tree failed or timed out."""
+
+    msg_id: Any
+    component: str  # the bolt that failed a tuple of the tree; empty for a time-out
+    task_index: int
+    reason: str
+    chunk: Chunk | None = None  # of the wave's intake, that holds it; None for a message of an earlier wave
+    position: int = 0  # in the chunk
+
+    def __str__(self) -> str:
+        return f"{self.component!r}, task {self.task_index}: {self.reason}" if self.component else self.reason
+
+
 @dataclass
 class Settlement:
     """What becomes of the messages of one spout task, or of trees of an earlier run, when a wave has committed."""
 
     acked: list[Any] = field(default_factory=list)  # message ids
-    failed: list[tuple[Any, str]] = field(default_factory=list)  # message ids, each with the reason
+    failed: list[FailedMessage] = field(default_factory=list)
 
 
 class _Cohort(NamedTuple):
@@ -99,6 +113,26 @@ class InFlight:
         self.expired = union_of(cohort.roots for cohort in self._cohorts if cohort.deadline <= now)
         return self._chunks
 
+    def leave_out(self, is_dead: Callable[[int, Any], FailedMessage | None]) -> None:
+        """Exclude messages of the wave from its first round on.
+
+        `is_dead` gets the id of the spout's task and the message id; it returns how the message has failed before.
+        """
+        for task, chunks in self._chunks.items():
+            for chunk, roots in chunks:
+                for msg_id, root in zip(chunk.msg_ids, roots.tolist(), strict=True):
+                    failed = is_dead(task, msg_id) if root else None
+                    if failed is not None:
+                        self._excluded[root] = Failure(root, failed.component, failed.task_index, failed.reason)
+
+    def exclude(self, failed: Mapping[int, Failure]) -> dict[int, Failure]:
+        """Exclude trees of the wave from its next round on; return those that it does not have."""
+        chunks = [roots for each in self._chunks.values() for _, roots in each]
+        asked = np.array(list(failed), np.uint64)
+        ours = set(asked[is_in(asked, union_of(chunks))].tolist())
+        self._excluded.update((root, failure) for root, failure in failed.items() if root in ours)
+        return {root: failure for root, failure in failed.items() if root not in ours}
+
     def judge(self, verdicts: Sequence[Verdict]) -> bool:
         """Take the verdicts of a round; return whether it is to be repeated without the trees that failed in it."""
         self._verdicts, self._settlements = verdicts, None
@@ -117,7 +151,7 @@ class InFlight:
             settled: defaultdict[Emitter, Settlement] = defaultdict(Settlement)
             for task, chunks in self._chunks.items():
                 for chunk, roots in chunks:
-                    _settle_chunk(settled[self._tasks[task]], chunk.msg_ids, roots, opened, failed)
+                    _settle_chunk(settled[self._tasks[task]], chunk, roots, opened, failed)
             self._settle_earlier(settled)
             self._settlements = settled
         return self._settlements
@@ -142,11 +176,13 @@ class InFlight:
                 settled[self._emitter(root, tree.spout_task)].acked.append(unpack(tree.msg_id))
             for root, tree in zip(verdict.timed_out.tolist(), verdict.timed_out_trees, strict=True):
                 reason = f"timed out after {self._timeout_s} s; task {tree.holder} held it last"
-                settled[self._emitter(root, tree.spout_task)].failed.append((unpack(tree.msg_id), reason))
+                settled[self._emitter(root, tree.spout_task)].failed.append(
+                    FailedMessage(unpack(tree.msg_id), "", -1, reason)
+                )
             for failure in verdict.failed:
                 if failure.msg_id is not None:
                     emitter = self._emitter(failure.root, failure.spout_task)
-                    settled[emitter].failed.append((unpack(failure.msg_id), _described(failure)))
+                    settled[emitter].failed.append(FailedMessage(unpack(failure.msg_id), *failure[1:4]))
 
     def _emitter(self, root: int, spout_task: int) -> Emitter:
         inherited = self._inherited.get(root)
@@ -174,17 +210,15 @@ class InFlight:
 
 
 def _settle_chunk(
-    settlement: Settlement, msg_ids: Sequence[Any], roots: Roots, still_open: Roots, failed: dict[int, Failure]
+    settlement: Settlement, chunk: Chunk, roots: Roots, still_open: Roots, failed: dict[int, Failure]
 ) -> None:
+    msg_ids = chunk.msg_ids
     if not failed and not len(still_open):
         settlement.acked += msg_ids if roots.all() else [msg_id for msg_id in msg_ids if msg_id is not None]
         return
-    for msg_id, root, is_open in zip(msg_ids, roots.tolist(), is_in(roots, still_open).tolist(), strict=True):
+    are_open = is_in(roots, still_open).tolist()
+    for position, (msg_id, root, is_open) in enumerate(zip(msg_ids, roots.tolist(), are_open, strict=True)):
         if root in failed:
-            settlement.failed.append((msg_id, _described(failed[root])))
+            settlement.failed.append(FailedMessage(msg_id, *failed[root][1:4], chunk, position))
         elif root and not is_open:
             settlement.acked.append(msg_id)
-
-
-def _described(failure: Failure) -> str:
-    return f"{failure.component!r}, task {failure.task_index}: {failure.reason}"

@@ -8,10 +8,11 @@ the spout has told its source; only a driver that dies in between leaves such me
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from anchorbolt.acker.in_flight import FailedMessage, Settlement
 from anchorbolt.acker.message_ids import AckedMessages
 
 
@@ -21,14 +22,6 @@ class Known(Enum):
     NEW = "new"
     IN_FLIGHT = "in flight"
     ACKED = "acked"  # by a decision
-
-
-@dataclass
-class Settled:
-    """What one task has to tell its source."""
-
-    acked: list[Any] = field(default_factory=list)
-    failed: list[tuple[Any, str]] = field(default_factory=list)
 
 
 @dataclass
@@ -81,13 +74,13 @@ class Redelivery:
         return [*kept, AckedMessages.of(self._component, acked)] if acked else kept
 
     def settle(
-        self, acked: Sequence[Any], failed: Sequence[tuple[Any, str]], messages: AckedMessages | None
-    ) -> Mapping[int, Settled]:
+        self, acked: Sequence[Any], failed: Sequence[FailedMessage], messages: AckedMessages | None
+    ) -> Mapping[int, Settlement]:
         """Settle messages after the commit; return what each task, by index, has to tell its source.
 
         `messages` is what `for_record` returned last, for `acked`.
         """
-        by_task: defaultdict[int, Settled] = defaultdict(Settled)
+        by_task: defaultdict[int, Settlement] = defaultdict(Settlement)
         with self._lock:
             entry = None
             if acked and messages is not None:
@@ -99,10 +92,10 @@ class Redelivery:
                     self._acked[msg_id] = entry
                 if task is not None:
                     by_task[task].acked.append(msg_id)
-            for msg_id, reason in failed:
-                task = self._emitter.pop(msg_id, None)
+            for message in failed:
+                task = self._emitter.pop(message.msg_id, None)
                 if task is not None:
-                    by_task[task].failed.append((msg_id, reason))
+                    by_task[task].failed.append(message)
         return by_task
 
     def finish(self, task_index: int, count: int) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from anchorbolt.acker.contributions import Contributions
+from anchorbolt.acker.verdict import Failure
 from anchorbolt.bolts.tracked_collector import Anchor, TrackedOutputCollector, roots_of
 from anchorbolt.streams.ids import IdSource
 from anchorbolt.streams.lineage import Lineage, Roots, lineage_of
@@ -25,6 +26,7 @@ class TaskTracker:
         self._news = Contributions()
         self._ids = IdSource(attempt)
         self._waiting: list[TrackedTuple] = []
+        self.failures: list[Failure] = []  # one for each tree that the task has failed
 
     def send(self, items: Sequence[Item]) -> Lineage | None:
         """Return the lineage of tuples that are sent to one task; None if none of them is tracked."""
@@ -68,6 +70,7 @@ class TaskTracker:
         """Fail all trees of a tuple."""
         for root in roots_of([anchor]):
             self._news.fail(root, self._component, self._task_index, reason)
+            self.failures.append(Failure(root, self._component, self._task_index, reason))
 
     def blobs(self, ackers: int) -> list[bytes]:
         """Return what this task contributes to each acker, at the end of a wave."""

@@ -25,16 +25,19 @@ class TrackedOutputCollector(OutputCollector):
         must_anchor: bool,
         task_id: int,
         untracked_fail: bool,
+        strict: bool,
     ) -> None:
         """Called by the engine, never by a job.
 
         `task_id` is that of the collector's task. With `untracked_fail`, a failed tuple that belongs to no tree fails
-        the wave; otherwise, as in Storm, that has no effect.
+        the wave; otherwise, as in Storm, that has no effect. If not `strict`, a second ack or fail of a tuple, and an
+        anchor that was acked before, is accepted: the topology is tracked only now and then.
         """
         super().__init__(component, streams, lambda stream, rows: 0, must_anchor=must_anchor)
         self._flush_tracked = flush
         self._task_id = task_id
         self._untracked_fail = untracked_fail
+        self._strict = strict
         self._items: dict[str, list[Item]] = {stream: [] for stream in streams}
         self.acked: list[Any] = []  # since the engine last took them
         self.failed: list[Anchor] = []
@@ -105,7 +108,7 @@ class TrackedOutputCollector(OutputCollector):
         handles = [self._handle(each) if isinstance(each, bytes) else each for each in anchors or ()]
         self._check_anchors(anchors and [each for each in handles if type(each) is not TupleHandle], stream)
         for anchor in handles:
-            if isinstance(anchor, TrackedTuple) and anchor.status:
+            if self._strict and isinstance(anchor, TrackedTuple) and anchor.status:
                 raise self._refusal(
                     f"emitted to stream {stream!r} with the anchor {anchor!r}, which it has already "
                     f"{_said(anchor.status)}. Emit first, then ack."
@@ -123,7 +126,7 @@ class TrackedOutputCollector(OutputCollector):
                 f"task {self._task_id}. Each task acks and fails the tuples that it received."
             )
         if isinstance(anchor, TrackedTuple):
-            if anchor.status:
+            if self._strict and anchor.status:
                 raise self._refusal(
                     f"called {method}({shortened(given, 120)}), but has already {_said(anchor.status)} that tuple. Ack "
                     "or fail each tuple once."

@@ -12,6 +12,7 @@ from typing import Any
 
 from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.bolts.sink import SinkFile
+from anchorbolt.checkpoint.dead_letters import DeadLetter
 from anchorbolt.checkpoint.state_machine import INITIAL_STATE, CheckpointState, Phase
 from anchorbolt.errors import SerializationError, StateCorrupted
 from anchorbolt.serialization import pack, unpack
@@ -53,6 +54,7 @@ class DecisionRecord:
     schemas: Mapping[str, str] = field(default_factory=dict)  # by sink: its columns, once it has written
     state_schemas: Mapping[str, int] = field(default_factory=dict)  # by bolt: its schema version, if above 1
     acked: tuple[AckedMessages, ...] = ()  # of spouts with stable message ids; until the spouts have told their sources
+    dead_letters: tuple[DeadLetter, ...] = ()  # of this transaction
     spout_tasks: Mapping[int, str] = field(default_factory=dict)  # the spouts, by the task ids in the ackers' state
 
     @property
@@ -85,6 +87,7 @@ class DecisionRecord:
                 "schemas": dict(self.schemas),
                 "state_schemas": dict(self.state_schemas),
                 "acked": [[messages.component, messages.packed] for messages in self.acked],
+                "dead_letters": [letter.encode() for letter in self.dead_letters],
                 "spout_tasks": dict(self.spout_tasks),
             }
         )
@@ -124,6 +127,7 @@ class DecisionRecord:
                 schemas={str(name): str(schema) for name, schema in content["schemas"].items()},
                 state_schemas={str(name): int(version) for name, version in content["state_schemas"].items()},
                 acked=tuple(AckedMessages(str(name), bytes(packed)) for name, packed in content["acked"]),
+                dead_letters=tuple(map(DeadLetter.decode, content["dead_letters"])),
                 spout_tasks={int(id): str(name) for id, name in content["spout_tasks"].items()},
             )
         except (SerializationError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

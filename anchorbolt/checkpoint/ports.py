@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.bolts.sink import SinkFile
+from anchorbolt.checkpoint.dead_letters import DeadLetter
 from anchorbolt.checkpoint.decision import Committed, Winner
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.state_backends.state import Fence
@@ -33,6 +34,8 @@ class Round:
     # By task of a stateful bolt: its attempt in the last decided wave, also if that changed nothing.
     task_winners: Mapping[TaskKey, str] = field(default_factory=dict)
     ticks: frozenset[str] = frozenset()  # the bolts that get a tick tuple
+    isolates: bool = False  # an exception of a bolt fails only the trees of its tuple; all tuples are tracked
+    excluded_rows: frozenset[int] = frozenset()  # roots of rows of stream spouts that are left out
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class PreparedRound:
     files: tuple[SinkFile, ...]  # what the sinks' tasks wrote to the outbox
     reports: Sequence[Any]  # the engine's own: it adds them up when the wave has committed
     acked: tuple[AckedMessages, ...] = ()  # see `DecisionRecord.acked`
+    dead_letters: tuple[DeadLetter, ...] = ()
     repeat: bool = False  # it has to be rolled back, and run again without the tuple trees that failed in it
 
 

@@ -5,7 +5,9 @@ from typing import Any
 from anchorbolt.acker.task_tracker import TaskTracker
 from anchorbolt.bolts.base import FailedException, ReportedFailedException
 from anchorbolt.bolts.tracked_collector import TrackedBasicCollector, TrackedOutputCollector
-from anchorbolt.streams.tuple import TrackedTuple, TupleBatch
+from anchorbolt.errors import StateError
+from anchorbolt.streams.tuple import FAILED, TrackedTuple, TupleBatch
+from anchorbolt.util.messages import user_traceback
 
 
 class TrackedExecution:
@@ -21,10 +23,12 @@ class TrackedExecution:
         self._tracker = tracker
         self.basic = TrackedBasicCollector(collector) if basic else None
         self.current: TrackedTuple | None = None
+        self.isolates = False  # whether any exception fails only the trees of its tuple
 
     def execute(self, batch: TupleBatch) -> None:
         """Execute the tuples of a blob. A bolt that raises `FailedException` goes on with the next tuple."""
         execute, basic = self._bolt.execute, self.basic
+        failing = Exception if self.isolates else FailedException
         tuples = batch.tracked_tuples()
         self.current = tup = None
         try:
@@ -32,14 +36,14 @@ class TrackedExecution:
                 for tup in tuples:
                     try:
                         execute(tup)
-                    except FailedException as error:
+                    except failing as error:
                         self._fail(tup, error)
             else:
                 for tup in tuples:
                     basic.roots = tup.roots
                     try:
                         execute(tup, basic)
-                    except FailedException as error:
+                    except failing as error:
                         self._fail(tup, error)
         except BaseException:
             self.current = tup
@@ -49,10 +53,15 @@ class TrackedExecution:
         else:
             self._tracker.ack_all(batch.lineage)
 
-    def _fail(self, tup: TrackedTuple, error: FailedException) -> None:
+    def _fail(self, tup: TrackedTuple, error: Exception) -> None:
+        if not isinstance(error, FailedException) and (tup.roots == () or isinstance(error, StateError)):
+            raise error  # nothing can be left out, or the store is to blame
         collector = self._collector
         if isinstance(error, ReportedFailedException):
             collector.report_error(error)
-        self._tracker.fail(tup, f"{type(error).__name__}: {error}")
+        expected = isinstance(error, FailedException)
+        self._tracker.fail(tup, f"{type(error).__name__}: {error}" if expected else user_traceback(error))
         if not tup.status:
-            collector.fail(tup)
+            if tup.roots == ():
+                collector.fail(tup)
+            tup.status = FAILED

@@ -15,13 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anchorbolt.bolts.sink import SinkFile
+from anchorbolt.checkpoint.dead_letters import DeadLetterWriter
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import Batch, Layout, PreparedRound, Round, TaskKey, Tasks
 from anchorbolt.checkpoint.state_machine import Action, CheckpointState, CheckpointTuple
-from anchorbolt.errors import BoltError
+from anchorbolt.errors import BoltError, ConfigError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.serialization.schema import FIRST_VERSION
 from anchorbolt.state_backends.state import NO_FENCE, Fence
@@ -36,6 +37,7 @@ class Run:
     tasks: Tasks
     namespaces: Namespaces
     outbox: Outbox
+    dead_letters: DeadLetterWriter | None = None  # None if none are kept
 
 
 class Transaction:
@@ -95,6 +97,9 @@ class Transaction:
         self._run.namespaces.commit(fence, self.txid, namespaces)
         reach(FaultPoint.NAMESPACES_COMMITTED, txid=self.txid)
         self._run.outbox.publish(record, self._run.log.check_claim)
+        if record.dead_letters:
+            self._run.log.check_claim()
+            self._write_dead_letters(record)
         done = record.marked_committed()
         self._run.log.write(done)
         self.state = self.state.after(Action.COMMIT)
@@ -114,6 +119,15 @@ class Transaction:
         reach(FaultPoint.ROLLED_BACK, txid=self.txid)
         self.task_winners = {}  # no instance is used again after a failed round
         self._run.outbox.drop_round(self.fence)
+
+    def _write_dead_letters(self, record: DecisionRecord) -> None:
+        if self._run.dead_letters is None:
+            raise ConfigError(
+                f"the decided txid {record.txid} has {len(record.dead_letters)} dead letters, but topology.dead.letter "
+                "is not set any more. Start once more with it, so that they are written.",
+                key="topology.dead.letter",
+            )
+        self._run.dead_letters.write(record.txid, record.dead_letters)
 
     def _round(self) -> Round:
         return Round(self.txid, self.fence, self.committed, self.task_winners)
@@ -135,6 +149,7 @@ class Transaction:
             schemas=_sink_schemas(before, prepared.files),
             state_schemas={**before.state_schemas, **versions},
             acked=prepared.acked,
+            dead_letters=prepared.dead_letters,
             spout_tasks={**before.spout_tasks, **layout.spout_tasks},
         )
 

@@ -48,6 +48,9 @@ class TaskOutcome:
 class WrappedBolt(ABC):
     """One instance of a bolt in the wrapper that handles its checkpoint tuples: the only way to its hooks."""
 
+    isolates = False
+    """Whether an exception of the bolt fails only the trees of its tuple. Set by the engine for each round."""
+
     @property
     def outcome(self) -> TaskOutcome:
         return TaskOutcome()
@@ -106,6 +109,7 @@ class CheckpointTupleForwarder(WrappedBolt):
         tup: Tuple | None = None
         try:
             if self._tracked is not None:
+                self._tracked.isolates = self.isolates
                 self._tracked.execute(batch)
             elif basic is None:
                 for tup in batch.tuples():

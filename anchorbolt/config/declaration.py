@@ -129,5 +129,8 @@ SHARE = Accepted(
     lambda value: type(value) in (int, float) and 0 < value <= 10, "a number above 0, at most 10, such as 0.9"
 )
 SECONDS = Accepted(lambda value: type(value) in (int, float) and value > 0, "a number of seconds above 0")
+DESTINATION = Accepted(
+    lambda value: callable(value) or (isinstance(value, str) and value != ""), "a directory, or a function"
+)
 FLAG = Accepted(lambda value: type(value) is bool, "true or false")
 PASSWORD = Accepted(lambda value: isinstance(value, Secret), "a string; put it in quotes if it looks like a number")

@@ -5,12 +5,15 @@
 
 import os
 from dataclasses import dataclass, field
+from typing import Any
 
-from anchorbolt.config.declaration import FLAG, SECONDS, SHARE, Checked, setting, text, whole
+from anchorbolt.config.declaration import DESTINATION, FLAG, SECONDS, SHARE, Checked, setting, text, whole
 from anchorbolt.config.providers import DATA_DIRECTORY, ProviderSettings
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.errors import ConfigError
 from anchorbolt.util.locations import local_path
+
+DEAD_LETTER = "topology.dead.letter"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,9 @@ class Settings(Checked):
     message_timeouts: bool = setting(FLAG, True, key="topology.enable.message.timeouts")
     fail_policy: str | None = setting(text("exclude or commit", "exclude|commit"), None, key="topology.fail.policy")
     tick_secs: float | None = setting(SECONDS, None, key="topology.tick.tuple.freq.secs")
+    dead_letter: Any = setting(DESTINATION, None, key=DEAD_LETTER)
+    most_dead_letters: int = setting(whole(1), 100, key="topology.dead.letter.max.per.wave")
+    max_tuple_retries: int = setting(whole(0), 3, key="topology.max.tuple.retries")
     backpressure: bool = setting(FLAG, True, key="topology.backpressure.enable")
     backpressure_high: float = setting(SHARE, 0.9, key="topology.backpressure.high.watermark")
     backpressure_low: float = setting(SHARE, 0.4, key="topology.backpressure.low.watermark")

@@ -1,4 +1,4 @@
-"""Tick tuples: from `__system` on `__tick`, to the bolts that ask for them, in a wave of their own if none is due."""
+"""Tick tuples: from `__system` on `__tick`, to the bolts that ask for them; in a wave of their own if none is due."""
 
 from collections.abc import Mapping
 from typing import Any

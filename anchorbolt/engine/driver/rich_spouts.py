@@ -4,13 +4,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from anchorbolt.acker.in_flight import InFlight, RootedChunk, Settlement
+from anchorbolt.acker.in_flight import FailedMessage, InFlight, RootedChunk, Settlement
 from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.acker.placement import moves_to
 from anchorbolt.acker.redelivery import Redelivery
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
+from anchorbolt.acker.verdict import Failure
+from anchorbolt.checkpoint.dead_letters import DeadLetter
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.engine.driver.failed_messages import FailedMessages
 from anchorbolt.engine.driver.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.driver.open_trees import open_trees
 from anchorbolt.engine.driver.spout_host import SpoutHost
@@ -61,7 +64,9 @@ class RichSpouts:
         self._reports: Sequence[TaskReport] = ()  # of the last round
         self._hosts = {task: SpoutHost(plan, task, self._flow, on_change) for task in plan.rich_spout_tasks}
         tasks = {plan.task_id(task): task for task in plan.rich_spout_tasks}
+        self._tasks = tasks
         self._in_flight = InFlight(plan.run_id, tasks, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
+        self._failed = FailedMessages(settings.max_tuple_retries) if plan.keeps_dead_letters else None
         self._redeliveries: dict[str, Redelivery] = {}  # by spout with stable message ids
         self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
         self._acked: dict[str, AckedMessages] = {}  # by spout: what the last decision acks
@@ -118,6 +123,12 @@ class RichSpouts:
         self._intake = self._in_flight.begin(taken, self._clock())
         for host in self._hosts.values():
             host.wake()
+        if self._failed is not None:
+            self._in_flight.leave_out(self._is_dead)
+
+    def _is_dead(self, task_id: int, msg_id: Any) -> FailedMessage | None:
+        assert self._failed is not None
+        return self._failed.is_dead(self._tasks[task_id][0], msg_id)
 
     def end_wave(self) -> None:
         """Forget the intake. What has not been settled is neither acked nor failed."""
@@ -128,7 +139,10 @@ class RichSpouts:
         self._moves = {}
         self._measure()
         by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
-        for (component, index), settlement in self._in_flight.settle(self._clock()).items():
+        settlements = self._in_flight.settle(self._clock())
+        if self._failed is not None:
+            self._failed.settle(settlements)
+        for (component, index), settlement in settlements.items():
             if component in self._redeliveries:
                 by_component[component].acked += settlement.acked
                 by_component[component].failed += settlement.failed
@@ -143,6 +157,14 @@ class RichSpouts:
         """Take the reports of a round; return whether it is to be repeated without the trees that failed in it."""
         self._reports = reports
         return self._in_flight.judge([each.outcome.verdict for each in reports if each.outcome.verdict is not None])
+
+    def exclude(self, failed: Mapping[int, Failure]) -> dict[int, Failure]:
+        """Exclude trees of the current wave; return those that are not ours."""
+        return self._in_flight.exclude(failed)
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """Return the dead letters of the last round. Must be called before `acked`: they are acked."""
+        return [] if self._failed is None else self._failed.bury(self._in_flight.settlements())
 
     def acked(self) -> tuple[AckedMessages, ...]:
         """Return what the decision of the last round has to keep, see `DecisionRecord.acked`."""

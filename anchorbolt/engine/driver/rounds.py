@@ -1,12 +1,15 @@
 """The rounds of a wave on any engine: runs them, checks and adds up their reports, and runs COMMIT and ROLLBACK."""
 
+from __future__ import annotations
+
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anchorbolt.bolts.base import BaseStatefulBolt
+from anchorbolt.checkpoint.dead_letters import DeadLetter
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
@@ -15,6 +18,9 @@ from anchorbolt.engine.driver.spouts import DriverSpouts
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, BoltError, WaveFailed
+
+if TYPE_CHECKING:
+    from anchorbolt.engine.driver.isolation import Isolation
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -49,22 +55,29 @@ class Rounds:
         self._plan = plan
         self._runner = runner
         self._max_retries = plan.settings.max_batch_retries
+        self._spouts = None if runner.spouts is None else runner.spouts.rich
+        self._isolation: Isolation | None = None
+        if plan.keeps_dead_letters:
+            from anchorbolt.engine.driver.isolation import Isolation  # NumPy: only where it is needed
+
+            self._isolation = Isolation(plan.settings.most_dead_letters, self._spouts)
         self._hooked = {action: _hooked_tasks(plan, name) for action, name in _HOOKS.items()}
 
     def prepare(self, current: Round) -> PreparedRound:
         if self._runner.spouts is not None:
             current = replace(current, ticks=self._runner.spouts.ticks)
-        try:
-            reports = self._runner.run_round(current)
-        except AnchorboltError:
-            raise
-        except Exception as error:
-            raise WaveFailed(
-                f"the engine could not finish a round of txid {current.txid}: {error}", txid=current.txid
-            ) from error
-        check_round(self._plan, reports, current.txid)
-        stateful, spouts = self._plan.stateful, None if self._runner.spouts is None else self._runner.spouts.rich
+        if self._isolation is None:
+            reports = self._run(current)
+        else:
+            try:
+                reports = self._run(self._isolation.begin(current))
+            except AnchorboltError as error:
+                self._isolation.failed(error)
+                raise
+        stateful, spouts = self._plan.stateful, self._spouts
         repeat = spouts is not None and spouts.judge(reports)
+        repeat = (self._isolation is not None and self._isolation.judge(reports)) or repeat
+        letters = [] if repeat else self._dead_letters(reports)
         return PreparedRound(
             winners={
                 self._plan.namespace(report.task): Winner(report.attempt, report.outcome.base, report.outcome.seal)
@@ -75,8 +88,36 @@ class Rounds:
             files=tuple(report.outcome.file for report in reports if report.outcome.file is not None),
             reports=reports,
             acked=() if spouts is None or repeat else spouts.acked(),
+            dead_letters=tuple(letters),
             repeat=repeat,
         )
+
+    def _run(self, current: Round) -> Sequence[TaskReport]:
+        try:
+            reports = self._runner.run_round(current)
+        except AnchorboltError:
+            raise
+        except Exception as error:
+            raise WaveFailed(
+                f"the engine could not finish a round of txid {current.txid}: {error}", txid=current.txid
+            ) from error
+        check_round(self._plan, reports, current.txid)
+        return reports
+
+    def _dead_letters(self, reports: Sequence[TaskReport]) -> list[DeadLetter]:
+        letters = [] if self._spouts is None else self._spouts.dead_letters()
+        if self._isolation is not None:
+            letters += self._isolation.letters(reports)
+        most = self._plan.settings.most_dead_letters
+        if len(letters) > most:
+            first = letters[0]
+            raise BoltError(
+                f"{len(letters)} tuples of one wave failed for good, and topology.dead.letter.max.per.wave is {most}. "
+                f"The first one was failed by {first.component!r}, task {first.task_index}: {first.reason}",
+                component=first.component,
+                task_index=first.task_index,
+            )
+        return letters
 
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
         tasks = self._hooked[checkpoint.action]

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from anchorbolt.acker.in_flight import FailedMessage
 from anchorbolt.acker.redelivery import Known, Redelivery
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.driver.flow_control import FlowControl
@@ -56,7 +57,7 @@ class SpoutHost:
         )
         self._again: list[Any] = []  # messages that a decision has acked, and that the source delivered again
         self._changed = threading.Condition()
-        self._settled: deque[tuple[Sequence[Any], Sequence[tuple[Any, str]]]] = deque()
+        self._settled: deque[tuple[Sequence[Any], Sequence[FailedMessage]]] = deque()
         self._finished = 0  # tracked tuples that were acked or failed
         self._draining = False
         self._closing = False
@@ -110,8 +111,8 @@ class SpoutHost:
         """Have the thread look again whether the spout may emit."""
         self._notify()
 
-    def settle(self, acked: Sequence[Any], failed: Sequence[tuple[Any, str]]) -> None:
-        """Have the spout's thread ack and fail these message ids; those that failed have a reason."""
+    def settle(self, acked: Sequence[Any], failed: Sequence[FailedMessage]) -> None:
+        """Have the spout's thread ack and fail these messages."""
         if acked or failed:
             self._settled.append((acked, failed))
             self._notify()
@@ -201,9 +202,9 @@ class SpoutHost:
         while self._settled:
             acked, failed = self._settled[0]
             self._ack(acked)
-            for msg_id, reason in failed:
-                _log.warning("spout %r, task %d: message %s failed: %s", *self.task, shortened(msg_id), reason)
-                self._call("fail", msg_id)
+            for message in failed:
+                _log.warning("spout %r, task %d: message %s failed: %s", *self.task, shortened(message.msg_id), message)
+                self._call("fail", message.msg_id)
             self._finished += len(acked) + len(failed)
             if self.redelivery is not None:
                 self.redelivery.finish(self.task[1], len(acked) + len(failed))

@@ -73,14 +73,16 @@ def _intake(
     address, partitions = argument
     current = _round(context)
 
-    def sent() -> Iterator[Envelope]:
-        for component, index in plan.rich_spout_tasks[context.partitionId() :: partitions]:
+    def sent(partition: int) -> Iterator[Envelope]:
+        for component, index in plan.rich_spout_tasks[partition::partitions]:
             assert address is not None
             with asked_intake(address, (component, index)) as intake:
                 yield from run_spout_task(plan, component, index, current, *intake)
 
-    for _ in batches:
-        yield from _to_arrow(sent())
+    # The row says which partition it is: in a union, Spark counts the partitions of all its frames.
+    for batch in batches:
+        for partition in batch.column(0).to_pylist():
+            yield from _to_arrow(sent(partition))
 
 
 def _bolts(plan: ExecutionPlan, context: TaskContext, argument: tuple[int, Ended], batches: _Batches) -> _Batches:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
+from anchorbolt.checkpoint.dead_letters import dead_letter_writer
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.outbox import Outbox
@@ -113,8 +114,11 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> Che
         tasks=Rounds(plan, runner),
         namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.namespaces),
         outbox=Outbox(folder, plan.sinks, runner.read_files),
+        dead_letters=dead_letter_writer(plan.settings.dead_letter),
     )
-    return CheckpointSpout(run, retry, max_batch_retries=plan.settings.max_batch_retries)
+    retries = plan.settings.max_batch_retries
+    # Before it leaves a tuple out, a wave runs once more, to find the tuple.
+    return CheckpointSpout(run, retry, max_batch_retries=max(1, retries) if plan.keeps_dead_letters else retries)
 
 
 class Waves(Protocol):

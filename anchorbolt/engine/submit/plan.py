@@ -6,6 +6,7 @@ import pickle
 import sys
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import count, islice
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from anchorbolt.acker.stored_trees import TREE_HEADER
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.config.settings import Settings
+from anchorbolt.config.settings import DEAD_LETTER, Settings
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.serialization.schema import Schema
 from anchorbolt.spouts.rich import BaseRichSpout
@@ -65,7 +66,8 @@ class ExecutionPlan:
         self.graph = graph  # only on the driver
         self.topology = graph.name
         self.run_id = run_id or uuid.uuid4().hex
-        self.conf = dict(conf)
+        # Functions stay on the driver: they may hold a connection.
+        self.conf = {key: value for key, value in conf.items() if key != DEAD_LETTER or isinstance(value, str)}
         self.settings = settings
         self.provider = provider
         self.key_codec, self.value_codec = codecs_from(settings.provider)
@@ -126,6 +128,11 @@ class ExecutionPlan:
         """Whether a round with failed tuple trees is repeated without them, so that state holds nothing of them."""
         policy = self.settings.fail_policy
         return bool(self.stateful_bolts) if policy is None else policy == "exclude"
+
+    @property
+    def keeps_dead_letters(self) -> bool:
+        """Whether tuples that fail for good are left out and recorded."""
+        return self.settings.dead_letter is not None
 
     @property
     def sinks(self) -> dict[str, DataFrameSink]:
@@ -213,6 +220,7 @@ class ExecutionPlan:
     def pickled(self, *without: str) -> bytes:
         """Return the plan, `without` some attributes. Workers can unpickle it without the job's `__main__`."""
         plan = copy.copy(self)
+        plan.settings = replace(self.settings, dead_letter=None)  # it may be a function that stays on the driver
         for name in ("graph", *without):
             delattr(plan, name)
         data: bytes = cloudpickle.dumps(plan)

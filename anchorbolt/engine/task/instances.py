@@ -4,11 +4,13 @@ A stateful bolt's instance is used again only if its attempt won the directly pr
 instance is used again in any later wave, unless it failed. Otherwise the instance is closed, and a new one is built.
 """
 
+from __future__ import annotations
+
 import logging
 import uuid
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.bolts.base import BaseStatefulBolt
@@ -28,6 +30,9 @@ from anchorbolt.serialization.schema import Schema
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import NO_FENCE, NOTHING_COMMITTED, AttemptScope, Fence
 
+if TYPE_CHECKING:
+    from anchorbolt.acker.task_tracker import TaskTracker
+
 _log = logging.getLogger("anchorbolt.engine")
 
 _RUNS_KEPT = 64
@@ -41,6 +46,7 @@ class Instance:
     is_stateful: bool
     collector: OutputCollector
     emitter: Emitter
+    tracker: TaskTracker | None = None  # None if its tuples are not tracked
     attempt: str = ""  # the last attempt that it prepared; empty if it failed since
     fence: Fence = NO_FENCE  # of the round that it was last used in
 
@@ -52,6 +58,7 @@ class Instance:
         self.emitter.begin(attempt)
         position = current.committed.get(plan.namespace(task), Committed(NOTHING_COMMITTED, ""))
         scope = AttemptScope(current.fence, current.txid, attempt, position.txid, position.attempt)
+        self.bolt.isolates = current.isolates
         self.bolt.begin(scope, winner)
         self.bolt.handle(CheckpointTuple(current.txid - 1, Action.INITSTATE))
 
@@ -66,10 +73,15 @@ class InstanceRegistry:
         """Return the kept instance of a task if it may be used again, else a new one."""
         instances = self._run(plan)
         instance = instances.get(task)
-        if instance is None or not _usable_again(instance, current.task_winners.get(task)):
+        tracked = (plan.ackers > 0 or current.isolates) and task[0] != ACKER_ID
+        if (
+            instance is None
+            or (instance.tracker is not None) != tracked
+            or not _usable_again(instance, current.task_winners.get(task))
+        ):
             if instance is not None:
                 _close(instances.pop(task), task)
-            instance = instances[task] = _build(plan, task)
+            instance = instances[task] = _build(plan, task, tracked=tracked)
         return instance
 
     def handle(self, plan: ExecutionPlan, checkpoint: CheckpointTuple, task: TaskKey, current: Round) -> None:
@@ -116,19 +128,19 @@ def _close(instance: Instance, task: TaskKey) -> None:
         _log.warning("closing task %s of %r: %s", task[1], task[0], error)
 
 
-def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
+def _build(plan: ExecutionPlan, task: TaskKey, *, tracked: bool) -> Instance:
     component, index = task
     if component == ACKER_ID:
         return _build_acker(plan, task)
     tracker = None
-    if plan.ackers:
+    if tracked:
         from anchorbolt.acker.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
 
         tracker = TaskTracker(component, index, plan.task_id(task))
     bolt = plan.unpickle_bolt(component)
     emitter = Emitter(plan, task, tracker)
     context = emitter.context
-    collector = _collector(plan, emitter, tracked=tracker is not None)
+    collector = _collector(plan, emitter, tracked=tracked)
     wrapped: WrappedBolt
     if isinstance(bolt, BaseStatefulBolt):
         state = _open_state(plan, task, bolt)
@@ -139,7 +151,7 @@ def _build(plan: ExecutionPlan, task: TaskKey) -> Instance:
         wrapped = SinkExecutor(bolt, context, plan.checkpoint_location, emitter.forward, tracker)
     else:
         wrapped = CheckpointTupleForwarder(bolt, plan.conf, context, collector, emitter.forward, tracker)
-    return Instance(wrapped, isinstance(bolt, BaseStatefulBolt), collector, emitter)
+    return Instance(wrapped, isinstance(bolt, BaseStatefulBolt), collector, emitter, tracker)
 
 
 def _build_acker(plan: ExecutionPlan, task: TaskKey) -> Instance:
@@ -164,6 +176,7 @@ def _collector(plan: ExecutionPlan, emitter: Emitter, *, tracked: bool) -> Outpu
         must_anchor=must_anchor,
         task_id=context.this_task_id,
         untracked_fail=plan.has_other_spouts,
+        strict=plan.ackers > 0,
     )
 
 

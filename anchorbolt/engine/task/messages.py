@@ -3,17 +3,22 @@
 A blob travels in an `Envelope`, so that it can pass through the stages in between without being decoded.
 """
 
+from __future__ import annotations
+
 import pickle
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorbolt import errors
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome
 from anchorbolt.errors import AnchorboltError, SerializationError, WaveFailed
 from anchorbolt.serialization import pack, unpack
+
+if TYPE_CHECKING:
+    from anchorbolt.acker.verdict import Failure
 
 _TEXT_LIMIT = 64_000
 _ERRORS = sorted((getattr(errors, name) for name in errors.__all__), key=lambda kind: len(kind.__mro__), reverse=True)
@@ -36,6 +41,8 @@ class TaskReport:
     errors_reported: int = 0  # calls of `report_error`
     outcome: TaskOutcome = field(default_factory=TaskOutcome)
     failure: AnchorboltError | None = None  # None if the attempt prepared
+    isolated: list[Failure] = field(default_factory=list)  # in a round that isolates: the trees that the bolt failed
+    left_out: list[tuple[int, str, bytes]] = field(default_factory=list)  # excluded rows: root, stream, packed values
 
     @property
     def component(self) -> str:

@@ -14,6 +14,7 @@ from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure
 from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
+from anchorbolt.serialization import pack
 from anchorbolt.util.messages import shortened
 
 if TYPE_CHECKING:
@@ -62,10 +63,11 @@ def run_spout_task(
     """
     attempt = uuid.uuid4().hex
     tracker = None
-    if plan.ackers and component in plan.task_ids:
+    is_rich = component in plan.task_ids
+    if current.isolates or (plan.ackers and is_rich):
         from anchorbolt.acker.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
 
-        tracker = TaskTracker(component, index, plan.task_id((component, index)))
+        tracker = TaskTracker(component, index, plan.task_id((component, index)) if is_rich else 0)
     emitter = Emitter(plan, (component, index), tracker)
     emitter.begin(attempt)
     emitter.excluded = excluded
@@ -74,6 +76,7 @@ def run_spout_task(
     report = TaskReport((component, index), attempt, current.fence.seq)
     streams = plan.streams[component]
     waiting = iter(rows)
+    stream_rows = None if is_rich else StreamRows(component, index, current)
     try:
         reach(FaultPoint.TASK_BEGUN)
         capacity = _FIRST_CAPACITY
@@ -83,7 +86,7 @@ def run_spout_task(
             report.source_ms += (perf_counter() - started) * 1000
             if arrived is None:
                 break
-            stream, size, columns = arrived[:3]
+            stream, size, columns, roots, msg_ids = arrived
             fields, direct = streams[stream].fields, streams[stream].direct
             if len(columns) != len(fields) + direct:
                 raise WaveFailed(
@@ -92,14 +95,18 @@ def run_spout_task(
                     txid=current.txid,
                 )
             report.tuples_in += size
-            report.tuples_out += size
             values = arrived.rows(direct=direct)
-            items = None
-            if tracker is not None and arrived.roots is not None:
-                items = [root or () for root in arrived.roots.tolist()]
-                _open_trees(tracker, arrived.roots, arrived.msg_ids, excluded)
+            items: list[Any] | None = None
+            if stream_rows is not None:
+                values, items = stream_rows.kept(stream, values, report.left_out)
+            elif tracker is not None and roots is not None:
+                items = [root or () for root in roots.tolist()]
+                _open_trees(tracker, roots, msg_ids, excluded)
+            elif excluded and roots is not None:
+                values = [row for row, root in zip(values, roots.tolist(), strict=True) if root not in excluded]
+            report.tuples_out += len(values)
             start = 0
-            while start < size:
+            while start < len(values):
                 buffer = values[start : start + capacity]
                 capacity = emitter.flush(stream, buffer, items and items[start : start + capacity])
                 start += len(buffer)
@@ -121,6 +128,36 @@ def run_spout_task(
     report.bytes_out = emitter.bytes_out
     emitter.report(report)
     yield from emitter.take()
+
+
+class StreamRows:
+    """The rows of one partition of a stream spout, in rounds that track or leave out some of them.
+
+    A row's root follows from its place in the batch, which is the same in each round.
+    """
+
+    def __init__(self, component: str, index: int, current: Round) -> None:
+        self._seed = f"{component}/{index}/{current.txid}"
+        self._isolates = current.isolates
+        self._excluded = current.excluded_rows
+        self._row = 0
+
+    def kept(
+        self, stream: str, values: list[Any], left_out: list[tuple[int, str, bytes]]
+    ) -> tuple[list[Any], list[Any] | None]:
+        """Return the rows that are sent, and their roots if they are tracked; add the others to `left_out`."""
+        if not self._isolates and not self._excluded:
+            return values, None
+        from anchorbolt.streams.ids import IdSource, ids_of
+
+        roots = ids_of((IdSource(self._seed).draw(1) + self._row) % (1 << 64), len(values)).tolist()
+        self._row += len(values)
+        if self._excluded:
+            pairs = list(zip(values, roots, strict=True))
+            left_out += [(root, stream, pack(list(row))) for row, root in pairs if root in self._excluded]
+            values = [row for row, root in pairs if root not in self._excluded]
+            roots = [root for root in roots if root not in self._excluded]
+        return values, roots if self._isolates else None
 
 
 def _open_trees(tracker: TaskTracker, roots: Roots, msg_ids: Sequence[bytes], excluded: Set[int]) -> None:

@@ -1,0 +1,174 @@
+"""Dead letters: tuples that fail for good are left out and recorded, and the run goes on."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.engine import SparkCluster
+from anchorbolt.errors import BoltError
+from anchorbolt.spouts import StreamSpout
+from anchorbolt.testing import FeederSpout, LocalCluster
+from anchorbolt.topology import Topology, TopologyBuilder
+from tests.reliability import jobs
+from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout, RichBolt
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    jobs.forget()
+
+
+class Checks(RichBolt):
+    """Passes on words; raises on those that begin with "raise", and fails those that begin with "fail"."""
+
+    def execute(self, tup: Any) -> None:
+        if tup["word"].startswith("raise"):
+            raise ValueError(tup["word"])
+        if tup["word"].startswith("fail"):
+            self.collector.fail(tup)
+            return
+        self.collector.emit((tup["word"],), anchors=tup)
+        self.collector.ack(tup)
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare("word")
+
+
+def checking(spout: Any) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("in", spout)
+    builder.set_bolt("checks", Checks(), parallelism=2).shuffle_grouping("in")
+    builder.set_bolt("count", Count(), parallelism=2).fields_grouping("checks", "word")
+    return builder.create_topology("checking")
+
+
+def letters_in(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("poison", ["raise", "fail"])
+def test_a_message_that_fails_too_often_becomes_a_dead_letter_and_is_acked(poison: str, tmp_path: Path) -> None:
+    words = ["a", f"{poison} 1", "b", "a", f"{poison} 2"]
+    MESSAGES.extend((number, (word,)) for number, word in enumerate(words))
+    conf = {"topology.dead.letter": str(tmp_path / "dead"), "topology.max.tuple.retries": 2}
+    handle = LocalCluster().submit(checking(QueueSpout("word")), conf)
+    assert handle.await_termination(60)
+    assert handle.state("count") == {"a": 2, "b": 1}
+    assert sorted(ACKED) == list(range(5))
+    assert sorted(FAILED) == [1, 1, 4, 4]
+    letters = letters_in(tmp_path / "dead")
+    assert sorted((each["values"], each["message_id"], each["tries"]) for each in letters) == [
+        ([f"{poison} 1"], 1, 3),
+        ([f"{poison} 2"], 4, 3),
+    ]
+    assert {(each["spout"], each["stream"], each["component"]) for each in letters} == {("in", "default", "checks")}
+    assert all(("ValueError" if poison == "raise" else "collector.fail") in each["reason"] for each in letters)
+
+
+def test_a_message_that_times_out_too_often_is_left_out_when_it_comes_again(tmp_path: Path) -> None:
+    class Forgets(Checks):
+        def execute(self, tup: Any) -> None:
+            if not tup["word"].startswith("forget"):
+                super().execute(tup)
+
+    builder = TopologyBuilder()
+    builder.set_spout("in", QueueSpout("word"))
+    builder.set_bolt("forgets", Forgets()).shuffle_grouping("in")
+    MESSAGES.extend([(1, ("forget",)), (2, ("a",))])
+    conf = {
+        "topology.dead.letter": str(tmp_path / "dead"),
+        "topology.max.tuple.retries": 1,
+        "topology.message.timeout.secs": 1,
+        "topology.state.checkpoint.interval.ms": 100,
+    }
+    assert LocalCluster().submit(builder.create_topology("forgets"), conf).await_termination(60)
+    assert (sorted(ACKED), FAILED) == ([1, 2], [1, 1])
+    [letter] = letters_in(tmp_path / "dead")
+    assert (letter["values"], letter["component"]) == (["forget"], "")
+    assert "timed out" in letter["reason"]
+
+
+def test_a_row_of_a_stream_spout_on_which_a_bolt_raises_becomes_a_dead_letter(tmp_path: Path) -> None:
+    batches = [[("a",), ("raise 1",), ("b",)], [("raise 2",), ("a",), ("raise 3",)]]
+    conf = {"topology.dead.letter": str(tmp_path / "dead")}
+    handle = LocalCluster().submit(checking(FeederSpout(["word"], batches)), conf)
+    assert handle.await_termination(60)
+    assert handle.state("count") == {"a": 2, "b": 1}
+    letters = letters_in(tmp_path / "dead")
+    assert sorted(each["values"] for each in letters) == [["raise 1"], ["raise 2"], ["raise 3"]]
+    assert all(each["component"] == "checks" and "ValueError" in each["reason"] for each in letters)
+    assert [each["txid"] for each in letters] == [0, 1, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_on_spark_rows_of_a_stream_and_messages_become_dead_letters_in_one_topology(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in "abc":
+        (tmp_path / "in" / f"{name}.txt").write_text("".join(f"{name}\n" * 10 + f"raise {name}\n"))
+    MESSAGES.extend([(1, ("x",)), (2, ("raise x",)), (3, ("y",))])
+    builder = TopologyBuilder()
+    builder.set_spout("lines", StreamSpout(lambda session: session.readStream.text(str(tmp_path / "in")), ["word"]))
+    builder.set_spout("in", QueueSpout("word"))
+    builder.set_bolt("checks", Checks(), parallelism=2).shuffle_grouping("in").shuffle_grouping("lines")
+    builder.set_bolt("count", Count(), parallelism=2).fields_grouping("checks", "word")
+    conf = {
+        "topology.dead.letter": str(tmp_path / "dead"),
+        "topology.max.tuple.retries": 0,
+        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
+        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
+        "topology.state.checkpoint.interval.ms": 100,
+    }
+    handle = SparkCluster(spark).submit(builder.create_topology("mixed"), conf, until_empty=True)
+    assert handle.await_termination(120)
+    assert handle.state("count") == {"a": 10, "b": 10, "c": 10, "x": 1, "y": 1}
+    letters = letters_in(tmp_path / "dead")
+    assert sorted((each["spout"], each["values"][0]) for each in letters) == [
+        ("in", "raise x"),
+        *(("lines", f"raise {name}") for name in "abc"),
+    ]
+    assert sorted(ACKED) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("spout", ["feeder", "rich"])
+def test_more_than_the_most_dead_letters_in_a_wave_end_the_run_as_before(spout: str, tmp_path: Path) -> None:
+    words = [(f"raise {number}",) for number in range(5)]
+    MESSAGES.extend(enumerate(words))
+    conf = {
+        "topology.dead.letter": str(tmp_path / "dead"),
+        "topology.dead.letter.max.per.wave": 2,
+        "topology.max.tuple.retries": 0,
+    }
+    source: Any = FeederSpout(["word"], [words]) if spout == "feeder" else AllAtOnce("word")
+    with pytest.raises(BoltError) as raised:
+        LocalCluster().submit(checking(source), conf).await_termination(60)
+    assert raised.value.component == "checks"
+    assert letters_in(tmp_path / "dead") == []
+    assert (ACKED, FAILED) == ([], [])
+
+
+class AllAtOnce(QueueSpout):
+    def next_tuple(self) -> None:
+        while MESSAGES:
+            super().next_tuple()
+
+
+def test_a_function_gets_the_dead_letters_and_is_called_again_if_it_raised(tmp_path: Path) -> None:
+    calls: list[tuple[int, list[Any]]] = []
+
+    def keep(letters: Any, txid: int) -> None:
+        calls.append((txid, [letter.values for letter in letters]))
+        if len(calls) == 1:
+            raise ConnectionError("away")
+
+    conf: Mapping[str, Any] = {"topology.dead.letter": keep}
+    cluster, spout = LocalCluster(), FeederSpout(["word"], [[("a",), ("raise",)]])
+    with pytest.raises(BoltError):
+        cluster.submit(checking(spout), conf).await_termination(60)
+    handle = cluster.submit(checking(spout), conf)
+    assert handle.await_termination(60)
+    assert handle.state("count") == {"a": 1}
+    assert calls == [(0, [("raise",)])] * 2
