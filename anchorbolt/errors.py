@@ -31,6 +31,7 @@ __all__ = [
     "UnsupportedJavaClass",
     "UnsupportedValue",
     "WaveFailed",
+    "WorkerLost",
 ]
 
 
@@ -150,6 +151,10 @@ class WaveFailed(AnchorboltError):
     def __init__(self, message: str, *, txid: int) -> None:
         super().__init__(message)
         self.txid = txid
+
+
+class WorkerLost(WaveFailed):
+    """A worker process ended before its tasks had reported: it was killed, or crashed, or a bolt ended it."""
 
 
 class FaultInjected(AnchorboltError):

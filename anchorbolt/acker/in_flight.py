@@ -34,6 +34,7 @@ class FailedMessage(NamedTuple):
     reason: str
     chunk: Chunk | None = None  # of the wave's intake, that holds it; None for a message of an earlier wave
     position: int = 0  # in the chunk
+    is_hopeless: bool = False  # it is not to be tried again
 
     def __str__(self) -> str:
         return f"{self.component!r}, task {self.task_index}: {self.reason}" if self.component else self.reason
@@ -81,6 +82,7 @@ class InFlight:
         self._tasks = tasks
         self._inherited: dict[int, str] = {}  # by root: the spout
         self._excluded: dict[int, Failure] = {}
+        self._hopeless: set[int] = set()  # of them those that are not to be tried again
         self._verdicts: Sequence[Verdict] = ()
         self._settlements: Mapping[Emitter, Settlement] | None = None
         self.expired: Roots = NO_ROOTS  # trees of earlier waves whose time is over in this wave
@@ -108,7 +110,7 @@ class InFlight:
 
     def begin(self, chunks: Mapping[int, Sequence[Chunk]], now: float) -> Mapping[int, Sequence[RootedChunk]]:
         """Draw the roots of a wave's messages, by the id of the spout's task."""
-        self._excluded, self._verdicts, self._settlements = {}, (), None
+        self._excluded, self._verdicts, self._settlements, self._hopeless = {}, (), None, set[int]()
         self._chunks = {task: [self._rooted(chunk) for chunk in each] for task, each in chunks.items()}
         self.expired = union_of(cohort.roots for cohort in self._cohorts if cohort.deadline <= now)
         return self._chunks
@@ -133,6 +135,15 @@ class InFlight:
         self._excluded.update((root, failure) for root, failure in failed.items() if root in ours)
         return {root: failure for root, failure in failed.items() if root not in ours}
 
+    def exclude_window(self, window: tuple[int, int], reason: str) -> bool:
+        """Exclude the trees of the wave in a range of roots from its next round on; they are not to be tried again."""
+        first, end = window
+        roots = union_of([roots for each in self._chunks.values() for _, roots in each])
+        found = [root for root in roots.tolist() if root and first <= root < end]
+        self._excluded.update((root, Failure(root, "", -1, reason)) for root in found)
+        self._hopeless.update(found)
+        return bool(found)
+
     def judge(self, verdicts: Sequence[Verdict]) -> bool:
         """Take the verdicts of a round; return whether it is to be repeated without the trees that failed in it."""
         self._verdicts, self._settlements = verdicts, None
@@ -151,7 +162,7 @@ class InFlight:
             settled: defaultdict[Emitter, Settlement] = defaultdict(Settlement)
             for task, chunks in self._chunks.items():
                 for chunk, roots in chunks:
-                    _settle_chunk(settled[self._tasks[task]], chunk, roots, opened, failed)
+                    _settle_chunk(settled[self._tasks[task]], chunk, roots, opened, failed, self._hopeless)
             self._settle_earlier(settled)
             self._settlements = settled
         return self._settlements
@@ -210,7 +221,12 @@ class InFlight:
 
 
 def _settle_chunk(
-    settlement: Settlement, chunk: Chunk, roots: Roots, still_open: Roots, failed: dict[int, Failure]
+    settlement: Settlement,
+    chunk: Chunk,
+    roots: Roots,
+    still_open: Roots,
+    failed: dict[int, Failure],
+    hopeless: set[int],
 ) -> None:
     msg_ids = chunk.msg_ids
     if not failed and not len(still_open):
@@ -219,6 +235,6 @@ def _settle_chunk(
     are_open = is_in(roots, still_open).tolist()
     for position, (msg_id, root, is_open) in enumerate(zip(msg_ids, roots.tolist(), are_open, strict=True)):
         if root in failed:
-            settlement.failed.append(FailedMessage(msg_id, *failed[root][1:4], chunk, position))
+            settlement.failed.append(FailedMessage(msg_id, *failed[root][1:4], chunk, position, root in hopeless))
         elif root and not is_open:
             settlement.acked.append(msg_id)

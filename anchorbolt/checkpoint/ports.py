@@ -36,6 +36,8 @@ class Round:
     ticks: frozenset[str] = frozenset()  # the bolts that get a tick tuple
     isolates: bool = False  # an exception of a bolt fails only the trees of its tuple; all tuples are tracked
     excluded_rows: frozenset[int] = frozenset()  # roots of rows of stream spouts that are left out
+    excluded_windows: tuple[tuple[int, int], ...] = ()  # the same, as ranges of roots
+    only: tuple[int, int] | None = None  # a range of roots: only their tuples are sent, and nothing is decided
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """Dead letters: tuples that fail for good are left out and recorded, and the run goes on."""
 
 import json
+import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,8 +10,10 @@ from typing import Any
 import pytest
 
 from anchorbolt.engine import SparkCluster
+from anchorbolt.engine.driver.halving import Halving
 from anchorbolt.errors import BoltError
 from anchorbolt.spouts import StreamSpout
+from anchorbolt.streams.ids import ids_of
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.reliability import jobs
@@ -22,11 +26,13 @@ def _forget() -> None:
 
 
 class Checks(RichBolt):
-    """Passes on words; raises on those that begin with "raise", and fails those that begin with "fail"."""
+    """Passes on words; raises on "raise", fails "fail", and ends its process on "die"."""
 
     def execute(self, tup: Any) -> None:
         if tup["word"].startswith("raise"):
             raise ValueError(tup["word"])
+        if tup["word"].startswith("die"):
+            os._exit(1)
         if tup["word"].startswith("fail"):
             self.collector.fail(tup)
             return
@@ -172,3 +178,47 @@ def test_a_function_gets_the_dead_letters_and_is_called_again_if_it_raised(tmp_p
     assert handle.await_termination(60)
     assert handle.state("count") == {"a": 1}
     assert calls == [(0, [("raise",)])] * 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("source", ["stream", "rich"])
+def test_a_tuple_that_ends_its_worker_is_found_by_halves(source: str, spark: Any, tmp_path: Path) -> None:
+    words = [f"{word}{number}" for number in range(50) for word in ("a", "b")]
+    words.insert(33, "die")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "words.txt").write_text("\n".join(words))
+    MESSAGES.extend((number, (word,)) for number, word in enumerate(words))
+    spout: Any = AllAtOnce("word")
+    if source == "stream":
+        spout = StreamSpout(lambda session: session.readStream.text(str(tmp_path / "in")), ["word"])
+    conf = {
+        "topology.dead.letter": str(tmp_path / "dead"),
+        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
+        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
+        "topology.state.checkpoint.interval.ms": 100,
+    }
+    handle = SparkCluster(spark).submit(checking(spout), conf, until_empty=True)
+    assert handle.await_termination(200)
+    assert handle.state("count") == {word: 1 for word in words if word != "die"}
+    [letter] = letters_in(tmp_path / "dead")
+    assert (letter["values"], letter["spout"]) == (["die"], "in")
+    assert sorted(ACKED) == ([] if source == "stream" else list(range(101)))
+
+
+@pytest.mark.parametrize("tuples", [1, 2, 1000])
+def test_halving_finds_the_tuple(tuples: int) -> None:
+    roots = ids_of(1, tuples).tolist()
+    for culprit in roots[:50]:
+        halving, rounds = Halving(), 0
+        while not halving.is_done:
+            first, end = halving.probe
+            inside = [root for root in roots if first <= root < end]
+            rounds += 1
+            if culprit in inside:
+                halving.died()
+            else:
+                halving.survived(len(inside))
+        first, end = halving.window
+        assert [root for root in roots if first <= root < end] == [culprit]
+        assert rounds < 2 * math.log2(tuples) + 30

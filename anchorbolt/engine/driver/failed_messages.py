@@ -35,7 +35,7 @@ class FailedMessages:
             still_failed = []
             for message in settlement.failed:
                 tries = self._failures.get((component, message.msg_id), (0, None))[0] + 1
-                if tries > self._max_retries and message.chunk is not None:
+                if message.chunk is not None and (tries > self._max_retries or message.is_hopeless):
                     letters.append(_letter(component, message, tries))
                     settlement.acked.append(message.msg_id)
                 else:

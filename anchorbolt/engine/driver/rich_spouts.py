@@ -162,6 +162,10 @@ class RichSpouts:
         """Exclude trees of the current wave; return those that are not ours."""
         return self._in_flight.exclude(failed)
 
+    def exclude_window(self, window: tuple[int, int], reason: str) -> bool:
+        """Exclude the trees of the current wave in a range of roots, for good; return whether there are any."""
+        return self._in_flight.exclude_window(window, reason)
+
     def dead_letters(self) -> list[DeadLetter]:
         """Return the dead letters of the last round. Must be called before `acked`: they are acked."""
         return [] if self._failed is None else self._failed.bury(self._in_flight.settlements())

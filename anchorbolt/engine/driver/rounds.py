@@ -72,7 +72,8 @@ class Rounds:
             try:
                 reports = self._run(self._isolation.begin(current))
             except AnchorboltError as error:
-                self._isolation.failed(error)
+                if self._isolation.failed(error):
+                    return PreparedRound({}, {}, (), (), repeat=True)
                 raise
         stateful, spouts = self._plan.stateful, self._spouts
         repeat = spouts is not None and spouts.judge(reports)

@@ -25,7 +25,7 @@ from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ende
 from anchorbolt.engine.submit.handle import Waves
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
-from anchorbolt.errors import TopologyError, WaveFailed
+from anchorbolt.errors import TopologyError, WaveFailed, WorkerLost
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.topology.graph import SpoutSpec
@@ -198,7 +198,7 @@ class SparkRunner:
         except (PySparkException, Py4JError, OSError) as error:  # OSError: the JVM is gone
             text, failed = str(error), f"Spark could not {what} of txid {current.txid}: "
             if _WORKER_DIED.search(text):
-                raise WaveFailed(self._lost_worker(failed, text, stages), txid=current.txid) from error
+                raise WorkerLost(self._lost_worker(failed, text, stages), txid=current.txid) from error
             raise WaveFailed(failed + _without_frames(text), txid=current.txid) from error
         finally:
             self.tasks = 0

@@ -45,6 +45,11 @@ class TaskReport:
     left_out: list[tuple[int, str, bytes]] = field(default_factory=list)  # excluded rows: root, stream, packed values
 
     @property
+    def is_spout(self) -> bool:
+        """Whether the task is a spout's: it has received nothing."""
+        return not self.seen
+
+    @property
     def component(self) -> str:
         return self.task[0]
 

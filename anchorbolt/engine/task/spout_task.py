@@ -99,6 +99,9 @@ def run_spout_task(
             items: list[Any] | None = None
             if stream_rows is not None:
                 values, items = stream_rows.kept(stream, values, report.left_out)
+            elif current.only is not None and roots is not None:
+                first, end = current.only
+                values = [row for row, root in zip(values, roots.tolist(), strict=True) if first <= root < end]
             elif tracker is not None and roots is not None:
                 items = [root or () for root in roots.tolist()]
                 _open_trees(tracker, roots, msg_ids, excluded)
@@ -140,24 +143,32 @@ class StreamRows:
         self._seed = f"{component}/{index}/{current.txid}"
         self._isolates = current.isolates
         self._excluded = current.excluded_rows
+        self._windows = current.excluded_windows
+        self._only = current.only
         self._row = 0
 
     def kept(
         self, stream: str, values: list[Any], left_out: list[tuple[int, str, bytes]]
     ) -> tuple[list[Any], list[Any] | None]:
         """Return the rows that are sent, and their roots if they are tracked; add the others to `left_out`."""
-        if not self._isolates and not self._excluded:
+        if not (self._isolates or self._excluded or self._windows or self._only):
             return values, None
         from anchorbolt.streams.ids import IdSource, ids_of
 
         roots = ids_of((IdSource(self._seed).draw(1) + self._row) % (1 << 64), len(values)).tolist()
         self._row += len(values)
-        if self._excluded:
+        if self._only is not None:
+            first, end = self._only
+            return [row for row, root in zip(values, roots, strict=True) if first <= root < end], None
+        if self._excluded or self._windows:
             pairs = list(zip(values, roots, strict=True))
-            left_out += [(root, stream, pack(list(row))) for row, root in pairs if root in self._excluded]
-            values = [row for row, root in pairs if root not in self._excluded]
-            roots = [root for root in roots if root not in self._excluded]
+            left_out += [(root, stream, pack(list(row))) for row, root in pairs if self._is_excluded(root)]
+            pairs = [(row, root) for row, root in pairs if not self._is_excluded(root)]
+            values, roots = [row for row, _ in pairs], [root for _, root in pairs]
         return values, roots if self._isolates else None
+
+    def _is_excluded(self, root: int) -> bool:
+        return root in self._excluded or any(first <= root < end for first, end in self._windows)
 
 
 def _open_trees(tracker: TaskTracker, roots: Roots, msg_ids: Sequence[bytes], excluded: Set[int]) -> None:
