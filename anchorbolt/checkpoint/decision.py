@@ -55,6 +55,7 @@ class DecisionRecord:
     state_schemas: Mapping[str, int] = field(default_factory=dict)  # by bolt: its schema version, if above 1
     acked: tuple[AckedMessages, ...] = ()  # of spouts with stable message ids; until the spouts have told their sources
     dead_letters: tuple[DeadLetter, ...] = ()  # of this transaction
+    replayed: str = ""  # the file of dead letters that this transaction has processed again
     spout_tasks: Mapping[int, str] = field(default_factory=dict)  # the spouts, by the task ids in the ackers' state
 
     @property
@@ -87,6 +88,7 @@ class DecisionRecord:
                 "schemas": dict(self.schemas),
                 "state_schemas": dict(self.state_schemas),
                 "acked": [[messages.component, messages.packed] for messages in self.acked],
+                "replayed": self.replayed,
                 "dead_letters": [letter.encode() for letter in self.dead_letters],
                 "spout_tasks": dict(self.spout_tasks),
             }
@@ -127,6 +129,7 @@ class DecisionRecord:
                 schemas={str(name): str(schema) for name, schema in content["schemas"].items()},
                 state_schemas={str(name): int(version) for name, version in content["state_schemas"].items()},
                 acked=tuple(AckedMessages(str(name), bytes(packed)) for name, packed in content["acked"]),
+                replayed=str(content["replayed"]),
                 dead_letters=tuple(map(DeadLetter.decode, content["dead_letters"])),
                 spout_tasks={int(id): str(name) for id, name in content["spout_tasks"].items()},
             )

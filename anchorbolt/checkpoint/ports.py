@@ -50,6 +50,7 @@ class PreparedRound:
     reports: Sequence[Any]  # the engine's own: it adds them up when the wave has committed
     acked: tuple[AckedMessages, ...] = ()  # see `DecisionRecord.acked`
     dead_letters: tuple[DeadLetter, ...] = ()
+    replayed: str = ""  # see `DecisionRecord.replayed`
     repeat: bool = False  # it has to be rolled back, and run again without the tuple trees that failed in it
 
 

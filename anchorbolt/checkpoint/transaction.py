@@ -150,6 +150,7 @@ class Transaction:
             state_schemas={**before.state_schemas, **versions},
             acked=prepared.acked,
             dead_letters=prepared.dead_letters,
+            replayed=prepared.replayed,
             spout_tasks={**before.spout_tasks, **layout.spout_tasks},
         )
 

@@ -10,12 +10,14 @@ import typer
 import anchorbolt
 from anchorbolt.cli import exit_codes
 from anchorbolt.cli.command import App, option
+from anchorbolt.cli.dead_letters.commands import app as dead_letters_app
 from anchorbolt.cli.migrate.commands import app as migrate_app
 from anchorbolt.cli.state.commands import app as state_app
 
 app = App("Storm-style topologies on Apache Spark, with durable, exactly-once state.")
 app.add_typer(state_app, name="state")
 app.add_typer(migrate_app, name="migrate")
+app.add_typer(dead_letters_app, name="dead-letters")
 
 
 def main() -> None:

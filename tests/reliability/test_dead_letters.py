@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from anchorbolt.engine import SparkCluster
+from anchorbolt.cli.main import app
+from anchorbolt.engine import RunHandle, SparkCluster
 from anchorbolt.engine.driver.halving import Halving
 from anchorbolt.errors import BoltError
 from anchorbolt.spouts import StreamSpout
@@ -222,3 +224,60 @@ def test_halving_finds_the_tuple(tuples: int) -> None:
         first, end = halving.window
         assert [root for root in roots if first <= root < end] == [culprit]
         assert rounds < 2 * math.log2(tuples) + 30
+
+
+class ChecksLater(Checks):
+    """Raises only as long as a file exists."""
+
+    def execute(self, tup: Any) -> None:
+        if Path(self.conf["poisoned"]).exists():
+            super().execute(tup)
+        else:
+            self.collector.emit((tup["word"],), anchors=tup)
+            self.collector.ack(tup)
+
+
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
+def test_a_replay_feeds_dead_letters_back_in_once(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("a\nraise a\n")
+    MESSAGES.extend([(1, ("b",)), (2, ("raise b",))])
+    poisoned, dead = tmp_path / "poisoned", tmp_path / "dead"
+    poisoned.touch()
+    conf = {
+        "poisoned": str(poisoned),
+        "topology.dead.letter": str(dead),
+        "topology.max.tuple.retries": 0,
+        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
+        "topology.state.checkpoint.interval.ms": 100,
+    }
+    feeder = FeederSpout(["word"], [[("a",), ("raise a",)]])
+
+    def run() -> RunHandle:
+        builder = TopologyBuilder()
+        builder.set_spout("in", QueueSpout("word"))
+        files = StreamSpout(lambda session: session.readStream.text(str(tmp_path / "in")), ["word"])
+        builder.set_spout("lines", feeder if engine == "local" else files)
+        checks = builder.set_bolt("checks", ChecksLater(), parallelism=2)
+        checks.shuffle_grouping("in").shuffle_grouping("lines")
+        builder.set_bolt("count", Count(), parallelism=2).fields_grouping("checks", "word")
+        cluster: Any = LocalCluster() if engine == "local" else SparkCluster(request.getfixturevalue("spark"))
+        handle: RunHandle = cluster.submit(builder.create_topology("replay"), conf, until_empty=True)
+        assert handle.await_termination(120)
+        return handle
+
+    assert run().state("count") == {"a": 1, "b": 1}
+    assert sorted(each["values"] for each in letters_in(dead)) == [["raise a"], ["raise b"]]
+    listed = CliRunner().invoke(app, ["dead-letters", "list", str(dead), "--json"])
+    shown = [json.loads(line) for line in listed.output.splitlines()]
+    assert sorted((each["spout"], each["values"]) for each in shown) == [("in", ["raise b"]), ("lines", ["raise a"])]
+    poisoned.unlink()
+    replayed = CliRunner().invoke(app, ["dead-letters", "replay", str(dead), "--json"])
+    assert (replayed.exit_code, json.loads(replayed.output)) == (0, {"replayed": 2})
+    assert letters_in(dead) == []
+    for _ in range(2):
+        assert run().state("count") == {"a": 1, "b": 1, "raise a": 1, "raise b": 1}
+    assert len(letters_in(dead / "replayed")) == 2
+    assert letters_in(dead / "replay") == []

@@ -90,6 +90,7 @@ class Rounds:
             reports=reports,
             acked=() if spouts is None or repeat else spouts.acked(),
             dead_letters=tuple(letters),
+            replayed="" if self._runner.spouts is None else self._runner.spouts.replayed,
             repeat=repeat,
         )
 

@@ -12,9 +12,11 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.ports import Batch, Round
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.feeders import Feeders
+from anchorbolt.engine.driver.replays import Replays
 from anchorbolt.engine.driver.ticks import Ticks
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope
+from anchorbolt.engine.task.spout_task import run_spout_task
 
 if TYPE_CHECKING:
     from anchorbolt.engine.driver.rich_spouts import RichSpouts
@@ -34,10 +36,13 @@ class DriverSpouts:
     def __init__(self, plan: ExecutionPlan, clock: Clock = time.monotonic) -> None:
         """Make the tasks; `clock` returns the seconds by which trees time out."""
         self.changed = threading.Condition()
+        self._plan = plan
         self._counts_batches = not plan.graph.stream_spouts
         self._feeders = Feeders(plan)
         self._ticks = Ticks(plan.ticks, clock)
         self.ticks: frozenset[str] = frozenset()
+        letters = plan.settings.dead_letter
+        self.replays = Replays(plan, letters) if isinstance(letters, str) else None
         self.rich: RichSpouts | None = None
         if plan.rich_spout_tasks:
             from anchorbolt.engine.driver.rich_spouts import RichSpouts  # NumPy: only where it is needed
@@ -52,13 +57,17 @@ class DriverSpouts:
     def open(self, record: DecisionRecord) -> None:
         """Continue after the last decision. Raises `SpoutError`."""
         self._feeders.open(record.txid, self.notify)
+        if self.replays is not None:
+            self.replays.open(record)
         if self.rich is not None:
             self.rich.open(record)
 
     @property
     def is_waiting(self) -> bool:
         """Whether there is something to process in a wave."""
-        return self._feeders.is_waiting or self._ticks.is_due or (self.rich is not None and self.rich.is_waiting)
+        if self._feeders.is_waiting or self._ticks.is_due or (self.replays is not None and self.replays.is_waiting):
+            return True
+        return self.rich is not None and self.rich.is_waiting
 
     @property
     def is_idle(self) -> bool:
@@ -75,6 +84,11 @@ class DriverSpouts:
         """Why the rich spouts are throttled now; empty if they are not."""
         return "" if self.rich is None else self.rich.throttled
 
+    @property
+    def replayed(self) -> str:
+        """The file of dead letters that the current wave processes again; empty if none."""
+        return "" if self.replays is None else self.replays.current
+
     def next_batch(self, record: DecisionRecord) -> Batch:
         """Return the batch of a wave without a query's batch: the last one again, but feeder spouts count on."""
         counts_on = bool(self._feeders) and self._counts_batches
@@ -89,19 +103,27 @@ class DriverSpouts:
         self._feeders.take(spout.record.txid + 1)
         self.ticks = self._ticks.due()
         try:
+            if self.replays is not None:
+                self.replays.begin_wave()
             if self.rich is not None:
                 self.rich.begin_wave()
             yield
             self._ticks.sent(self.ticks)
+            if self.replays is not None:
+                self.replays.settle()
             if self.rich is not None:
                 self.rich.settle()
         finally:
             self._feeders.settle(spout.record.txid)
+            if self.replays is not None:
+                self.replays.end_wave()
             if self.rich is not None:
                 self.rich.end_wave()
 
     def run_tasks(self, current: Round) -> Iterator[Envelope]:
         """Yield the blobs of all tasks for the current wave. May be called in each of its rounds."""
         yield from self._feeders.run_tasks(current)
+        for task, rows in self.replays.rows() if self.replays is not None else ():
+            yield from run_spout_task(self._plan, *task, current, rows)
         if self.rich is not None:
             yield from self.rich.run_tasks(current)

@@ -162,7 +162,7 @@ class _Source:
                 )
         self._streams: LocalStreams | None = None
         streams = plan.graph.stream_spouts
-        needed = len(streams) < len(plan.graph.spouts) or plan.ticks
+        needed = len(streams) < len(plan.graph.spouts) or plan.ticks or plan.keeps_dead_letters
         self.spouts = DriverSpouts(plan, clock) if needed else None
         if streams:
             from anchorbolt.engine.spark.runner import LocalStreams

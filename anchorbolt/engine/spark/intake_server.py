@@ -5,10 +5,12 @@ each wave's tuples takes twice as long, and keeps them in Spark's descriptions o
 """
 
 import hmac
+import logging
 import secrets
 import socket
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from io import BufferedIOBase
 from socketserver import StreamRequestHandler, ThreadingTCPServer
@@ -18,11 +20,14 @@ import numpy as np
 
 from anchorbolt.acker.sorted_roots import Roots
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.driver.rich_spouts import TaskIntake, packed_ids
+from anchorbolt.engine.driver.rich_spouts import packed_ids
+from anchorbolt.engine.driver.spouts import DriverSpouts
 from anchorbolt.engine.task.spout_task import SourceRows
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.spouts.intake import Chunk
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _SECONDS = 30.0  # the longest time that one side waits for the other
 _SECRET_BYTES = 32
@@ -47,9 +52,9 @@ class IntakeServer(ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, host: str, intake: Callable[[TaskKey], TaskIntake]) -> None:
-        """Listen on a free port of `host`. `intake` returns that of a task in the current round."""
-        self.intake = intake
+    def __init__(self, host: str, spouts: DriverSpouts) -> None:
+        """Listen on a free port of `host`."""
+        self.spouts = spouts
         super().__init__((host, 0), _Handler)
         self.address = IntakeAddress(host, self.server_address[1], secrets.token_bytes(_SECRET_BYTES))
         threading.Thread(target=self.serve_forever, name="anchorbolt-intake", daemon=True).start()
@@ -60,6 +65,8 @@ class IntakeServer(ThreadingTCPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore a task that is gone, or a stranger: the round finds out if something is missing."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            _log.exception("the intake could not be sent to %s", client_address)
 
 
 class _Handler(StreamRequestHandler):
@@ -71,7 +78,14 @@ class _Handler(StreamRequestHandler):
             return
         while request := _read_frame(self.rfile, _LONGEST_REQUEST):
             component, index = unpack(request)
-            intake = self.server.intake((component, index))
+            spouts = self.server.spouts
+            if not component:  # the tasks that emit dead letters again
+                replays = spouts.replays.rows() if spouts.replays is not None else ()
+                plain = [[task, [[*rows[:3]] for rows in each]] for task, each in replays]
+                self.wfile.write(_frame(pack(plain)))
+                continue
+            assert spouts.rich is not None
+            intake = spouts.rich.intake((component, index))
             self.wfile.write(_frame(pack([sorted(intake.excluded), intake.expired.tobytes(), dict(intake.moves)])))
             for chunk, roots in intake.chunks:
                 self.wfile.write(_frame(pack([chunk.stream, chunk.size, roots.tobytes(), packed_ids(chunk)])))
@@ -102,6 +116,17 @@ def asked_intake(address: IntakeAddress, task: TaskKey) -> Iterator[AskedIntake]
         connection.sendall(address.secret + _frame(pack(list(task))))
         excluded, expired, moves = unpack(_read_frame(file, _LONGEST_FRAME))
         yield AskedIntake(_rows(file), frozenset(excluded), np.frombuffer(expired, np.uint64), moves)
+
+
+def asked_replays(address: IntakeAddress) -> list[tuple[TaskKey, list[SourceRows]]]:
+    """Ask the driver for the dead letters that the current wave processes again. Raises the same errors."""
+    with (
+        socket.create_connection((address.host, address.port), timeout=_SECONDS) as connection,
+        connection.makefile("rb") as file,
+    ):
+        connection.sendall(address.secret + _frame(pack(["", 0])))
+        replays = unpack(_read_frame(file, _LONGEST_FRAME))
+        return [((component, index), [SourceRows(*rows) for rows in each]) for (component, index), each in replays]
 
 
 def _rows(file: BufferedIOBase) -> Iterator[SourceRows]:

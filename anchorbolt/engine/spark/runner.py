@@ -131,12 +131,12 @@ class SparkRunner:
         self._mixed: tuple[DataFrame, DataFrame] | None = None  # a batch of the query, and the rows of its wave
         self._ran: DataFrame | None = None
         _refuse_other_spouts(plan)
-        needed = plan.rich_spout_tasks or plan.ticks or not plan.graph.stream_spouts
+        needed = plan.rich_spout_tasks or plan.ticks or plan.keeps_dead_letters
         self.spouts = DriverSpouts(plan) if needed else None
         if self.spouts is not None:
-            if self.spouts.rich is not None:
+            if plan.rich_spout_tasks or plan.keeps_dead_letters:
                 host = session.sparkContext.getConf().get("spark.driver.host") or ""
-                self._intake = IntakeServer(host, self.spouts.rich.intake)
+                self._intake = IntakeServer(host, self.spouts)
             self._own_rows = self._with_bolts(self._intake_rows(session))
         if plan.graph.stream_spouts:
             sources = source_rows(session, plan, self._pickled)

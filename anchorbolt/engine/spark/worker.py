@@ -13,7 +13,7 @@ from pyspark import Accumulator, TaskContext
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.spark.intake_server import IntakeAddress, asked_intake
+from anchorbolt.engine.spark.intake_server import IntakeAddress, asked_intake, asked_replays
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
@@ -74,6 +74,10 @@ def _intake(
     current = _round(context)
 
     def sent(partition: int) -> Iterator[Envelope]:
+        if partition == 0 and plan.keeps_dead_letters:
+            assert address is not None
+            for task, rows_of_task in asked_replays(address):
+                yield from run_spout_task(plan, *task, current, rows_of_task)
         for component, index in plan.rich_spout_tasks[partition::partitions]:
             assert address is not None
             with asked_intake(address, (component, index)) as intake:

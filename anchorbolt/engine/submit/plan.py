@@ -87,6 +87,7 @@ class ExecutionPlan:
         self.tasks: dict[str, list[TaskKey]] = {
             component: [(component, index) for index in range(len(ids))] for component, ids in self.task_ids.items()
         }
+        self.keeps_dead_letters = settings.dead_letter is not None  # of tuples that fail for good
         self.has_other_spouts = len(graph.rich_spouts) < len(graph.spouts)
         self.rich_spout_tasks = [task for component in graph.rich_spouts for task in self.tasks[component]]
         # By bolt: the seconds between its tick tuples. Sinks get none.
@@ -128,11 +129,6 @@ class ExecutionPlan:
         """Whether a round with failed tuple trees is repeated without them, so that state holds nothing of them."""
         policy = self.settings.fail_policy
         return bool(self.stateful_bolts) if policy is None else policy == "exclude"
-
-    @property
-    def keeps_dead_letters(self) -> bool:
-        """Whether tuples that fail for good are left out and recorded."""
-        return self.settings.dead_letter is not None
 
     @property
     def sinks(self) -> dict[str, DataFrameSink]:
@@ -208,7 +204,7 @@ class ExecutionPlan:
         return TopologyContext(
             topology=self.topology,
             this_component_id=component,
-            this_task_id=self.task_ids[component][index] if component in self.task_ids else index,
+            this_task_id=self.task_id(task) if task in self.tasks.get(component, ()) else index,
             this_task_index=index,
             component_tasks=self.task_ids,
             component_fields={

@@ -73,8 +73,8 @@ class Emitter:
             for task in self._plan.tasks[component]:
                 message = messages.PrepareMessage(self._source, self._attempt, checkpoint.txid, self._sent[task])
                 self._append(task, messages.encode_message(message))
-        if self._tracker is not None and self._source[0] in self._plan.task_ids and self._plan.ackers:
-            blobs = self._tracker.blobs(self._plan.ackers)
+        if self._source[0] in self._plan.task_ids and self._source[0] != ACKER_ID and self._plan.ackers:
+            blobs = [] if self._tracker is None else self._tracker.blobs(self._plan.ackers)
             for task in self._plan.tasks[ACKER_ID]:
                 blob = blobs[task[1]] if task[1] < len(blobs) else b""
                 moves = self.moves.get(task[1], b"")

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _FIRST_CAPACITY = 512  # tuples in the first buffer; the emitter decides on the next ones
 
 
+REPLAYING_TASK = 1_000_000
+"""The index of the task of a spout that emits dead letters again."""
+
+
 class SourceRows(NamedTuple):
     """Rows of a source, for one stream."""
 
@@ -63,7 +67,7 @@ def run_spout_task(
     """
     attempt = uuid.uuid4().hex
     tracker = None
-    is_rich = component in plan.task_ids
+    is_rich = (component, index) in plan.rich_spout_tasks
     if current.isolates or (plan.ackers and is_rich):
         from anchorbolt.acker.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
 
