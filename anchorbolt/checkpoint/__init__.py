@@ -10,5 +10,6 @@ Read the modules in this order:
 6. `namespaces`, `outbox`: commit the state, and publish the rows of the sinks;
 7. `wrapped_bolts`: wrap the bolts, and handle the checkpoint tuples;
 8. `custom_state`: the checkpoint of custom states;
-9. `ports`: the interface that an engine implements.
+9. `tracking`: the checkpoint of tuple trees; `letters`: dead letters;
+10. `ports`: the interface that an engine implements.
 """

@@ -12,7 +12,7 @@ from typing import Any
 
 from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.bolts.sink import SinkFile
-from anchorbolt.checkpoint.dead_letters import DeadLetter
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.state_machine import INITIAL_STATE, CheckpointState, Phase
 from anchorbolt.errors import SerializationError, StateCorrupted
 from anchorbolt.serialization import pack, unpack

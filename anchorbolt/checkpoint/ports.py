@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.bolts.sink import SinkFile
-from anchorbolt.checkpoint.dead_letters import DeadLetter
 from anchorbolt.checkpoint.decision import Committed, Winner
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.state_backends.state import Fence
 

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anchorbolt.bolts.sink import SinkFile
-from anchorbolt.checkpoint.dead_letters import DeadLetterWriter
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.decision_log import DecisionLog
+from anchorbolt.checkpoint.letters.writers import DeadLetterWriter
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import Batch, Layout, PreparedRound, Round, TaskKey, Tasks

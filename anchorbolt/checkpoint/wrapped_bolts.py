@@ -26,7 +26,7 @@ from anchorbolt.util.messages import user_traceback
 if TYPE_CHECKING:
     from anchorbolt.acker.task_tracker import TaskTracker
     from anchorbolt.acker.verdict import Verdict
-    from anchorbolt.checkpoint.tracked_execution import TrackedExecution
+    from anchorbolt.checkpoint.tracking.tracked_execution import TrackedExecution
 
 _log = logging.getLogger("anchorbolt.checkpoint")
 
@@ -97,7 +97,9 @@ class CheckpointTupleForwarder(WrappedBolt):
         basic = isinstance(bolt, BaseBasicBolt)
         self._tracked: TrackedExecution | None = None
         if tracker is not None:
-            from anchorbolt.checkpoint.tracked_execution import TrackedExecution  # NumPy: only where it is needed
+            from anchorbolt.checkpoint.tracking.tracked_execution import (
+                TrackedExecution,  # NumPy: only where it is needed
+            )
 
             assert isinstance(collector, TrackedOutputCollector)
             self._tracked = TrackedExecution(bolt, collector, tracker, basic=basic)

@@ -22,7 +22,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @with_exit_code
 def list_letters(directory: Directory, as_json: Json = False) -> int:
     """List the dead letters that are not to be replayed; with --json, one JSON object per line."""
-    from anchorbolt.checkpoint.letter_folder import LetterFolder
+    from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 
     folder = LetterFolder(directory)
     names = folder.files()
@@ -53,7 +53,7 @@ def replay(
     as_json: Json = False,
 ) -> int:
     """Have the topology process dead letters again: in the run that goes on, or in its next one."""
-    from anchorbolt.checkpoint.letter_folder import LetterFolder
+    from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 
     folder = LetterFolder(directory)
     names = folder.files()

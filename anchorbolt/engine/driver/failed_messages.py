@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from anchorbolt.acker.in_flight import Emitter, FailedMessage, Settlement
-from anchorbolt.checkpoint.dead_letters import DeadLetter
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 
 Key = tuple[str, Any]
 """A message: its spout's id, and its message id."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from anchorbolt.acker.verdict import Failure
-from anchorbolt.checkpoint.dead_letters import DeadLetter
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.driver.halving import Halving, Window
 from anchorbolt.engine.driver.rich_spouts import RichSpouts

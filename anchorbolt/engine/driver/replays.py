@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.letter_folder import LetterFolder
+from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.spout_task import REPLAYING_TASK, SourceRows

@@ -10,8 +10,8 @@ from anchorbolt.acker.placement import moves_to
 from anchorbolt.acker.redelivery import Redelivery
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
 from anchorbolt.acker.verdict import Failure
-from anchorbolt.checkpoint.dead_letters import DeadLetter
 from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.engine.driver.failed_messages import FailedMessages
 from anchorbolt.engine.driver.flow_control import FlowControl, WaveLoad

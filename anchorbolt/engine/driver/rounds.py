@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from anchorbolt.bolts.base import BaseStatefulBolt
-from anchorbolt.checkpoint.dead_letters import DeadLetter
 from anchorbolt.checkpoint.decision import Winner
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple

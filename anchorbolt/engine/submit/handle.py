@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
-from anchorbolt.checkpoint.dead_letters import dead_letter_writer
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
+from anchorbolt.checkpoint.letters.writers import dead_letter_writer
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import Layout

@@ -155,7 +155,7 @@ def _build(plan: ExecutionPlan, task: TaskKey, *, tracked: bool) -> Instance:
 
 
 def _build_acker(plan: ExecutionPlan, task: TaskKey) -> Instance:
-    from anchorbolt.checkpoint.acker_executor import AckerExecutor
+    from anchorbolt.checkpoint.tracking.acker_executor import AckerExecutor
 
     emitter = Emitter(plan, task)
     storage = plan.provider.open(plan.namespace(task))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from anchorbolt.checkpoint.dead_letters import DeadLetter
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.errors import ConfigError, SerializationError
 from anchorbolt.util.locations import join, open_folder
 

@@ -1,0 +1,74 @@
+"""A dead letter, in a decision record and as a line of JSON. Pure."""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anchorbolt.serialization import pack, unpack
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """One tuple of a spout that failed for good."""
+
+    spout: str  # its id
+    stream: str
+    values: tuple[Any, ...]
+    msg_id: Any  # None for a tuple of a stream spout
+    component: str  # the bolt that failed it, or a tuple that descends from it; empty if unknown
+    task_index: int
+    reason: str  # the exception, or what else failed it
+    tries: int  # how often it was tried
+    at: float  # when it was left out, in seconds since 1970
+
+    def encode(self) -> list[Any]:
+        """Return plain values, for the decision record."""
+        ids = [self.spout, self.stream, self.values, self.msg_id]
+        return [*ids, self.component, self.task_index, self.reason, self.tries, self.at]
+
+    @classmethod
+    def decode(cls, content: Sequence[Any]) -> "DeadLetter":
+        """Decode what `encode` returned. Raises `TypeError` or `ValueError` if it is damaged."""
+        spout, stream, values, msg_id, component, task_index, reason, tries, at = content
+        return cls(
+            str(spout),
+            str(stream),
+            tuple(values),
+            msg_id,
+            str(component),
+            int(task_index),
+            str(reason),
+            int(tries),
+            float(at),
+        )
+
+    def as_json(self, txid: int) -> str:
+        """Return a line of JSON; `packed` holds the values in the exact form, for a replay."""
+        return json.dumps(
+            {
+                "txid": txid,
+                "spout": self.spout,
+                "stream": self.stream,
+                "values": self.values,
+                "message_id": self.msg_id,
+                "component": self.component,
+                "task": self.task_index,
+                "reason": self.reason,
+                "tries": self.tries,
+                "at": self.at,
+                "packed": base64.b64encode(pack(list(self.values))).decode(),
+            },
+            ensure_ascii=False,
+            default=repr,
+        )
+
+    @classmethod
+    def from_json(cls, line: str) -> tuple[int, "DeadLetter"]:
+        """Read a line that `as_json` wrote: the txid and the letter. Raises `KeyError`, `TypeError` or `ValueError`."""
+        content = json.loads(line)
+        values = unpack(base64.b64decode(content["packed"]))
+        names = ("spout", "stream", "message_id", "component", "task", "reason", "tries", "at")
+        spout, stream, msg_id, *rest = (content[name] for name in names)
+        return int(content["txid"]), cls.decode([spout, stream, values, msg_id, *rest])
