@@ -10,7 +10,6 @@ from anchorbolt.serialization import pack, unpack
 
 _LARGEST_BYTES = 256 << 20  # decompressed
 _MOST_IDS = 1 << 24
-_INT64 = 1 << 63
 
 
 @dataclass(frozen=True)
@@ -48,11 +47,16 @@ class AckedMessages:
 
 def _ranges(msg_ids: Sequence[Any]) -> list[tuple[int, int]] | None:
     """Return the first number and the length of each range; None if not all ids are numbers of 64 bits."""
-    if set(map(type, msg_ids)) != {int} or min(msg_ids) < -_INT64 or max(msg_ids) >= _INT64:
+    if set(map(type, msg_ids)) != {int}:
         return None
     import numpy as np  # not on top: most drivers have no spouts with stable message ids
 
-    numbers = np.unique(np.fromiter(msg_ids, np.int64, len(msg_ids)))
+    try:
+        numbers = np.fromiter(msg_ids, np.int64, len(msg_ids))
+    except OverflowError:
+        return None
+    if not (numbers[1:] > numbers[:-1]).all():
+        numbers = np.unique(numbers)
     starts = np.flatnonzero(np.concatenate(([True], np.diff(numbers) != 1)))
     lengths = np.diff(np.append(starts, len(numbers)))
     return list(zip(numbers[starts].tolist(), lengths.tolist(), strict=True))

@@ -6,7 +6,7 @@ the spout has told its source; only a driver that dies in between leaves such me
 """
 
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -40,7 +40,7 @@ class Redelivery:
         self._component = component
         self._lock = threading.Lock()
         self._emitter: dict[Any, int | None] = dict.fromkeys(in_flight)  # by message in flight: the task's index
-        self._pending = Counter[int]()  # by task
+        self._pending: defaultdict[int, int] = defaultdict(int)  # by task
         self._acked: dict[Any, _Unconfirmed] = {}
         self._unconfirmed: list[_Unconfirmed] = []
         for messages in acked:
@@ -54,14 +54,17 @@ class Redelivery:
         with self._lock:
             if msg_id in self._acked:
                 return Known.ACKED
-            known = msg_id in self._emitter
-            before = self._emitter.get(msg_id)
-            self._emitter[msg_id] = task_index  # whoever got it last from the source tells the source
+            if msg_id not in self._emitter:
+                self._emitter[msg_id] = task_index
+                self._pending[task_index] += 1
+                return Known.NEW
+            before = self._emitter[msg_id]
             if before != task_index:
+                self._emitter[msg_id] = task_index  # whoever got it last from the source tells the source
                 self._pending[task_index] += 1
                 if before is not None:
                     self._pending[before] -= 1
-            return Known.IN_FLIGHT if known else Known.NEW
+            return Known.IN_FLIGHT
 
     def pending(self, task_index: int) -> int:
         """Return how many messages of a task are neither acked nor failed."""

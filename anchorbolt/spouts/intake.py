@@ -33,7 +33,10 @@ class Chunk(NamedTuple):
 
 
 class StreamIntake:
-    """The tuples of one stream that were emitted for one wave. Not thread-safe."""
+    """The tuples of one stream that were emitted for one wave. Not thread-safe.
+
+    The collector itself adds to `rows`, `msg_ids` and `size`, and calls `pack` when there are `capacity` rows.
+    """
 
     def __init__(self, stream: str, capacity: int, chunk_bytes: int, new_routes: Callable[[], Routes]) -> None:
         """Start empty; pack chunks of first `capacity` tuples, then of about `chunk_bytes` bytes."""
@@ -42,39 +45,26 @@ class StreamIntake:
         self.chunks: list[Chunk] = []
         self.size = 0  # tuples in all
         self.bytes = 0  # of the packed chunks
-        self._rows: list[Any] = []
-        self._msg_ids: list[Any] = []
+        self.rows: list[Any] = []  # that are not packed yet
+        self.msg_ids: list[Any] = []  # theirs
         self._chunk_bytes = chunk_bytes
         self._new_routes = new_routes
         self._routes: Routes | None = None
         self._routed = 0  # rows that `_routes` has distributed
 
-    def add(self, row: Any, msg_id: Any) -> int:
-        """Add a row; return its position in the wave."""
-        self._rows.append(row)
-        self._msg_ids.append(msg_id)
-        position = self.size
-        self.size = position + 1
-        return position
-
-    @property
-    def is_full(self) -> bool:
-        """Whether as many tuples wait to be packed as belong into a chunk."""
-        return len(self._rows) >= self.capacity
-
     def pack(self) -> None:
         """Encode the tuples that wait. Raises `UnsupportedValue`."""
-        rows = self._rows
+        rows = self.rows
         if not rows:
             return
         payload = pack(list(zip(*rows, strict=True)))
-        self.chunks.append(Chunk(self.stream, len(rows), payload, self._msg_ids))
+        self.chunks.append(Chunk(self.stream, len(rows), payload, self.msg_ids))
         self.bytes += len(payload)
         if len(payload) > self._chunk_bytes:
             self.capacity = max(1, len(rows) * self._chunk_bytes // len(payload))
         elif len(rows) >= self.capacity:
             self.capacity = min(self.capacity * 2, _MOST_TUPLES)
-        self._rows, self._msg_ids = [], []
+        self.rows, self.msg_ids = [], []
 
     def tasks_of(self, position: int) -> list[int]:
         """Return the ids of the tasks that a tuple goes to; a spout's task distributes each wave anew in this way."""
@@ -99,7 +89,7 @@ class StreamIntake:
                 yield from rows[max(0, start - first) : stop - first]
             first += chunk.size
         if stop > first:
-            yield from self._rows[max(0, start - first) : stop - first]
+            yield from self.rows[max(0, start - first) : stop - first]
 
 
 class TaskIds(Sequence[int]):

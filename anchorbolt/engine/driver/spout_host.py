@@ -4,7 +4,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from anchorbolt.acker.in_flight import FailedMessage
@@ -211,16 +212,24 @@ class SpoutHost:
             self._settled.popleft()
 
     def _ack(self, msg_ids: Sequence[Any]) -> None:
-        for msg_id in msg_ids:
-            self._call("ack", msg_id)
         if msg_ids:
+            ack = self._spout.ack
+            with self._calling("ack"):
+                for msg_id in msg_ids:
+                    ack(msg_id)
             self._call("flush_acks")
         if self.redelivery is not None:
             self.redelivery.confirm(msg_ids)
 
     def _call(self, hook: str, *arguments: Any) -> None:
-        try:
+        with self._calling(hook):
             getattr(self._spout, hook)(*arguments)
+
+    @contextmanager
+    def _calling(self, hook: str) -> Iterator[None]:
+        """Raise `SpoutError` for what the spout raises. An error of ours says enough, except in `open`."""
+        try:
+            yield
         except (Exception, SystemExit) as error:
             if isinstance(error, AnchorboltError) and hook != "open":
                 raise
