@@ -69,7 +69,7 @@ class InFlight:
 
         Args:
             run_id: Differs from that of each other run of the topology.
-            tasks: The tasks of rich spouts, by task id.
+            tasks: All tasks that have an id, by that.
             timeout_s: How long a tree may stay open after the wave that opened it; None for any time.
             excludes: Whether a round with failed trees is repeated without them.
         """
@@ -186,7 +186,9 @@ class InFlight:
             for root, tree in zip(verdict.completed.tolist(), verdict.completed_trees, strict=True):
                 settled[self._emitter(root, tree.spout_task)].acked.append(unpack(tree.msg_id))
             for root, tree in zip(verdict.timed_out.tolist(), verdict.timed_out_trees, strict=True):
-                reason = f"timed out after {self._timeout_s} s; task {tree.holder} held it last"
+                holder = self._tasks.get(tree.holder)
+                held = "" if holder is None else f"; {holder[0]!r}, task {holder[1]}, held a tuple of it last"
+                reason = f"timed out after {self._timeout_s} s{held}"
                 settled[self._emitter(root, tree.spout_task)].failed.append(
                     FailedMessage(unpack(tree.msg_id), "", -1, reason)
                 )

@@ -89,8 +89,8 @@ class Pump:
             return
         batch = self._spouts.next_batch(self._spout.record)
         with self._spouts.wave(self._spout):
-            report = summarise(self._spout.run_wave(batch), self._spouts.throttled)
-        self._add(report)
+            wave = self._spout.run_wave(batch)
+        self._add(self._spouts.add_to(summarise(wave)))
 
 
 class MixedWaves:

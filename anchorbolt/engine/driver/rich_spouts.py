@@ -1,10 +1,11 @@
 """The rich spouts of a run: their tasks on the driver, the intake of a wave, and what becomes of their messages."""
 
-from collections import defaultdict
+import logging
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from anchorbolt.acker.in_flight import FailedMessage, InFlight, RootedChunk, Settlement
+from anchorbolt.acker.in_flight import Emitter, FailedMessage, InFlight, RootedChunk, Settlement
 from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.acker.placement import moves_to
 from anchorbolt.acker.redelivery import Redelivery
@@ -23,6 +24,9 @@ from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.serialization import unpack
 from anchorbolt.serialization.msgpack_values import pack_many
 from anchorbolt.spouts.intake import Chunk
+from anchorbolt.util.messages import shortened
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _IDLE_S = 0.2  # so long no spout must emit before a run that ends by itself ends
 
@@ -63,13 +67,15 @@ class RichSpouts:
         )
         self._reports: Sequence[TaskReport] = ()  # of the last round
         self._hosts = {task: SpoutHost(plan, task, self._flow, on_change) for task in plan.rich_spout_tasks}
-        tasks = {plan.task_id(task): task for task in plan.rich_spout_tasks}
+        tasks = {plan.task_id(task): task for tasks in plan.tasks.values() for task in tasks}
         self._tasks = tasks
         self._in_flight = InFlight(plan.run_id, tasks, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
         self._failed = FailedMessages(settings.max_tuple_retries) if plan.keeps_dead_letters else None
         self._redeliveries: dict[str, Redelivery] = {}  # by spout with stable message ids
         self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
         self._acked: dict[str, AckedMessages] = {}  # by spout: what the last decision acks
+        self.acked_messages: Mapping[str, int] = {}  # by spout, in the last committed wave
+        self.failed_messages: Mapping[str, int] = {}
         self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
 
     def open(self, record: DecisionRecord) -> None:
@@ -134,12 +140,19 @@ class RichSpouts:
         """Forget the intake. What has not been settled is neither acked nor failed."""
         self._intake = {}
 
-    def settle(self) -> None:
-        """Ack and fail messages, after the wave has committed."""
+    def settle(self, txid: int) -> None:
+        """Ack and fail messages, after the wave `txid` has committed."""
         self._moves = {}
         self._measure()
         by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
         settlements = self._in_flight.settle(self._clock())
+        self.acked_messages = _by_spout(settlements, lambda settlement: len(settlement.acked))
+        self.failed_messages = _by_spout(settlements, lambda settlement: len(settlement.failed))
+        for (component, _), settlement in settlements.items():
+            for message in settlement.failed:
+                _log.warning(
+                    "txid %d: message %s of spout %r failed: %s", txid, shortened(message.msg_id), component, message
+                )
         if self._failed is not None:
             self._failed.settle(settlements)
         for (component, index), settlement in settlements.items():
@@ -227,3 +240,10 @@ class RichSpouts:
         for host in self._hosts.values():
             host.close(0)
         return [host.task for host in self._hosts.values() if not host.close(timeout_s)]
+
+
+def _by_spout(settlements: Mapping[Emitter, Settlement], count: Callable[[Settlement], int]) -> Mapping[str, int]:
+    counts = Counter[str]()
+    for (component, _), settlement in settlements.items():
+        counts[component] += count(settlement)
+    return counts

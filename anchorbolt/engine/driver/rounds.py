@@ -155,6 +155,8 @@ class WaveReport:
     keys_read: int = 0  # keys read from the store
     keys_staged: int = 0  # updates staged
     errors_reported: int = 0  # calls of `report_error`
+    messages_acked: Mapping[str, int] = field(default_factory=dict)  # by rich spout: messages whose trees are complete
+    messages_failed: Mapping[str, int] = field(default_factory=dict)  # by rich spout; the log has the reasons
     throttled: str = ""  # why the rich spouts were throttled when the wave ended; empty if they were not
     source_ms: float = 0.0  # the longest time that a spout's task waited for its source
     compute_ms: float = 0.0  # the rest of the round
@@ -209,7 +211,7 @@ def _severity(error: AnchorboltError) -> int:
     return 2 if isinstance(error, WaveFailed) else 1
 
 
-def summarise(wave: CommittedWave, throttled: str = "") -> WaveReport:
+def summarise(wave: CommittedWave) -> WaveReport:
     """Add up a committed wave."""
     reports: Sequence[TaskReport] = wave.reports
     tuples_in, tuples_out = Counter[str](), Counter[str]()
@@ -228,7 +230,6 @@ def summarise(wave: CommittedWave, throttled: str = "") -> WaveReport:
         keys_read=sum(report.outcome.keys_read for report in reports),
         keys_staged=sum(report.outcome.keys_staged for report in reports),
         errors_reported=sum(report.errors_reported for report in reports),
-        throttled=throttled,
         source_ms=source_ms,
         compute_ms=max(0.0, wave.round_ms - source_ms - prepare_ms),
         prepare_ms=prepare_ms,

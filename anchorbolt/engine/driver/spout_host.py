@@ -1,6 +1,5 @@
 """Hosts a task of a rich spout on the driver: its instance, and the thread that makes all calls to it."""
 
-import logging
 import threading
 import time
 from collections import deque
@@ -18,9 +17,7 @@ from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import AnchorboltError, SpoutError
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.intake import Chunk, Routes
-from anchorbolt.util.messages import shortened, user_traceback
-
-_log = logging.getLogger("anchorbolt.engine")
+from anchorbolt.util.messages import user_traceback
 
 _PAUSE_S = 0.001  # after a `next_tuple` that emitted nothing
 
@@ -204,7 +201,6 @@ class SpoutHost:
             acked, failed = self._settled[0]
             self._ack(acked)
             for message in failed:
-                _log.warning("spout %r, task %d: message %s failed: %s", *self.task, shortened(message.msg_id), message)
                 self._call("fail", message.msg_id)
             self._finished += len(acked) + len(failed)
             if self.redelivery is not None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anchorbolt.checkpoint.decision import DecisionRecord
@@ -20,6 +21,7 @@ from anchorbolt.engine.task.spout_task import run_spout_task
 
 if TYPE_CHECKING:
     from anchorbolt.engine.driver.rich_spouts import RichSpouts
+    from anchorbolt.engine.driver.rounds import WaveReport
 
 Clock = Callable[[], float]
 
@@ -80,14 +82,20 @@ class DriverSpouts:
         return self.rich is None or self.rich.is_settled
 
     @property
-    def throttled(self) -> str:
-        """Why the rich spouts are throttled now; empty if they are not."""
-        return "" if self.rich is None else self.rich.throttled
-
-    @property
     def replayed(self) -> str:
         """The file of dead letters that the current wave processes again; empty if none."""
         return "" if self.replays is None else self.replays.current
+
+    def add_to(self, report: WaveReport) -> WaveReport:
+        """Return the report of the last committed wave, with what became of messages."""
+        if self.rich is None:
+            return report
+        return replace(
+            report,
+            throttled=self.rich.throttled,
+            messages_acked=self.rich.acked_messages,
+            messages_failed=self.rich.failed_messages,
+        )
 
     def next_batch(self, record: DecisionRecord) -> Batch:
         """Return the batch of a wave without a query's batch: the last one again, but feeder spouts count on."""
@@ -112,7 +120,7 @@ class DriverSpouts:
             if self.replays is not None:
                 self.replays.settle()
             if self.rich is not None:
-                self.rich.settle()
+                self.rich.settle(spout.record.txid)
         finally:
             self._feeders.settle(spout.record.txid)
             if self.replays is not None:

@@ -148,14 +148,13 @@ class WaveQuery:
         self.batch = frame
         try:
             with nullcontext() if self._spouts is None else self._spouts.wave(self._spout):
-                throttled = "" if self._spouts is None else self._spouts.throttled
-                report = summarise(self._spout.run_wave(batch), throttled)
+                report = summarise(self._spout.run_wave(batch))
         except WaveFailed:
             self._source_files.check(batch_id, offsets, txid)  # missing files are the better explanation
             raise
         finally:
             self.batch = None
-        self._add(report)
+        self._add(report if self._spouts is None else self._spouts.add_to(report))
 
     def _reason(self, error: Exception) -> str:
         if isinstance(error, _JVM_LOST):
