@@ -190,7 +190,19 @@ def test_a_tuple_that_is_never_acked_times_out_and_is_replayed(run: Run, conf: M
     assert noted(conf, "executed") == 2
 
 
-def test_a_time_out_goes_by_the_clock(conf: Mapping[str, Any]) -> None:
+def test_reports_count_what_is_acked_and_failed(run: Run) -> None:
+    MESSAGES.extend([(1, ("a bad b",)), (2, ("c d",)), (3, ("e",))])
+    builder = TopologyBuilder()
+    builder.set_spout("sentences", QueueSpout("sentence"))
+    builder.set_bolt("split", SplitBasic()).shuffle_grouping("sentences")
+    reports = run(builder).reports
+    assert sum(report.messages_acked.get("sentences", 0) for report in reports) == 3
+    assert sum(report.messages_failed.get("sentences", 0) for report in reports) == 1
+
+
+def test_a_time_out_goes_by_the_clock_and_names_who_held_the_tree(
+    conf: Mapping[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     clock = ManualClock()
     builder = TopologyBuilder()
     builder.set_spout("in", QueueSpout("word"))
@@ -205,6 +217,7 @@ def test_a_time_out_goes_by_the_clock(conf: Mapping[str, Any]) -> None:
     clock.advance(0.2)
     assert handle.await_termination(60)
     assert (ACKED, FAILED) == ([1], [1])
+    assert any("'forgets', task 0" in record.getMessage() for record in caplog.records)
 
 
 def test_a_tuple_without_a_message_id_is_not_tracked(run: Run, conf: Mapping[str, Any]) -> None:
