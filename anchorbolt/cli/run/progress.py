@@ -42,7 +42,8 @@ class Progress:
         self.waves = 0  # committed in this run
         self.tuples = 0  # that the spouts emitted in these waves
         self.last: WaveReport | None = None
-        self.retried = 0  # failed rounds that were run again
+        self.retried = 0  # rounds that were run again
+        self.acked = self.failed = 0  # messages of rich spouts
         self.wave_began = now  # at the earliest: the end of the last wave
         self.activity = Activity()  # in the current wave
         self._spouts = spouts
@@ -58,6 +59,8 @@ class Progress:
         self.tuples += emitted
         self.last = report
         self.retried += report.rounds - 1
+        self.acked += sum(report.messages_acked.values())
+        self.failed += sum(report.messages_failed.values())
         self.wave_began = now
         self.activity = self.activity._replace(waits_for=None)
 
@@ -84,10 +87,12 @@ class Progress:
         if self.last is None:
             return "waiting for the first wave"
         retried = f", rounds run again: {self.retried}" if self.retried else ""
+        messages = f", {self.acked:,} acked, {self.failed:,} failed" if self.acked or self.failed else ""
+        throttled = ", spouts throttled" if self.last.throttled else ""
         read, executed = self.rates(now)
         return (
             f"wave {self.last.txid}: {counted(self.tuples, 'tuple')}, {read:,.0f} read/s, {executed:,.0f} executed/s, "
-            f"checkpoint {self.last.checkpoint_ms:,.0f} ms, lag {self.lag_ms:,.0f} ms{retried}"
+            f"checkpoint {self.last.checkpoint_ms:,.0f} ms, lag {self.lag_ms:,.0f} ms{messages}{throttled}{retried}"
         )
 
     def current_wave(self, now: float) -> str:
