@@ -141,7 +141,7 @@ class InFlight:
             for root, tree in zip(verdict.completed.tolist(), verdict.completed_trees, strict=True):
                 settled[self._emitter(root, tree.spout_task)].acked.append(unpack(tree.msg_id))
             for root, tree in zip(verdict.timed_out.tolist(), verdict.timed_out_trees, strict=True):
-                reason = f"timed out after {self._timeout_s} s; task {tree.holder} held it last"
+                reason = f"timed out after {self._timeout_s} s; the task with the id {tree.holder} held it last"
                 settled[self._emitter(root, tree.spout_task)].failed.append((unpack(tree.msg_id), reason))
             for failure in verdict.failed:
                 if failure.msg_id is not None:
@@ -187,4 +187,4 @@ def _settle_chunk(
 
 
 def _described(failure: Failure) -> str:
-    return f"{failure.component!r}, task {failure.task_index}: {failure.reason}"
+    return f"bolt {failure.component!r}, task {failure.task_index}: {failure.reason}"
