@@ -37,7 +37,8 @@ class FailedMessage(NamedTuple):
     is_hopeless: bool = False  # it is not to be tried again
 
     def __str__(self) -> str:
-        return f"{self.component!r}, task {self.task_index}: {self.reason}" if self.component else self.reason
+        by = f"bolt {self.component!r}, task {self.task_index}: " if self.component else ""
+        return f"{by}{self.reason}"
 
 
 @dataclass

@@ -61,7 +61,7 @@ class TaskTracker:
             self._add(acked)
         self._waiting += [tup for tup in tuples if not tup.status and tup.roots]
         for anchor in collector.failed:
-            self.fail(anchor, f"bolt {self._component!r} called collector.fail")
+            self.fail(anchor, "it called collector.fail")
         for root in roots_of(collector.reset):
             self._news.reset(root)
         collector.failed, collector.reset = [], []

@@ -18,7 +18,10 @@ S = TypeVar("S", bound=State)
 
 
 class FailedException(Exception):
-    """Raised by a bolt's `execute` to fail its tuple, and nothing else. Any other exception fails the wave."""
+    """Raised by a bolt's `execute` to fail its tuple, as `collector.fail` does. Any other exception fails the wave.
+
+    In a topology without ackers this one fails the wave, too.
+    """
 
 
 class ReportedFailedException(FailedException):
@@ -56,7 +59,8 @@ class Bolt(ABC):
 class BaseRichBolt(Bolt):
     """A bolt without state that anchors and acks its tuples itself.
 
-    The worker keeps the instance. It may see any later wave of its task, or none: use its attributes only as a cache.
+    The worker keeps the instance. It may see any later wave of its task, or none, and a round that is run again. So use
+    its attributes only as a cache, and never for tuples.
     """
 
     def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
@@ -64,7 +68,7 @@ class BaseRichBolt(Bolt):
 
     @abstractmethod
     def execute(self, tup: Tuple) -> None:
-        """Process one tuple. If it raises, the engine rolls the wave back and tries again."""
+        """Process one tuple. If it raises, except `FailedException`, the engine rolls the wave back and tries again."""
 
 
 class BaseBasicBolt(Bolt):
@@ -75,7 +79,7 @@ class BaseBasicBolt(Bolt):
 
     @abstractmethod
     def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
-        """Process one tuple. If it raises, the engine rolls the wave back and tries again."""
+        """Process one tuple. If it raises, except `FailedException`, the engine rolls the wave back and tries again."""
 
 
 class BaseStatefulBolt(Bolt, Generic[S]):
@@ -102,7 +106,7 @@ class BaseStatefulBolt(Bolt, Generic[S]):
 
     @abstractmethod
     def execute(self, tup: Tuple) -> None:
-        """Process one tuple. If it raises, the engine rolls the wave back and tries again."""
+        """Process one tuple. If it raises, except `FailedException`, the engine rolls the wave back and tries again."""
 
     def pre_prepare(self, txid: int) -> None:
         """Called after the last tuple of a wave, just before the state is staged. Its updates belong to `txid`."""

@@ -15,6 +15,9 @@ _FIRST_CAPACITY = 512
 
 FlushRows = Callable[[str, list[tuple[Any, ...]]], int]
 
+Anchors = Tuple | bytes | Sequence[Tuple | bytes] | None
+"""What a bolt passes as anchors of an emit: tuples, or their handles."""
+
 
 class OutputCollector:
     """Emits, acks and fails tuples. The engine passes it to a bolt's `prepare`.
@@ -46,14 +49,13 @@ class OutputCollector:
         self.emitted = 0
         self.errors_reported = 0
 
-    def emit(
-        self, values: Sequence[Any], *, anchors: Tuple | Sequence[Tuple] | None = None, stream: str = DEFAULT_STREAM
-    ) -> None:
+    def emit(self, values: Sequence[Any], *, anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
         """Emit a tuple.
 
         Args:
             values: One value per declared field.
-            anchors: The input tuples that this tuple results from. Required in a topology with a stateful bolt.
+            anchors: The input tuples that this tuple results from; in a tracked topology also their handles. Required
+                in a topology with a stateful bolt.
             stream: The stream to emit to.
 
         Raises:
@@ -71,12 +73,7 @@ class OutputCollector:
             self._send(stream, buffer)
 
     def emit_direct(
-        self,
-        task_id: int,
-        values: Sequence[Any],
-        *,
-        anchors: Tuple | Sequence[Tuple] | None = None,
-        stream: str = DEFAULT_STREAM,
+        self, task_id: int, values: Sequence[Any], *, anchors: Anchors = None, stream: str = DEFAULT_STREAM
     ) -> None:
         """Emit a tuple to the task with this id, on a stream declared `direct=True`. Otherwise like `emit`."""
         if type(anchors) is not Tuple and (anchors is not None or self._must_anchor):

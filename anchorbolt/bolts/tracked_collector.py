@@ -121,9 +121,11 @@ class TrackedOutputCollector(OutputCollector):
         if not isinstance(anchor, TrackedTuple | TupleHandle):
             raise self._not_a_tuple(method, given)
         if anchor.receiver != self._task_id:
+            changed = " Or the topology has changed since the handle was kept, and with it the ids of its tasks."
             raise self._refusal(
                 f"called {method}({shortened(given, 120)}), but that tuple was sent to task {anchor.receiver}, not to "
                 f"task {self._task_id}. Each task acks and fails the tuples that it received."
+                + (changed if isinstance(given, bytes) else "")
             )
         if isinstance(anchor, TrackedTuple):
             if self._strict and anchor.status:

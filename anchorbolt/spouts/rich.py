@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class BaseRichSpout(Spout):
     """Emits tuples, and takes the acks and fails of those that it gave a message id.
 
-    The engine pickles the spout with the topology and unpickles it on the driver, once for each of its tasks. Each task
+    The engine copies the spout on the driver, once for each of its tasks; it must be picklable. Each task
     has a thread of its own, which makes all calls to the instance, one after the other. So a spout needs no locks, and
     a slow spout stops no other.
 
@@ -45,7 +45,8 @@ class BaseRichSpout(Spout):
     def ack(self, msg_id: Any) -> None:
         """Called once for a message whose tuple tree is complete, after the wave that completed it has committed.
 
-        A message that the source delivers again, although it is committed, is not processed again, only acked again.
+        With stable message ids, a message that the source delivers again, although it is committed, is not processed
+        again, only acked again.
         """
 
     def fail(self, msg_id: Any) -> None:

@@ -88,7 +88,12 @@ def test_the_quickstart_with_kill_9_and_redis(follow: Follow) -> None:
 
 
 def test_the_page_about_testing_with_real_kills(follow: Follow) -> None:
-    follow("docs/testing.md", ["visits.py", "test_visits.py", "test_redis.py", "test_crashes.py"])
+    files = ["visits.py", "test_visits.py", "names.py", "test_names.py", "test_redis.py", "test_crashes.py"]
+    follow("docs/testing.md", files)
+
+
+def test_the_page_about_reliability(follow: Follow) -> None:
+    follow("docs/reliability.md", ["folder_words.py", "test_folder_words.py"])
 
 
 def test_the_page_for_authors_of_providers(

@@ -1,5 +1,6 @@
 """Excerpts and tables of pages agree with the code."""
 
+import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -7,7 +8,10 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
 from anchorbolt.config.loading import load_conf
+from anchorbolt.spouts import BaseRichSpout
+from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import StateStorage
 from anchorbolt.testing import FaultPoint
@@ -75,6 +79,31 @@ def test_the_table_says_of_every_fault_point_who_is_there_and_what_a_fault_can_b
 def can_be_for(point: FaultPoint) -> str:
     named = {"component": point.has_component, "task": point.has_task, "txid": point.first_txid is not None}
     return ", ".join(name for name, there in named.items() if there) or "nothing but `nth`"
+
+
+def test_the_tables_for_storms_users_name_every_method_for_spouts_and_bolts() -> None:
+    page = text_of("docs/reliability.md")
+    columns = [line.split("|")[2] for line in page.partition("## From Storm")[2].splitlines() if line.count("|") == 4]
+    named = set(re.findall(r"`(\w+)\(", "".join(columns)))
+    for_the_engine = {"begin", "flush", "take"}
+    methods = {
+        name
+        for kind in (BaseRichSpout, SpoutOutputCollector, OutputCollector, BasicOutputCollector)
+        for name, member in vars(kind).items()
+        if inspect.isfunction(member) and not name.startswith("_")
+    }
+    # `declare_output_fields` is the method of all components.
+    assert methods - for_the_engine <= named | {"activate", "deactivate"}
+    assert named <= methods | {"declare_output_fields"}
+
+
+def test_the_signatures_for_storms_users_are_those_of_the_collectors() -> None:
+    page = text_of("docs/reliability.md").replace('"default"', "'default'")
+    for kind in (SpoutOutputCollector, OutputCollector, BasicOutputCollector):
+        for method in (kind.emit, kind.emit_direct):
+            parameters = list(inspect.signature(method).parameters.values())[1:]
+            bare = inspect.Signature([each.replace(annotation=inspect.Parameter.empty) for each in parameters])
+            assert f"`{method.__name__}{bare}`" in page
 
 
 def test_the_examples_for_storms_bytes_print_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:

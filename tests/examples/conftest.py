@@ -1,5 +1,6 @@
 """What the examples' tests share: the demo's modules, and a run of the demo whose processes can all be found again."""
 
+import importlib.util
 import signal
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from tests.cli.command import ROOT, Command
 from tests.support.postgres_server import PostgresServer
 
 PostgresProviderOf = Callable[..., Any]
+LoadJob = Callable[[str], Any]
 
 EXAMPLES = ROOT / "examples"
 WORD_COUNT = EXAMPLES / "word_count"
@@ -86,3 +88,20 @@ def postgres_provider_of(monkeypatch: pytest.MonkeyPatch) -> PostgresProviderOf:
 def postgres_provider(postgres_provider_of: PostgresProviderOf, postgres_server: PostgresServer) -> Any:
     """A provider on the session's PostgreSQL."""
     return postgres_provider_of(postgres_server)
+
+
+@pytest.fixture
+def load_job(monkeypatch: pytest.MonkeyPatch) -> LoadJob:
+    """Import the `job.py` of an example, under a name of its own."""
+
+    def load(example: str) -> Any:
+        name = f"{example}_job"
+        spec = importlib.util.spec_from_file_location(name, EXAMPLES / example / "job.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return load

@@ -231,9 +231,10 @@ class SpoutHost:
                 raise
             component, index = self.task
             text = user_traceback(error)
+            unacked = "" if hook in ("open", "activate") else " Messages that are not committed are not acked."
             raise SpoutError(
-                f"{text}\n\nraised by spout {component!r}, task {index}, in {hook}. Nothing is acked that "
-                "it emitted for a wave that has not committed. Fix the spout, or catch the exception in it.",
+                f"{text}\n\nraised by spout {component!r}, task {index}, in {hook}.{unacked} Fix the spout, or catch "
+                "the exception in it.",
                 component=component,
                 task_index=index,
                 user_traceback=text,

@@ -70,7 +70,8 @@ class LocalCluster:
         Args:
             topology: The topology.
             conf: Configuration; see `docs/configuration.md`.
-            until_empty: Process the data that the sources have now, and end. Otherwise run until `stop`.
+            until_empty: Process the data that the sources have now, and end; with rich spouts, when they emit no more
+                and no message is pending. Otherwise run until `stop`.
             on_wave: Called after each committed wave.
 
         Raises:

@@ -43,7 +43,8 @@ class SparkCluster:
         Args:
             topology: The topology.
             conf: Configuration; see `docs/configuration.md`.
-            until_empty: Process the data that the source has now, and end.
+            until_empty: Process the data that the sources have now, and end; with rich spouts, when they emit no more
+                and no message is pending.
             on_wave: Called after each committed wave, on a thread of the engine.
 
         Raises:

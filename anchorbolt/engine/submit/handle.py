@@ -211,6 +211,9 @@ class RunHandle:
     def stop(self, timeout: float | None = None) -> bool:
         """Finish the current wave, if any, and end the run; return whether it has ended.
 
+        Rich spouts are not asked for more, but waves run until no message is pending any more, at most for
+        `topology.message.timeout.secs`.
+
         Waits at most `timeout` seconds, but not at all if an `on_wave` listener calls it. May be called repeatedly.
         """
         self._stop_requested.set()
