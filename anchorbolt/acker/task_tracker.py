@@ -52,14 +52,15 @@ class TaskTracker:
         self, collector: TrackedOutputCollector, tuples: list[TrackedTuple], lineage: Lineage | None
     ) -> None:
         """Take what a bolt acked, failed and reset while it executed the tuples of a blob."""
-        acked = collector.acked
-        if acked:
-            collector.acked = []
-            if acked == tuples:  # compares by identity
-                self.ack_all(lineage)
-                return
-            self._add(acked)
-        self._waiting += [tup for tup in tuples if not tup.status and tup.roots]
+        acked, collector.acked = collector.acked, []
+        if acked and acked == tuples:  # compares by identity
+            self.ack_all(lineage)
+        else:
+            if acked:
+                self._add(acked)
+            self._waiting += [tup for tup in tuples if not tup.status and tup.roots]
+        if not (collector.failed or collector.reset):
+            return
         for anchor in collector.failed:
             self.fail(anchor, "it called collector.fail")
         for root in roots_of(collector.reset):

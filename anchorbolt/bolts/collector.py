@@ -26,7 +26,13 @@ class OutputCollector:
     """
 
     def __init__(
-        self, component: str, streams: Mapping[str, StreamDeclaration], flush: FlushRows, *, must_anchor: bool
+        self,
+        component: str,
+        streams: Mapping[str, StreamDeclaration],
+        flush: FlushRows,
+        *,
+        must_anchor: bool,
+        fail_has_effect: bool = True,
     ) -> None:
         """Called by the engine, never by a job.
 
@@ -36,11 +42,13 @@ class OutputCollector:
             flush: Sends the buffered rows of a stream; returns how many rows to buffer next time. Rows of a direct
                 stream are `(task id, values)`.
             must_anchor: True in a topology with a stateful bolt: an emit without anchors is an error.
+            fail_has_effect: Whether a failed tuple fails the wave.
         """
         self._component = component
         self._streams = streams
         self._flush = flush
         self._must_anchor = must_anchor
+        self._fail_has_effect = fail_has_effect
         self._buffers: dict[str, list[Any]] = {name: [] for name, stream in streams.items() if not stream.direct}
         self._direct: dict[str, list[Any]] = {name: [] for name, stream in streams.items() if stream.direct}
         self._capacity = dict.fromkeys(streams, _FIRST_CAPACITY)
@@ -105,9 +113,11 @@ class OutputCollector:
         A tuple of a stream spout fails its wave: the engine rolls the wave back and tries again. Raises the same errors
         as `ack`.
         """
+        if isinstance(tup, bytes):
+            return  # of an earlier wave: without trees nothing can fail it any more
         if type(tup) is not Tuple:
             raise self._not_a_tuple("fail", tup)
-        if self.failed_tuple is None:
+        if self.failed_tuple is None and self._fail_has_effect:
             self.failed_tuple = tup
 
     def reset_timeout(self, tup: Tuple | bytes) -> None:
@@ -167,7 +177,7 @@ class OutputCollector:
                 "anchored: pass anchors=tup."
             )
         for anchor in anchors if isinstance(anchors, list | tuple) else (anchors,):
-            if not isinstance(anchor, Tuple):
+            if not isinstance(anchor, Tuple | bytes):
                 raise self._refusal(
                     f"emitted to stream {stream!r} with the anchor {shortened(anchor, 120)}, a "
                     f"{type(anchor).__name__}. Pass the input tuple that `execute` got, or a list of such tuples."

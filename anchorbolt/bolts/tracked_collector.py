@@ -5,7 +5,7 @@ from typing import Any
 
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
 from anchorbolt.streams.declaration import DEFAULT_STREAM, StreamDeclaration
-from anchorbolt.streams.tuple import ACKED, FAILED, Item, TrackedTuple, Tuple, TupleHandle, union
+from anchorbolt.streams.tuple import ACKED, FAILED, Item, TrackedTuple, Tuple, TupleHandle, receiver_key, union
 from anchorbolt.util.messages import shortened
 
 Anchor = TrackedTuple | TupleHandle
@@ -23,19 +23,19 @@ class TrackedOutputCollector(OutputCollector):
         flush: FlushTracked,
         *,
         must_anchor: bool,
-        task_id: int,
+        task_index: int,
         untracked_fail: bool,
         strict: bool,
     ) -> None:
         """Called by the engine, never by a job.
 
-        `task_id` is that of the collector's task. With `untracked_fail`, a failed tuple that belongs to no tree fails
-        the wave; otherwise, as in Storm, that has no effect. If not `strict`, a second ack or fail of a tuple, and an
-        anchor that was acked before, is accepted: the topology is tracked only now and then.
+        `task_index` is that of the collector's task. With `untracked_fail`, a failed tuple that belongs to no tree
+        fails the wave; otherwise, as in Storm, that has no effect. If not `strict`, a second ack or fail of a tuple,
+        and an anchor that was acked before, is accepted: the topology is tracked only now and then.
         """
         super().__init__(component, streams, lambda stream, rows: 0, must_anchor=must_anchor)
         self._flush_tracked = flush
-        self._task_id = task_id
+        self._receiver = receiver_key(component, task_index)
         self._untracked_fail = untracked_fail
         self._strict = strict
         self._items: dict[str, list[Item]] = {stream: [] for stream in streams}
@@ -71,7 +71,7 @@ class TrackedOutputCollector(OutputCollector):
 
     def ack(self, tup: Tuple | bytes) -> None:
         """Ack a tuple, or a handle."""
-        if type(tup) is TrackedTuple and not tup.status and tup._header.receiver == self._task_id:
+        if type(tup) is TrackedTuple and not tup.status and tup._header.receiver == self._receiver:
             tup.status = ACKED
             self.acked.append(tup)
         else:
@@ -120,12 +120,10 @@ class TrackedOutputCollector(OutputCollector):
         anchor = self._handle(given) if isinstance(given, bytes) else given
         if not isinstance(anchor, TrackedTuple | TupleHandle):
             raise self._not_a_tuple(method, given)
-        if anchor.receiver != self._task_id:
-            changed = " Or the topology has changed since the handle was kept, and with it the ids of its tasks."
+        if anchor.receiver != self._receiver:
             raise self._refusal(
-                f"called {method}({shortened(given, 120)}), but that tuple was sent to task {anchor.receiver}, not to "
-                f"task {self._task_id}. Each task acks and fails the tuples that it received."
-                + (changed if isinstance(given, bytes) else "")
+                f"called {method}({shortened(given, 120)}) for a tuple that was sent to another task. Each task acks "
+                "and fails the tuples that it received."
             )
         if isinstance(anchor, TrackedTuple):
             if self._strict and anchor.status:

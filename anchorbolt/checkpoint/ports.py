@@ -34,10 +34,19 @@ class Round:
     # By task of a stateful bolt: its attempt in the last decided wave, also if that changed nothing.
     task_winners: Mapping[TaskKey, str] = field(default_factory=dict)
     ticks: frozenset[str] = frozenset()  # the bolts that get a tick tuple
+    rolled_back: tuple[int, ...] = ()  # the `seq` of the fences of the latest rounds that were rolled back, ascending
     isolates: bool = False  # an exception of a bolt fails only the trees of its tuple; all tuples are tracked
     excluded_rows: frozenset[int] = frozenset()  # roots of rows of stream spouts that are left out
     excluded_windows: tuple[tuple[int, int], ...] = ()  # the same, as ranges of roots
     only: tuple[int, int] | None = None  # a range of roots: only their tuples are sent, and nothing is decided
+
+    def was_rolled_back(self, fence: Fence) -> bool:
+        """Return whether a round of this run was rolled back; True if it is too old to be known."""
+        kept = self.rolled_back
+        return fence.seq in kept or (len(kept) == ROLLED_BACK_KEPT and fence.seq < kept[0])
+
+
+ROLLED_BACK_KEPT = 64
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.letters.writers import DeadLetterWriter
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.outbox import Outbox
-from anchorbolt.checkpoint.ports import Batch, Layout, PreparedRound, Round, TaskKey, Tasks
+from anchorbolt.checkpoint.ports import ROLLED_BACK_KEPT, Batch, Layout, PreparedRound, Round, TaskKey, Tasks
 from anchorbolt.checkpoint.state_machine import Action, CheckpointState, CheckpointTuple
 from anchorbolt.errors import BoltError, ConfigError
 from anchorbolt.faults.points import FaultPoint, reach
@@ -59,6 +59,7 @@ class Transaction:
         self.task_winners = task_winners
         self.committed = committed
         self.fence: Fence = NO_FENCE  # of the current round
+        self._rolled_back: tuple[int, ...] = ()  # see `Round.rolled_back`
 
     @property
     def txid(self) -> int:
@@ -68,6 +69,7 @@ class Transaction:
         """Return the next transaction, in PREPARING."""
         following = Transaction(self._run, self.record, self.task_winners, self.committed)
         following.state = self.state.begin()
+        following._rolled_back = self._rolled_back
         return following
 
     def prepare(self, batch: Batch) -> tuple[PreparedRound, DecisionRecord]:
@@ -112,6 +114,7 @@ class Transaction:
     def roll_back(self) -> None:
         """Drop what the failed round staged, and raise the fence everywhere: its tasks can do no more harm."""
         reach(FaultPoint.ROUND_FAILED, txid=self.txid)
+        self._rolled_back = (*self._rolled_back, self.fence.seq)[-ROLLED_BACK_KEPT:]
         # First of all: a driver that was overtaken must not write, nor take its successor's changes for lost data.
         self._run.log.check_unchanged(self.record)
         self._run.tasks.send(CheckpointTuple(self.txid, Action.ROLLBACK), self._round())
@@ -130,7 +133,7 @@ class Transaction:
         self._run.dead_letters.write(record.txid, record.dead_letters)
 
     def _round(self) -> Round:
-        return Round(self.txid, self.fence, self.committed, self.task_winners)
+        return Round(self.txid, self.fence, self.committed, self.task_winners, rolled_back=self._rolled_back)
 
     def _decision(self, batch: Batch, prepared: PreparedRound) -> DecisionRecord:
         before, layout = self.record, self._run.layout

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 if TYPE_CHECKING:
     from anchorbolt.streams.lineage import Lineage
@@ -22,7 +23,7 @@ class StreamHeader:
     """The source and the fields that all tuples of a batch share.
 
     For a stream spout, `task` is the index of the source's partition. `index` maps a field's name, or a position that
-    may be negative, to a position. `receiver` is the id of the task that the tuples were sent to.
+    may be negative, to a position. `receiver` is the `receiver_key` of the task that the tuples were sent to.
     """
 
     __slots__ = ("component", "fields", "index", "receiver", "stream", "task")
@@ -142,7 +143,7 @@ class TrackedTuple(Tuple):
 
     @property
     def receiver(self) -> int:
-        """Id of the task that received the tuple."""
+        """The `receiver_key` of the task that received the tuple."""
         return self._header.receiver
 
     @property
@@ -153,14 +154,19 @@ class TrackedTuple(Tuple):
 
 ACKED, FAILED = 1, 2
 
-_HANDLE = struct.Struct("<BIQ")
+_HANDLE = struct.Struct("<BQQ")
 _HANDLE_VERSION = 1
+
+
+def receiver_key(component: str, index: int) -> int:
+    """Return a number for a bolt's task that stays the same when the topology changes around it, as its id may not."""
+    return crc32(component.encode()) << 32 | index
 
 
 class TupleHandle(NamedTuple):
     """The decoded form of `Tuple.handle`: what is needed to ack a tuple."""
 
-    receiver: int
+    receiver: int  # `receiver_key` of the task
     id: int
     roots: Item
 

@@ -6,6 +6,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
+from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.decision_log import CHECKPOINT_SPOUT_ID
@@ -122,6 +123,11 @@ class Topology:
         ]
         for number, level in enumerate(self.levels):
             lines += [f"  level {number}", *(f"    {_component(self.components[id])}" for id in level)]
+        if self.rich_spouts:
+            lines += [
+                f"  level {len(self.levels)}",
+                f"    {ACKER_ID}, one for each executor or topology.acker.executors, takes the acks of all tasks",
+            ]
         return "\n".join(lines)
 
 

@@ -9,7 +9,7 @@ import pytest
 from anchorbolt.bolts import BaseBasicBolt, FailedException
 from anchorbolt.engine import RunHandle, SparkCluster
 from anchorbolt.errors import BoltError
-from anchorbolt.testing import LocalCluster, ManualClock, TupleCapture
+from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.topology import TopologyBuilder
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout, RichBolt, note, noted
@@ -242,6 +242,93 @@ def test_an_unanchored_tuple_fails_nothing(run: Run, conf: Mapping[str, Any]) ->
     assert noted(conf, "bad") == 1
 
 
+class FailsEarlier(Pairs):
+    """Fails the first tuple of an id by its handle when the second comes, which it acks like all others."""
+
+    def execute(self, tup: Any) -> None:
+        waiting = self.state.get(tup["id"])
+        if waiting is None:
+            self.state.put(tup["id"], (tup.handle, tup["value"]))
+        else:
+            self.collector.fail(waiting[0])
+            self.collector.ack(tup)
+
+
+def test_a_tuple_of_an_earlier_wave_is_failed_by_its_handle(conf: Mapping[str, Any]) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("in", QueueSpout("id", "value", replay=False))
+    builder.set_bolt("fails", FailsEarlier()).fields_grouping("in", "id")
+    MESSAGES.append((1, ("a", 1)))
+
+    def second_half(report: Any) -> None:
+        if report.txid == 0:
+            MESSAGES.append((2, ("a", 2)))
+
+    topology = builder.create_topology("earlier")
+    clock = ManualClock()  # so that nothing times out
+    assert LocalCluster(clock=clock).submit(topology, conf, on_wave=second_half).await_termination(60)
+    assert (ACKED, FAILED) == ([2], [1])
+
+
+class JoinInAttributes(RichBolt):
+    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
+        super().prepare(conf, context, collector)
+        self.waiting: dict[Any, Any] = {}
+
+    def execute(self, tup: Any) -> None:
+        other = self.waiting.pop(tup["id"], None)
+        if other is None:
+            self.waiting[tup["id"]] = tup
+            return
+        self.collector.emit((f"{other['value']}{tup['value']}",), anchors=[other, tup])
+        self.collector.ack(other)
+        self.collector.ack(tup)
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare("word")
+
+
+def test_after_a_round_that_was_rolled_back_no_attribute_holds_a_tuple_of_it(conf: Mapping[str, Any]) -> None:
+    MESSAGES.extend([(1, ("x", "a")), (2, ("bad", "b")), (3, ("bad", "ad")), (4, ("x", "c"))])
+    builder = TopologyBuilder()
+    builder.set_spout("in", AllAtOnce("id", "value"))
+    builder.set_bolt("join", JoinInAttributes()).global_grouping("in")
+    builder.set_bolt("fails", FailsOnce()).global_grouping("join")
+    builder.set_bolt("count", Count()).fields_grouping("join", "word")
+    topology = builder.create_topology("attributes")
+    handle = LocalCluster(clock=ManualClock()).submit(topology, conf)
+    assert handle.await_termination(60)
+    assert handle.state("count") == {"ac": 1, "bad": 1}
+    assert sorted(ACKED) == [1, 2, 3, 4]
+    assert sorted(FAILED) == [2, 3]
+
+
+class AllAtOnce(QueueSpout):
+    def next_tuple(self) -> None:
+        while MESSAGES:
+            super().next_tuple()
+
+
+def test_a_bolt_that_acks_late_runs_without_trees_too(conf: Mapping[str, Any]) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("in", FeederSpout(["id", "value"], [[("a", 1), ("b", 2)], [("a", 3)]]))
+    builder.set_bolt("pairs", Pairs()).fields_grouping("in", "id")
+    builder.set_bolt("count", Count()).fields_grouping("pairs", "word")
+    handle = LocalCluster().submit(builder.create_topology("feeder"), conf)
+    assert handle.await_termination(60)
+    assert handle.state("count") == {"a": 1}
+
+
+def test_without_ackers_fail_has_no_effect_and_a_message_is_acked_with_its_wave(conf: Mapping[str, Any]) -> None:
+    MESSAGES.extend([(1, ("a",)), (2, ("bad",))])
+    builder = TopologyBuilder()
+    builder.set_spout("in", QueueSpout("word"))
+    builder.set_bolt("fails", FailsOnce()).shuffle_grouping("in")
+    topology = builder.create_topology("ackers")
+    assert LocalCluster().submit(topology, {**conf, "topology.acker.executors": 0}).await_termination(60)
+    assert (sorted(ACKED), FAILED) == ([1, 2], [])
+
+
 def twice(collector: Any, tup: Any) -> None:
     collector.ack(tup)
     collector.ack(tup)
@@ -267,7 +354,7 @@ def no_handle(collector: Any, tup: Any) -> None:
 
 def foreign_handle(collector: Any, tup: Any) -> None:
     handle = bytearray(tup.handle)
-    handle[1] ^= 1
+    handle[1] ^= 1  # the index of the task that received the tuple
     collector.ack(bytes(handle))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
-from anchorbolt.errors import BoltError, SpoutError, TopologyError, UnsupportedValue
+from anchorbolt.errors import BoltError, SourceUnavailable, SpoutError, TopologyError, UnsupportedValue
 from anchorbolt.spouts import BaseRichSpout
 from anchorbolt.testing import LocalCluster, TupleCapture
 from anchorbolt.topology import Topology, TopologyBuilder
@@ -238,3 +238,16 @@ def test_a_spout_that_cannot_be_pickled_is_refused() -> None:
     with pytest.raises(TopologyError) as raised:
         counting(spout)
     assert raised.value.component == "in"
+
+
+@pytest.mark.parametrize("hook", ["open", "next_tuple"])
+def test_an_error_of_ours_keeps_its_type(hook: str) -> None:
+    def away(self: Any, *_: Any) -> None:
+        raise SourceUnavailable("the source is away")
+
+    with pytest.raises(SourceUnavailable):
+        LocalCluster().submit(counting(type("Away", (Messages,), {hook: away})("a"))).await_termination(30)
+
+
+def test_describe_shows_the_ackers() -> None:
+    assert "__acker" in counting(Messages()).describe()

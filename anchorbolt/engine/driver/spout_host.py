@@ -223,11 +223,11 @@ class SpoutHost:
 
     @contextmanager
     def _calling(self, hook: str) -> Iterator[None]:
-        """Raise `SpoutError` for what the spout raises. An error of ours says enough, except in `open`."""
+        """Raise `SpoutError` for what the spout raises; an error of ours says enough."""
         try:
             yield
         except (Exception, SystemExit) as error:
-            if isinstance(error, AnchorboltError) and hook != "open":
+            if isinstance(error, AnchorboltError):
                 raise
             component, index = self.task
             text = user_traceback(error)

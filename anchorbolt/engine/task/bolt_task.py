@@ -28,7 +28,7 @@ from anchorbolt.engine.task.messages import (
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
-from anchorbolt.streams.tuple import SYSTEM_ID, TICK_STREAM, StreamHeader, TupleBatch
+from anchorbolt.streams.tuple import SYSTEM_ID, TICK_STREAM, StreamHeader, TupleBatch, receiver_key
 
 if TYPE_CHECKING:
     from anchorbolt.streams.lineage import Lineage
@@ -132,7 +132,7 @@ class _BoltTask:
         """Execute a tick tuple, if one is due: behind all other tuples of the wave."""
         component = self._task[0]
         if component in self._round.ticks:
-            header = StreamHeader(SYSTEM_ID, -1, TICK_STREAM, ("rate_secs",), self._plan.task_id(self._task))
+            header = StreamHeader(SYSTEM_ID, -1, TICK_STREAM, ("rate_secs",), receiver_key(*self._task))
             bolt.execute(TupleBatch(header, 1, [[self._plan.ticks[component]]]))
 
     def _check_attempt(self, source: TaskKey, attempt: str) -> None:
@@ -175,7 +175,7 @@ class _BoltTask:
         if key not in self._headers:
             component = message.source[0]
             fields = self._plan.streams[component][message.stream].fields
-            receiver = self._plan.task_id(self._task)
+            receiver = receiver_key(*self._task)
             self._headers[key] = StreamHeader(component, message.task_id, message.stream, fields, receiver)
         return self._headers[key]
 

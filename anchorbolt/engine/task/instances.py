@@ -1,7 +1,8 @@
 """The instances of bolts that one process keeps from wave to wave, and the rule for using an instance again.
 
 A stateful bolt's instance is used again only if its attempt won the directly preceding wave of its task. A plain bolt's
-instance is used again in any later wave, unless it failed. Otherwise the instance is closed, and a new one is built.
+instance is used again in any later wave, unless it failed; where tuple trees are tracked, it may keep tuples, and so it
+is not used again after a round that was rolled back either. Otherwise the instance is closed, and a new one is built.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class InstanceRegistry:
         if (
             instance is None
             or (instance.tracker is not None) != tracked
-            or not _usable_again(instance, current.task_winners.get(task))
+            or not _usable_again(instance, current, current.task_winners.get(task), keeps_tuples=plan.ackers > 0)
         ):
             if instance is not None:
                 _close(instances.pop(task), task)
@@ -114,10 +115,12 @@ class InstanceRegistry:
         return run
 
 
-def _usable_again(instance: Instance, winner: str | None) -> bool:
+def _usable_again(instance: Instance, current: Round, winner: str | None, *, keeps_tuples: bool) -> bool:
     if not instance.attempt:  # it failed, or was cut off: what its fields hold is unknown
         return False
-    return not instance.is_stateful or instance.attempt == winner
+    if instance.is_stateful:
+        return instance.attempt == winner
+    return not keeps_tuples or not current.was_rolled_back(instance.fence)
 
 
 def _close(instance: Instance, task: TaskKey) -> None:
@@ -168,13 +171,16 @@ def _collector(plan: ExecutionPlan, emitter: Emitter, *, tracked: bool) -> Outpu
     component = context.this_component_id
     streams = plan.streams[component]
     if not tracked:
-        return OutputCollector(component, streams, emitter.flush, must_anchor=must_anchor)
+        # As in Storm, nothing fails in a topology of rich spouts without ackers.
+        return OutputCollector(
+            component, streams, emitter.flush, must_anchor=must_anchor, fail_has_effect=plan.has_other_spouts
+        )
     return TrackedOutputCollector(
         component,
         streams,
         emitter.flush,
         must_anchor=must_anchor,
-        task_id=context.this_task_id,
+        task_index=context.this_task_index,
         untracked_fail=plan.has_other_spouts,
         strict=plan.ackers > 0,
     )
