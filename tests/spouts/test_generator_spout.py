@@ -62,7 +62,7 @@ def test_no_more_messages_are_pending_than_the_topology_allows() -> None:
         assert [number for number, _ in task.read_times(3)] == [4, 5]
 
 
-@pytest.mark.parametrize("arguments", [("word", word), ([], word), (["word"], "word"), (["word"], None)], ids=str)
+@pytest.mark.parametrize("arguments", [("word", word), ([], word), (["word"], "word"), (["word"], None)])
 def test_what_is_not_a_list_of_fields_or_a_function_is_refused(arguments: Any) -> None:
     with pytest.raises(TopologyError, match="GeneratorSpout"):
         GeneratorSpout(*arguments)
