@@ -15,7 +15,9 @@ from anchorbolt.streams.tuple import Item, TrackedTuple
 class TaskTracker:
     """Kept from wave to wave with the instance of its task."""
 
-    def __init__(self, component: str, task_index: int, task_id: int) -> None:
+    def __init__(self, component: str, task_index: int, task_id: int, *, counts: bool) -> None:
+        """Create it; without `counts` it only notes which trees fail, for a topology in which no tree stays open."""
+        self._counts = counts
         self._component = component
         self._task_index = task_index
         self._task_id = task_id
@@ -31,7 +33,7 @@ class TaskTracker:
     def send(self, items: Sequence[Item]) -> Lineage | None:
         """Return the lineage of tuples that are sent to one task; None if none of them is tracked."""
         lineage = lineage_of(items, self._ids)
-        if lineage is not None:
+        if lineage is not None and self._counts:
             self._news.add(*lineage.pairs())
         return lineage
 
@@ -45,7 +47,7 @@ class TaskTracker:
 
     def ack_all(self, lineage: Lineage | None) -> None:
         """Ack all tuples of a blob."""
-        if lineage is not None:
+        if lineage is not None and self._counts:
             self._news.add(*lineage.pairs())
 
     def take_settled(

@@ -83,7 +83,7 @@ class Isolation:
         if not self._isolates:
             return False
         self._isolates = False
-        failed = {failure.root: failure for report in reports for failure in report.isolated}
+        failed = {failure.root: failure for report in reports for failure in report.failed_trees}
         self._excluded.update(failed if self._spouts is None else self._spouts.exclude(failed))
         if len(failed) > self._most_letters and self._cause is not None:
             raise self._cause

@@ -10,7 +10,7 @@ from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.acker.placement import moves_to
 from anchorbolt.acker.redelivery import Redelivery
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
-from anchorbolt.acker.verdict import Failure
+from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Round, TaskKey
@@ -88,7 +88,7 @@ class RichSpouts:
 
     def _inherit(self, record: DecisionRecord) -> None:
         """Take over the open trees of earlier runs, and the messages that their last decision acked."""
-        trees = list(open_trees(self._plan, record))
+        trees = list(open_trees(self._plan, record)) if self._plan.ackers else []
         self._in_flight.inherit(((each.root, each.spout, each.tree) for each in trees), self._clock())
         self._moves = moves_to(self._plan.ackers, ((each.acker, each.root, each.tree) for each in trees))
         for (component, _), host in self._hosts.items():
@@ -169,7 +169,10 @@ class RichSpouts:
     def judge(self, reports: Sequence[TaskReport]) -> bool:
         """Take the reports of a round; return whether it is to be repeated without the trees that failed in it."""
         self._reports = reports
-        return self._in_flight.judge([each.outcome.verdict for each in reports if each.outcome.verdict is not None])
+        verdicts = [each.outcome.verdict for each in reports if each.outcome.verdict is not None]
+        if not self._plan.ackers:
+            verdicts = [Verdict(failed=[failure for report in reports for failure in report.failed_trees])]
+        return self._in_flight.judge(verdicts)
 
     def exclude(self, failed: Mapping[int, Failure]) -> dict[int, Failure]:
         """Exclude trees of the current wave; return those that are not ours."""

@@ -15,7 +15,7 @@ import cloudpickle
 
 from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.acker.stored_trees import TREE_HEADER
-from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
+from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.settings import DEAD_LETTER, Settings
@@ -80,7 +80,11 @@ class ExecutionPlan:
         numbers = {spec.id: spec.parallelism for spec in bolts} | {
             spec.id: spec.parallelism or 1 for spec in rich_spouts
         }
-        self.ackers = ackers if rich_spouts else 0  # 0 if tuple trees are not tracked
+        self.is_tracked = bool(rich_spouts) and ackers > 0
+        # If all bolts are basic, no tree stays open behind its wave: the tasks themselves report which trees failed.
+        can_stay_open = any(not isinstance(spec.bolt, BaseBasicBolt | DataFrameSink) for spec in bolts)
+        is_needed = can_stay_open or settings.acker_executors is not None or former_ackers
+        self.ackers = ackers if rich_spouts and is_needed else 0
         if self.ackers:
             numbers[ACKER_ID] = max(self.ackers, former_ackers)
         self.task_ids = {component: tuple(islice(ids, number)) for component, number in numbers.items()}

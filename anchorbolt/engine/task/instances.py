@@ -74,11 +74,11 @@ class InstanceRegistry:
         """Return the kept instance of a task if it may be used again, else a new one."""
         instances = self._run(plan)
         instance = instances.get(task)
-        tracked = (plan.ackers > 0 or current.isolates) and task[0] != ACKER_ID
+        tracked = (plan.is_tracked or current.isolates) and task[0] != ACKER_ID
         if (
             instance is None
             or (instance.tracker is not None) != tracked
-            or not _usable_again(instance, current, current.task_winners.get(task), keeps_tuples=plan.ackers > 0)
+            or not _usable_again(instance, current, current.task_winners.get(task), keeps_tuples=plan.is_tracked)
         ):
             if instance is not None:
                 _close(instances.pop(task), task)
@@ -139,7 +139,7 @@ def _build(plan: ExecutionPlan, task: TaskKey, *, tracked: bool) -> Instance:
     if tracked:
         from anchorbolt.acker.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
 
-        tracker = TaskTracker(component, index, plan.task_id(task))
+        tracker = TaskTracker(component, index, plan.task_id(task), counts=plan.ackers > 0)
     bolt = plan.unpickle_bolt(component)
     emitter = Emitter(plan, task, tracker)
     context = emitter.context
@@ -182,7 +182,7 @@ def _collector(plan: ExecutionPlan, emitter: Emitter, *, tracked: bool) -> Outpu
         must_anchor=must_anchor,
         task_index=context.this_task_index,
         untracked_fail=plan.has_other_spouts,
-        strict=plan.ackers > 0,
+        strict=plan.is_tracked,
     )
 
 

@@ -41,7 +41,7 @@ class TaskReport:
     errors_reported: int = 0  # calls of `report_error`
     outcome: TaskOutcome = field(default_factory=TaskOutcome)
     failure: AnchorboltError | None = None  # None if the attempt prepared
-    isolated: list[Failure] = field(default_factory=list)  # in a round that isolates: the trees that the bolt failed
+    failed_trees: list[Failure] = field(default_factory=list)  # that the bolt failed, if no acker reports them
     left_out: list[tuple[int, str, bytes]] = field(default_factory=list)  # excluded rows: root, stream, packed values
 
     @property

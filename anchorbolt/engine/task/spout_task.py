@@ -68,10 +68,12 @@ def run_spout_task(
     attempt = uuid.uuid4().hex
     tracker = None
     is_rich = (component, index) in plan.rich_spout_tasks
-    if current.isolates or (plan.ackers and is_rich):
+    if current.isolates or (plan.is_tracked and is_rich):
         from anchorbolt.acker.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
 
-        tracker = TaskTracker(component, index, plan.task_id((component, index)) if is_rich else 0)
+        tracker = TaskTracker(
+            component, index, plan.task_id((component, index)) if is_rich else 0, counts=plan.ackers > 0
+        )
     emitter = Emitter(plan, (component, index), tracker)
     emitter.begin(attempt)
     emitter.excluded = excluded
