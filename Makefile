@@ -92,6 +92,10 @@ bench-state: set-up  ## benchmarks/state.py: each backend beside its raw client 
 bench-size: set-up  ## benchmarks/state_size.py: small waves on a namespace of millions of keys
 	$(IN_VENV) python -m benchmarks.state_size $(OPTIONS)
 
+.PHONY: bench-reliable
+bench-reliable: set-up  ## benchmarks/reliable.py: tracked beside untracked tuples, and how soon a message is acked
+	$(IN_VENV) python -m benchmarks.reliable $(OPTIONS)
+
 .PHONY: bench-migrate
 bench-migrate: set-up  ## benchmarks/migrate.py: Base64 to binary beside a plain loop of redis-py
 	$(IN_VENV) python -m benchmarks.migrate $(OPTIONS)

@@ -126,8 +126,8 @@ class Topology:
         if self.rich_spouts:
             lines += [
                 f"  level {len(self.levels)}",
-                f"    {ACKER_ID}, one for each executor or topology.acker.executors, finds what is acked; none if all bolts "
-                "are basic",
+                f"    {ACKER_ID}, one for each executor or topology.acker.executors, finds what is acked; none if all "
+                "bolts are basic",
             ]
         return "\n".join(lines)
 
