@@ -6,20 +6,27 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
+import redis
 from typer.testing import CliRunner
 
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
+from anchorbolt.checkpoint.letters.writers import dead_letter_writer
 from anchorbolt.cli.main import app
+from anchorbolt.config.loading import load_conf
 from anchorbolt.engine import RunHandle, SparkCluster
 from anchorbolt.engine.driver.halving import Halving
-from anchorbolt.errors import BoltError
+from anchorbolt.errors import BoltError, SinkUnavailable
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.streams.ids import ids_of
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.util.retry import NO_RETRY
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout, RichBolt
+from tests.support.redis_server import RedisServer
 
 
 @pytest.fixture(autouse=True)
@@ -281,3 +288,26 @@ def test_a_replay_feeds_dead_letters_back_in_once(engine: str, request: pytest.F
         assert run().state("count") == {"a": 1, "b": 1, "raise a": 1, "raise b": 1}
     assert len(letters_in(dead / "replayed")) == 2
     assert letters_in(dead / "replay") == []
+
+
+def test_a_redis_stream_gets_each_dead_letter_once(redis_server: RedisServer) -> None:
+    key = f"dead-{uuid4().hex}"
+    config = {"jedisPoolConfig": {"port": redis_server.port}}
+    conf = {"topology.dead.letter": f"redis-stream:{key}", "topology.state.provider.config": config}
+    batches = [[("a",), ("raise 1",), ("raise 2",)], [("raise 3",)]]
+    assert LocalCluster().submit(checking(FeederSpout(["word"], batches)), conf).await_termination(60)
+    with redis.Redis(port=redis_server.port) as client:
+        entries: Any = client.xrange(key)
+        letters = [DeadLetter.from_json(fields[b"letter"].decode()) for _, fields in entries]
+        assert [(txid, letter.values) for txid, letter in letters] == [
+            (0, ("raise 1",)),
+            (0, ("raise 2",)),
+            (1, ("raise 3",)),
+        ]
+        writer = dead_letter_writer(conf["topology.dead.letter"], load_conf(conf).settings.provider, NO_RETRY)
+        assert writer is not None
+        writer.write(1, [letters[2][1]])
+        writer.write(0, [letter for _, letter in letters[:2]])
+        assert client.xlen(key) == 3
+        with pytest.raises(SinkUnavailable):
+            writer.write(0, [letter for _, letter in letters])

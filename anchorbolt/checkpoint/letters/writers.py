@@ -4,9 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
+from anchorbolt.config.providers import ProviderSettings
 from anchorbolt.errors import AnchorboltError, BoltError, SinkUnavailable
 from anchorbolt.util.locations import Folder, open_folder
 from anchorbolt.util.messages import user_traceback
+from anchorbolt.util.retry import RetryPolicy
 
 
 class DeadLetterWriter(Protocol):
@@ -32,6 +34,25 @@ class JsonLines:
                 f"{len(letters)} dead letters of txid {txid} cannot be written to {self._folder.location}: {error}. "
                 "Make room there, or make it writable."
             ) from error
+
+
+class RedisStream:
+    """Adds each letter to a Redis stream, as JSON in the field `letter`."""
+
+    def __init__(self, settings: ProviderSettings, key: str, retry: RetryPolicy) -> None:
+        from anchorbolt.state_backends.redis.letter_stream import LetterStream
+        from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
+
+        provider = (
+            RedisClusterStateProvider(**vars(settings.redis_cluster))
+            if settings.name == "redis-cluster"
+            else RedisStateProvider(**vars(settings.redis))
+        )
+        self._stream = LetterStream(provider, key, retry)
+
+    def write(self, txid: int, letters: Sequence[DeadLetter]) -> None:
+        """Append the letters. Raises `SinkUnavailable` if Redis does not answer in time."""
+        self._stream.append(txid, [letter.as_json(txid) for letter in letters])
 
 
 class Function:
@@ -61,8 +82,18 @@ LetterFunction = Callable[[Sequence[DeadLetter], int], None]
 """Called with the dead letters of a wave, and its txid."""
 
 
-def dead_letter_writer(destination: str | LetterFunction | None) -> DeadLetterWriter | None:
+REDIS_STREAM = "redis-stream:"
+"""The beginning of a `topology.dead.letter` that names a stream, in the Redis of the state provider's configuration."""
+
+
+def dead_letter_writer(
+    destination: str | LetterFunction | None, settings: ProviderSettings, retry: RetryPolicy
+) -> DeadLetterWriter | None:
     """Return the writer for the value of `topology.dead.letter`; None if it is not set."""
     if destination is None:
         return None
-    return JsonLines(open_folder(destination)) if isinstance(destination, str) else Function(destination)
+    if not isinstance(destination, str):
+        return Function(destination)
+    if destination.startswith(REDIS_STREAM):
+        return RedisStream(settings, destination.removeprefix(REDIS_STREAM), retry)
+    return JsonLines(open_folder(destination))

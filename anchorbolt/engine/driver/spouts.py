@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.letters.writers import REDIS_STREAM
 from anchorbolt.checkpoint.ports import Batch, Round
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.feeders import Feeders
@@ -44,7 +45,8 @@ class DriverSpouts:
         self._ticks = Ticks(plan.ticks, clock)
         self.ticks: frozenset[str] = frozenset()
         letters = plan.settings.dead_letter
-        self.replays = Replays(plan, letters) if isinstance(letters, str) else None
+        is_folder = isinstance(letters, str) and not letters.startswith(REDIS_STREAM)
+        self.replays = Replays(plan, letters) if is_folder else None
         self.rich: RichSpouts | None = None
         if plan.rich_spout_tasks:
             from anchorbolt.engine.driver.rich_spouts import RichSpouts  # NumPy: only where it is needed

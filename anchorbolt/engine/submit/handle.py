@@ -114,7 +114,7 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> Che
         tasks=Rounds(plan, runner),
         namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.namespaces),
         outbox=Outbox(folder, plan.sinks, runner.read_files),
-        dead_letters=dead_letter_writer(plan.settings.dead_letter),
+        dead_letters=dead_letter_writer(plan.settings.dead_letter, plan.settings.provider, retry),
     )
     retries = plan.settings.max_batch_retries
     # Before it leaves a tuple out, a wave runs once more, to find the tuple.
