@@ -94,7 +94,7 @@ def test_the_tables_for_storms_users_name_every_method_for_spouts_and_bolts() ->
     }
     # `declare_output_fields` is the method of all components.
     assert methods - for_the_engine <= named | {"activate", "deactivate"}
-    assert named <= methods | {"declare_output_fields"}
+    assert named <= methods | {"declare_output_fields", "get_component_configuration"}
 
 
 def test_the_signatures_for_storms_users_are_those_of_the_collectors() -> None:
