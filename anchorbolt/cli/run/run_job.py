@@ -135,7 +135,9 @@ class Run:
                     stopping = True
                     waits_for = progress.activity.waits_for
                     waits = f", which waits for {waits_for}" if waits_for else ""
-                    display.say(f"stopping after the current wave{waits}; another Ctrl-C leaves at once")
+                    messages = handle.messages_in_flight
+                    flight = f" and {counted(messages, 'message')} in flight" if messages else ""
+                    display.say(f"stopping after the current wave{flight}{waits}; another Ctrl-C leaves at once")
                     # `stop` waits for the wave; meanwhile this thread refreshes the display and handles signals.
                     threading.Thread(target=self._stop, args=(handle,), daemon=True).start()
         finally:

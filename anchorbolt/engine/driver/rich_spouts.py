@@ -119,6 +119,11 @@ class RichSpouts:
         return all(host.is_settled and host.idle_s >= _IDLE_S for host in self._hosts.values())
 
     @property
+    def in_flight(self) -> int:
+        """The number of messages that are neither acked nor failed. May be called on any thread."""
+        return sum(host.pending for host in self._hosts.values())
+
+    @property
     def is_settled(self) -> bool:
         """Whether no tuple waits, and no message is in flight."""
         return not any(host.is_waiting or not host.is_settled for host in self._hosts.values())

@@ -85,10 +85,11 @@ class SpoutHost:
     @property
     def is_settled(self) -> bool:
         """Whether each tracked tuple was acked or failed."""
-        return self._pending == 0
+        return self.pending == 0
 
     @property
-    def _pending(self) -> int:
+    def pending(self) -> int:
+        """The number of tracked tuples that are neither acked nor failed."""
         if self.redelivery is not None:
             return self.redelivery.pending(self.task[1])
         return self._collector.tracked - self._finished
@@ -190,7 +191,7 @@ class SpoutHost:
             and not self._flow.is_throttled
             and tuples < settings.intake_tuples
             and size < settings.intake_bytes
-            and (most is None or self._pending < most)
+            and (most is None or self.pending < most)
         )
 
     def _settle_all(self) -> None:

@@ -192,6 +192,12 @@ class RunHandle:
         return self._recovery
 
     @property
+    def messages_in_flight(self) -> int:
+        """The number of messages of rich spouts that are neither acked nor failed. `stop` waits for them."""
+        spouts = self._runner.spouts
+        return 0 if spouts is None or spouts.rich is None else spouts.rich.in_flight
+
+    @property
     def failure(self) -> BaseException | None:
         """The error that ended the run, or None."""
         return self._failure
