@@ -1,10 +1,14 @@
 """Messages that a source delivers again after a crash: counted once, and acked."""
 
+import json
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from anchorbolt.cli.main import app
 from anchorbolt.engine import RunHandle
 from anchorbolt.errors import SpoutError
 from anchorbolt.testing import LocalCluster, ManualClock
@@ -111,3 +115,21 @@ def test_trees_that_are_open_at_a_restart_complete_in_the_next_run_with_any_numb
     assert handle.state("count") == {f"x{number}": 1 for number in range(20)}
     assert sorted(ACKED) == sorted(msg_id for msg_id, _ in first + second)
     assert FAILED == []
+
+
+def test_the_open_trees_of_an_acker_are_shown_like_any_state(tmp_path: Path) -> None:
+    config = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
+    MESSAGES.append((1, ("x", 1)))
+    conf = tmp_path / "conf.json"
+    conf.write_text(json.dumps(config))
+    given = {**config, "topology.checkpoint.location": str(tmp_path / "checkpoint")}
+    clock = ManualClock()
+    handle = LocalCluster(clock=clock).submit(joining(QueueSpout("id", "value")), given, until_empty=False)
+    while not handle.reports:
+        assert not handle.await_termination(0.05)
+    shown = CliRunner().invoke(app, ["state", "scan", "joining:__acker-0", "--conf", str(conf), "--json"])
+    assert shown.exit_code == 0
+    assert len([line for line in shown.output.splitlines() if line.startswith("{")]) == 1
+    assert "written by" not in shown.output
+    clock.advance(60)
+    assert handle.stop(30)

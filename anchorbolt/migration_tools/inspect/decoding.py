@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from anchorbolt.acker.stored_tree import OpenTreeCodec, RootCodec
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.errors import SerializationError, StateError
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec
@@ -105,7 +106,7 @@ def _hashable(value: Any) -> Any:
 
 def _codec(named: str, configured: Codec, what: str) -> Codec | str:
     """Return the codec of a name, or the reason why none is known."""
-    for codec in (configured, MsgpackCodec(), JsonCodec()):
+    for codec in (configured, MsgpackCodec(), JsonCodec(), RootCodec(), OpenTreeCodec()):
         if named == codec.header:
             return codec
     if named.startswith("pickle/"):
