@@ -265,6 +265,7 @@ class RedisStreamsSpout(BaseRichSpout):
             now = time.monotonic()
             if source.away_since is None:
                 source.away_since, source.pause_s = now, _FIRST_PAUSE_S
+                self.source_is_away = True
             waited = now - source.away_since
             if waited > self._retry.timeout_s:
                 raise
@@ -274,6 +275,7 @@ class RedisStreamsSpout(BaseRichSpout):
             return []
         if source.away_since is not None:
             waited, source.away_since = time.monotonic() - source.away_since, None
+            self.source_is_away = any(each.away_since is not None for each in self._turns)
             _log.info("stream %r is read again, after %.1f s", source.reader.consumer.key, waited)
         return entries
 

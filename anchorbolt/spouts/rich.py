@@ -24,9 +24,12 @@ class BaseRichSpout(Spout):
         stable_message_ids: Set it to True in the class if the source gives a message that it delivers again the id that
             the message had before. The engine then recognises the message, and the state is exactly-once.
             Otherwise a message can count twice after a crash, never less than once.
+        source_is_away: Set it to True on the instance while the source does not answer: a run that ends when its
+            sources are empty waits for the answer then.
     """
 
     stable_message_ids: bool = False
+    source_is_away: bool = False
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutOutputCollector) -> None:
         """Called once, before any other call. Keep `collector`; connect to the source here."""

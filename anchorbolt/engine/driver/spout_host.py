@@ -61,7 +61,8 @@ class SpoutHost:
         self._draining = False
         self._closing = False
         self._opened = threading.Event()
-        self._empty_since: float | None = None  # the first `next_tuple` that emitted nothing since one that did
+        # When `next_tuple` first and last returned without an emit, since one that emitted.
+        self._empty: tuple[float, float] | None = None
         self._thread = threading.Thread(target=self._run, name=f"anchorbolt-spout-{component}-{index}", daemon=True)
 
     @property
@@ -96,9 +97,12 @@ class SpoutHost:
 
     @property
     def idle_s(self) -> float:
-        """Seconds since a `next_tuple` first emitted nothing; 0 if the last one that returned has emitted."""
-        since = self._empty_since
-        return 0.0 if since is None else time.monotonic() - since
+        """For how many seconds `next_tuple` has returned without an emit; 0 while the source does not answer.
+
+        A call that has not returned does not count: it may wait for a source that has tuples.
+        """
+        empty = self._empty
+        return 0.0 if empty is None else empty[1] - empty[0]
 
     def take(self) -> list[Chunk]:
         """Return what was emitted since the last call: the intake of the next wave."""
@@ -173,11 +177,13 @@ class SpoutHost:
         self._call("next_tuple")
         if (collector.emitted, collector.dropped) != (emitted, dropped):
             self._flow.add(collector.emitted - emitted)
-            self._empty_since = None
+            self._empty = None
             if not was_waiting:
                 self._on_change()
             return
-        self._empty_since = self._empty_since or time.monotonic()
+        now = time.monotonic()
+        first = now if self._empty is None else self._empty[0]
+        self._empty = None if self._spout.source_is_away else (first, now)
         with self._changed:
             if not (self._settled or self._closing):
                 self._changed.wait(_PAUSE_S)
