@@ -236,6 +236,23 @@ class RedisStreamsSpout(BaseRichSpout):
         """
         self._retry.until_available(self._flush)
 
+    def ack_again(self, msg_ids: Sequence[str]) -> bool:
+        """Ack entries that earlier runs have processed: Redis ignores those that it knows of.
+
+        Raises:
+            SourceUnavailable: Redis has not answered for the time-out of messages.
+        """
+        are_known = True
+        for msg_id in msg_ids:
+            key, colon, id = msg_id.rpartition(":")
+            source = self._sources.get(key + colon)
+            if source is None:  # of a stream that the spout does not read any more
+                are_known = False
+            else:
+                source.reader.ack(id)
+        self.flush_acks()
+        return are_known
+
     def close(self) -> None:
         """Close the connections. What was not acked stays pending in Redis, for the next run."""
         self._client.release()

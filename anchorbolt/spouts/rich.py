@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.spouts.stream import Spout
@@ -59,6 +59,18 @@ class BaseRichSpout(Spout):
 
         Override it in a spout that collects acks and sends them together.
         """
+
+    def ack_again(self, msg_ids: Sequence[Any]) -> bool:
+        """Called after `open` on one task, with the messages that runs before have acked, but maybe told no source of.
+
+        Only for a spout with stable message ids, if a driver has died or could not reach the source. Override it
+        if the source takes the ack of a message that it has not delivered again, and ignores it if it knows it already.
+
+        Returns:
+            Whether the source now knows of all these acks. If not, as by default, the engine keeps the ids,
+            in each decision too, until the source delivers their messages again.
+        """
+        return False
 
     def deactivate(self) -> None:
         """Called when the run ends, after the last `ack` and `fail`."""

@@ -1,12 +1,16 @@
 """Messages that a source delivers again after a crash: counted once, and acked."""
 
 from collections import deque
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.engine import RunHandle
 from anchorbolt.errors import SpoutError
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing import LocalCluster, ManualClock
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.reliability import jobs
@@ -29,9 +33,9 @@ class Unstable(Forgetful):
     stable_message_ids = False
 
 
-def counting(spout: QueueSpout) -> Topology:
+def counting(spout: QueueSpout, tasks: int = 1) -> Topology:
     builder = TopologyBuilder()
-    builder.set_spout("in", spout)
+    builder.set_spout("in", spout, tasks)
     builder.set_bolt("count", Count()).fields_grouping("in", "word")
     return builder.create_topology("redelivery")
 
@@ -82,6 +86,52 @@ def test_once_its_source_knows_an_id_may_come_again() -> None:
         handle = cluster.submit(counting(QueueSpout("word")))
         assert handle.await_termination(60)
     assert handle.state("count") == {"a": 2}
+
+
+class DiesOnceItsSourceKnows(QueueSpout):
+    def flush_acks(self) -> None:
+        raise ConnectionError("the driver dies")
+
+
+class AcksAgain(QueueSpout):
+    """Its source takes acks of messages that it has not delivered in this run."""
+
+    def __init__(self, *fields: str, acks: bool = True) -> None:
+        super().__init__(*fields)
+        self.acks = acks
+
+    def ack_again(self, msg_ids: Any) -> bool:
+        if self.acks:
+            ACKED.extend(msg_ids)
+        return self.acks
+
+
+@pytest.mark.parametrize(
+    ("tasks", "acks", "kept"), [(1, True, []), (3, True, []), (2, False, list(range(5)))], ids=["one", "three", "not"]
+)
+def test_messages_that_a_source_knows_of_leave_the_record_if_the_spout_can_ack_them_again(
+    tasks: int, acks: bool, kept: list[int], tmp_path: Path
+) -> None:
+    provider = SqliteStateProvider(tmp_path)
+    conf = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
+    restart(deque((number, ("a",)) for number in range(5)))
+    with pytest.raises(SpoutError):
+        LocalCluster().submit(counting(DiesOnceItsSourceKnows("word")), conf).await_termination(60)
+    assert acked_by_the_record(provider) == list(range(5))
+    known = list(ACKED)
+    restart(deque([(9, ("b",))]))
+    handle = LocalCluster().submit(counting(AcksAgain("word", acks=acks), tasks), conf)
+    assert handle.await_termination(60)
+    assert handle.state("count") == {"a": 5, "b": 1}
+    assert acked_by_the_record(provider) == kept
+    assert ACKED[len(known) :] == [*(range(5) if acks else ()), 9]
+
+
+def acked_by_the_record(provider: SqliteStateProvider) -> list[Any]:
+    with closing(provider.open(record_namespace("redelivery"))) as storage:
+        record, _ = DecisionLog(storage).load()
+    assert record is not None
+    return sorted(msg_id for messages in record.acked for msg_id in messages.msg_ids())
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 1), (3, 1), (1, 3), (2, 3)])

@@ -68,12 +68,19 @@ class RichSpouts:
         self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
 
     def open(self, record: DecisionRecord) -> None:
-        """Continue after the last decision: open all spouts, side by side. Raises `SpoutError`."""
+        """Continue after the last decision: open all spouts, side by side. Raises `SpoutError`.
+
+        Tasks that ack again what earlier runs have acked come before the others of their spouts: what such a task
+        confirms, no other may just have got from the source.
+        """
         self._inherit(record)
-        for host in self._hosts.values():
-            host.start()
-        for host in self._hosts.values():
-            host.wait_until_open()
+        first = [host for (_, index), host in self._hosts.items() if index == 0 and host.acks_again]
+        others = [host for host in self._hosts.values() if host not in first]
+        for hosts in (first, others):
+            for host in hosts:
+                host.start()
+            for host in hosts:
+                host.wait_until_open()
 
     def _inherit(self, record: DecisionRecord) -> None:
         """Take over the open trees of earlier runs, and the messages that their last decision acked."""

@@ -70,6 +70,11 @@ class SpoutHost:
         """Whether the source gives a message that it delivers again the id that it had before."""
         return self._spout.stable_message_ids
 
+    @property
+    def acks_again(self) -> bool:
+        """Whether earlier runs have acked messages, and their source may not know it."""
+        return self.redelivery is not None and bool(self.redelivery.acked)
+
     def start(self) -> None:
         self._thread.start()
 
@@ -152,6 +157,8 @@ class SpoutHost:
         try:
             with watched(self.task, self._plan.settings, "spout"):
                 self._call("open", self._plan.conf, self._context, self._collector)
+                if self.task[1] == 0:
+                    self._ack_again()
                 self._call("activate")
                 self._opened.set()
                 while not self._closing:
@@ -223,9 +230,16 @@ class SpoutHost:
         if self.redelivery is not None:
             self.redelivery.confirm(msg_ids)
 
-    def _call(self, hook: str, *arguments: Any) -> None:
+    def _ack_again(self) -> None:
+        acked = self.redelivery.acked if self.redelivery is not None else []
+        if acked and self._call("ack_again", acked) is True:
+            assert self.redelivery is not None
+            self.redelivery.confirm(acked)
+            _log.info("spout %r has acked again what earlier runs had acked: %d messages", self.task[0], len(acked))
+
+    def _call(self, hook: str, *arguments: Any) -> Any:
         try:
-            getattr(self._spout, hook)(*arguments)
+            return getattr(self._spout, hook)(*arguments)
         except (Exception, SystemExit) as error:
             if isinstance(error, AnchorboltError) and hook != "open":
                 raise
