@@ -1,0 +1,124 @@
+"""The job that is killed, as a process of its own: `python -m tests.crash.deaths.job JOB.json`.
+
+Two tasks of a `RedisStreamsSpout` read a stream that was filled before. `counting` splits each message into words and
+counts these. `joining` waits for both halves of a pair, whose handles it keeps in its state, before it counts their
+words: so many trees are open at any moment. The process ends when the stream is empty.
+
+It prints a JSON line for each wave.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
+from anchorbolt.engine import SparkCluster
+from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.spouts.redis_streams import RedisStreamsSpout
+from anchorbolt.streams.declaration import OutputFieldsDeclarer
+from anchorbolt.streams.tuple import Tuple
+from anchorbolt.topology import Topology, TopologyBuilder
+from tests.engine.jobs import StatefulBolt
+
+NAME, STREAM = "deaths", "messages"
+GROUP = f"{NAME}:messages"
+FIELDS = ("pair", "half", "text")
+TASKS = 2
+
+
+class Job(NamedTuple):
+    """What the process is told."""
+
+    host: str  # of the stream
+    port: int
+    conf: dict[str, Any]
+    late: bool  # whether messages are acked late
+    stable: bool  # whether the spout says that its ids are stable
+
+    def write(self, path: Path) -> None:
+        """Write it for the process."""
+        path.write_text(json.dumps(self._asdict()))
+
+
+class Unstable(RedisStreamsSpout):
+    """The same spout, as if its ids told nothing."""
+
+    stable_message_ids = False
+
+
+class Split(BaseBasicBolt):
+    """Emits the words of a message."""
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        for word in tup["text"].split():
+            collector.emit((word,))
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+
+class Pairs(StatefulBolt):
+    """Emits the words of both halves of a pair when the second one comes, and acks both.
+
+    A half that comes again has failed before: its new handle takes the place of the old one.
+    """
+
+    fields = ("word",)
+
+    def execute(self, tup: Tuple) -> None:
+        pair, half = tup["pair"], tup["half"]
+        waiting = self.state.get(pair)
+        if waiting is None or waiting[0] == half:
+            self.state.put(pair, (half, tup.handle, tup["text"]))
+            return
+        _, handle, text = waiting
+        for word in f"{text} {tup['text']}".split():
+            self.collector.emit((word,), anchors=[handle, tup])
+        self.state.delete(pair)
+        self.collector.ack(handle)
+        self.collector.ack(tup)
+
+
+def topology(job: Job) -> Topology:
+    builder = TopologyBuilder()
+    spout = (RedisStreamsSpout if job.stable else Unstable)(STREAM, FIELDS, host=job.host, port=job.port)
+    builder.set_spout("messages", spout, TASKS)
+    if job.late:
+        builder.set_bolt("words", Pairs(), TASKS).fields_grouping("messages", "pair")
+    else:
+        builder.set_bolt("words", Split(), TASKS).shuffle_grouping("messages")
+    builder.set_bolt("count", StatefulBolt(), TASKS).fields_grouping("words", "word")
+    return builder.create_topology(NAME)
+
+
+def memory_mb(pid: int | str = "self") -> float:
+    """Return the resident memory of a process; 0 if it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")), 0.0)
+
+
+def main(path: str) -> None:
+    def show(wave: WaveReport) -> None:
+        content = {
+            "at": time.time(),
+            "txid": wave.txid,
+            "messages": wave.tuples_in.get("words", 0),
+            "rounds": wave.rounds,
+            "ms": round(wave.total_ms),
+            "mb": round(memory_mb()),
+        }
+        print(json.dumps(content), flush=True)
+
+    job = Job(**json.loads(Path(path).read_text()))
+    handle = SparkCluster(master="local[2]").submit(topology(job), job.conf, until_empty=True, on_wave=show)
+    print(f"recovery: {handle.recovery}", flush=True)
+    handle.await_termination()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
