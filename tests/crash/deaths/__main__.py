@@ -18,6 +18,7 @@ from tests.crash.deaths.runs import Report, Run, Wanted
 def main(
     messages: Annotated[int, typer.Option(help="How many messages, an even number.")] = 1_000_000,
     kills: Annotated[int, typer.Option(help="How many SIGKILLs.")] = 40,
+    stops: Annotated[int, typer.Option(help="How many runs are stopped, besides.")] = 0,
     seed: Annotated[int, typer.Option(help="Decides the messages, the moments and the victims.")] = 1,
     store: Annotated[str, typer.Option(help="Where the state is: redis (that of the stream), or sqlite.")] = "redis",
     unstable: Annotated[bool, typer.Option(help="With message ids that are not stable.")] = False,
@@ -38,7 +39,7 @@ def main(
     def say(text: str) -> None:
         console.print(f"{time.monotonic() - begun:7.1f} s  {text}", highlight=False, markup=False)
 
-    planned = plan(seed, kills, messages)
+    planned = plan(seed, kills, messages, stops)
     wanted = Wanted(seed, messages, planned, store, late, stable=not unstable, timeout_s=timeout)
     report = Run(home, wanted, say).run()
     _show(console, report)

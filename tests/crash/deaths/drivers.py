@@ -21,6 +21,7 @@ class Driver:
     def __init__(self, job: Path, log: Path) -> None:
         self.log = log
         self.was_killed = False
+        self.was_stopped = False
         with log.open("wb") as output:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.crash.deaths.job", str(job)],
@@ -44,12 +45,18 @@ class Driver:
 
     def kill(self, victim: Victim, random: Random) -> bool:
         """Kill it or one of its processes; return False if there is none like that now."""
+        if self.exit_code is not None:
+            return False
         if victim in (Victim.DRIVER, Victim.DRIVER_AND_JVM):
             self.was_killed = True
             self._process.kill()
             if victim is Victim.DRIVER_AND_JVM:
                 self.end_session()
             self._process.wait(_PATIENCE_S)
+            return True
+        if victim is Victim.STOP:
+            self.was_stopped = True
+            self._process.terminate()
             return True
         daemons, workers = self._python_processes()
         found = daemons if victim is Victim.DAEMON else workers

@@ -4,11 +4,13 @@ Two tasks of a `RedisStreamsSpout` read a stream that was filled before. `counti
 counts these. `joining` waits for both halves of a pair, whose handles it keeps in its state, before it counts their
 words: so many trees are open at any moment. The process ends when the stream is empty.
 
-It prints a JSON line for each wave.
+It prints a JSON line for each wave. SIGTERM stops it: it finishes what is in flight.
 """
 
 import json
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,8 +67,6 @@ class Pairs(StatefulBolt):
     A half that comes again has failed before: its new handle takes the place of the old one.
     """
 
-    fields = ("word",)
-
     def execute(self, tup: Tuple) -> None:
         pair, half = tup["pair"], tup["half"]
         waiting = self.state.get(pair)
@@ -79,6 +79,9 @@ class Pairs(StatefulBolt):
         self.state.delete(pair)
         self.collector.ack(handle)
         self.collector.ack(tup)
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
 
 
 def topology(job: Job) -> Topology:
@@ -116,6 +119,7 @@ def main(path: str) -> None:
 
     job = Job(**json.loads(Path(path).read_text()))
     handle = SparkCluster(master="local[2]").submit(topology(job), job.conf, until_empty=True, on_wave=show)
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=handle.stop).start())
     print(f"recovery: {handle.recovery}", flush=True)
     handle.await_termination()
 

@@ -1,6 +1,7 @@
 """A run: fills a stream, starts the job, kills by a plan, starts again what died, and judges what is left."""
 
 import json
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -111,7 +112,9 @@ class Run:
         # Some waves between two kills. A wave would hold much more, and most kills would come after the last one.
         most = max(_LEAST_INTAKE, wanted.messages // (len(wanted.kills) + 1) // _WAVES_BETWEEN_KILLS // TASKS)
         intake = {"topology.spout.intake.tuples": most}
-        self._conf = {**settings_of(store), **location, **intake, **wanted.conf}
+        # A half that has failed comes again, and waits for ever where its old handle has met the other half.
+        never = {"topology.enable.message.timeouts": False} if wanted.late else {}
+        self._conf = {**settings_of(store), **location, **intake, **never, **wanted.conf}
         self._job = folder / "job.json"
         Job(self._server.host, self._server.port, self._conf, wanted.late, wanted.stable).write(self._job)
 
@@ -125,6 +128,7 @@ class Run:
 
     def _start(self) -> None:
         self._report.starts += 1
+        self._redis_died = False
         self._drivers.append(Driver(self._job, self._home / "run" / f"start-{self._report.starts}.log"))
 
     def _wait_for(self, kill: Kill) -> bool:
@@ -142,6 +146,7 @@ class Run:
 
     def _strike(self, kill: Kill, number: int) -> bool:
         if kill.victim is Victim.REDIS:
+            self._redis_died = True
             self._server.kill()
             self._announce(kill, number)
             time.sleep(kill.away_s)
@@ -168,7 +173,9 @@ class Run:
         driver = self._drivers[-1]
         if driver.exit_code is None:
             return False
-        if not driver.was_killed:
+        if driver.was_stopped and driver.exit_code in (0, -signal.SIGTERM):
+            self._check_stopped(driver.exit_code)
+        elif not driver.was_killed:
             if driver.exit_code == 0:
                 if not self._is_drained():
                     self._report.wrong.append(f"start {self._report.starts} ended before the stream was empty")
@@ -182,6 +189,14 @@ class Run:
             assert self._unexpected <= _UNEXPECTED_ENDS, "it ended too often"
         self._start()
         return False
+
+    def _check_stopped(self, exit_code: int) -> None:
+        """Demand that a run that was stopped has finished what was in flight."""
+        with self._server.client() as client:
+            pending = delivered_and_pending(client)[1]
+        # A Redis that dies may have delivered entries that have not reached the spout.
+        if exit_code == 0 and pending and not self._wanted.late and not self._redis_died:
+            self._report.wrong.append(f"start {self._report.starts} was stopped with {pending} messages in flight")
 
     def _is_drained(self) -> bool:
         with self._server.client() as client:
