@@ -161,3 +161,42 @@ def test_trees_that_are_open_at_a_restart_complete_in_the_next_run_with_any_numb
     assert handle.state("count") == {f"x{number}": 1 for number in range(20)}
     assert sorted(ACKED) == sorted(msg_id for msg_id, _ in first + second)
     assert FAILED == []
+
+
+def test_an_open_tree_belongs_to_its_spout_after_restarts_in_which_the_tasks_had_other_ids() -> None:
+    class Dies(QueueSpout):
+        """Dies after the first wave of a run."""
+
+        def __init__(self, run: int) -> None:
+            super().__init__("id", "value")
+            self.run = run
+
+        def next_tuple(self) -> None:
+            super().next_tuple()
+            if not MESSAGES and len(handles) > self.run and handles[self.run].reports:
+                raise ConnectionError("the driver dies")
+
+    class Silent(QueueSpout):
+        def next_tuple(self) -> None:
+            pass
+
+    def run(components: str, spout: QueueSpout, *messages: Any) -> RunHandle:
+        builder = TopologyBuilder()
+        for component in components:
+            builder.set_spout(component, spout if component == "a" else Silent("id", "value"))
+        builder.set_bolt("pairs", Pairs()).fields_grouping("a", "id").fields_grouping("b", "id")
+        builder.set_bolt("count", Count()).fields_grouping("pairs", "word")
+        restart(deque(messages))
+        handles.append(cluster.submit(builder.create_topology("exchanged")))
+        return handles[-1]
+
+    cluster, handles = LocalCluster(clock=ManualClock()), list[RunHandle]()
+    first, second = (1, ("x", 1)), (2, ("y", 2))
+    with pytest.raises(SpoutError):
+        run("ab", Dies(0), first).await_termination(60)
+    with pytest.raises(SpoutError):
+        run("ba", Dies(1), first, second).await_termination(60)
+    handle = run("ba", QueueSpout("id", "value"), first, second, (3, ("x", 10)), (4, ("y", 20)))
+    assert handle.await_termination(60)
+    assert handle.state("count") == {"x": 1, "y": 1}
+    assert sorted(ACKED) == [1, 2, 3, 4]

@@ -86,7 +86,8 @@ class RichSpouts:
         """Take over the open trees of earlier runs, and the messages that their last decision acked."""
         trees = list(open_trees(self._plan, record))
         self._in_flight.inherit(((each.root, each.spout, each.tree) for each in trees), self._clock())
-        self._moves = moves_to(self._plan.ackers, ((each.acker, each.root, each.tree) for each in trees))
+        changed = {each.root for each in trees if each.is_changed}
+        self._moves = moves_to(self._plan.ackers, ((each.acker, each.root, each.tree) for each in trees), changed)
         for (component, _), host in self._hosts.items():
             if not host.has_stable_ids:
                 continue
