@@ -88,13 +88,15 @@ class Driver:
         return found
 
     def _python_processes(self) -> tuple[list[int], list[int]]:
-        """Return Spark's daemons, and the workers that they forked, sorted."""
-        parents = {}
-        for pid, parent in self._session().items():
+        """Return Spark's daemons, whose parent is Java, and the workers that they forked; sorted.
+
+        Workers outlive a daemon that is killed.
+        """
+        session = self._session()
+        found = []
+        for pid in session:
             with suppress(OSError):
                 if "pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_text():
-                    parents[pid] = parent
-        return (
-            sorted(pid for pid, parent in parents.items() if parent not in parents),
-            sorted(pid for pid, parent in parents.items() if parent in parents),
-        )
+                    found.append(pid)
+        daemons = {pid for pid in found if session[pid] in session and session[pid] not in found}
+        return sorted(daemons), sorted({*found} - daemons)
