@@ -58,6 +58,7 @@ def _show(console: Console, report: Report) -> None:
     table.add_row("waves", f"{report.waves}, {report.repeated} of them in several rounds")
     table.add_row("seconds", f"{report.seconds:.0f}")
     table.add_row("the last driver's memory", f"{report.first_mb:.0f} MB at first, {report.last_mb:.0f} MB at last")
+    table.add_row("its JVM's", f"{report.java_mb[0]} MB at first, {report.java_mb[1]} MB at last")
     table.add_row("wrong", str(len(report.wrong)))
     console.print(table)
     for wrong in report.wrong:

@@ -8,6 +8,7 @@ It prints a JSON line for each wave. SIGTERM stops it: it finishes what is in fl
 """
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
 from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine.spark.session import build_session
 from anchorbolt.spouts.redis_streams import RedisStreamsSpout
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
@@ -105,6 +107,15 @@ def memory_mb(pid: int | str = "self") -> float:
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")), 0.0)
 
 
+def java_below(pid: int) -> int | None:
+    """Return the JVM that a process has started."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            if Path(f"/proc/{child}/comm").read_text().strip() == "java":
+                return int(child)
+    return None
+
+
 def main(path: str) -> None:
     def show(wave: WaveReport) -> None:
         content = {
@@ -114,11 +125,14 @@ def main(path: str) -> None:
             "rounds": wave.rounds,
             "ms": round(wave.total_ms),
             "mb": round(memory_mb()),
+            "java_mb": round(memory_mb(java)) if java else 0,
         }
         print(json.dumps(content), flush=True)
 
     job = Job(**json.loads(Path(path).read_text()))
-    handle = SparkCluster(master="local[2]").submit(topology(job), job.conf, until_empty=True, on_wave=show)
+    spark = build_session(NAME, "local[2]")
+    java = java_below(os.getpid())
+    handle = SparkCluster(spark).submit(topology(job), job.conf, until_empty=True, on_wave=show)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=handle.stop).start())
     print(f"recovery: {handle.recovery}", flush=True)
     handle.await_termination()

@@ -44,6 +44,7 @@ class Report:
     seconds: float = 0.0
     first_mb: float = 0.0  # of the last driver, after its first waves
     last_mb: float = 0.0
+    java_mb: tuple[int, int] = (0, 0)  # of its JVM, in the same way
     wrong: list[str] = field(default_factory=list)
 
 
@@ -217,7 +218,9 @@ class Run:
             report.waves += len(lines)
             report.repeated += sum(line["rounds"] > 1 for line in lines)
             memory = [line["mb"] for line in lines]
+            java = [line["java_mb"] for line in lines]
         if len(memory) > 2 * _FIRST_WAVES:
             report.first_mb, report.last_mb = max(memory[:_FIRST_WAVES]), memory[-1]
+            report.java_mb = java[_FIRST_WAVES], java[-1]
             if report.last_mb > _GROWTH * report.first_mb + _GROWTH_MB:
                 report.wrong.append(f"the driver's memory grew from {report.first_mb} to {report.last_mb} MB")
