@@ -12,9 +12,10 @@ from anchorbolt.engine import RunHandle
 from anchorbolt.errors import SpoutError
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing import LocalCluster, ManualClock
+from anchorbolt.testing.conformance.base import entries
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.reliability import jobs
-from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout
+from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout, told
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +32,15 @@ class Forgetful(QueueSpout):
 
 class Unstable(Forgetful):
     stable_message_ids = False
+
+    def __init__(self, *fields: str, acks: bool = False) -> None:
+        super().__init__(*fields)
+        self.acks = acks
+
+    def ack(self, msg_id: Any) -> None:
+        if not self.acks:
+            super().ack(msg_id)
+        told(ACKED, msg_id)
 
 
 def counting(spout: QueueSpout, tasks: int = 1) -> Topology:
@@ -161,6 +171,34 @@ def test_trees_that_are_open_at_a_restart_complete_in_the_next_run_with_any_numb
     assert handle.state("count") == {f"x{number}": 1 for number in range(20)}
     assert sorted(ACKED) == sorted(msg_id for msg_id, _ in first + second)
     assert FAILED == []
+
+
+def test_open_trees_of_a_spout_without_stable_ids_end_with_their_driver(tmp_path: Path) -> None:
+    class Dies(Unstable):
+        def fail(self, msg_id: Any) -> None:
+            raise AssertionError("no time-out is over")
+
+        def next_tuple(self) -> None:
+            super().next_tuple()
+            if handles and handles[0].reports:
+                raise ConnectionError("the driver dies")
+
+    conf = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
+    cluster, handles = LocalCluster(clock=ManualClock()), list[RunHandle]()
+    restart(deque([(1, ("x", 1)), (2, ("y", 2))]))
+    handles.append(cluster.submit(joining(Dies("id", "value")), conf))
+    with pytest.raises(SpoutError):
+        handles[0].await_termination(60)
+    restart(deque([(3, ("u", 3)), (4, ("u", 4))]))
+    handle = cluster.submit(joining(Unstable("id", "value", acks=True)), conf)
+    assert handle.await_termination(60)
+    assert handle.state("count") == {"u": 1}
+    assert sorted(ACKED) == [3, 4]
+    provider = SqliteStateProvider(tmp_path)
+    for name in provider.namespaces():
+        if ":__acker-" in name:
+            with closing(provider.open(name)) as storage:
+                assert entries(storage) == {}
 
 
 def test_an_open_tree_belongs_to_its_spout_after_restarts_in_which_the_tasks_had_other_ids() -> None:

@@ -84,10 +84,17 @@ class RichSpouts:
 
     def _inherit(self, record: DecisionRecord) -> None:
         """Take over the open trees of earlier runs, and the messages that their last decision acked."""
-        trees = list(open_trees(self._plan, record))
+        # A source without stable ids delivers a message under another id: nobody can be told of these trees.
+        forgetful = {component for (component, _), host in self._hosts.items() if not host.has_stable_ids}
+        found = list(open_trees(self._plan, record))
+        trees = [each for each in found if each.spout not in forgetful]
         self._in_flight.inherit(((each.root, each.spout, each.tree) for each in trees), self._clock())
-        changed = {each.root for each in trees if each.is_changed}
-        self._moves = moves_to(self._plan.ackers, ((each.acker, each.root, each.tree) for each in trees), changed)
+        self._moves = moves_to(
+            self._plan.ackers,
+            ((each.acker, each.root, each.tree) for each in trees),
+            changed={each.root for each in trees if each.is_changed},
+            dropped=[(each.acker, each.root) for each in found if each.spout in forgetful],
+        )
         for (component, _), host in self._hosts.items():
             if not host.has_stable_ids:
                 continue
