@@ -18,14 +18,14 @@ _PATIENCE_S = 60.0
 class Driver:
     """One start of the job, in a session of its own, with its output in a file."""
 
-    def __init__(self, job: Path, log: Path) -> None:
+    def __init__(self, conf: Path, log: Path) -> None:
         self.log = log
         self.was_killed = False
         self.was_stopped = False
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.deaths.job", str(job)],
-                cwd=job.parent,
+                [sys.executable, "-m", "tests.crash.deaths.job", str(conf)],
+                cwd=conf.parent,
                 env={**os.environ, **spark_jvm.environment(), "PYTHONPATH": str(_ROOT)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -1,8 +1,8 @@
-"""The job that is killed, as a process of its own: `python -m tests.crash.deaths.job JOB.json`.
+"""The job that is killed, as a process of its own: `python -m tests.crash.deaths.job CONF.json`.
 
-Two tasks of a `RedisStreamsSpout` read a stream that was filled before. `counting` splits each message into words and
-counts these. `joining` waits for both halves of a pair, whose handles it keeps in its state, before it counts their
-words: so many trees are open at any moment. The process ends when the stream is empty.
+Two tasks of a `RedisStreamsSpout` read a stream that was filled before. The words of each message are counted; with
+`late`, once both halves of a pair are there, whose handles are kept in state: so many trees are open at any moment. The
+process ends when the stream is empty.
 
 It prints a JSON line for each wave. SIGTERM stops it: it finishes what is in flight.
 """
@@ -13,8 +13,9 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
 from anchorbolt.engine import SparkCluster
@@ -25,25 +26,13 @@ from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import StatefulBolt
+from tests.support.redis_server import RedisServer
 
 NAME, STREAM = "deaths", "messages"
 GROUP = f"{NAME}:messages"
 FIELDS = ("pair", "half", "text")
 TASKS = 2
-
-
-class Job(NamedTuple):
-    """What the process is told."""
-
-    host: str  # of the stream
-    port: int
-    conf: dict[str, Any]
-    late: bool  # whether messages are acked late
-    stable: bool  # whether the spout says that its ids are stable
-
-    def write(self, path: Path) -> None:
-        """Write it for the process."""
-        path.write_text(json.dumps(self._asdict()))
+OWN = "deaths"  # key of the job's own configuration
 
 
 class Unstable(RedisStreamsSpout):
@@ -86,11 +75,24 @@ class Pairs(StatefulBolt):
         declarer.declare("word")
 
 
-def topology(job: Job) -> Topology:
-    builder = TopologyBuilder()
-    spout = (RedisStreamsSpout if job.stable else Unstable)(STREAM, FIELDS, host=job.host, port=job.port)
+def job_conf(server: RedisServer, *, late: bool = False, stable: bool = True, batch: int = 1000) -> dict[str, Any]:
+    """Return what the job finds in its configuration.
+
+    Args:
+        server: The server of the stream.
+        late: Whether messages are acked late.
+        stable: Whether the spout says that its ids are stable.
+        batch: How many messages the spout reads at one time.
+    """
+    return {OWN: {"host": server.host, "port": server.port, "late": late, "stable": stable, "batch": batch}}
+
+
+def topology(conf: Mapping[str, Any]) -> Topology:
+    builder, own = TopologyBuilder(), conf[OWN]
+    kind = RedisStreamsSpout if own["stable"] else Unstable
+    spout = kind(STREAM, FIELDS, host=own["host"], port=own["port"], batch=own["batch"])
     builder.set_spout("messages", spout, TASKS)
-    if job.late:
+    if own["late"]:
         builder.set_bolt("words", Pairs(), TASKS).fields_grouping("messages", "pair")
     else:
         builder.set_bolt("words", Split(), TASKS).shuffle_grouping("messages")
@@ -129,10 +131,10 @@ def main(path: str) -> None:
         }
         print(json.dumps(content), flush=True)
 
-    job = Job(**json.loads(Path(path).read_text()))
+    conf = json.loads(Path(path).read_text())
     spark = build_session(NAME, "local[2]")
     java = java_below(os.getpid())
-    handle = SparkCluster(spark).submit(topology(job), job.conf, until_empty=True, on_wave=show)
+    handle = SparkCluster(spark).submit(topology(conf), conf, until_empty=True, on_wave=show)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=handle.stop).start())
     print(f"recovery: {handle.recovery}", flush=True)
     handle.await_termination()

@@ -15,7 +15,7 @@ import redis
 
 from anchorbolt.errors import AnchorboltError
 from tests.crash.deaths.drivers import Driver
-from tests.crash.deaths.job import TASKS, Job
+from tests.crash.deaths.job import TASKS, job_conf
 from tests.crash.deaths.messages import counts, load, messages
 from tests.crash.deaths.outcome import delivered_and_pending, state_problems, stream_problems
 from tests.crash.deaths.plan import Kill, Victim
@@ -115,9 +115,10 @@ class Run:
         intake = {"topology.spout.intake.tuples": most}
         # A half that has failed comes again, and waits for ever where its old handle has met the other half.
         never = {"topology.enable.message.timeouts": False} if wanted.late else {}
-        self._conf = {**settings_of(store), **location, **intake, **never, **wanted.conf}
-        self._job = folder / "job.json"
-        Job(self._server.host, self._server.port, self._conf, wanted.late, wanted.stable).write(self._job)
+        own = job_conf(self._server, late=wanted.late, stable=wanted.stable)
+        self._conf = {**settings_of(store), **location, **intake, **never, **own, **wanted.conf}
+        self._conf_path = folder / "conf.json"
+        self._conf_path.write_text(json.dumps(self._conf))
 
     def _go(self) -> None:
         self._start()
@@ -130,7 +131,7 @@ class Run:
     def _start(self) -> None:
         self._report.starts += 1
         self._redis_died = False
-        self._drivers.append(Driver(self._job, self._home / "run" / f"start-{self._report.starts}.log"))
+        self._drivers.append(Driver(self._conf_path, self._home / "run" / f"start-{self._report.starts}.log"))
 
     def _wait_for(self, kill: Kill) -> bool:
         """Wait for the moment of a kill; return False if the run has ended before."""
