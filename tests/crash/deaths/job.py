@@ -75,23 +75,27 @@ class Pairs(StatefulBolt):
         declarer.declare("word")
 
 
-def job_conf(server: RedisServer, *, late: bool = False, stable: bool = True, batch: int = 1000) -> dict[str, Any]:
+def job_conf(
+    server: RedisServer, *, late: bool = False, stable: bool = True, batch: int = 1000, spout_tasks: int = TASKS
+) -> dict[str, Any]:
     """Return what the job finds in its configuration.
 
     Args:
         server: The server of the stream.
         late: Whether messages are acked late.
         stable: Whether the spout says that its ids are stable.
-        batch: How many messages the spout reads at one time.
+        batch: How many messages a task of the spout reads at one time.
+        spout_tasks: How many tasks the spout has. It may change from start to start.
     """
-    return {OWN: {"host": server.host, "port": server.port, "late": late, "stable": stable, "batch": batch}}
+    place = {"host": server.host, "port": server.port}
+    return {OWN: {**place, "late": late, "stable": stable, "batch": batch, "spout_tasks": spout_tasks}}
 
 
 def topology(conf: Mapping[str, Any]) -> Topology:
     builder, own = TopologyBuilder(), conf[OWN]
     kind = RedisStreamsSpout if own["stable"] else Unstable
     spout = kind(STREAM, FIELDS, host=own["host"], port=own["port"], batch=own["batch"])
-    builder.set_spout("messages", spout, TASKS)
+    builder.set_spout("messages", spout, own["spout_tasks"])
     if own["late"]:
         builder.set_bolt("words", Pairs(), TASKS).fields_grouping("messages", "pair")
     else:

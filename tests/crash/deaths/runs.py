@@ -115,10 +115,8 @@ class Run:
         intake = {"topology.spout.intake.tuples": most}
         # A half that has failed comes again, and waits for ever where its old handle has met the other half.
         never = {"topology.enable.message.timeouts": False} if wanted.late else {}
-        own = job_conf(self._server, late=wanted.late, stable=wanted.stable)
-        self._conf = {**settings_of(store), **location, **intake, **never, **own, **wanted.conf}
+        self._conf = {**settings_of(store), **location, **intake, **never, **wanted.conf}
         self._conf_path = folder / "conf.json"
-        self._conf_path.write_text(json.dumps(self._conf))
 
     def _go(self) -> None:
         self._start()
@@ -131,7 +129,18 @@ class Run:
     def _start(self) -> None:
         self._report.starts += 1
         self._redis_died = False
+        self._conf_path.write_text(json.dumps(self._conf | self._chosen()))
         self._drivers.append(Driver(self._conf_path, self._home / "run" / f"start-{self._report.starts}.log"))
+
+    def _chosen(self) -> dict[str, Any]:
+        """Return the configuration that may differ from start to start; where trees stay open, it does."""
+        wanted = self._wanted
+        if not wanted.late:
+            return job_conf(self._server, stable=wanted.stable)
+        tasks, ackers = self._random.randint(1, 3), self._random.randint(1, 3)
+        self._say(f"start {self._report.starts} with {tasks} tasks of the spout and {ackers} ackers")
+        own = job_conf(self._server, late=True, stable=wanted.stable, spout_tasks=tasks)
+        return {**own, "topology.acker.executors": ackers}
 
     def _wait_for(self, kill: Kill) -> bool:
         """Wait for the moment of a kill; return False if the run has ended before."""
