@@ -59,7 +59,8 @@ class Driver:
             self._process.terminate()
             return True
         daemons, workers = self._python_processes()
-        found = daemons if victim is Victim.DAEMON else workers
+        # Where a daemon was killed before, there may be no other until all its workers have ended.
+        found = daemons or workers if victim is Victim.DAEMON else workers
         if not found:
             return False
         with suppress(ProcessLookupError):
