@@ -57,6 +57,6 @@ def plan(seed: int, kills: int, number: int, stops: int = 0) -> list[Kill]:
 
 
 def one_of_each(number: int) -> Sequence[Kill]:
-    """Return a kill of a worker, of Redis and of a driver, evenly over the run."""
+    """Return a kill of a worker, of Redis and of a driver, long before the end of the run."""
     victims = (Victim.WORKER, Victim.REDIS, Victim.DRIVER_AND_JVM)
-    return [Kill(victim, number * place // (len(victims) + 1), 0.1) for place, victim in enumerate(victims, 1)]
+    return [Kill(victim, number * place // (len(victims) + 2), 0.1) for place, victim in enumerate(victims, 1)]

@@ -1,6 +1,7 @@
 """A run: fills a stream, starts the job, kills by a plan, starts again what died, and judges what is left."""
 
 import json
+import re
 import signal
 import time
 from collections import Counter
@@ -224,7 +225,7 @@ class Run:
     def _read_logs(self) -> None:
         report = self._report
         for driver in self._drivers:
-            lines = [json.loads(line) for line in driver.text.splitlines() if line.startswith('{"at"')]
+            lines = [json.loads(line) for line in re.findall(r'{"at": [^{}]*}', driver.text)]
             report.waves += len(lines)
             report.repeated += sum(line["rounds"] > 1 for line in lines)
             memory = [line["mb"] for line in lines]
