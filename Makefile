@@ -104,6 +104,8 @@ bench-migrate: set-up  ## benchmarks/migrate.py: Base64 to binary beside a plain
 crash-test: set-up  ## ROUNDS=n campaigns of real kills; SEEDS simulations and damaged inputs
 	$(IN_VENV) python -m tests.support.spark_jvm
 	$(IN_VENV) python -m tests.crash.campaign --rounds "$(ROUNDS)"
+	$(IN_VENV) python -m tests.crash.deaths
+	$(IN_VENV) python -m tests.crash.deaths --late --store sqlite
 	$(IN_VENV) python -m tests.migration_tools.base64_to_binary.kills
 	$(IN_VENV) python -m tests.fuzz.fuzzer --inputs "$(SEEDS)"
 	$(IN_VENV) python -m tests.simulation.simulate --seeds "$(SEEDS)"

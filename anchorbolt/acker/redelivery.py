@@ -66,6 +66,12 @@ class Redelivery:
                     self._pending[before] -= 1
             return Known.IN_FLIGHT
 
+    @property
+    def acked(self) -> list[Any]:
+        """The messages whose sources may not know that they are acked."""
+        with self._lock:
+            return [*self._acked]
+
     def pending(self, task_index: int) -> int:
         """Return how many messages of a task are neither acked nor failed."""
         return self._pending[task_index]

@@ -236,6 +236,23 @@ class RedisStreamsSpout(BaseRichSpout):
         """
         self._retry.until_available(self._flush)
 
+    def ack_again(self, msg_ids: Sequence[str]) -> bool:
+        """Ack entries that earlier runs have processed: Redis ignores those that it knows of.
+
+        Raises:
+            SourceUnavailable: Redis has not answered for the time-out of messages.
+        """
+        are_known = True
+        for msg_id in msg_ids:
+            key, colon, id = msg_id.rpartition(":")
+            source = self._sources.get(key + colon)
+            if source is None:  # of a stream that the spout does not read any more
+                are_known = False
+            else:
+                source.reader.ack(id)
+        self.flush_acks()
+        return are_known
+
     def close(self) -> None:
         """Close the connections. What was not acked stays pending in Redis, for the next run."""
         self._client.release()
@@ -265,6 +282,7 @@ class RedisStreamsSpout(BaseRichSpout):
             now = time.monotonic()
             if source.away_since is None:
                 source.away_since, source.pause_s = now, _FIRST_PAUSE_S
+                self.source_is_away = True
             waited = now - source.away_since
             if waited > self._retry.timeout_s:
                 raise
@@ -274,6 +292,7 @@ class RedisStreamsSpout(BaseRichSpout):
             return []
         if source.away_since is not None:
             waited, source.away_since = time.monotonic() - source.away_since, None
+            self.source_is_away = any(each.away_since is not None for each in self._turns)
             _log.info("stream %r is read again, after %.1f s", source.reader.consumer.key, waited)
         return entries
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.spouts.stream import Spout
@@ -24,9 +24,12 @@ class BaseRichSpout(Spout):
         stable_message_ids: Set it to True in the class if the source gives a message that it delivers again the id that
             the message had before. The engine then recognises the message, and the state is exactly-once.
             Otherwise a message can count twice after a crash, never less than once.
+        source_is_away: Set it to True on the instance while the source does not answer: a run that ends when its
+            sources are empty waits for the answer then.
     """
 
     stable_message_ids: bool = False
+    source_is_away: bool = False
 
     def open(self, conf: Mapping[str, Any], context: TopologyContext, collector: SpoutOutputCollector) -> None:
         """Called once, before any other call. Keep `collector`; connect to the source here."""
@@ -57,6 +60,18 @@ class BaseRichSpout(Spout):
 
         Override it in a spout that collects acks and sends them together.
         """
+
+    def ack_again(self, msg_ids: Sequence[Any]) -> bool:
+        """Called after `open` on one task, with the messages that runs before have acked, but maybe told no source of.
+
+        Only for a spout with stable message ids, if a driver has died or could not reach the source. Override it
+        if the source takes the ack of a message that it has not delivered again, and ignores it if it knows it already.
+
+        Returns:
+            Whether the source now knows of all these acks. If not, as by default, the engine keeps the ids,
+            in each decision too, until the source delivers their messages again.
+        """
+        return False
 
     def deactivate(self) -> None:
         """Called when the run ends, after the last `ack` and `fail`."""

@@ -2,19 +2,23 @@
 
 import json
 from collections import deque
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.cli.main import app
 from anchorbolt.engine import RunHandle
 from anchorbolt.errors import SpoutError
+from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing import LocalCluster, ManualClock
+from anchorbolt.testing.conformance.base import entries
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.reliability import jobs
-from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout
+from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout, told
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +36,19 @@ class Forgetful(QueueSpout):
 class Unstable(Forgetful):
     stable_message_ids = False
 
+    def __init__(self, *fields: str, acks: bool = False) -> None:
+        super().__init__(*fields)
+        self.acks = acks
 
-def counting(spout: QueueSpout) -> Topology:
+    def ack(self, msg_id: Any) -> None:
+        if not self.acks:
+            super().ack(msg_id)
+        told(ACKED, msg_id)
+
+
+def counting(spout: QueueSpout, tasks: int = 1) -> Topology:
     builder = TopologyBuilder()
-    builder.set_spout("in", spout)
+    builder.set_spout("in", spout, tasks)
     builder.set_bolt("count", Count()).fields_grouping("in", "word")
     return builder.create_topology("redelivery")
 
@@ -88,6 +101,52 @@ def test_once_its_source_knows_an_id_may_come_again() -> None:
     assert handle.state("count") == {"a": 2}
 
 
+class DiesOnceItsSourceKnows(QueueSpout):
+    def flush_acks(self) -> None:
+        raise ConnectionError("the driver dies")
+
+
+class AcksAgain(QueueSpout):
+    """Its source takes acks of messages that it has not delivered in this run."""
+
+    def __init__(self, *fields: str, acks: bool = True) -> None:
+        super().__init__(*fields)
+        self.acks = acks
+
+    def ack_again(self, msg_ids: Any) -> bool:
+        if self.acks:
+            ACKED.extend(msg_ids)
+        return self.acks
+
+
+@pytest.mark.parametrize(
+    ("tasks", "acks", "kept"), [(1, True, []), (3, True, []), (2, False, list(range(5)))], ids=["one", "three", "not"]
+)
+def test_messages_that_a_source_knows_of_leave_the_record_if_the_spout_can_ack_them_again(
+    tasks: int, acks: bool, kept: list[int], tmp_path: Path
+) -> None:
+    provider = SqliteStateProvider(tmp_path)
+    conf = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
+    restart(deque((number, ("a",)) for number in range(5)))
+    with pytest.raises(SpoutError):
+        LocalCluster().submit(counting(DiesOnceItsSourceKnows("word")), conf).await_termination(60)
+    assert acked_by_the_record(provider) == list(range(5))
+    known = list(ACKED)
+    restart(deque([(9, ("b",))]))
+    handle = LocalCluster().submit(counting(AcksAgain("word", acks=acks), tasks), conf)
+    assert handle.await_termination(60)
+    assert handle.state("count") == {"a": 5, "b": 1}
+    assert acked_by_the_record(provider) == kept
+    assert ACKED[len(known) :] == [*(range(5) if acks else ()), 9]
+
+
+def acked_by_the_record(provider: SqliteStateProvider) -> list[Any]:
+    with closing(provider.open(record_namespace("redelivery"))) as storage:
+        record, _ = DecisionLog(storage).load()
+    assert record is not None
+    return sorted(msg_id for messages in record.acked for msg_id in messages.msg_ids())
+
+
 @pytest.mark.parametrize(("before", "after"), [(1, 1), (3, 1), (1, 3), (2, 3)])
 def test_trees_that_are_open_at_a_restart_complete_in_the_next_run_with_any_number_of_ackers(
     before: int, after: int
@@ -133,3 +192,70 @@ def test_the_open_trees_of_an_acker_are_shown_like_any_state(tmp_path: Path) -> 
     assert "written by" not in shown.output
     clock.advance(60)
     assert handle.stop(30)
+
+
+def test_open_trees_of_a_spout_without_stable_ids_end_with_their_driver(tmp_path: Path) -> None:
+    class Dies(Unstable):
+        def fail(self, msg_id: Any) -> None:
+            raise AssertionError("no time-out is over")
+
+        def next_tuple(self) -> None:
+            super().next_tuple()
+            if handles and handles[0].reports:
+                raise ConnectionError("the driver dies")
+
+    conf = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
+    cluster, handles = LocalCluster(clock=ManualClock()), list[RunHandle]()
+    restart(deque([(1, ("x", 1)), (2, ("y", 2))]))
+    handles.append(cluster.submit(joining(Dies("id", "value")), conf))
+    with pytest.raises(SpoutError):
+        handles[0].await_termination(60)
+    restart(deque([(3, ("u", 3)), (4, ("u", 4))]))
+    handle = cluster.submit(joining(Unstable("id", "value", acks=True)), conf)
+    assert handle.await_termination(60)
+    assert handle.state("count") == {"u": 1}
+    assert sorted(ACKED) == [3, 4]
+    provider = SqliteStateProvider(tmp_path)
+    for name in provider.namespaces():
+        if ":__acker-" in name:
+            with closing(provider.open(name)) as storage:
+                assert entries(storage) == {}
+
+
+def test_an_open_tree_belongs_to_its_spout_after_restarts_in_which_the_tasks_had_other_ids() -> None:
+    class Dies(QueueSpout):
+        """Dies after the first wave of a run."""
+
+        def __init__(self, run: int) -> None:
+            super().__init__("id", "value")
+            self.run = run
+
+        def next_tuple(self) -> None:
+            super().next_tuple()
+            if not MESSAGES and len(handles) > self.run and handles[self.run].reports:
+                raise ConnectionError("the driver dies")
+
+    class Silent(QueueSpout):
+        def next_tuple(self) -> None:
+            pass
+
+    def run(components: str, spout: QueueSpout, *messages: Any) -> RunHandle:
+        builder = TopologyBuilder()
+        for component in components:
+            builder.set_spout(component, spout if component == "a" else Silent("id", "value"))
+        builder.set_bolt("pairs", Pairs()).fields_grouping("a", "id").fields_grouping("b", "id")
+        builder.set_bolt("count", Count()).fields_grouping("pairs", "word")
+        restart(deque(messages))
+        handles.append(cluster.submit(builder.create_topology("exchanged")))
+        return handles[-1]
+
+    cluster, handles = LocalCluster(clock=ManualClock()), list[RunHandle]()
+    first, second = (1, ("x", 1)), (2, ("y", 2))
+    with pytest.raises(SpoutError):
+        run("ab", Dies(0), first).await_termination(60)
+    with pytest.raises(SpoutError):
+        run("ba", Dies(1), first, second).await_termination(60)
+    handle = run("ba", QueueSpout("id", "value"), first, second, (3, ("x", 10)), (4, ("y", 20)))
+    assert handle.await_termination(60)
+    assert handle.state("count") == {"x": 1, "y": 1}
+    assert sorted(ACKED) == [1, 2, 3, 4]

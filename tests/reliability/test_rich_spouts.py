@@ -155,6 +155,39 @@ def test_an_emit_returns_the_tasks_that_the_tuple_goes_to() -> None:
     assert [sorted(ids) for ids in EMITTED] == [seen[word] for word in "abcdefghij"]
 
 
+class Away(Messages):
+    """Its source does not answer before the second message, for longer than a run waits that ends when nothing comes.
+
+    With `blocks`, the second call after the ack of the first message waits for the answer.
+    """
+
+    def __init__(self, *messages: Any, blocks: bool) -> None:
+        super().__init__(*messages)
+        self.blocks = blocks
+        self.back_at = 0.0
+
+    def next_tuple(self) -> None:
+        if len(self.messages) != 1 or time.monotonic() >= self.back_at > 0:
+            self.source_is_away = False
+            super().next_tuple()
+        elif ("ack", 0, 0) not in CALLS or not self.blocks:
+            self.source_is_away = True
+            self.back_at = 0.0 if self.blocks else self.back_at or time.monotonic() + 1
+        elif self.source_is_away:
+            self.source_is_away = False
+        else:
+            self.back_at = time.monotonic()
+            threading.Event().wait(1)
+            super().next_tuple()
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_run_does_not_end_while_a_source_does_not_answer(blocks: bool) -> None:
+    handle = LocalCluster().submit(counting(Away("a", "b", blocks=blocks)))
+    assert handle.await_termination(30)
+    assert handle.state("count") == {"a": 1, "b": 1}
+
+
 def test_a_failed_round_replays_the_intake_and_acks_once() -> None:
     builder = TopologyBuilder()
     builder.set_spout("in", Messages("a", "a"))

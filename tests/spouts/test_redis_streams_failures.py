@@ -44,6 +44,7 @@ def test_a_redis_that_is_killed_and_started_again_is_waited_for(
         with caplog.at_level(logging.WARNING, "anchorbolt.util"):
             task.read_until(lambda: bool(caplog.records))
         assert "the source" in caplog.text
+        assert task.spout.source_is_away
         if restarted_before == "the read":
             task.spout.fail(ids[0])
             for id in ids[1:]:
@@ -58,6 +59,7 @@ def test_a_redis_that_is_killed_and_started_again_is_waited_for(
             assert pending(client) == {}
             added = add(client, "more")
         assert [id for id, _ in task.read(1)] == added
+        assert not task.spout.source_is_away
 
 
 def test_acks_that_could_not_be_sent_are_kept_and_sent_later(start_redis: StartRedis) -> None:

@@ -111,6 +111,21 @@ def test_a_task_that_starts_again_finds_its_pending_entries_first(
         assert pending(client) == {}
 
 
+@pytest.mark.parametrize("keys", ["lines", ["lines", "more"]])
+def test_what_an_earlier_run_has_processed_is_acked_again_without_a_delivery(
+    redis_database: RedisServer, client: redis.Redis, keys: Any
+) -> None:
+    ids = add_many(client, map(str, range(5)))
+    prefix = "" if keys == "lines" else "lines:"
+    with running(spout_on(redis_database, keys), 1, 2) as task:
+        task.read(5)
+    with running(spout_on(redis_database, keys), 0, 2) as task:
+        assert task.spout.ack_again([f"{prefix}{id}" for id in [*ids[:3], "1-1"]])
+        assert pending(client) == {"words:lines-1": ids[3:]}
+        assert not task.spout.ack_again([f"{prefix}{ids[3]}", f"gone:{ids[4]}"])
+        assert pending(client) == {"words:lines-1": ids[4:]}
+
+
 @pytest.mark.parametrize("tasks", [1, 2])
 def test_the_entries_of_tasks_that_there_are_no_longer_are_claimed_at_once(
     redis_database: RedisServer, client: redis.Redis, tasks: int

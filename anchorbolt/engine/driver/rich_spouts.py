@@ -79,18 +79,33 @@ class RichSpouts:
         self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
 
     def open(self, record: DecisionRecord) -> None:
-        """Continue after the last decision: open all spouts, side by side. Raises `SpoutError`."""
+        """Continue after the last decision: open all spouts, side by side. Raises `SpoutError`.
+
+        Tasks that ack again what earlier runs have acked come before the others of their spouts: what such a task
+        confirms, no other may just have got from the source.
+        """
         self._inherit(record)
-        for host in self._hosts.values():
-            host.start()
-        for host in self._hosts.values():
-            host.wait_until_open()
+        first = [host for (_, index), host in self._hosts.items() if index == 0 and host.acks_again]
+        others = [host for host in self._hosts.values() if host not in first]
+        for hosts in (first, others):
+            for host in hosts:
+                host.start()
+            for host in hosts:
+                host.wait_until_open()
 
     def _inherit(self, record: DecisionRecord) -> None:
         """Take over the open trees of earlier runs, and the messages that their last decision acked."""
-        trees = list(open_trees(self._plan, record)) if self._plan.ackers else []
+        # A source without stable ids delivers a message under another id: nobody can be told of these trees.
+        forgetful = {component for (component, _), host in self._hosts.items() if not host.has_stable_ids}
+        found = list(open_trees(self._plan, record)) if self._plan.ackers else []
+        trees = [each for each in found if each.spout not in forgetful]
         self._in_flight.inherit(((each.root, each.spout, each.tree) for each in trees), self._clock())
-        self._moves = moves_to(self._plan.ackers, ((each.acker, each.root, each.tree) for each in trees))
+        self._moves = moves_to(
+            self._plan.ackers,
+            ((each.acker, each.root, each.tree) for each in trees),
+            changed={each.root for each in trees if each.is_changed},
+            dropped=[(each.acker, each.root) for each in found if each.spout in forgetful],
+        )
         for (component, _), host in self._hosts.items():
             if not host.has_stable_ids:
                 continue
@@ -116,7 +131,7 @@ class RichSpouts:
     @property
     def is_idle(self) -> bool:
         """Whether all messages are settled, and no spout has emitted for a while."""
-        return all(host.is_settled and host.idle_s >= _IDLE_S for host in self._hosts.values())
+        return all(host.idle_s >= _IDLE_S and host.is_settled for host in self._hosts.values())  # in this order
 
     @property
     def in_flight(self) -> int:

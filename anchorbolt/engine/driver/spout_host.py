@@ -1,5 +1,6 @@
 """Hosts a task of a rich spout on the driver: its instance, and the thread that makes all calls to it."""
 
+import logging
 import threading
 import time
 from collections import deque
@@ -18,6 +19,8 @@ from anchorbolt.errors import AnchorboltError, SpoutError
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.intake import Chunk, Routes
 from anchorbolt.util.messages import user_traceback
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _PAUSE_S = 0.001  # after a `next_tuple` that emitted nothing
 
@@ -60,13 +63,19 @@ class SpoutHost:
         self._draining = False
         self._closing = False
         self._opened = threading.Event()
-        self._empty_since: float | None = None  # the first `next_tuple` that emitted nothing since one that did
+        # When `next_tuple` first and last returned without an emit, since one that emitted.
+        self._empty: tuple[float, float] | None = None
         self._thread = threading.Thread(target=self._run, name=f"anchorbolt-spout-{component}-{index}", daemon=True)
 
     @property
     def has_stable_ids(self) -> bool:
         """Whether the source gives a message that it delivers again the id that it had before."""
         return self._spout.stable_message_ids
+
+    @property
+    def acks_again(self) -> bool:
+        """Whether earlier runs have acked messages, and their source may not know it."""
+        return self.redelivery is not None and bool(self.redelivery.acked)
 
     def start(self) -> None:
         self._thread.start()
@@ -96,9 +105,12 @@ class SpoutHost:
 
     @property
     def idle_s(self) -> float:
-        """Seconds since a `next_tuple` first emitted nothing; 0 if the last one that returned has emitted."""
-        since = self._empty_since
-        return 0.0 if since is None else time.monotonic() - since
+        """For how many seconds `next_tuple` has returned without an emit; 0 while the source does not answer.
+
+        A call that has not returned does not count: it may wait for a source that has tuples.
+        """
+        empty = self._empty
+        return 0.0 if empty is None else empty[1] - empty[0]
 
     def take(self) -> list[Chunk]:
         """Return what was emitted since the last call: the intake of the next wave."""
@@ -148,6 +160,8 @@ class SpoutHost:
         try:
             with watched(self.task, self._plan.settings, "spout"):
                 self._call("open", self._plan.conf, self._context, self._collector)
+                if self.task[1] == 0:
+                    self._ack_again()
                 self._call("activate")
                 self._opened.set()
                 while not self._closing:
@@ -173,11 +187,13 @@ class SpoutHost:
         self._call("next_tuple")
         if (collector.emitted, collector.dropped) != (emitted, dropped):
             self._flow.add(collector.emitted - emitted)
-            self._empty_since = None
+            self._empty = None
             if not was_waiting:
                 self._on_change()
             return
-        self._empty_since = self._empty_since or time.monotonic()
+        now = time.monotonic()
+        first = now if self._empty is None else self._empty[0]
+        self._empty = None if self._spout.source_is_away else (first, now)
         with self._changed:
             if not (self._settled or self._closing):
                 self._changed.wait(_PAUSE_S)
@@ -218,9 +234,16 @@ class SpoutHost:
         if self.redelivery is not None:
             self.redelivery.confirm(msg_ids)
 
-    def _call(self, hook: str, *arguments: Any) -> None:
+    def _ack_again(self) -> None:
+        acked = self.redelivery.acked if self.redelivery is not None else []
+        if acked and self._call("ack_again", acked) is True:
+            assert self.redelivery is not None
+            self.redelivery.confirm(acked)
+            _log.info("spout %r has acked again what earlier runs had acked: %d messages", self.task[0], len(acked))
+
+    def _call(self, hook: str, *arguments: Any) -> Any:
         with self._calling(hook):
-            getattr(self._spout, hook)(*arguments)
+            return getattr(self._spout, hook)(*arguments)
 
     @contextmanager
     def _calling(self, hook: str) -> Iterator[None]:

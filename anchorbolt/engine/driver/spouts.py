@@ -76,7 +76,8 @@ class DriverSpouts:
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits or is in flight, and no rich spout has emitted for a while."""
-        return not self.is_waiting and (self.rich is None or self.rich.is_idle)
+        # In this order: a spout may emit meanwhile.
+        return (self.rich is None or self.rich.is_idle) and not self.is_waiting
 
     @property
     def is_settled(self) -> bool:

@@ -59,7 +59,8 @@ def prepare_plan(
     """
     if not isinstance(topology, Topology):
         raise TopologyError(f"{topology!r} is not a topology. Pass the result of create_topology(name).")
-    install_faults(dict.fromkeys(topology.spouts) | {name: spec.parallelism for name, spec in topology.bolts.items()})
+    tasks: dict[str, int | None] = {name: spec.parallelism for name, spec in topology.bolts.items()}
+    install_faults(dict.fromkeys((*topology.spouts, *((ACKER_ID,) if topology.rich_spouts else ()))) | tasks)
     checked = load_conf(conf)
     settings = checked.settings
     if memory is not None and (settings.provider.name == "memory" or not settings.provider.is_set):

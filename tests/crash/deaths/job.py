@@ -1,0 +1,148 @@
+"""The job that is killed, as a process of its own: `python -m tests.crash.deaths.job CONF.json`.
+
+Two tasks of a `RedisStreamsSpout` read a stream that was filled before. The words of each message are counted; with
+`late`, once both halves of a pair are there, whose handles are kept in state: so many trees are open at any moment. The
+process ends when the stream is empty.
+
+It prints a JSON line for each wave. SIGTERM stops it: it finishes what is in flight.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from anchorbolt.bolts import BaseBasicBolt, BasicOutputCollector
+from anchorbolt.engine import SparkCluster
+from anchorbolt.engine.driver.rounds import WaveReport
+from anchorbolt.engine.spark.session import build_session
+from anchorbolt.spouts.redis_streams import RedisStreamsSpout
+from anchorbolt.streams.declaration import OutputFieldsDeclarer
+from anchorbolt.streams.tuple import Tuple
+from anchorbolt.topology import Topology, TopologyBuilder
+from tests.engine.jobs import StatefulBolt
+from tests.support.redis_server import RedisServer
+
+NAME, STREAM = "deaths", "messages"
+GROUP = f"{NAME}:messages"
+FIELDS = ("pair", "half", "text")
+TASKS = 2
+OWN = "deaths"  # key of the job's own configuration
+
+
+class Unstable(RedisStreamsSpout):
+    """The same spout, as if its ids told nothing."""
+
+    stable_message_ids = False
+
+
+class Split(BaseBasicBolt):
+    """Emits the words of a message."""
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        for word in tup["text"].split():
+            collector.emit((word,))
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+
+class Pairs(StatefulBolt):
+    """Emits the words of both halves of a pair when the second one comes, and acks both.
+
+    A half that comes again has failed before: its new handle takes the place of the old one.
+    """
+
+    def execute(self, tup: Tuple) -> None:
+        pair, half = tup["pair"], tup["half"]
+        waiting = self.state.get(pair)
+        if waiting is None or waiting[0] == half:
+            self.state.put(pair, (half, tup.handle, tup["text"]))
+            return
+        _, handle, text = waiting
+        for word in f"{text} {tup['text']}".split():
+            self.collector.emit((word,), anchors=[handle, tup])
+        self.state.delete(pair)
+        self.collector.ack(handle)
+        self.collector.ack(tup)
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+
+def job_conf(
+    server: RedisServer, *, late: bool = False, stable: bool = True, batch: int = 1000, spout_tasks: int = TASKS
+) -> dict[str, Any]:
+    """Return what the job finds in its configuration.
+
+    Args:
+        server: The server of the stream.
+        late: Whether messages are acked late.
+        stable: Whether the spout says that its ids are stable.
+        batch: How many messages a task of the spout reads at one time.
+        spout_tasks: How many tasks the spout has. It may change from start to start.
+    """
+    place = {"host": server.host, "port": server.port}
+    return {OWN: {**place, "late": late, "stable": stable, "batch": batch, "spout_tasks": spout_tasks}}
+
+
+def topology(conf: Mapping[str, Any]) -> Topology:
+    builder, own = TopologyBuilder(), conf[OWN]
+    kind = RedisStreamsSpout if own["stable"] else Unstable
+    spout = kind(STREAM, FIELDS, host=own["host"], port=own["port"], batch=own["batch"])
+    builder.set_spout("messages", spout, own["spout_tasks"])
+    if own["late"]:
+        builder.set_bolt("words", Pairs(), TASKS).fields_grouping("messages", "pair")
+    else:
+        builder.set_bolt("words", Split(), TASKS).shuffle_grouping("messages")
+    builder.set_bolt("count", StatefulBolt(), TASKS).fields_grouping("words", "word")
+    return builder.create_topology(NAME)
+
+
+def memory_mb(pid: int | str = "self") -> float:
+    """Return the resident memory of a process; 0 if it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")), 0.0)
+
+
+def java_below(pid: int) -> int | None:
+    """Return the JVM that a process has started."""
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            if Path(f"/proc/{child}/comm").read_text().strip() == "java":
+                return int(child)
+    return None
+
+
+def main(path: str) -> None:
+    def show(wave: WaveReport) -> None:
+        content = {
+            "at": time.time(),
+            "txid": wave.txid,
+            "messages": wave.tuples_in.get("words", 0),
+            "rounds": wave.rounds,
+            "ms": round(wave.total_ms),
+            "mb": round(memory_mb()),
+            "java_mb": round(memory_mb(java)) if java else 0,
+        }
+        print(json.dumps(content), flush=True)
+
+    conf = json.loads(Path(path).read_text())
+    spark = build_session(NAME, "local[2]")
+    java = java_below(os.getpid())
+    handle = SparkCluster(spark).submit(topology(conf), conf, until_empty=True, on_wave=show)
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=handle.stop).start())
+    print(f"recovery: {handle.recovery}", flush=True)
+    handle.await_termination()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

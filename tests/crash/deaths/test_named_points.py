@@ -1,0 +1,79 @@
+"""At named points: the driver or a worker is killed there, in a wave of messages of a Redis stream."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from anchorbolt.acker.placement import ACKER_ID
+from anchorbolt.testing import CrashRunner, Fault, FaultPoint
+from tests.crash.deaths.job import TASKS, job_conf
+from tests.crash.deaths.messages import counts, load, messages
+from tests.crash.deaths.outcome import state_problems, stream_problems
+from tests.crash.plans import IN_RECOVERY
+from tests.support.redis_server import DURABLE, RedisServer
+from tests.support.stores import settings_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+BATCH = 50
+HAND_OVER = (
+    FaultPoint.ROUND_ENDED,
+    FaultPoint.DECIDED,
+    FaultPoint.NAMESPACES_COMMITTED,
+    FaultPoint.COMMITTED,
+    FaultPoint.WAVE_ENDED,
+)
+WORKERS = ((ACKER_ID, FaultPoint.TASK_ALIGNED), (ACKER_ID, FaultPoint.SEALED), ("messages", FaultPoint.TASK_BEGUN))
+
+
+def problems(home: Path, program: str, faults: Sequence[Fault], *, late: bool) -> list[str]:
+    """Run the job with these faults, each in a wave of its own, and say what is not as it must be."""
+    all_messages = messages(1, (len(faults) + 4) * BATCH * TASKS)
+    with closing(RedisServer(program, home / "redis", **DURABLE)) as server:
+        server.start()
+        with server.client() as client:
+            load(client, all_messages)
+        conf = {
+            **settings_of(server),
+            **job_conf(server, late=late, batch=BATCH),
+            "topology.checkpoint.location": str(home / "run" / "checkpoint"),
+            "topology.spout.intake.tuples": BATCH,
+            "topology.enable.message.timeouts": False,
+        }
+        runner = CrashRunner("tests.crash.deaths.job:topology", home / "run", conf=conf, start_timeout_s=300)
+        report = runner.run(*faults)
+        found = [f"never struck: {fault}" for fault in report.faults if fault not in report.struck]
+        with server.client() as client:
+            found += stream_problems(client, len(all_messages))
+        return found + state_problems(conf, counts(all_messages), exactly=True)
+
+
+@pytest.mark.parametrize(
+    ("points", "late"),
+    [
+        ((FaultPoint.DECIDED, FaultPoint.WAVE_ENDED), False),
+        pytest.param(HAND_OVER, False, marks=pytest.mark.thorough),
+        pytest.param(HAND_OVER, True, marks=pytest.mark.thorough),
+    ],
+    ids=["two points", "all points", "all points and late acks"],
+)
+def test_messages_count_once_when_the_driver_is_killed_at_the_hand_over_from_a_commit_to_the_acks(
+    tmp_path: Path, redis_program: str, points: Sequence[FaultPoint], late: bool
+) -> None:
+    faults = [Fault(point, txid=txid) for txid, point in enumerate(points, 1)]
+    assert problems(tmp_path, redis_program, faults, late=late) == []
+
+
+@pytest.mark.thorough
+def test_messages_count_once_when_a_driver_is_killed_while_it_recovers(tmp_path: Path, redis_program: str) -> None:
+    faults = [Fault(FaultPoint.DECIDED, txid=1), *(Fault(point, nth=2) for point in IN_RECOVERY)]
+    assert problems(tmp_path, redis_program, faults, late=True) == []
+
+
+def test_messages_count_once_when_a_worker_dies_as_acker_or_while_it_asks_for_the_intake(
+    tmp_path: Path, redis_program: str
+) -> None:
+    faults = [Fault(point, component=component, txid=txid) for txid, (component, point) in enumerate(WORKERS, 1)]
+    assert problems(tmp_path, redis_program, faults, late=True) == []
