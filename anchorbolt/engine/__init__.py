@@ -1,8 +1,9 @@
 """The engines that run topologies: `LocalCluster` in this process, `SparkCluster` on Spark.
 
 `submit` turns a topology and its configuration into an execution plan and a handle. `driver` implements the port of
-`anchorbolt.checkpoint`: the rounds. `task` executes one task of a round, from decoded blobs to its report. `local` and
-`spark` run the tasks. `LocalCluster` and `SparkCluster` are imported on first use: a Spark worker needs neither, and
+`anchorbolt.checkpoint`, the rounds, and runs the waves that no streaming query causes. `spouts` hosts the spouts that
+the driver runs itself. `task` executes one task of a round, from decoded blobs to its report. `local` and `spark` run
+the tasks. `LocalCluster` and `SparkCluster` are imported on first use: a Spark worker needs neither, and
 `LocalCluster` does not need Spark.
 """
 

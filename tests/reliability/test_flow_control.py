@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine.driver.flow_control import FlowControl, WaveLoad
+from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder

@@ -7,7 +7,7 @@ from typing import Any
 from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.config.settings import Settings
-from anchorbolt.engine.driver.spouts import DriverSpouts
+from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import checkpoint_spout
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task

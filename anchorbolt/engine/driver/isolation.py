@@ -13,7 +13,7 @@ from anchorbolt.acker.verdict import Failure
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.driver.halving import Halving, Window
-from anchorbolt.engine.driver.rich_spouts import RichSpouts
+from anchorbolt.engine.spouts.rich_spouts import RichSpouts
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, BoltError, WorkerLost
 from anchorbolt.serialization import unpack

@@ -7,7 +7,7 @@ import time
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.rounds import summarise
-from anchorbolt.engine.driver.spouts import DriverSpouts
+from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import WaveListener, Waves
 from anchorbolt.engine.submit.plan import ExecutionPlan
 

@@ -14,7 +14,7 @@ from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
-from anchorbolt.engine.driver.spouts import DriverSpouts
+from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, BoltError, WaveFailed

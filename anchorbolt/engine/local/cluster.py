@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import MixedWaves, Pump
-from anchorbolt.engine.driver.spouts import Clock, DriverSpouts
+from anchorbolt.engine.spouts.driver_spouts import Clock, DriverSpouts
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener, Waves, prepare_plan
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task

@@ -20,8 +20,8 @@ import numpy as np
 
 from anchorbolt.acker.sorted_roots import Roots
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.driver.rich_spouts import packed_ids
-from anchorbolt.engine.driver.spouts import DriverSpouts
+from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.spouts.rich_spouts import packed_ids
 from anchorbolt.engine.task.spout_task import SourceRows
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack

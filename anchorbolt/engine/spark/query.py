@@ -16,8 +16,8 @@ from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.rounds import summarise
-from anchorbolt.engine.driver.spouts import DriverSpouts
 from anchorbolt.engine.spark.source_files import SourceFiles
+from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.errors import AnchorboltError, WaveFailed

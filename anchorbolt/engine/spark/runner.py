@@ -15,13 +15,13 @@ from anchorbolt.bolts.base import Bolt
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import MixedWaves, Pump
-from anchorbolt.engine.driver.spouts import DriverSpouts
 from anchorbolt.engine.spark.intake_server import IntakeServer
 from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.session import build_session, engine_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended, round_to_text
+from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import Waves
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in

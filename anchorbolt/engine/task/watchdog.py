@@ -26,7 +26,7 @@ _log = logging.getLogger("anchorbolt.engine")
 
 _LONGEST_PAUSE_S = 5.0
 _PACKAGE = Path(__file__).resolve().parents[2]
-_CALLERS = tuple(str(_PACKAGE / room) for room in ("bolts", "checkpoint", "engine/task", "engine/driver/spout_host"))
+_CALLERS = tuple(str(_PACKAGE / room) for room in ("bolts", "checkpoint", "engine/task", "engine/spouts/hosted_spout"))
 
 
 @dataclass

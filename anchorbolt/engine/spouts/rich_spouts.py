@@ -14,10 +14,10 @@ from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Round, TaskKey
-from anchorbolt.engine.driver.failed_messages import FailedMessages
-from anchorbolt.engine.driver.flow_control import FlowControl, WaveLoad
-from anchorbolt.engine.driver.open_trees import open_trees
-from anchorbolt.engine.driver.spout_host import SpoutHost
+from anchorbolt.engine.spouts.failed_messages import FailedMessages
+from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
+from anchorbolt.engine.spouts.open_trees import open_trees
+from anchorbolt.engine.spouts.spout_host import SpoutHost
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task

@@ -1,20 +1,19 @@
-"""Hosts a task of a rich spout on the driver: its instance, and the thread that makes all calls to it."""
+"""A task of a rich spout: its instance, what it has emitted, and what it has to tell its source. Without threads."""
 
 import logging
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
 from typing import Any
 
 from anchorbolt.acker.in_flight import FailedMessage
 from anchorbolt.acker.redelivery import Known, Redelivery
 from anchorbolt.checkpoint.ports import TaskKey
-from anchorbolt.engine.driver.flow_control import FlowControl
+from anchorbolt.engine.spouts.flow_control import FlowControl
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import new_router
-from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import AnchorboltError, SpoutError
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.intake import Chunk, Routes
@@ -22,27 +21,26 @@ from anchorbolt.util.messages import user_traceback
 
 _log = logging.getLogger("anchorbolt.engine")
 
-_PAUSE_S = 0.001  # after a `next_tuple` that emitted nothing
+
+class Step(Enum):
+    """The result of a step."""
+
+    EMITTED = "emitted"
+    BEGAN = "began"  # emitted the first tuples of the next wave
+    EMPTY = "empty"  # `next_tuple` has emitted nothing
+    HELD = "held"  # the spout may not emit now
 
 
-class SpoutHost:
-    """One task of a rich spout. Its thread calls the spout; the driver's threads call the methods of this object."""
+class HostedSpout:
+    """One task of a rich spout. One thread makes the calls to the spout: `open`, `step` and `end`."""
 
-    def __init__(
-        self,
-        plan: ExecutionPlan,
-        task: TaskKey,
-        flow: FlowControl,
-        on_change: Callable[[], None],  # called when the first tuple of a wave waits, and when the spout has failed
-    ) -> None:
-        component, index = task
+    def __init__(self, plan: ExecutionPlan, task: TaskKey, flow: FlowControl) -> None:
+        component, _ = task
         self.redelivery: Redelivery | None = None  # of a spout with stable message ids
         self.task = task
-        self.failure: AnchorboltError | None = None
         self._plan = plan
         self._context = plan.context(task)
         self._flow = flow
-        self._on_change = on_change
         self._spout = plan.copy_spout(component)
         self._edges = plan.edges[component]
         self._collector = SpoutOutputCollector(
@@ -57,15 +55,11 @@ class SpoutHost:
             is_known=self._is_known if self._spout.stable_message_ids else None,
         )
         self._again: list[Any] = []  # messages that a decision has acked, and that the source delivered again
-        self._changed = threading.Condition()
         self._settled: deque[tuple[Sequence[Any], Sequence[FailedMessage]]] = deque()
         self._finished = 0  # tracked tuples that were acked or failed
         self._draining = False
-        self._closing = False
-        self._opened = threading.Event()
         # When `next_tuple` first and last returned without an emit, since one that emitted.
         self._empty: tuple[float, float] | None = None
-        self._thread = threading.Thread(target=self._run, name=f"anchorbolt-spout-{component}-{index}", daemon=True)
 
     @property
     def has_stable_ids(self) -> bool:
@@ -76,15 +70,6 @@ class SpoutHost:
     def acks_again(self) -> bool:
         """Whether earlier runs have acked messages, and their source may not know it."""
         return self.redelivery is not None and bool(self.redelivery.acked)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def wait_until_open(self) -> None:
-        """Wait until the spout is open and active. Raises `SpoutError` if it could not be opened."""
-        self._opened.wait()
-        if self.failure is not None:
-            raise self.failure
 
     @property
     def is_waiting(self) -> bool:
@@ -118,28 +103,44 @@ class SpoutHost:
         self._flow.take(sum(chunk.size for chunk in chunks))
         return chunks
 
-    def wake(self) -> None:
-        """Have the thread look again whether the spout may emit."""
-        self._notify()
-
     def settle(self, acked: Sequence[Any], failed: Sequence[FailedMessage]) -> None:
-        """Have the spout's thread ack and fail these messages."""
+        """Have the next step ack and fail these messages."""
         if acked or failed:
             self._settled.append((acked, failed))
-            self._notify()
 
     def drain(self) -> None:
         """Have the spout emit no more."""
         self._draining = True
-        self._notify()
 
-    def close(self, timeout_s: float) -> bool:
-        """Have the spout's thread call `deactivate` and `close`; return whether it has ended in this time."""
-        self._draining = self._closing = True
-        self._notify()
-        if self._thread.ident is not None:
-            self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+    def open(self) -> None:
+        """Open and activate the spout. Raises `SpoutError`."""
+        self._call("open", self._plan.conf, self._context, self._collector)
+        if self.task[1] == 0:
+            self._ack_again()
+        self._call("activate")
+
+    def step(self) -> Step:
+        """Ack and fail what is settled, then call `next_tuple` if the spout may emit. Raises `SpoutError`."""
+        self._settle_all()
+        if not self.may_emit:
+            return Step.HELD
+        collector = self._collector
+        was_waiting, emitted, dropped = self.is_waiting, collector.emitted, collector.dropped
+        self._call("next_tuple")
+        if (collector.emitted, collector.dropped) != (emitted, dropped):
+            self._flow.add(collector.emitted - emitted)
+            self._empty = None
+            return Step.EMITTED if was_waiting else Step.BEGAN
+        now = time.monotonic()
+        first = now if self._empty is None else self._empty[0]
+        self._empty = None if self._spout.source_is_away else (first, now)
+        return Step.EMPTY
+
+    def end(self) -> None:
+        """Ack and fail what is settled, then deactivate and close the spout. Raises `SpoutError`."""
+        self._settle_all()
+        self._call("deactivate")
+        self._call("close")
 
     def _is_known(self, msg_id: Any) -> bool:
         assert self.redelivery is not None
@@ -152,53 +153,9 @@ class SpoutHost:
         plan, edges = self._plan, self._edges.get(stream, ())
         return [(new_router(plan, edge, self._context), plan.task_ids[edge.component]) for edge in edges]
 
-    def _notify(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def _run(self) -> None:
-        try:
-            with watched(self.task, self._plan.settings, "spout"):
-                self._call("open", self._plan.conf, self._context, self._collector)
-                if self.task[1] == 0:
-                    self._ack_again()
-                self._call("activate")
-                self._opened.set()
-                while not self._closing:
-                    self._step()
-                self._settle_all()
-                self._call("deactivate")
-                self._call("close")
-        except AnchorboltError as error:
-            self.failure = error
-        finally:
-            self._opened.set()
-            self._on_change()
-
-    def _step(self) -> None:
-        self._settle_all()
-        if not self._may_emit():
-            with self._changed:
-                if not (self._settled or self._closing or self._may_emit()):
-                    self._changed.wait()
-            return
-        collector = self._collector
-        was_waiting, emitted, dropped = self.is_waiting, collector.emitted, collector.dropped
-        self._call("next_tuple")
-        if (collector.emitted, collector.dropped) != (emitted, dropped):
-            self._flow.add(collector.emitted - emitted)
-            self._empty = None
-            if not was_waiting:
-                self._on_change()
-            return
-        now = time.monotonic()
-        first = now if self._empty is None else self._empty[0]
-        self._empty = None if self._spout.source_is_away else (first, now)
-        with self._changed:
-            if not (self._settled or self._closing):
-                self._changed.wait(_PAUSE_S)
-
-    def _may_emit(self) -> bool:
+    @property
+    def may_emit(self) -> bool:
+        """Whether nothing keeps the spout from emitting: no limit, no back pressure, no stop."""
         settings, collector = self._plan.settings, self._collector
         tuples, size = collector.waiting
         most = settings.max_spout_pending

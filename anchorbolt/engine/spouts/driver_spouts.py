@@ -13,16 +13,16 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.writers import REDIS_STREAM
 from anchorbolt.checkpoint.ports import Batch, Round
 from anchorbolt.checkpoint.spout import CheckpointSpout
-from anchorbolt.engine.driver.feeders import Feeders
-from anchorbolt.engine.driver.replays import Replays
-from anchorbolt.engine.driver.ticks import Ticks
+from anchorbolt.engine.spouts.feeders import Feeders
+from anchorbolt.engine.spouts.replays import Replays
+from anchorbolt.engine.spouts.ticks import Ticks
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope
 from anchorbolt.engine.task.spout_task import run_spout_task
 
 if TYPE_CHECKING:
-    from anchorbolt.engine.driver.rich_spouts import RichSpouts
     from anchorbolt.engine.driver.rounds import WaveReport
+    from anchorbolt.engine.spouts.rich_spouts import RichSpouts
 
 Clock = Callable[[], float]
 
@@ -49,7 +49,7 @@ class DriverSpouts:
         self.replays = Replays(plan, letters) if is_folder else None
         self.rich: RichSpouts | None = None
         if plan.rich_spout_tasks:
-            from anchorbolt.engine.driver.rich_spouts import RichSpouts  # NumPy: only where it is needed
+            from anchorbolt.engine.spouts.rich_spouts import RichSpouts  # NumPy: only where it is needed
 
             self.rich = RichSpouts(plan, clock, self.notify)
 

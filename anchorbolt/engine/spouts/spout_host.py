@@ -1,0 +1,92 @@
+"""Hosts a task of a rich spout on a thread of its own, which makes all calls to it."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from anchorbolt.acker.in_flight import FailedMessage
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.spouts.flow_control import FlowControl
+from anchorbolt.engine.spouts.hosted_spout import HostedSpout, Step
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.watchdog import watched
+from anchorbolt.errors import AnchorboltError
+
+_PAUSE_S = 0.001  # after a `next_tuple` that emitted nothing
+
+
+class SpoutHost(HostedSpout):
+    """One task of a rich spout and its thread. The driver's threads call the methods of this object."""
+
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        task: TaskKey,
+        flow: FlowControl,
+        on_change: Callable[[], None],  # called when the first tuple of a wave waits, and when the spout has failed
+    ) -> None:
+        super().__init__(plan, task, flow)
+        self.failure: AnchorboltError | None = None
+        self._on_change = on_change
+        self._changed = threading.Condition()
+        self._closing = False
+        self._opened = threading.Event()
+        component, index = task
+        self._thread = threading.Thread(target=self._run, name=f"anchorbolt-spout-{component}-{index}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait_until_open(self) -> None:
+        """Wait until the spout is open and active. Raises `SpoutError` if it could not be opened."""
+        self._opened.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    def wake(self) -> None:
+        """Have the thread look again whether the spout may emit."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def settle(self, acked: Sequence[Any], failed: Sequence[FailedMessage]) -> None:
+        super().settle(acked, failed)
+        self.wake()
+
+    def drain(self) -> None:
+        super().drain()
+        self.wake()
+
+    def close(self, timeout_s: float) -> bool:
+        """Have the spout's thread call `deactivate` and `close`; return whether it has ended in this time."""
+        self._closing = True
+        self.drain()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            with watched(self.task, self._plan.settings, "spout"):
+                self.open()
+                self._opened.set()
+                while not self._closing:
+                    self._take_step()
+                self.end()
+        except AnchorboltError as error:
+            self.failure = error
+        finally:
+            self._opened.set()
+            self._on_change()
+
+    def _take_step(self) -> None:
+        step = self.step()
+        if step is Step.BEGAN:
+            self._on_change()
+        elif step is Step.EMPTY:
+            with self._changed:
+                if not (self._settled or self._closing):
+                    self._changed.wait(_PAUSE_S)
+        elif step is Step.HELD:
+            with self._changed:
+                if not (self._settled or self._closing or self.may_emit):
+                    self._changed.wait()
