@@ -93,7 +93,8 @@ class Progress:
         read, executed = self.rates(now)
         return (
             f"wave {self.last.txid}: {counted(self.tuples, 'tuple')}, {read:,.0f} read/s, {executed:,.0f} executed/s, "
-            f"checkpoint {self.last.checkpoint_ms:,.0f} ms, lag {self.lag_ms:,.0f} ms{behind}{messages}{throttled}{retried}"
+            f"checkpoint {self.last.checkpoint_ms:,.0f} ms, lag {self.lag_ms:,.0f} ms{behind}"
+            f"{messages}{throttled}{retried}"
         )
 
     def current_wave(self, now: float) -> str:
