@@ -21,7 +21,6 @@ import numpy as np
 from anchorbolt.acker.sorted_roots import Roots
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.spouts.rich_spouts import packed_ids
 from anchorbolt.engine.task.spout_task import SourceRows
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
@@ -88,7 +87,9 @@ class _Handler(StreamRequestHandler):
             intake = spouts.rich.intake((component, index))
             self.wfile.write(_frame(pack([sorted(intake.excluded), intake.expired.tobytes(), dict(intake.moves)])))
             for chunk, roots in intake.chunks:
-                self.wfile.write(_frame(pack([chunk.stream, chunk.size, roots.tobytes(), packed_ids(chunk)])))
+                self.wfile.write(
+                    _frame(pack([chunk.stream, chunk.size, roots.tobytes(), spouts.rich.packed_ids(chunk)]))
+                )
                 self.wfile.write(_frame(chunk.payload))
             self.wfile.write(_frame(b""))
 

@@ -40,11 +40,6 @@ class TaskIntake(NamedTuple):
     moves: Mapping[int, bytes]  # by acker, see `moves_to`
 
 
-def packed_ids(chunk: Chunk) -> list[bytes]:
-    """Encode the message ids of the tracked tuples."""
-    return pack_many(msg_id for msg_id in chunk.msg_ids if msg_id is not None)
-
-
 class RichSpouts:
     """All tasks of rich spouts. The methods are called on one thread, if they do not say otherwise."""
 
@@ -243,12 +238,18 @@ class RichSpouts:
         expired, moves = (in_flight.expired, self._moves) if first else (NO_ROOTS, {})
         return TaskIntake(self._intake.get(plan.task_id(task), ()), in_flight.excluded, expired, moves)
 
+    def packed_ids(self, chunk: Chunk) -> list[bytes]:
+        """Encode the message ids of the tracked tuples, for the ackers: they may have to keep them."""
+        if not self._plan.ackers:
+            return []
+        return pack_many(msg_id for msg_id in chunk.msg_ids if msg_id is not None)
+
     def run_tasks(self, current: Round) -> Iterator[Envelope]:
         """Yield the blobs of all tasks for the current wave. May be called in each of its rounds."""
         for task in self._plan.rich_spout_tasks:
             intake = self.intake(task)
             rows = (
-                SourceRows(chunk.stream, chunk.size, chunk.columns(), roots, packed_ids(chunk))
+                SourceRows(chunk.stream, chunk.size, chunk.columns(), roots, self.packed_ids(chunk))
                 for chunk, roots in intake.chunks
             )
             yield from run_spout_task(self._plan, *task, current, rows, intake.excluded, intake.expired, intake.moves)

@@ -110,7 +110,8 @@ def run_spout_task(
                 values = [row for row, root in zip(values, roots.tolist(), strict=True) if first <= root < end]
             elif tracker is not None and roots is not None:
                 items = [root or () for root in roots.tolist()]
-                _open_trees(tracker, roots, msg_ids, excluded)
+                if plan.ackers:
+                    _open_trees(tracker, roots, msg_ids, excluded)
             elif excluded and roots is not None:
                 values = [row for row, root in zip(values, roots.tolist(), strict=True) if root not in excluded]
             report.tuples_out += len(values)
