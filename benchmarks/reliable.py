@@ -1,7 +1,7 @@
 """Word count from a `GeneratorSpout`: tracked beside untracked, in turn, in one session: `make bench-reliable`.
 
 Also how many messages a second one driver takes in, tracks and acks, with a topology that does nothing else, after the
-first wave; and how long a message on an idle topology takes until the last bolt executes it, and until it is acked.
+first wave; how much of what a slow bolt can do it does behind a faster spout; and how long a message on an idle topology takes until the last bolt executes it, and until it is acked.
 """
 
 import statistics
@@ -22,6 +22,7 @@ from anchorbolt.topology import TopologyBuilder
 from tests.support.stores import settings_of, store_of
 
 _WORDS = [f"word{number}" for number in range(20_000)]
+_SLEEP_S = 0.001
 _ACKED: list[float] = []  # ms from the emit, of each message
 
 
@@ -71,6 +72,13 @@ class SplitWithTime(Split):
 class Nothing(BaseBasicBolt):
     def execute(self, tup: Any, collector: Any) -> None:
         pass
+
+
+class Slow(BaseBasicBolt):
+    """Takes a millisecond for each tuple, and the system's time for a short sleep."""
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        time.sleep(_SLEEP_S)
 
 
 class OneByOne(BaseRichSpout):
@@ -124,6 +132,13 @@ def three_levels(path: str) -> TopologyBuilder:
     return builder
 
 
+def slow(spout: BaseRichSpout) -> TopologyBuilder:
+    builder = TopologyBuilder()
+    builder.set_spout("in", spout)
+    builder.set_bolt("slow", Slow()).shuffle_grouping("in")
+    return builder
+
+
 def nothing(spout: BaseRichSpout) -> TopologyBuilder:
     builder = TopologyBuilder()
     builder.set_spout("in", spout)
@@ -164,6 +179,11 @@ def main(
         run("word count, untracked", word_count(GeneratorSpout(["sentence"], sentence, count=sentences, tracked=False)))
         run("word count, tracked", word_count(GeneratorSpout(["sentence"], sentence, count=sentences)))
         run("nothing, tracked", nothing(GeneratorSpout(["number"], number_only, count=sentences * 5)))
+    run("slow bolt", slow(GeneratorSpout(["number"], number_only, count=60_000)))
+    started = time.perf_counter()
+    for _ in range(1000):
+        time.sleep(_SLEEP_S)
+    alone = 1000 / (time.perf_counter() - started)
     with (
         tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as home,
         store_of("redis", Path(home)) as store,
@@ -177,6 +197,8 @@ def main(
         median = statistics.median(rates[kind][1:])
         table.add_row(kind, f"{median:,.0f}", f"{median / base:.2f}" if kind.startswith("word") else "")
     console.print(table)
+    share = rates["slow bolt"][0] / alone
+    console.print(f"behind a faster spout, a slow bolt does {share:.2f} of the {alone:,.0f} messages/s that it can do")
     console.print(f"the last bolt has executed a message after {statistics.median(last[50:]):.0f} ms")
     console.print(f"it is acked after {statistics.median(_ACKED[50:]):.0f} ms (medians of {len(_ACKED[50:])})")
 

@@ -1,6 +1,7 @@
 """The rich spouts of a run: their tasks on the driver, the intake of a wave, and what becomes of their messages."""
 
 import logging
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -61,6 +62,7 @@ class RichSpouts:
             enabled=settings.backpressure,
         )
         self._reports: Sequence[TaskReport] = ()  # of the last round
+        self._wave_began = 0.0
         self._hosts = {task: SpoutHost(plan, task, self._flow, on_change) for task in plan.rich_spout_tasks}
         tasks = {plan.task_id(task): task for tasks in plan.tasks.values() for task in tasks}
         self._tasks = tasks
@@ -140,6 +142,7 @@ class RichSpouts:
 
     def begin_wave(self) -> None:
         """Freeze what was emitted: it is the intake of the next wave."""
+        self._wave_began = time.perf_counter()
         taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
         self._intake = self._in_flight.begin(taken, self._clock())
         for host in self._hosts.values():
@@ -224,8 +227,9 @@ class RichSpouts:
         bolts = [report for report in self._reports if report.execute_ms]
         if bolts:
             slowest = max(bolts, key=lambda report: report.execute_ms)
+            wave_ms = (time.perf_counter() - self._wave_began) * 1000
             taken_in = sum(chunk.size for chunks in self._intake.values() for chunk, _ in chunks)
-            self._flow.measure(WaveLoad(taken_in, slowest.task, slowest.execute_ms))
+            self._flow.measure(WaveLoad(taken_in, slowest.task, slowest.execute_ms, wave_ms))
 
     def unconfirmed(self) -> tuple[AckedMessages, ...]:
         """Return the acked messages whose sources may not know it yet."""
