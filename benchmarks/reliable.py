@@ -1,7 +1,8 @@
 """Word count from a `GeneratorSpout`: tracked beside untracked, in turn, in one session: `make bench-reliable`.
 
 Also how many messages a second one driver takes in, tracks and acks, with a topology that does nothing else, after the
-first wave; how much of what a slow bolt can do it does behind a faster spout; and how long a message on an idle topology takes until the last bolt executes it, and until it is acked.
+first wave; how much of what a slow bolt can do it does behind a faster spout; and how long a message on an idle
+topology takes until the last bolt executes it, and until it is acked.
 """
 
 import statistics
