@@ -104,7 +104,7 @@ class Rounds:
                 f"the engine could not finish a round of txid {current.txid}: {error}", txid=current.txid
             ) from error
         check_round(self._plan, reports, current.txid)
-        return reports
+        return list({report.task: report for report in reports}.values())  # one that came twice counts once
 
     def _dead_letters(self, reports: Sequence[TaskReport]) -> list[DeadLetter]:
         letters = [] if self._spouts is None else self._spouts.dead_letters()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from anchorbolt.acker.in_flight import Emitter, FailedMessage, InFlight, RootedChunk, Settlement
 from anchorbolt.acker.message_ids import AckedMessages
-from anchorbolt.acker.placement import moves_to
+from anchorbolt.acker.placement import ACKER_ID, moves_to
 from anchorbolt.acker.redelivery import Redelivery
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
 from anchorbolt.acker.verdict import Failure, Verdict
@@ -22,6 +22,7 @@ from anchorbolt.engine.spouts.spout_host import SpoutHost
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from anchorbolt.errors import WaveFailed
 from anchorbolt.serialization import unpack
 from anchorbolt.serialization.msgpack_values import pack_many
 from anchorbolt.spouts.intake import Chunk
@@ -94,6 +95,13 @@ class RichSpouts:
         """Take over the open trees of earlier runs, and the messages that their last decision acked."""
         # A source without stable ids delivers a message under another id: nobody can be told of these trees.
         forgetful = {component for (component, _), host in self._hosts.items() if not host.has_stable_ids}
+        ackers = record.parallelism.get(ACKER_ID, 0)
+        if self._plan.ackers and ackers > len(self._plan.tasks[ACKER_ID]):
+            raise WaveFailed(
+                f"while this run of {self._plan.topology!r} started, another one has committed with {ackers} ackers, "
+                "for which this one has too few tasks. Start it again.",
+                txid=record.txid,
+            )
         found = list(open_trees(self._plan, record)) if self._plan.ackers else []
         trees = [each for each in found if each.spout not in forgetful]
         self._in_flight.inherit(((each.root, each.spout, each.tree) for each in trees), self._clock())

@@ -89,6 +89,8 @@ class _BoltTask:
             message = decode_message(payload)
             if isinstance(message, PrepareMessage):
                 self._check_attempt(message.source, message.attempt)
+                if message.source in self._prepares:
+                    return  # the same one, delivered twice: a contribution must count once
                 self._prepares[message.source] = message
                 if message.contribution or message.moves:
                     instance.bolt.contribute(message.contribution, message.moves)
