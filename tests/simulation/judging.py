@@ -67,12 +67,13 @@ def _import_broken(mutant: Mutant) -> None:
 
 
 def _caught_by_a_seed() -> str:
-    from tests.simulation.simulate import run_seed  # not before the broken module can be imported
+    from tests.simulation.simulate import SCENARIOS, run_seed  # not before the broken module can be imported
 
     for seed in range(SEEDS):
-        outcome = run_seed(seed)
-        if outcome.failure:
-            return f"seed {seed} | {outcome.failure.splitlines()[0]}"
+        for scenario in SCENARIOS:
+            outcome = run_seed(scenario, seed)
+            if outcome.failure:
+                return f"seed {seed} of {scenario} | {outcome.failure.splitlines()[0]}"
     return ""
 
 

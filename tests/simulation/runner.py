@@ -1,78 +1,56 @@
-"""A driver of a simulation: the real checkpoint spout, over tasks that run as on Spark, faults included."""
+"""Runs the tasks of a round as Spark does, faults included."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from anchorbolt.checkpoint.ports import Batch, Round, TaskKey
+from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.config.settings import Settings
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.submit.handle import checkpoint_spout
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
-from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
-from tests.simulation.folder import SimulatedFolder
-from tests.simulation.topology import simulated_topology
 from tests.simulation.world import TaskLost, World
 
-_CHECKPOINT = "sim://checkpoint"
-_QUERY = "query-1"
-_TOPOLOGY = simulated_topology()
-
-
-class _Settings(Settings):
-    def __post_init__(self) -> None:
-        """Check nothing: a simulated driver does not wait, so its timeout is 0."""
-
-
-_SETTINGS = _Settings(
-    checkpoint_location=_CHECKPOINT,
-    message_timeout_secs=0,
-    max_batch_retries=2,
-    buffer_tuples=3,
-    cache_entries=4,
-    pending_entries=2,
-)
+CHECKPOINT = "sim://checkpoint"
 _TASK_FAILURES = 4
 
 
-def drive(world: World, name: str) -> None:
-    """Run a driver: recover, then run what the source has not been told to be done with."""
-    world.step("starts")
-    plan = ExecutionPlan(_TOPOLOGY, {}, _SETTINGS, world.store, name)
-    runner = _Runner(world, plan)
-    spout = checkpoint_spout(plan, SimulatedFolder(world, _CHECKPOINT), runner)
-    spout.recover(world.query_id)
-    world.query_id = _QUERY
-    while world.acknowledged < len(world.batches):
-        number = world.acknowledged
-        spout.bind_query(_QUERY)
-        batch = Batch(_QUERY, number, f"offsets of {number}")
-        if not spout.is_committed(batch):
-            runner.lines = world.batches[number]
-            spout.run_wave(batch)
-        world.acknowledge(number)
-    spout.check_not_overtaken()
+@dataclass(frozen=True, kw_only=True)
+class SimulatedSettings(Settings):
+    """Small buffers and caches, so that few tuples fill them; a driver that does not wait."""
+
+    checkpoint_location: str | None = CHECKPOINT
+    message_timeout_secs: int = 0
+    max_batch_retries: int = 2
+    buffer_tuples: int = 3
+    cache_entries: int = 4
+    pending_entries: int = 2
+
+    def __post_init__(self) -> None:
+        """Check nothing: a timeout of 0 is no valid setting."""
 
 
-class _Runner:
-    """See `anchorbolt.engine.driver.rounds.Runner`."""
+class SimulatedRunner:
+    """See `anchorbolt.engine.driver.rounds.Runner`. An engine says how its spouts' tasks run."""
 
     def __init__(self, world: World, plan: ExecutionPlan) -> None:
-        self._world = world
-        self._plan = plan
+        self.world = world
+        self.plan = plan
         self._workers = [InstanceRegistry(), InstanceRegistry()]
-        self.lines: Sequence[str] = ()
         self.spouts: DriverSpouts | None = None
 
+    def run_spouts(self, current: Round) -> list[Envelope]:
+        """Return the blobs of all spouts' tasks."""
+        raise NotImplementedError
+
     def run_round(self, current: Round) -> Sequence[TaskReport]:
-        plan, choices = self._plan, self._world.choices
-        rows = list(
-            run_spout_task(plan, "lines", 0, current, [SourceRows("default", len(self.lines), [list(self.lines)])])
-        )
+        plan, choices = self.plan, self.world.choices
+        rows = self.run_spouts(current)
         for level in plan.levels:
             inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
             for row in rows:
@@ -94,46 +72,47 @@ class _Runner:
         pass
 
     def _run_task(self, task: TaskKey, current: Round, rows: list[Envelope]) -> list[Envelope]:
-        world, plan = self._world, self._plan
+        world, plan = self.world, self.plan
         name = f"{task[0]}-{task[1]}"
         if world.strikes(0.01):
             registry = InstanceRegistry()
             world.start_late_attempt(name, lambda: list(run_bolt_task(plan, task, current, registry, rows)))
-        sent = self._attempt(name, task, current, rows)
+
+        def run(registry: InstanceRegistry) -> list[Envelope]:
+            return list(run_bolt_task(plan, task, current, registry, rows))
+
+        sent = self.attempt(name, run)
         if world.strikes(0.01):
             world.say(f"{name} runs twice, and both outputs are used")
-            again = self._attempt(name, task, current, rows)
-            sent = self._mixed(sent, again)
+            sent = self.mixed(sent, self.attempt(name, run))
         return sent
 
-    def _mixed(self, first: list[Envelope], second: list[Envelope]) -> list[Envelope]:
+    def mixed(self, first: list[Envelope], second: list[Envelope]) -> list[Envelope]:
         """For each receiver the output of one attempt, of the other, of both, or now of one and now of the other."""
         rows = []
         for place in sorted({*map(_place, first), *map(_place, second)}):
             one, other = ([row for row in sent if _place(row) == place] for sent in (first, second))
-            chosen = self._world.choices.pick(4)
+            chosen = self.world.choices.pick(4)
             if chosen == 3:
                 rows += one[::2] + other[1::2]
             else:
                 rows += (one, other, one + other)[chosen]
         return rows
 
-    def _attempt(self, name: str, task: TaskKey, current: Round, rows: list[Envelope]) -> list[Envelope]:
+    def attempt(self, name: str, run: Callable[[InstanceRegistry], list[Envelope]]) -> list[Envelope]:
+        """Run a task, again if its worker dies."""
         for _ in range(_TASK_FAILURES):
-            worker = self._world.choices.pick(len(self._workers))
+            worker = self.world.choices.pick(len(self._workers))
             registry = self._workers[worker]
             try:
-                return self._world.run_task(
-                    name,
-                    lambda: list(run_bolt_task(self._plan, task, current, registry, rows)),  # noqa: B023
-                )
+                return self.world.run_task(name, partial(run, registry))
             except TaskLost:
                 self._workers[worker] = InstanceRegistry()
         raise RuntimeError(f"simulated: task {name} failed {_TASK_FAILURES} times")
 
     def _delivered(self, rows: list[Envelope]) -> list[Envelope]:
         """What arrives of what was sent, in the order in which it does."""
-        world, choices = self._world, self._world.choices
+        world, choices = self.world, self.world.choices
         rows = list(rows)
         if len(rows) > 1 and world.choices.happens(0.3):
             for position in range(len(rows) - 1, 0, -1):

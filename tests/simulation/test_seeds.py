@@ -5,7 +5,7 @@ import os
 import pytest
 
 from tests.simulation.choices import Choices
-from tests.simulation.simulate import Outcome, failures_among, run_choices, run_seed, run_seeds, shrink
+from tests.simulation.simulate import SCENARIOS, Outcome, failures_among, run_choices, run_seed, run_seeds, shrink
 
 SEEDS = int(os.environ.get("ANCHORBOLT_SEEDS", "10000"))
 CHUNK = 1000
@@ -14,12 +14,13 @@ FIRST = int(os.environ.get("ANCHORBOLT_FIRST_SEED", "0"))
 
 
 def report(outcome: Outcome) -> str:
-    shrunk = run_choices(shrink(outcome.choices), traced=True)
+    shrunk = shrink(outcome)
     trace = "\n".join(shrunk.trace)
     return f"seed {outcome.seed}: {outcome.failure}\nshrunk to {shrunk.choices}: {shrunk.failure}\n{trace}"
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize(
     "first",
     [
@@ -27,29 +28,30 @@ def report(outcome: Outcome) -> str:
         for first in range(FIRST, FIRST + SEEDS, CHUNK)
     ],
 )
-def test_no_seed_breaks_an_invariant(first: int) -> None:
-    failed = failures_among(first, CHUNK)
+def test_no_seed_breaks_an_invariant(scenario: str, first: int) -> None:
+    failed = failures_among(scenario, first, CHUNK)
     assert not failed, f"{len(failed)} of {CHUNK} seeds from {first} failed; the first one:\n{report(failed[0])}"
 
 
 @pytest.mark.parametrize("seed", [14804, 19241, 23333, 46858, 52281])
 def test_a_driver_that_looked_before_an_older_one_made_the_query_misses_no_rows(seed: int) -> None:
     """They failed: nobody had told it to go on without that query's location, and it looked for lost rows there."""
-    outcome = run_seed(seed)
+    outcome = run_seed("lines", seed)
     assert not outcome.failure, report(outcome)
 
 
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_seeds_run_on_all_cores_at_once() -> None:
-    assert run_seeds(FIRST, 40) == []
+    assert run_seeds(SCENARIOS, FIRST, 40) == []
 
 
-def test_a_seed_replays_step_by_step() -> None:
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_seed_replays_step_by_step(scenario: str) -> None:
     for seed in range(20):
-        first, second = run_seed(seed, traced=True), run_seed(seed, traced=True)
+        first, second = run_seed(scenario, seed, traced=True), run_seed(scenario, seed, traced=True)
         assert first.trace == second.trace
-        replayed = run_choices(first.choices, traced=True)
+        replayed = run_choices(scenario, first.choices, traced=True)
         assert replayed.trace == first.trace
 
 
@@ -73,13 +75,14 @@ def test_the_seeds_reach_every_kind_of_fault() -> None:
     }
     seen: set[str] = set()
     for seed in range(400):
-        trace = "\n".join(run_seed(seed, traced=True).trace)
+        trace = "\n".join(run_seed("lines", seed, traced=True).trace)
         seen |= {text for text in wanted if text in trace}
     assert not wanted.keys() - seen, [wanted[text] for text in wanted.keys() - seen]
 
 
-def test_zero_is_the_ordinary_course() -> None:
-    outcome = run_choices([], traced=True)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_zero_is_the_ordinary_course(scenario: str) -> None:
+    outcome = run_choices(scenario, [], traced=True)
     assert not outcome.failure
     assert not any(outcome.choices)
     assert {line.partition(":")[0].strip() for line in outcome.trace} == {"driver 1"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import greenlet
 
@@ -14,11 +14,9 @@ from tests.simulation.actors import Actor, Crash
 from tests.simulation.choices import Choices
 from tests.simulation.invariants import CHECKPOINT_NAMESPACE, Invariants, Violation
 from tests.simulation.store import SimulatedProvider, Snapshot
-from tests.simulation.topology import Expected
 
 T = TypeVar("T")
 
-_WORDS = ("a", "b", "c", "d", "e", "f")
 _MOVES = {"rollback", "commit", "seal"}
 _MOST_DRIVERS = 30
 _MOST_STEPS = 20_000
@@ -35,28 +33,39 @@ class TaskLost(BaseException):
     """The worker that ran a task has died; its driver lives on and runs the task again."""
 
 
+class Scenario(Protocol):
+    """A topology, its source, and what they have to come to."""
+
+    may_regress: bool  # whether the store may be restored to what it was before
+
+    @property
+    def invariants(self) -> Invariants:
+        """What must hold."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left for a driver to do."""
+
+    def drive(self, name: str) -> None:
+        """Run a driver of this name."""
+
+
 class World:
     """Everything that outlives a process, and the scheduler of all processes."""
 
-    def __init__(self, choices: Choices, drive: Callable[[World, str], None], *, traced: bool = False) -> None:
-        """Make a world."""
+    def __init__(self, choices: Choices, scenario: Callable[[World], Scenario], *, traced: bool = False) -> None:
+        """Make a world for a scenario."""
         self.choices = choices
         self.actors: list[Actor] = []
         self.current: Actor | None = None
         self._scheduler = greenlet.getcurrent()
         self.store = SimulatedProvider(self)
         self.files: dict[str, bytes] = {}
-        self.batches = [
-            [" ".join(_WORDS[choices.pick(6)] for _ in range(1 + choices.pick(3))) for _ in range(1 + choices.pick(3))]
-            for _ in range(2 + choices.pick(3))
-        ]
-        self.invariants = Invariants(self, Expected(self.batches))
-        self.query_id = ""
-        self.acknowledged = 0
+        self.scenario = scenario(self)
+        self.invariants = self.scenario.invariants
         self.regressed = False
         self.trace: list[str] | None = [] if traced else None
         self.working: list[str] = []
-        self._drive = drive
         self._faults_left = choices.pick(8)
         self._drivers = 0
         self._steps = 0
@@ -67,11 +76,11 @@ class World:
         self._tasks: set[Actor] = set()
 
     def run(self) -> None:
-        """Run until every batch is acknowledged and nobody runs any more; raises `Violation`."""
+        """Run until the scenario is done and nobody runs any more; raises `Violation`."""
         actor: Actor | None = None
         try:
             while not self._halted:
-                if not self._driver_lives() and self.acknowledged < len(self.batches):
+                if not self._driver_lives() and not self.scenario.is_done:
                     self._start_driver()
                 if not self.actors:
                     if not self.regressed or self._looked_again:
@@ -171,15 +180,6 @@ class World:
         self.say(f"{name} runs twice, the second one by itself")
         self.actors.append(Actor(f"late {name}", work))
 
-    def acknowledge(self, batch: int) -> None:
-        """A driver tells the source that a batch is done."""
-        self.step(f"acknowledges batch {batch}")
-        try:
-            self.invariants.acknowledged(batch)
-        except Violation as violation:
-            self.break_off(violation)
-        self.acknowledged = max(self.acknowledged, batch + 1)
-
     def break_off(self, violation: BaseException) -> None:
         """End the simulation: an invariant does not hold."""
         self._violation = self._violation or violation
@@ -224,7 +224,7 @@ class World:
         if self._drivers > _MOST_DRIVERS:
             raise Violation(f"no progress after {_MOST_DRIVERS} drivers")
         name = f"driver {self._drivers}"
-        self.actors.append(Actor(name, lambda: self._drive(self, name)))
+        self.actors.append(Actor(name, lambda: self.scenario.drive(name)))
 
     @property
     def _running(self) -> Actor:
@@ -279,7 +279,7 @@ class World:
         """What happens to no process in particular."""
         if self.strikes(0.002):
             self._start_driver()
-        if not self._faults_left:
+        if not self._faults_left or not self.scenario.may_regress:
             return
         if self.choices.happens(0.02):
             self._snapshots.append(self.store.snapshot())

@@ -20,8 +20,8 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
+from tests.simulation.invariants import NAME
 
-NAME = "simulated"
 OUT = "sim://out"
 SIZE = "#"
 """Key under which a counter keeps how many words it has; it knows that from a field, too, which must never be stale."""
