@@ -33,6 +33,8 @@ _MODEL_TESTS = (
     "tests/engine/driver/test_sinks.py",
     "tests/engine/driver/test_older_driver.py",
     "tests/engine/driver/test_failed_rounds.py",
+    "tests/acker",
+    "tests/reliability",
 )
 
 
