@@ -10,6 +10,7 @@ from anchorbolt.bolts.tracked_collector import Anchor, TrackedOutputCollector, r
 from anchorbolt.streams.ids import IdSource
 from anchorbolt.streams.lineage import Lineage, Roots, lineage_of
 from anchorbolt.streams.tuple import Item, TrackedTuple
+from anchorbolt.util.messages import printable
 
 
 class TaskTracker:
@@ -71,6 +72,7 @@ class TaskTracker:
 
     def fail(self, anchor: Anchor, reason: str) -> None:
         """Fail all trees of a tuple."""
+        reason = printable(reason)
         for root in roots_of([anchor]):
             self._news.fail(root, self._component, self._task_index, reason)
             self.failures.append(Failure(root, self._component, self._task_index, reason))

@@ -14,8 +14,6 @@ from anchorbolt.util.messages import shortened
 
 _log = logging.getLogger("anchorbolt.spouts")
 
-_PLAIN_IDS = (str, int, bytes)
-
 
 class SpoutOutputCollector:
     """Emits tuples. The engine passes it to a spout's `open`; call it only on the spout's own thread."""
@@ -54,7 +52,7 @@ class SpoutOutputCollector:
         self.emitted = 0  # tuples, in all
         self.tracked = 0  # of them those with a message id
         self.dropped = 0  # messages that the source delivered again, beside the emitted tuples
-        self.errors_reported = 0  # since the last `take`
+        self.errors_reported = 0  # in all
 
     def emit(self, values: Sequence[Any], msg_id: Any = None, *, stream: str = DEFAULT_STREAM) -> Sequence[int]:
         """Emit a tuple; return the ids of the tasks that it goes to.
@@ -78,7 +76,7 @@ class SpoutOutputCollector:
             raise self._wrong(values, stream, self._widths, "emit")
         # Repeats `_add`: a call of it and of its parts would double the cost of an emit.
         if msg_id is not None:
-            if type(msg_id) not in _PLAIN_IDS:
+            if type(msg_id) is not int:
                 self._check_id(msg_id)
             if self._is_known is not None and self._is_known(msg_id):
                 self.dropped += 1
@@ -164,6 +162,8 @@ class SpoutOutputCollector:
             ) from error
 
     def _check_id(self, msg_id: Any) -> None:
+        if type(msg_id) is bytes or (type(msg_id) is str and msg_id.isascii()):
+            return
         try:
             hash(msg_id)
             pack(msg_id)

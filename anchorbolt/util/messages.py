@@ -27,6 +27,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def printable(text: str) -> str:
+    """Escape what UTF-8 cannot encode, such as the bytes of a file's name that are not text."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def did_you_mean(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return " Did you mean 'NEAREST'?", or an empty string if no known name is similar enough.
 

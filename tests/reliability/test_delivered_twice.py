@@ -10,7 +10,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.engine.local import cluster
 from anchorbolt.engine.spouts.rich_spouts import RichSpouts
 from anchorbolt.engine.submit.handle import prepare_plan
-from anchorbolt.errors import WaveFailed
+from anchorbolt.errors import Fenced
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
@@ -80,5 +80,5 @@ def test_a_message_fails_once_if_the_report_of_its_acker_comes_twice(monkeypatch
 def test_a_run_that_another_one_has_overtaken_with_more_ackers_is_refused(tmp_path: Path) -> None:
     plan = prepare_plan(pairs(Pairs()), {}, memory=MemoryStateProvider(), location=str(tmp_path))
     spouts = RichSpouts(plan, lambda: 0.0, lambda: None)
-    with pytest.raises(WaveFailed):
+    with pytest.raises(Fenced):
         spouts.open(DecisionRecord(topology="twice", parallelism={"__acker": 2}))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anchorbolt.serialization import pack, unpack
+from anchorbolt.util.messages import printable
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,13 @@ class DeadLetter:
 
     def as_json(self, txid: int) -> str:
         """Return a line of JSON; `packed` holds the values in the exact form, for a replay."""
-        return json.dumps(
+        line = json.dumps(
             {
                 "txid": txid,
                 "spout": self.spout,
                 "stream": self.stream,
-                "values": self.values,
-                "message_id": self.msg_id,
+                "values": _plain(self.values),
+                "message_id": _plain(self.msg_id),
                 "component": self.component,
                 "task": self.task_index,
                 "reason": self.reason,
@@ -61,8 +62,8 @@ class DeadLetter:
                 "packed": base64.b64encode(pack(list(self.values))).decode(),
             },
             ensure_ascii=False,
-            default=repr,
         )
+        return printable(line)  # what it escapes is an escape of JSON, too
 
     @classmethod
     def from_json(cls, line: str) -> tuple[int, "DeadLetter"]:
@@ -72,3 +73,12 @@ class DeadLetter:
         names = ("spout", "stream", "message_id", "component", "task", "reason", "tries", "at")
         spout, stream, msg_id, *rest = (content[name] for name in names)
         return int(content["txid"]), cls.decode([spout, stream, values, msg_id, *rest])
+
+
+def _plain(value: Any) -> Any:
+    """Return what JSON can write of a value that can be sent: readable, and not always exact."""
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else repr(key): _plain(each) for key, each in value.items()}
+    return value if value is None or isinstance(value, str | int | float) else repr(value)

@@ -30,7 +30,7 @@ class LetterFolder:
         if data is None:
             raise ConfigError(f"{join(self.location, name)} is gone. List the dead letters again.")
         try:
-            return [DeadLetter.from_json(line) for line in data.decode().splitlines()]
+            return [DeadLetter.from_json(line) for line in data.decode().split("\n") if line]
         except (KeyError, TypeError, ValueError) as error:
             raise SerializationError(
                 f"{join(self.location, name)} holds no dead letters: {type(error).__name__}: {error}. Move it away."

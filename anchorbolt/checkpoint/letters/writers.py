@@ -28,7 +28,7 @@ class JsonLines:
         """Write the wave's file. Raises `SinkUnavailable` if it cannot be written."""
         lines = "".join(f"{letter.as_json(txid)}\n" for letter in letters)
         try:
-            self._folder.replace(f"letters-{txid:012d}.jsonl", lines.encode("utf-8", "backslashreplace"))
+            self._folder.replace(f"letters-{txid:012d}.jsonl", lines.encode())
         except OSError as error:
             raise SinkUnavailable(
                 f"{len(letters)} dead letters of txid {txid} cannot be written to {self._folder.location}: {error}. "

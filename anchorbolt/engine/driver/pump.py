@@ -26,6 +26,7 @@ class Pump:
         self._spouts = spouts
         self._one_wave = one_wave or OneWave()
         self._stop_requested = threading.Event()
+        self._aborted = False
         self._thread: int | None = None
 
     def query_id(self) -> str:
@@ -36,7 +37,7 @@ class Pump:
         try:
             self._spouts.open(spout.record)
         except BaseException:
-            self._close()
+            self.close()
             raise
 
     def wait(self) -> None:
@@ -44,8 +45,9 @@ class Pump:
         try:
             self._run_waves()
         finally:
-            self._close()
+            self.close()
         if self._spouts.rich is not None:
+            self._spouts.rich.check()
             self._spout.keep_acked(self._spouts.rich.unconfirmed())
 
     def stop(self) -> bool:
@@ -55,7 +57,13 @@ class Pump:
         self._spouts.notify()
         return self._thread != threading.get_ident()
 
-    def _close(self) -> None:
+    def abort(self) -> None:
+        """End without another wave: what is in flight stays so."""
+        self._aborted = True
+        self.stop()
+
+    def close(self) -> None:
+        """Have the spouts end, and warn of those that do not."""
         if self._spouts.rich is not None:
             for component, index in self._spouts.rich.close(_CLOSE_S):
                 _log.warning("spout %r, task %d has not ended: it is in a call that does not return", component, index)
@@ -71,7 +79,7 @@ class Pump:
                 spouts.rich.check()
             if self._stop_requested.is_set():
                 drained_by = drained_by or time.monotonic() + self._plan.settings.message_timeout_secs
-                if spouts.is_settled or time.monotonic() >= drained_by:
+                if self._aborted or spouts.is_settled or time.monotonic() >= drained_by:
                     return
             if spouts.is_waiting:
                 with self._one_wave:
@@ -113,17 +121,17 @@ class MixedWaves:
         try:
             self._query.start(spout, add, until_empty=until_empty)
         except BaseException:
-            self._pump.stop()
+            self._pump.close()
             raise
         self._thread.start()
 
     def wait(self) -> BaseException | None:
         failure = self._query.wait()
         if failure is not None:
-            self._pump.stop()
+            self._pump.abort()
         self._pump.end_when_empty()
         self._thread.join()
-        return self._failure or failure
+        return failure or self._failure
 
     def stop(self) -> bool:
         self._pump.stop()

@@ -13,6 +13,7 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 from anchorbolt.engine.spark.intake_client import TIMEOUT_S, IntakeAddress, frame_of, read_frame
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.errors import ConfigError
 from anchorbolt.serialization import pack, unpack
 
 _log = logging.getLogger("anchorbolt.engine")
@@ -27,10 +28,20 @@ class IntakeServer(ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, host: str, spouts: DriverSpouts) -> None:
-        """Listen on a free port of `host`."""
+    def __init__(self, bind_to: str, host: str, spouts: DriverSpouts) -> None:
+        """Listen on a free port of the address `bind_to`, which workers reach as `host`.
+
+        Raises `ConfigError` if the machine does not have this address.
+        """
         self.spouts = spouts
-        super().__init__((host, 0), _Handler)
+        try:
+            super().__init__((bind_to, 0), _Handler)
+        except OSError as error:
+            raise ConfigError(
+                f"the driver cannot listen on {bind_to!r} for its workers: {error}. Set spark.driver.bindAddress to an "
+                "address of this machine, and spark.driver.host to the one by which workers reach it.",
+                key="spark.driver.bindAddress",
+            ) from error
         self.address = IntakeAddress(host, self.server_address[1], secrets.token_bytes(_SECRET_BYTES))
         threading.Thread(target=self.serve_forever, name="anchorbolt-intake", daemon=True).start()
 

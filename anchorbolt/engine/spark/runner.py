@@ -131,15 +131,16 @@ class SparkRunner:
         self._mixed: tuple[DataFrame, DataFrame] | None = None  # a batch of the query, and the rows of its wave
         self._ran: DataFrame | None = None
         _refuse_other_spouts(plan)
+        sources = source_rows(session, plan, self._pickled) if plan.graph.stream_spouts else None
         needed = plan.rich_spout_tasks or plan.ticks or plan.keeps_dead_letters
         self.spouts = DriverSpouts(plan) if needed else None
         if self.spouts is not None:
             if plan.rich_spout_tasks or plan.keeps_dead_letters:
-                host = session.sparkContext.getConf().get("spark.driver.host") or ""
-                self._intake = IntakeServer(host, self.spouts)
+                conf = session.sparkContext.getConf()
+                host = conf.get("spark.driver.host") or "localhost"
+                self._intake = IntakeServer(conf.get("spark.driver.bindAddress") or host, host, self.spouts)
             self._own_rows = self._with_bolts(self._intake_rows(session))
-        if plan.graph.stream_spouts:
-            sources = source_rows(session, plan, self._pickled)
+        if sources is not None:
             # Without rich spouts the whole chain is declared once, which saves planning it for each batch.
             frame = sources if plan.rich_spout_tasks else self._with_bolts(sources)
             self._query = WaveQuery(plan, folder, session, frame, self.spouts)

@@ -95,6 +95,7 @@ class DriverSpouts:
             return report
         return replace(
             report,
+            errors_reported=report.errors_reported + self.rich.errors_reported,
             throttled=self.rich.throttled,
             messages_acked=self.rich.acked_messages,
             messages_failed=self.rich.failed_messages,

@@ -1,28 +1,32 @@
 """Counts how often messages of rich spouts have failed, and makes those that failed for good dead letters."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from anchorbolt.acker.in_flight import Emitter, FailedMessage, Settlement
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 
-Key = tuple[str, Any]
-"""A message: its spout's id, and its message id."""
+_MOST = 100_000  # counts that are kept: a source that gives failed messages new ids would have them grow for ever
+
+Key = tuple[str, int | None, Any]
+"""A message: its spout's id, the index of the task if only that knows the message id, and the message id."""
 
 
 class FailedMessages:
     """The messages that have failed, and are not acked yet. Lost with the driver: its successor counts anew."""
 
-    def __init__(self, max_retries: int) -> None:
+    def __init__(self, max_retries: int, shared: Container[str]) -> None:
+        """Create it; `shared` are the spouts of which all tasks give a message the same id."""
         self._max_retries = max_retries
+        self._shared = shared
         self._failures: dict[Key, tuple[int, FailedMessage]] = {}  # how often, and the last time
 
-    def is_dead(self, component: str, msg_id: Any) -> FailedMessage | None:
+    def is_dead(self, emitter: Emitter, msg_id: Any) -> FailedMessage | None:
         """Return how a message failed that has failed too often; None for others."""
         if not self._failures:
             return None
-        failures, last = self._failures.get((component, msg_id), (0, None))
+        failures, last = self._failures.get(self._key(emitter, msg_id), (0, None))
         return last if failures > self._max_retries else None
 
     def bury(self, settlements: Mapping[Emitter, Settlement]) -> list[DeadLetter]:
@@ -31,12 +35,12 @@ class FailedMessages:
         A message of an earlier wave is not at hand: it is left out when its source delivers it again.
         """
         letters = []
-        for (component, _), settlement in settlements.items():
+        for emitter, settlement in settlements.items():
             still_failed = []
             for message in settlement.failed:
-                tries = self._failures.get((component, message.msg_id), (0, None))[0] + 1
+                tries = self._failures.get(self._key(emitter, message.msg_id), (0, None))[0] + 1
                 if message.chunk is not None and (tries > self._max_retries or message.is_hopeless):
-                    letters.append(_letter(component, message, tries))
+                    letters.append(_letter(emitter[0], message, tries))
                     settlement.acked.append(message.msg_id)
                 else:
                     still_failed.append(message)
@@ -45,17 +49,19 @@ class FailedMessages:
 
     def settle(self, settlements: Mapping[Emitter, Settlement]) -> None:
         """Count the failures of a wave that has committed, and forget what it acked."""
-        for (component, _), settlement in settlements.items():
-            self._forget(component, settlement.acked)
+        for emitter, settlement in settlements.items():
+            for msg_id in settlement.acked if self._failures else ():
+                self._failures.pop(self._key(emitter, msg_id), None)
             for message in settlement.failed:
-                failures, _ = self._failures.get((component, message.msg_id), (0, None))
-                kept = message._replace(chunk=None)
-                self._failures[component, message.msg_id] = failures + 1, kept
+                key = self._key(emitter, message.msg_id)
+                failures, _ = self._failures.pop(key, (0, None))
+                self._failures[key] = failures + 1, message._replace(chunk=None)
+        while len(self._failures) > _MOST:
+            del self._failures[next(iter(self._failures))]  # the one that failed longest ago
 
-    def _forget(self, component: str, acked: Iterable[Any]) -> None:
-        if self._failures:
-            for msg_id in acked:
-                self._failures.pop((component, msg_id), None)
+    def _key(self, emitter: Emitter, msg_id: Any) -> Key:
+        component, index = emitter
+        return component, None if component in self._shared else index, msg_id
 
 
 def _letter(component: str, message: FailedMessage, tries: int) -> DeadLetter:

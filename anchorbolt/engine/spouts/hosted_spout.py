@@ -57,6 +57,7 @@ class HostedSpout:
         self._again: list[Any] = []  # messages that a decision has acked, and that the source delivered again
         self._settled: deque[tuple[Sequence[Any], Sequence[FailedMessage]]] = deque()
         self._finished = 0  # tracked tuples that were acked or failed
+        self._emitted = 0  # tuples that back pressure knows of
         self._draining = False
         # When `next_tuple` first and last returned without an emit, since one that emitted.
         self._empty: tuple[float, float] | None = None
@@ -75,6 +76,11 @@ class HostedSpout:
     def is_waiting(self) -> bool:
         """Whether emitted tuples wait for a wave."""
         return self._collector.waiting[0] > 0
+
+    @property
+    def errors_reported(self) -> int:
+        """The number of errors that the spout has reported."""
+        return self._collector.errors_reported
 
     @property
     def is_settled(self) -> bool:
@@ -118,17 +124,19 @@ class HostedSpout:
         if self.task[1] == 0:
             self._ack_again()
         self._call("activate")
+        self._count_emitted()
 
     def step(self) -> Step:
         """Ack and fail what is settled, then call `next_tuple` if the spout may emit. Raises `SpoutError`."""
+        was_waiting = self.is_waiting
         self._settle_all()
+        if self._count_emitted() and not was_waiting:
+            return Step.BEGAN  # emitted in `ack` or `fail`
         if not self.may_emit:
             return Step.HELD
-        collector = self._collector
-        was_waiting, emitted, dropped = self.is_waiting, collector.emitted, collector.dropped
+        dropped = self._collector.dropped
         self._call("next_tuple")
-        if (collector.emitted, collector.dropped) != (emitted, dropped):
-            self._flow.add(collector.emitted - emitted)
+        if self._count_emitted() or self._collector.dropped != dropped:
             self._empty = None
             return Step.EMITTED if was_waiting else Step.BEGAN
         now = time.monotonic()
@@ -140,7 +148,19 @@ class HostedSpout:
         """Ack and fail what is settled, then deactivate and close the spout. Raises `SpoutError`."""
         self._settle_all()
         self._call("deactivate")
+        self.close_spout()
+
+    def close_spout(self) -> None:
+        """Close the spout. Raises `SpoutError`."""
         self._call("close")
+
+    def _count_emitted(self) -> bool:
+        """Tell back pressure what the spout has emitted since the last time; return whether it has."""
+        new = self._collector.emitted - self._emitted
+        if new:
+            self._emitted += new
+            self._flow.add(new)
+        return new > 0
 
     def _is_known(self, msg_id: Any) -> bool:
         assert self.redelivery is not None
@@ -210,13 +230,17 @@ class HostedSpout:
         except (Exception, SystemExit) as error:
             if isinstance(error, AnchorboltError):
                 raise
-            component, index = self.task
-            text = user_traceback(error)
-            unacked = "" if hook in ("open", "activate") else " Messages that are not committed are not acked."
-            raise SpoutError(
-                f"{text}\n\nraised by spout {component!r}, task {index}, in {hook}.{unacked} Fix the spout, or catch "
-                "the exception in it.",
-                component=component,
-                task_index=index,
-                user_traceback=text,
-            ) from None
+            raise self.error_of(error, hook) from None
+
+    def error_of(self, error: BaseException, hook: str) -> SpoutError:
+        """Return the error for what the spout has raised in a hook."""
+        component, index = self.task
+        text = user_traceback(error)
+        unacked = "" if hook in ("open", "activate") else " Messages that are not committed are not acked."
+        return SpoutError(
+            f"{text}\n\nraised by spout {component!r}, task {index}, in {hook}.{unacked} Fix the spout, or catch the "
+            "exception in it.",
+            component=component,
+            task_index=index,
+            user_traceback=text,
+        )

@@ -22,7 +22,7 @@ from anchorbolt.engine.spouts.spout_host import SpoutHost
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
-from anchorbolt.errors import WaveFailed
+from anchorbolt.errors import Fenced
 from anchorbolt.serialization import unpack
 from anchorbolt.serialization.msgpack_values import pack_many
 from anchorbolt.spouts.intake import Chunk
@@ -64,11 +64,14 @@ class RichSpouts:
         )
         self._reports: Sequence[TaskReport] = ()  # of the last round
         self._wave_began = 0.0
+        self._errors_before = 0  # that the spouts had reported by the wave before
+        self.errors_reported = 0  # by the spouts until the last committed wave, since the one before
         self._hosts = {task: SpoutHost(plan, task, self._flow, on_change) for task in plan.rich_spout_tasks}
         tasks = {plan.task_id(task): task for tasks in plan.tasks.values() for task in tasks}
         self._tasks = tasks
         self._in_flight = InFlight(plan.run_id, tasks, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
-        self._failed = FailedMessages(settings.max_tuple_retries) if plan.keeps_dead_letters else None
+        shared = {component for (component, _), host in self._hosts.items() if host.has_stable_ids}
+        self._failed = FailedMessages(settings.max_tuple_retries, shared) if plan.keeps_dead_letters else None
         self._redeliveries: dict[str, Redelivery] = {}  # by spout with stable message ids
         self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
         self._acked: dict[str, AckedMessages] = {}  # by spout: what the last decision acks
@@ -77,7 +80,7 @@ class RichSpouts:
         self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
 
     def open(self, record: DecisionRecord) -> None:
-        """Continue after the last decision: open all spouts, side by side. Raises `SpoutError`.
+        """Continue after the last decision: open all spouts, side by side. Raises `SpoutError` and `Fenced`.
 
         Tasks that ack again what earlier runs have acked come before the others of their spouts: what such a task
         confirms, no other may just have got from the source.
@@ -97,10 +100,9 @@ class RichSpouts:
         forgetful = {component for (component, _), host in self._hosts.items() if not host.has_stable_ids}
         ackers = record.parallelism.get(ACKER_ID, 0)
         if self._plan.ackers and ackers > len(self._plan.tasks[ACKER_ID]):
-            raise WaveFailed(
+            raise Fenced(
                 f"while this run of {self._plan.topology!r} started, another one has committed with {ackers} ackers, "
-                "for which this one has too few tasks. Start it again.",
-                txid=record.txid,
+                "for which this one has too few tasks. Start it again."
             )
         found = list(open_trees(self._plan, record)) if self._plan.ackers else []
         trees = [each for each in found if each.spout not in forgetful]
@@ -160,7 +162,7 @@ class RichSpouts:
 
     def _is_dead(self, task_id: int, msg_id: Any) -> FailedMessage | None:
         assert self._failed is not None
-        return self._failed.is_dead(self._tasks[task_id][0], msg_id)
+        return self._failed.is_dead(self._tasks[task_id], msg_id)
 
     def end_wave(self) -> None:
         """Forget the intake. What has not been settled is neither acked nor failed."""
@@ -170,6 +172,8 @@ class RichSpouts:
         """Ack and fail messages, after the wave `txid` has committed."""
         self._moves = {}
         self._measure()
+        errors = sum(host.errors_reported for host in self._hosts.values())
+        self.errors_reported, self._errors_before = errors - self._errors_before, errors
         by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
         settlements = self._in_flight.settle(self._clock())
         self.acked_messages = _by_spout(settlements, lambda settlement: len(settlement.acked))
@@ -273,9 +277,10 @@ class RichSpouts:
 
     def close(self, timeout_s: float) -> list[TaskKey]:
         """Have all rich spouts call `deactivate` and `close`; return the tasks that have not done so in time."""
+        deadline = time.monotonic() + timeout_s
         for host in self._hosts.values():
             host.close(0)
-        return [host.task for host in self._hosts.values() if not host.close(timeout_s)]
+        return [host.task for host in self._hosts.values() if not host.close(max(0.0, deadline - time.monotonic()))]
 
 
 def _by_spout(settlements: Mapping[Emitter, Settlement], count: Callable[[Settlement], int]) -> Mapping[str, int]:

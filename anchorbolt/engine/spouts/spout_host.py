@@ -1,5 +1,6 @@
 """Hosts a task of a rich spout on a thread of its own, which makes all calls to it."""
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +13,9 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import AnchorboltError
 
+_log = logging.getLogger("anchorbolt.engine")
+
+_HELD_S = 0.1  # between two looks whether the spout may emit; what changes mostly wakes the thread
 _PAUSE_S = 0.001  # after a `next_tuple` that emitted nothing
 
 
@@ -74,9 +78,20 @@ class SpoutHost(HostedSpout):
                 self.end()
         except AnchorboltError as error:
             self.failure = error
+            self._close_failed()
+        except BaseException as error:  # such as asyncio's CancelledError: what ends the thread must end the run
+            self.failure = self.error_of(error, "a call")
+            self._close_failed()
         finally:
             self._opened.set()
             self._on_change()
+
+    def _close_failed(self) -> None:
+        """Have a spout that has raised let go of its connections."""
+        try:
+            self.close_spout()
+        except BaseException as error:
+            _log.warning("spout %r, task %d has failed, and so does its close: %r", *self.task, error)
 
     def _take_step(self) -> None:
         step = self.step()
@@ -89,4 +104,4 @@ class SpoutHost(HostedSpout):
         elif step is Step.HELD:
             with self._changed:
                 if not (self._settled or self._closing or self.may_emit):
-                    self._changed.wait()
+                    self._changed.wait(_HELD_S)

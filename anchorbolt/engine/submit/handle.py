@@ -173,7 +173,7 @@ class RunHandle:
             self._recovery = self._spout.recover(waves.query_id(), accept_new=plan.settings.accept_new_query)
             waves.start(self._spout, self._add, until_empty=until_empty)
         except BaseException:
-            self._spout.close()
+            self._clean_up()
             raise
         threading.Thread(target=self._watch, name="anchorbolt-run", daemon=True).start()
 
@@ -285,14 +285,17 @@ class RunHandle:
             failure = self._waves.wait()
         except BaseException as error:
             failure = error
-        for clean_up in (self._runner.close_instances, self._spout.close):
-            try:
-                clean_up()
-            except Exception:  # `await_termination` must return in any case
-                _log.warning("the run has ended, but cleaning up failed", exc_info=True)
+        self._clean_up()
         if failure is not None:
             self._failure = failure
             self._status = RunStatus.FAILED
         else:
             self._status = RunStatus.STOPPED if self._stop_requested.is_set() else RunStatus.FINISHED
         self._ended.set()
+
+    def _clean_up(self) -> None:
+        for clean_up in (self._runner.close_instances, self._spout.close):
+            try:
+                clean_up()
+            except Exception:  # `await_termination` must return in any case
+                _log.warning("the run has ended, but cleaning up failed", exc_info=True)

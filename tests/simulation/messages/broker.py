@@ -23,6 +23,7 @@ class Kind(str, Enum):
     RELEASE = "release"  # of another message
 
 
+_RISK = 0.03  # that a driver dies between a commit and an ack: what the ids in the decision are for
 IS_HELD = (Kind.HELD, Kind.REFUSED)
 
 
@@ -84,7 +85,7 @@ class Broker:
     def ack(self, ids: Sequence[int]) -> None:
         """Note that messages are processed: they are not delivered any more."""
         for id in ids:
-            self._world.step(f"acks message {id}")
+            self._world.step(f"acks message {id}", _RISK)
             message = self.messages[id]
             self._scenario.check(self._scenario.invariants.acked, message)
             message.is_acked = True

@@ -11,6 +11,7 @@ from anchorbolt.engine.driver.pump import Pump
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.spouts.flow_control import FlowControl
 from anchorbolt.engine.spouts.hosted_spout import HostedSpout
+from anchorbolt.engine.spouts.rich_spouts import RichSpouts
 from anchorbolt.engine.submit.handle import checkpoint_spout, former_ackers
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.instances import InstanceRegistry
@@ -97,15 +98,15 @@ class Messages:
         world.step("starts")
         plan = self._plan(name)
         spouts = DriverSpouts(plan, lambda: self._seconds)
-        spout = checkpoint_spout(plan, SimulatedFolder(world, CHECKPOINT), _MessageRunner(world, plan, spouts))
+        spout = checkpoint_spout(plan, SimulatedFolder(world, CHECKPOINT), _MessageRunner(world, plan, self, spouts))
         spout.recover()
         pump, rich = Pump(plan, spouts), spouts.rich
         assert rich is not None
         pump.start(spout, lambda report: None, until_empty=True)
         while spouts.is_waiting or not (spouts.is_settled and self.broker.is_done):
-            for _ in range(1 + world.choices.pick(3)):
-                for host in rich._hosts.values():
-                    host.step()
+            if not (spouts.is_waiting and world.choices.happens(0.3)):  # the next wave is faster than their threads
+                for _ in range(1 + world.choices.pick(3)):
+                    self.step_spouts(rich)
             if spouts.is_waiting:
                 pump._run_wave()
             self._seconds += 1
@@ -114,6 +115,12 @@ class Messages:
         spout.keep_acked(rich.unconfirmed())
         spout.check_not_overtaken()
         self._is_closed = True
+
+    def step_spouts(self, rich: RichSpouts) -> None:
+        """Do what the threads of the spouts do."""
+        for host in rich._hosts.values():
+            if not self._world.choices.happens(0.1):
+                host.step()
 
     def _plan(self, name: str) -> ExecutionPlan:
         choices = self._world.choices
@@ -134,13 +141,17 @@ class Messages:
 
 
 class _MessageRunner(SimulatedRunner):
-    def __init__(self, world: World, plan: ExecutionPlan, spouts: DriverSpouts) -> None:
+    def __init__(self, world: World, plan: ExecutionPlan, scenario: Messages, spouts: DriverSpouts) -> None:
         super().__init__(world, plan)
+        self._scenario = scenario
         self.spouts = spouts
 
     def run_spouts(self, current: Round) -> list[Envelope]:
         spouts = self.spouts
         assert spouts is not None
+        assert spouts.rich is not None
+        if self.world.choices.happens(0.5):
+            self._scenario.step_spouts(spouts.rich)  # while the wave runs
 
         def run(_: InstanceRegistry) -> list[Envelope]:
             return list(spouts.run_tasks(current))
