@@ -21,6 +21,8 @@ EMITTED: list[Any] = []
 def _forget() -> None:
     CALLS.clear()
     EMITTED.clear()
+    FAILED.clear()
+    MAY_EMIT.clear()
 
 
 class Messages(BaseRichSpout):
@@ -186,6 +188,49 @@ def test_a_run_does_not_end_while_a_source_does_not_answer(blocks: bool) -> None
     handle = LocalCluster().submit(counting(Away("a", "b", blocks=blocks)))
     assert handle.await_termination(30)
     assert handle.state("count") == {"a": 1, "b": 1}
+
+
+FAILED, MAY_EMIT = threading.Event(), threading.Event()
+
+
+class SlowAfterFail(Messages):
+    """Emits a message again that has failed, once it may: meanwhile the call for it does not return."""
+
+    def next_tuple(self) -> None:
+        if FAILED.is_set():
+            assert MAY_EMIT.wait(30)
+        super().next_tuple()
+
+    def fail(self, msg_id: Any) -> None:
+        self.messages.append((msg_id, "a"))
+        FAILED.set()
+
+
+class FailsLate(Count):
+    """Fails the first tuple once the spout has been called in vain for longer than a run waits that ends by itself."""
+
+    def execute(self, tup: Any) -> None:
+        if FAILED.is_set():
+            super().execute(tup)
+            return
+        threading.Event().wait(0.3)
+        self.collector.fail(tup)
+
+
+def test_a_run_does_not_end_before_a_failed_message_is_emitted_again() -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("in", SlowAfterFail("a"))
+    builder.set_bolt("count", FailsLate()).fields_grouping("in", "word")
+    handle = LocalCluster().submit(builder.create_topology("late"))
+    try:
+        assert FAILED.wait(30)
+        handle.await_termination(0.2)  # so long the spout's call takes
+        MAY_EMIT.set()
+        assert handle.await_termination(30)
+    finally:
+        MAY_EMIT.set()
+    assert handle.state("count") == {"a": 1}
+    assert [call[2] for call in CALLS if call[0] == "ack"] == [0]
 
 
 def test_a_failed_round_replays_the_intake_and_acks_once() -> None:

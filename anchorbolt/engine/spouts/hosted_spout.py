@@ -58,7 +58,7 @@ class HostedSpout:
         self._settled: deque[tuple[Sequence[Any], Sequence[FailedMessage]]] = deque()
         self._finished = 0  # tracked tuples that were acked or failed
         self._draining = False
-        # When `next_tuple` first and last returned without an emit, since one that emitted.
+        # When `next_tuple` first and last returned without an emit, since one that emitted, or an ack or a fail.
         self._empty: tuple[float, float] | None = None
 
     @property
@@ -88,14 +88,16 @@ class HostedSpout:
             return self.redelivery.pending(self.task[1])
         return self._collector.tracked - self._finished
 
-    @property
-    def idle_s(self) -> float:
-        """For how many seconds `next_tuple` has returned without an emit; 0 while the source does not answer.
+    def is_idle(self, seconds: float) -> bool:
+        """Return whether all messages are settled, and `next_tuple` has emitted nothing for so long.
 
-        A call that has not returned does not count: it may wait for a source that has tuples.
+        Only calls that have returned since the last ack, fail or emit count: one that has not returned may wait for a
+        source that has tuples, and a message that has failed is emitted again. While the source does not answer, the
+        spout is not idle.
         """
+        was_settled = self.is_settled  # before `_empty` is read: the spout's thread clears that first
         empty = self._empty
-        return 0.0 if empty is None else empty[1] - empty[0]
+        return was_settled and empty is not None and empty[1] - empty[0] >= seconds and self.is_settled
 
     def take(self) -> list[Chunk]:
         """Return what was emitted since the last call: the intake of the next wave."""
@@ -176,6 +178,7 @@ class HostedSpout:
             self._ack(acked)
             for message in failed:
                 self._call("fail", message.msg_id)
+            self._empty = None
             self._finished += len(acked) + len(failed)
             if self.redelivery is not None:
                 self.redelivery.finish(self.task[1], len(acked) + len(failed))

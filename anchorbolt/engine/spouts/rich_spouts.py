@@ -131,7 +131,7 @@ class RichSpouts:
     @property
     def is_idle(self) -> bool:
         """Whether all messages are settled, and no spout has emitted for a while."""
-        return all(host.idle_s >= _IDLE_S and host.is_settled for host in self._hosts.values())  # in this order
+        return all(host.is_idle(_IDLE_S) for host in self._hosts.values())
 
     @property
     def in_flight(self) -> int:
