@@ -3,13 +3,20 @@
 import threading
 import time
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
+from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.engine.driver.one_wave import OneWave
+from anchorbolt.engine.driver.pump import Pump
+from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.submit.handle import prepare_plan
 from anchorbolt.errors import BoltError, SourceUnavailable, SpoutError, TopologyError, UnsupportedValue
 from anchorbolt.spouts import BaseRichSpout
+from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import LocalCluster, TupleCapture
 from anchorbolt.topology import Topology, TopologyBuilder
 
@@ -231,6 +238,25 @@ def test_a_run_does_not_end_before_a_failed_message_is_emitted_again() -> None:
         MAY_EMIT.set()
     assert handle.state("count") == {"a": 1}
     assert [call[2] for call in CALLS if call[0] == "ack"] == [0]
+
+
+def test_the_end_of_the_pump_waits_for_a_wave_of_the_query_before_it_writes_the_record(tmp_path: Path) -> None:
+    plan = prepare_plan(counting(Messages()), {}, memory=MemoryStateProvider(), location=str(tmp_path))
+    one_wave = OneWave()
+
+    class Record:
+        record = DecisionRecord()
+        was_held = False
+
+        def keep_acked(self, acked: Any) -> None:
+            self.was_held = not one_wave.acquire(timeout=0)
+
+    spout: Any = Record()
+    pump = Pump(plan, DriverSpouts(plan), one_wave)
+    pump.start(spout, lambda report: None, until_empty=False)
+    pump.stop()
+    pump.wait()
+    assert spout.was_held
 
 
 def test_a_failed_round_replays_the_intake_and_acks_once() -> None:

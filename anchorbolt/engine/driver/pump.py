@@ -44,9 +44,11 @@ class Pump:
         try:
             self._run_waves()
         finally:
-            self._close()
+            with self._one_wave:  # a wave of the query may be running, and it writes the record as well
+                self._close()
         if self._spouts.rich is not None:
-            self._spout.keep_acked(self._spouts.rich.unconfirmed())
+            with self._one_wave:
+                self._spout.keep_acked(self._spouts.rich.unconfirmed())
 
     def stop(self) -> bool:
         self._stop_requested.set()
