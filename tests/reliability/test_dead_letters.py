@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.letters.writers import dead_letter_writer
+from anchorbolt.checkpoint.ports import Others
 from anchorbolt.cli.main import app
 from anchorbolt.config.loading import load_conf
 from anchorbolt.engine import RunHandle, SparkCluster
@@ -192,9 +193,11 @@ def test_a_function_gets_the_dead_letters_and_is_called_again_if_it_raised(tmp_p
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("source", ["stream", "rich"])
-def test_a_tuple_that_ends_its_worker_is_found_by_halves(source: str, spark: Any, tmp_path: Path) -> None:
+def test_tuples_that_end_their_worker_are_found_by_halves(source: str, spark: Any, tmp_path: Path) -> None:
     words = [f"{word}{number}" for number in range(50) for word in ("a", "b")]
-    words.insert(33, "die")
+    poison = ["die 1", "die 2", "raise"]
+    for place, word in zip((33, 90, 60), poison, strict=True):
+        words.insert(place, word)
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "words.txt").write_text("\n".join(words))
     MESSAGES.extend((number, (word,)) for number, word in enumerate(words))
@@ -209,28 +212,56 @@ def test_a_tuple_that_ends_its_worker_is_found_by_halves(source: str, spark: Any
     }
     handle = SparkCluster(spark).submit(checking(spout), conf, until_empty=True)
     assert handle.await_termination(200)
-    assert handle.state("count") == {word: 1 for word in words if word != "die"}
-    [letter] = letters_in(tmp_path / "dead")
-    assert (letter["values"], letter["spout"]) == (["die"], "in")
-    assert sorted(ACKED) == ([] if source == "stream" else list(range(101)))
+    assert handle.state("count") == {word: 1 for word in words if word not in poison}
+    letters = letters_in(tmp_path / "dead")
+    assert sorted((letter["spout"], letter["values"]) for letter in letters) == [("in", [word]) for word in poison]
+    assert sorted(ACKED) == ([] if source == "stream" else list(range(len(words))))
+
+
+def halved(roots: list[int], kills: Callable[[Sequence[int]], bool], first: int = 1) -> tuple[int | None, int]:
+    """Search; `kills` is called with the roots of each round. Return what was found, and the number of rounds."""
+    halving, rounds = Halving(first), 0
+    while not halving.is_done:
+        start, middle, end = halving.probe
+        inside = [root for root in roots if start <= root < middle]
+        others = [root for root in roots if middle <= root < end]
+        rounds += 1
+        if kills(inside):
+            halving.died()
+        else:
+            halving.survived(Others(min(others), max(others), len(others)) if others else None)
+    return halving.found, rounds
 
 
 @pytest.mark.parametrize("tuples", [1, 2, 1000])
 def test_halving_finds_the_tuple(tuples: int) -> None:
     roots = ids_of(1, tuples).tolist()
     for culprit in roots[:50]:
-        halving, rounds = Halving(), 0
-        while not halving.is_done:
-            first, end = halving.probe
-            inside = [root for root in roots if first <= root < end]
-            rounds += 1
-            if culprit in inside:
-                halving.died()
-            else:
-                halving.survived(len(inside))
-        first, end = halving.window
-        assert [root for root in roots if first <= root < end] == [culprit]
-        assert rounds < 2 * math.log2(tuples) + 30
+        found, rounds = halved(roots, lambda inside, culprit=culprit: culprit in inside)  # type: ignore[misc]
+        assert found == culprit
+        assert rounds < 2 * math.log2(tuples) + 9
+
+
+def test_halving_finds_one_tuple_after_the_other() -> None:
+    roots = sorted(ids_of(1, 100_000).tolist())
+    culprits = roots[5_000::9_999]
+    found, first, rounds = [], 1, 0
+    for _ in culprits:
+        culprit, more = halved(roots, lambda inside: not set(culprits).isdisjoint(inside), first)
+        assert culprit is not None
+        found.append(culprit)
+        first, rounds = culprit + 1, rounds + more
+    assert found == culprits
+    assert rounds < 25 * len(culprits)
+
+
+@pytest.mark.parametrize("struck", range(20))
+def test_halving_accuses_no_tuple_when_a_worker_is_killed_from_outside(struck: int) -> None:
+    roots = ids_of(1, 1000).tolist()
+    calls = iter(range(100))
+    assert halved(roots, lambda inside: next(calls) == struck)[0] is None
+    calls = iter(range(100))
+    assert halved(roots, lambda inside: next(calls) == struck or roots[0] in inside)[0] in (None, roots[0])
 
 
 class ChecksLater(Checks):

@@ -198,9 +198,9 @@ class RichSpouts:
         """Exclude trees of the current wave; return those that are not ours."""
         return self._in_flight.exclude(failed)
 
-    def exclude_window(self, window: tuple[int, int], reason: str) -> bool:
-        """Exclude the trees of the current wave in a range of roots, for good; return whether there are any."""
-        return self._in_flight.exclude_window(window, reason)
+    def exclude_for_good(self, root: int, reason: str) -> bool:
+        """Exclude a tree of the current wave, not to be tried again; return whether it is ours."""
+        return self._in_flight.exclude_for_good(root, reason)
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return the dead letters of the last round. Must be called before `acked`: they are acked."""
