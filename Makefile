@@ -79,10 +79,11 @@ demo:  ## word count with two kills; PROVIDER=redis, redis-cluster or hbase keep
 	$(SET_UP) --java $(if $(filter redis%,$(PROVIDER)),--redis) $(if $(filter hbase,$(PROVIDER)),--hbase)
 	$(IN_VENV) python examples/word_count/demo.py --provider "$(PROVIDER)" $(OPTIONS)
 
-bench:  ## benchmarks/word_count.py, beside Spark's own transformWithState
-	$(SET_UP) --java
+bench:  ## word count beside Spark's own transformWithState; without OPTIONS also bench-reliable
+	$(SET_UP) --java --redis
 	$(IN_VENV) python -m pip install --quiet --disable-pip-version-check --require-hashes -r benchmarks/requirements.txt
 	$(IN_VENV) python benchmarks/word_count.py $(OPTIONS)
+	$(if $(OPTIONS),,$(IN_VENV) python -m benchmarks.reliable)
 
 .PHONY: bench-state
 bench-state: set-up  ## benchmarks/state.py: each backend beside its raw client library
@@ -93,7 +94,8 @@ bench-size: set-up  ## benchmarks/state_size.py: small waves on a namespace of m
 	$(IN_VENV) python -m benchmarks.state_size $(OPTIONS)
 
 .PHONY: bench-reliable
-bench-reliable: set-up  ## benchmarks/reliable.py: tracked beside untracked tuples, and how soon a message is acked
+bench-reliable:  ## benchmarks/reliable.py: tracked beside untracked tuples, and how soon a message is acked
+	$(SET_UP) --java --redis
 	$(IN_VENV) python -m benchmarks.reliable $(OPTIONS)
 
 .PHONY: bench-migrate

@@ -1,7 +1,8 @@
 """Word count from a `GeneratorSpout`: tracked beside untracked, in turn, in one session: `make bench-reliable`.
 
-Also how many messages a second one driver takes in, tracks and acks, with a topology that does nothing else; and how
-long a message on an idle topology takes until it is acked.
+Also how many messages a second one driver takes in, tracks and acks, with a topology that does nothing else, after the
+first wave; how much of what a slow bolt can do it does behind a faster spout; and how long a message on an idle
+topology takes until the last bolt executes it, and until it is acked.
 """
 
 import statistics
@@ -19,9 +20,11 @@ from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.spouts import BaseRichSpout, GeneratorSpout
 from anchorbolt.topology import TopologyBuilder
+from tests.support.stores import settings_of, store_of
 
 _WORDS = [f"word{number}" for number in range(20_000)]
-_LATENCIES: list[float] = []
+_SLEEP_S = 0.001
+_ACKED: list[float] = []  # ms from the emit, of each message
 
 
 class Split(BaseBasicBolt):
@@ -46,9 +49,37 @@ class Count(BaseStatefulBolt[Any]):
         self.collector.ack(tup)
 
 
+class CountAndTell(Count):
+    """Also writes down how old a word is when it is executed: a worker's process has the driver's monotonic clock."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def execute(self, tup: Any) -> None:
+        with Path(self.path).open("a") as file:
+            file.write(f"{(time.perf_counter() - tup['emitted_at']) * 1000}\n")
+        super().execute(tup)
+
+
+class SplitWithTime(Split):
+    def execute(self, tup: Any, collector: Any) -> None:
+        for word in tup["sentence"].split():
+            collector.emit((word, tup["emitted_at"]))
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare("word", "emitted_at")
+
+
 class Nothing(BaseBasicBolt):
     def execute(self, tup: Any, collector: Any) -> None:
         pass
+
+
+class Slow(BaseBasicBolt):
+    """Takes a millisecond for each tuple, and the system's time for a short sleep."""
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        time.sleep(_SLEEP_S)
 
 
 class OneByOne(BaseRichSpout):
@@ -67,14 +98,14 @@ class OneByOne(BaseRichSpout):
         if not self.emitted_at and self.left:
             self.left -= 1
             self.emitted_at = time.perf_counter()
-            self.collector.emit(("to be or not to be",), self.left)
+            self.collector.emit(("to be or not to be", self.emitted_at), self.left)
 
     def ack(self, msg_id: Any) -> None:
-        _LATENCIES.append((time.perf_counter() - self.emitted_at) * 1000)
+        _ACKED.append((time.perf_counter() - self.emitted_at) * 1000)
         self.emitted_at = 0.0
 
     def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare("sentence")
+        declarer.declare("sentence", "emitted_at")
 
 
 def sentence(number: int) -> tuple[str]:
@@ -82,11 +113,30 @@ def sentence(number: int) -> tuple[str]:
     return (" ".join(_WORDS[start : start + 10]),)
 
 
+def number_only(number: int) -> tuple[int]:
+    return (number,)
+
+
 def word_count(spout: BaseRichSpout) -> TopologyBuilder:
     builder = TopologyBuilder()
     builder.set_spout("in", spout)
     builder.set_bolt("split", Split(), parallelism=2).shuffle_grouping("in")
     builder.set_bolt("count", Count(), parallelism=2).fields_grouping("split", "word")
+    return builder
+
+
+def three_levels(path: str) -> TopologyBuilder:
+    builder = TopologyBuilder()
+    builder.set_spout("in", OneByOne(150))
+    builder.set_bolt("split", SplitWithTime(), parallelism=2).shuffle_grouping("in")
+    builder.set_bolt("count", CountAndTell(path), parallelism=2).fields_grouping("split", "word")
+    return builder
+
+
+def slow(spout: BaseRichSpout) -> TopologyBuilder:
+    builder = TopologyBuilder()
+    builder.set_spout("in", spout)
+    builder.set_bolt("slow", Slow()).shuffle_grouping("in")
     return builder
 
 
@@ -100,12 +150,11 @@ def nothing(spout: BaseRichSpout) -> TopologyBuilder:
 def main(
     sentences: Annotated[int, typer.Option(help="Sentences of ten words in each run.")] = 300_000,
     rounds: Annotated[int, typer.Option(help="Runs of each kind.")] = 5,
-    redis_port: Annotated[int | None, typer.Option(help="State of the latency runs in this Redis.")] = None,
 ) -> None:
     """Measure, and print the medians."""
     console = Console()
     spark = build_session("reliable", "local[2]")
-    seconds: dict[str, list[float]] = {}
+    rates: dict[str, list[float]] = {}
 
     def run(kind: str, builder: TopologyBuilder, **conf: Any) -> None:
         with tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as directory:
@@ -115,37 +164,44 @@ def main(
                 "topology.state.provider.config": {"directory": str(Path(directory) / "state")},
                 **conf,
             }
-            ends: list[float] = []
-            started = time.perf_counter()
+            waves: list[tuple[float, int]] = []  # when each ended, and the messages that it took in
             handle = SparkCluster(spark).submit(
                 builder.create_topology("bench"),
                 settings,
                 until_empty=True,
-                on_wave=lambda report: ends.append(time.perf_counter()),
+                on_wave=lambda report: waves.append((time.perf_counter(), report.tuples_in["in"])),
             )
             handle.await_termination()
-            seconds.setdefault(kind, []).append(ends[-1] - started)
-            console.print(f"{kind}: {ends[-1] - started:.2f} s, {len(ends)} waves")
+            rate = sum(messages for _, messages in waves[1:]) / (waves[-1][0] - waves[0][0])
+            rates.setdefault(kind, []).append(rate)
+            console.print(f"{kind}: {rate:,.0f} messages/s, {len(waves)} waves")
 
     for _ in range(rounds + 1):  # the first is a warm-up
         run("word count, untracked", word_count(GeneratorSpout(["sentence"], sentence, count=sentences, tracked=False)))
         run("word count, tracked", word_count(GeneratorSpout(["sentence"], sentence, count=sentences)))
-        run("nothing, tracked", nothing(GeneratorSpout(["sentence"], sentence, count=sentences * 3)))
-    store: dict[str, Any] = {}
-    if redis_port is not None:
-        redis = {"jedisPoolConfig": {"port": redis_port}}
-        store = {"topology.state.provider": "redis", "topology.state.provider.config": redis}
-    run("latency", word_count(OneByOne(150)), **store)
-    table = Table("run", "median s", "per second", "beside untracked")
-    base = statistics.median(seconds["word count, untracked"][1:])
-    emitted = {"word count, untracked": 1, "word count, tracked": 1, "nothing, tracked": 3}
-    for kind, factor in emitted.items():
-        tuples = sentences * factor
-        median = statistics.median(seconds[kind][1:])
-        ratio = f"{base / median:.2f}" if kind.startswith("word") else ""
-        table.add_row(kind, f"{median:.2f}", f"{tuples / median:,.0f} messages", ratio)
+        run("nothing, tracked", nothing(GeneratorSpout(["number"], number_only, count=sentences * 5)))
+    run("slow bolt", slow(GeneratorSpout(["number"], number_only, count=60_000)))
+    started = time.perf_counter()
+    for _ in range(1000):
+        time.sleep(_SLEEP_S)
+    alone = 1000 / (time.perf_counter() - started)
+    with (
+        tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as home,
+        store_of("redis", Path(home)) as store,
+        tempfile.NamedTemporaryFile("r") as executed,
+    ):
+        run("one by one, state in Redis", three_levels(executed.name), **settings_of(store))
+        last = [max(map(float, six)) for six in zip(*[iter(executed.read().split())] * 6, strict=True)]
+    table = Table("run", "messages/s", "beside untracked")
+    base = statistics.median(rates["word count, untracked"][1:])
+    for kind in ("word count, untracked", "word count, tracked", "nothing, tracked"):
+        median = statistics.median(rates[kind][1:])
+        table.add_row(kind, f"{median:,.0f}", f"{median / base:.2f}" if kind.startswith("word") else "")
     console.print(table)
-    console.print(f"ack after {statistics.median(_LATENCIES[50:]):.0f} ms (median of {len(_LATENCIES[50:])})")
+    share = rates["slow bolt"][0] / alone
+    console.print(f"behind a faster spout, a slow bolt does {share:.2f} of the {alone:,.0f} messages/s that it can do")
+    console.print(f"the last bolt has executed a message after {statistics.median(last[50:]):.0f} ms")
+    console.print(f"it is acked after {statistics.median(_ACKED[50:]):.0f} ms (medians of {len(_ACKED[50:])})")
 
 
 if __name__ == "__main__":

@@ -112,7 +112,15 @@ class InFlight:
     def begin(self, chunks: Mapping[int, Sequence[Chunk]], now: float) -> Mapping[int, Sequence[RootedChunk]]:
         """Draw the roots of a wave's messages, by the id of the spout's task."""
         self._excluded, self._verdicts, self._settlements, self._hopeless = {}, (), None, set[int]()
-        self._chunks = {task: [self._rooted(chunk) for chunk in each] for task, each in chunks.items()}
+        count = sum(chunk.size for each in chunks.values() for chunk in each)
+        # At once: while the spouts emit on other threads, each operation on an array may wait for them.
+        roots = ids_of(self._ids.draw(count), count)
+        self._chunks, start = {}, 0
+        for task, each in chunks.items():
+            rooted = self._chunks[task] = list[RootedChunk]()
+            for chunk in each:
+                rooted.append(_rooted(chunk, roots[start : start + chunk.size]))
+                start += chunk.size
         self.expired = union_of(cohort.roots for cohort in self._cohorts if cohort.deadline <= now)
         return self._chunks
 
@@ -213,12 +221,11 @@ class InFlight:
         if len(renewed):
             self._cohorts.append(_Cohort(now + self._timeout_s, renewed))
 
-    def _rooted(self, chunk: Chunk) -> RootedChunk:
-        roots = ids_of(self._ids.draw(chunk.size), chunk.size)
-        untracked = [position for position, msg_id in enumerate(chunk.msg_ids) if msg_id is None]
-        if untracked:
-            roots[untracked] = 0
-        return RootedChunk(chunk, roots)
+
+def _rooted(chunk: Chunk, roots: Roots) -> RootedChunk:
+    if None in chunk.msg_ids:
+        roots[[position for position, msg_id in enumerate(chunk.msg_ids) if msg_id is None]] = 0
+    return RootedChunk(chunk, roots)
 
 
 def _settle_chunk(

@@ -81,7 +81,7 @@ def test_without_it_only_the_intake_limits_what_waits() -> None:
 
 def test_it_throttles_from_the_high_watermark_to_the_low_one() -> None:
     flow = FlowControl(1000, 0.9, 0.4, enabled=True)
-    flow.measure(WaveLoad(100, ("slow", 1), 1000))  # 100 tuples in an interval
+    flow.measure(WaveLoad(100, ("slow", 1), 1000, 1010))  # 100 tuples in an interval
     flow.add(89)
     assert not flow.is_throttled
     flow.add(1)
@@ -91,6 +91,20 @@ def test_it_throttles_from_the_high_watermark_to_the_low_one() -> None:
     assert flow.is_throttled
     flow.take(1)
     assert not flow.is_throttled
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "overhead_ms", "waiting"), [(1000, 40, 900), (1000, 80, 1440), (100, 500, 2700)]
+)
+def test_more_may_wait_where_a_wave_costs_much_beside_the_bolt(
+    interval_ms: float, overhead_ms: float, waiting: int
+) -> None:
+    flow = FlowControl(interval_ms, 0.9, 0.4, enabled=True)
+    flow.measure(WaveLoad(1000, ("slow", 0), 1000, 1000 + overhead_ms))
+    flow.add(waiting - 1)
+    assert not flow.is_throttled
+    flow.add(1)
+    assert flow.is_throttled
 
 
 def test_before_the_first_wave_has_been_measured_a_thousand_tuples_may_wait() -> None:
@@ -105,7 +119,7 @@ def test_before_the_first_wave_has_been_measured_a_thousand_tuples_may_wait() ->
 
 def test_it_never_throttles_while_nothing_waits() -> None:
     flow = FlowControl(1000, 0.9, 0.4, enabled=True)
-    flow.measure(WaveLoad(1, ("slow", 0), 1e9))  # less than one tuple in an interval
+    flow.measure(WaveLoad(1, ("slow", 0), 1e9, 1e9))  # less than one tuple in an interval
     assert not flow.is_throttled
     flow.add(1)
     assert flow.is_throttled

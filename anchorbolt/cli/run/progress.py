@@ -89,10 +89,12 @@ class Progress:
         retried = f", rounds run again: {self.retried}" if self.retried else ""
         messages = f", {self.acked:,} acked, {self.failed:,} failed" if self.acked or self.failed else ""
         throttled = ", spouts throttled" if self.last.throttled else ""
+        behind = f", {counted(self.last.offsets_behind, 'offset')} behind" if self.last.offsets_behind else ""
         read, executed = self.rates(now)
         return (
             f"wave {self.last.txid}: {counted(self.tuples, 'tuple')}, {read:,.0f} read/s, {executed:,.0f} executed/s, "
-            f"checkpoint {self.last.checkpoint_ms:,.0f} ms, lag {self.lag_ms:,.0f} ms{messages}{throttled}{retried}"
+            f"checkpoint {self.last.checkpoint_ms:,.0f} ms, lag {self.lag_ms:,.0f} ms{behind}"
+            f"{messages}{throttled}{retried}"
         )
 
     def current_wave(self, now: float) -> str:

@@ -158,6 +158,7 @@ class WaveReport:
     messages_acked: Mapping[str, int] = field(default_factory=dict)  # by rich spout: messages whose trees are complete
     messages_failed: Mapping[str, int] = field(default_factory=dict)  # by rich spout; the log has the reasons
     throttled: str = ""  # why the rich spouts were throttled when the wave ended; empty if they were not
+    offsets_behind: int | None = None  # by how many the query was behind its sources; None if no source tells
     source_ms: float = 0.0  # the longest time that a spout's task waited for its source
     compute_ms: float = 0.0  # the rest of the round
     prepare_ms: float = 0.0  # the longest time in which a task staged its state or wrote its outbox file

@@ -5,6 +5,7 @@ import logging
 import re
 import threading
 from contextlib import nullcontext
+from dataclasses import replace
 
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -17,6 +18,7 @@ from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.rounds import summarise
 from anchorbolt.engine.spark.source_files import SourceFiles
+from anchorbolt.engine.spark.source_lag import SourceLag
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
@@ -50,6 +52,7 @@ class WaveQuery:
         self._folder = folder
         self._frame = frame
         self._source_files = SourceFiles(folder, session)
+        self._lag = SourceLag()
         self.batch: DataFrame | None = None  # the micro-batch of the current wave
         self._stop_requested = threading.Event()
         self.one_wave = OneWave()  # held during a wave
@@ -154,6 +157,8 @@ class WaveQuery:
             raise
         finally:
             self.batch = None
+        if self.query is not None:  # None if the first wave ends before Spark has returned the query
+            report = replace(report, offsets_behind=self._lag.offsets_behind(self.query))
         self._add(report if self._spouts is None else self._spouts.add_to(report))
 
     def _reason(self, error: Exception) -> str:

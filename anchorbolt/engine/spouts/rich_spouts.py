@@ -1,6 +1,7 @@
 """The rich spouts of a run: their tasks on the driver, the intake of a wave, and what becomes of their messages."""
 
 import logging
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -40,11 +41,6 @@ class TaskIntake(NamedTuple):
     moves: Mapping[int, bytes]  # by acker, see `moves_to`
 
 
-def packed_ids(chunk: Chunk) -> list[bytes]:
-    """Encode the message ids of the tracked tuples."""
-    return pack_many(msg_id for msg_id in chunk.msg_ids if msg_id is not None)
-
-
 class RichSpouts:
     """All tasks of rich spouts. The methods are called on one thread, if they do not say otherwise."""
 
@@ -66,6 +62,7 @@ class RichSpouts:
             enabled=settings.backpressure,
         )
         self._reports: Sequence[TaskReport] = ()  # of the last round
+        self._wave_began = 0.0
         self._hosts = {task: SpoutHost(plan, task, self._flow, on_change) for task in plan.rich_spout_tasks}
         tasks = {plan.task_id(task): task for tasks in plan.tasks.values() for task in tasks}
         self._tasks = tasks
@@ -145,6 +142,7 @@ class RichSpouts:
 
     def begin_wave(self) -> None:
         """Freeze what was emitted: it is the intake of the next wave."""
+        self._wave_began = time.perf_counter()
         taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
         self._intake = self._in_flight.begin(taken, self._clock())
         for host in self._hosts.values():
@@ -229,8 +227,9 @@ class RichSpouts:
         bolts = [report for report in self._reports if report.execute_ms]
         if bolts:
             slowest = max(bolts, key=lambda report: report.execute_ms)
+            wave_ms = (time.perf_counter() - self._wave_began) * 1000
             taken_in = sum(chunk.size for chunks in self._intake.values() for chunk, _ in chunks)
-            self._flow.measure(WaveLoad(taken_in, slowest.task, slowest.execute_ms))
+            self._flow.measure(WaveLoad(taken_in, slowest.task, slowest.execute_ms, wave_ms))
 
     def unconfirmed(self) -> tuple[AckedMessages, ...]:
         """Return the acked messages whose sources may not know it yet."""
@@ -243,12 +242,18 @@ class RichSpouts:
         expired, moves = (in_flight.expired, self._moves) if first else (NO_ROOTS, {})
         return TaskIntake(self._intake.get(plan.task_id(task), ()), in_flight.excluded, expired, moves)
 
+    def packed_ids(self, chunk: Chunk) -> list[bytes]:
+        """Encode the message ids of the tracked tuples, for the ackers: they may have to keep them."""
+        if not self._plan.ackers:
+            return []
+        return pack_many(msg_id for msg_id in chunk.msg_ids if msg_id is not None)
+
     def run_tasks(self, current: Round) -> Iterator[Envelope]:
         """Yield the blobs of all tasks for the current wave. May be called in each of its rounds."""
         for task in self._plan.rich_spout_tasks:
             intake = self.intake(task)
             rows = (
-                SourceRows(chunk.stream, chunk.size, chunk.columns(), roots, packed_ids(chunk))
+                SourceRows(chunk.stream, chunk.size, chunk.columns(), roots, self.packed_ids(chunk))
                 for chunk, roots in intake.chunks
             )
             yield from run_spout_task(self._plan, *task, current, rows, intake.excluded, intake.expired, intake.moves)

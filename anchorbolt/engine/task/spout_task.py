@@ -113,7 +113,8 @@ def run_spout_task(
                     values, roots = list(compress(values, kept)), roots[kept]
                 if tracker is not None:
                     items = [root or () for root in roots.tolist()]
-                    _open_trees(tracker, roots, msg_ids, excluded)
+                    if plan.ackers:
+                        _open_trees(tracker, roots, msg_ids, excluded)
                 elif excluded:
                     values = [row for row, root in zip(values, roots.tolist(), strict=True) if root not in excluded]
             report.tuples_out += len(values)

@@ -2,6 +2,7 @@
 
 import io
 import sys
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -76,6 +77,13 @@ def test_one_tuple_is_one_tuple_and_rounds_that_were_run_again_are_shown(progres
     progress.add(wave(0, tuples=1, rounds=3), now=1.0)
     assert progress.line(1.0).startswith("wave 0: 1 tuple, ")
     assert progress.line(1.0).endswith(", rounds run again: 2")
+
+
+def test_the_offsets_that_a_source_has_and_no_wave_has_read_are_shown(progress: Progress) -> None:
+    progress.add(replace(wave(0), offsets_behind=12_000), now=1.0)
+    assert "12,000 offsets behind" in progress.line(1.0)
+    progress.add(replace(wave(1), offsets_behind=0), now=1.0)
+    assert "behind" not in progress.line(1.0)
 
 
 def test_a_reader_that_has_gone_does_not_end_the_run(
