@@ -29,6 +29,7 @@ def _forget() -> None:
     CALLS.clear()
     EMITTED.clear()
     FAILED.clear()
+    IN_CALL.clear()
     MAY_EMIT.clear()
 
 
@@ -197,7 +198,7 @@ def test_a_run_does_not_end_while_a_source_does_not_answer(blocks: bool) -> None
     assert handle.state("count") == {"a": 1, "b": 1}
 
 
-FAILED, MAY_EMIT = threading.Event(), threading.Event()
+FAILED, IN_CALL, MAY_EMIT = threading.Event(), threading.Event(), threading.Event()
 
 
 class SlowAfterFail(Messages):
@@ -238,6 +239,34 @@ def test_a_run_does_not_end_before_a_failed_message_is_emitted_again() -> None:
         MAY_EMIT.set()
     assert handle.state("count") == {"a": 1}
     assert [call[2] for call in CALLS if call[0] == "ack"] == [0]
+
+
+class SlowCall(Messages):
+    """Is in a call of `next_tuple` when the run is stopped, which emits a tuple in the end."""
+
+    def __init__(self, *messages: Any, tracked: bool) -> None:
+        super().__init__(*messages)
+        self.tracked = tracked
+
+    def next_tuple(self) -> None:
+        IN_CALL.set()
+        assert MAY_EMIT.wait(30)
+        index, word = self.messages.popleft()
+        self.collector.emit((word,), index if self.tracked else None)
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_a_stopped_run_does_not_end_without_a_tuple_whose_call_is_under_way(tracked: bool) -> None:
+    handle = LocalCluster().submit(counting(SlowCall("a", tracked=tracked)), until_empty=False)
+    try:
+        assert IN_CALL.wait(30)
+        handle.stop(0)
+        assert not handle.await_termination(0.2)  # so long the spout's call takes
+    finally:
+        MAY_EMIT.set()
+    assert handle.await_termination(30)
+    assert handle.state("count") == {"a": 1}
+    assert [call[2] for call in CALLS if call[0] == "ack"] == ([0] if tracked else [])
 
 
 def test_the_end_of_the_pump_waits_for_a_wave_of_the_query_before_it_writes_the_record(tmp_path: Path) -> None:

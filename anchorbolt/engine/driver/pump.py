@@ -25,7 +25,7 @@ class Pump:
         self._plan = plan
         self._spouts = spouts
         self._one_wave = one_wave or OneWave()
-        self._stop_requested = threading.Event()
+        self._draining = threading.Event()
         self._thread: int | None = None
 
     def query_id(self) -> str:
@@ -51,11 +51,14 @@ class Pump:
                 self._spout.keep_acked(self._spouts.rich.unconfirmed())
 
     def stop(self) -> bool:
-        self._stop_requested.set()
-        if self._spouts.rich is not None:
-            self._spouts.rich.drain()
+        self._drain()
         self._spouts.notify()
         return self._thread != threading.get_ident()
+
+    def _drain(self) -> None:
+        self._draining.set()
+        if self._spouts.rich is not None:
+            self._spouts.rich.drain()
 
     def _close(self) -> None:
         if self._spouts.rich is not None:
@@ -67,20 +70,23 @@ class Pump:
         self._until_empty = True
 
     def _run_waves(self) -> None:
-        spouts, drained_by = self._spouts, 0.0
+        spouts, began = self._spouts, 0.0
         while True:
             if spouts.rich is not None:
                 spouts.rich.check()
-            if self._stop_requested.is_set():
-                drained_by = drained_by or time.monotonic() + self._plan.settings.message_timeout_secs
-                if spouts.is_settled or time.monotonic() >= drained_by:
+            if self._draining.is_set():
+                now = time.monotonic()
+                began = began or now
+                # A spout in a call that does not return may still emit, but it is not waited for without end.
+                emits_no_more = spouts.is_drained or now >= began + _CLOSE_S
+                if (emits_no_more and spouts.is_settled) or now >= began + self._plan.settings.message_timeout_secs:
                     return
             if spouts.is_waiting:
                 with self._one_wave:
                     self._run_wave()
             elif self._until_empty and spouts.is_idle:
                 self._spout.check_not_overtaken()
-                return
+                self._drain()  # a spout may be about to emit
             else:
                 with spouts.changed:
                     if not spouts.is_waiting:

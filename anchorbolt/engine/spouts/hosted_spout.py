@@ -58,6 +58,7 @@ class HostedSpout:
         self._settled: deque[tuple[Sequence[Any], Sequence[FailedMessage]]] = deque()
         self._finished = 0  # tracked tuples that were acked or failed
         self._draining = False
+        self.is_drained = False  # whether the spout has emitted its last tuple, because of `drain`
         # When `next_tuple` first and last returned without an emit, since one that emitted, or an ack or a fail.
         self._empty: tuple[float, float] | None = None
 
@@ -111,7 +112,7 @@ class HostedSpout:
             self._settled.append((acked, failed))
 
     def drain(self) -> None:
-        """Have the spout emit no more."""
+        """Have the spout emit no more, once the call of `next_tuple` that may be under way has returned."""
         self._draining = True
 
     def open(self) -> None:
@@ -125,6 +126,7 @@ class HostedSpout:
         """Ack and fail what is settled, then call `next_tuple` if the spout may emit. Raises `SpoutError`."""
         self._settle_all()
         if not self.may_emit:
+            self.is_drained = self._draining
             return Step.HELD
         collector = self._collector
         was_waiting, emitted, dropped = self.is_waiting, collector.emitted, collector.dropped

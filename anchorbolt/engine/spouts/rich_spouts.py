@@ -137,8 +137,13 @@ class RichSpouts:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no tuple waits, and no message is in flight."""
+        """Whether no tuple waits, and no message is in flight. Ask `is_drained` first: a spout may emit meanwhile."""
         return not any(host.is_waiting or not host.is_settled for host in self._hosts.values())
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether no spout emits any more, after `drain`."""
+        return all(host.is_drained for host in self._hosts.values())
 
     def begin_wave(self) -> None:
         """Freeze what was emitted: it is the intake of the next wave."""
