@@ -1,9 +1,8 @@
 """Dead letters: tuples that fail for good are left out and recorded, and the run goes on."""
 
 import json
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,14 +13,11 @@ from typer.testing import CliRunner
 
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.letters.writers import dead_letter_writer
-from anchorbolt.checkpoint.ports import Others
 from anchorbolt.cli.main import app
 from anchorbolt.config.loading import load_conf
 from anchorbolt.engine import RunHandle, SparkCluster
-from anchorbolt.engine.driver.halving import Halving
 from anchorbolt.errors import BoltError, SinkUnavailable
 from anchorbolt.spouts import StreamSpout
-from anchorbolt.streams.ids import ids_of
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.util.retry import NO_RETRY
@@ -216,52 +212,6 @@ def test_tuples_that_end_their_worker_are_found_by_halves(source: str, spark: An
     letters = letters_in(tmp_path / "dead")
     assert sorted((letter["spout"], letter["values"]) for letter in letters) == [("in", [word]) for word in poison]
     assert sorted(ACKED) == ([] if source == "stream" else list(range(len(words))))
-
-
-def halved(roots: list[int], kills: Callable[[Sequence[int]], bool], first: int = 1) -> tuple[int | None, int]:
-    """Search; `kills` is called with the roots of each round. Return what was found, and the number of rounds."""
-    halving, rounds = Halving(first), 0
-    while not halving.is_done:
-        start, middle, end = halving.probe
-        inside = [root for root in roots if start <= root < middle]
-        others = [root for root in roots if middle <= root < end]
-        rounds += 1
-        if kills(inside):
-            halving.died()
-        else:
-            halving.survived(Others(min(others), max(others), len(others)) if others else None)
-    return halving.found, rounds
-
-
-@pytest.mark.parametrize("tuples", [1, 2, 1000])
-def test_halving_finds_the_tuple(tuples: int) -> None:
-    roots = ids_of(1, tuples).tolist()
-    for culprit in roots[:50]:
-        found, rounds = halved(roots, lambda inside, culprit=culprit: culprit in inside)  # type: ignore[misc]
-        assert found == culprit
-        assert rounds < 2 * math.log2(tuples) + 9
-
-
-def test_halving_finds_one_tuple_after_the_other() -> None:
-    roots = sorted(ids_of(1, 100_000).tolist())
-    culprits = roots[5_000::9_999]
-    found, first, rounds = [], 1, 0
-    for _ in culprits:
-        culprit, more = halved(roots, lambda inside: not set(culprits).isdisjoint(inside), first)
-        assert culprit is not None
-        found.append(culprit)
-        first, rounds = culprit + 1, rounds + more
-    assert found == culprits
-    assert rounds < 25 * len(culprits)
-
-
-@pytest.mark.parametrize("struck", range(20))
-def test_halving_accuses_no_tuple_when_a_worker_is_killed_from_outside(struck: int) -> None:
-    roots = ids_of(1, 1000).tolist()
-    calls = iter(range(100))
-    assert halved(roots, lambda inside: next(calls) == struck)[0] is None
-    calls = iter(range(100))
-    assert halved(roots, lambda inside: next(calls) == struck or roots[0] in inside)[0] in (None, roots[0])
 
 
 class ChecksLater(Checks):
