@@ -84,7 +84,7 @@ class Pump:
             if spouts.is_waiting:
                 with self._one_wave:
                     self._run_wave()
-            elif self._until_empty and spouts.is_idle:
+            elif self._until_empty and not self._draining.is_set() and spouts.is_idle:
                 self._spout.check_not_overtaken()
                 self._drain()  # a spout may be about to emit
             else:
