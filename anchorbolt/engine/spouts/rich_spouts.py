@@ -50,7 +50,7 @@ class RichSpouts:
         Args:
             plan: The plan.
             clock: Returns the seconds by which trees time out.
-            on_change: Called on any thread when a spout begins to have tuples for a wave, or has failed.
+            on_change: Called on any thread when a spout begins to have tuples for a wave, has failed, or is drained.
         """
         self._plan = plan
         self._clock = clock

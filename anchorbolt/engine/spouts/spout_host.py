@@ -25,7 +25,7 @@ class SpoutHost(HostedSpout):
         flow: FlowControl,
         on_change: Callable[
             [], None
-        ],  # called when the first tuple of a wave waits, and when the spout has failed or is drained
+        ],  # called when the first tuple of a wave waits, and when the spout fails or drains
     ) -> None:
         super().__init__(plan, task, flow)
         self.failure: AnchorboltError | None = None
