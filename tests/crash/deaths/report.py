@@ -28,7 +28,7 @@ class Report:
     most_rounds: int = 0  # of one wave
     longest_s: float = 0.0  # between the ends of two waves of one driver
     seconds: float = 0.0
-    first_mb: float = 0.0  # of the last driver, after its first waves
+    first_mb: float = 0.0  # of the driver with most waves, after its first ones
     last_mb: float = 0.0
     java_mb: tuple[int, int] = (0, 0)  # of its JVM, in the same way
     workers_mb: tuple[int, int] = (0, 0)  # of its largest worker, in the same way
@@ -64,7 +64,9 @@ def _show(console: Console, report: Report) -> None:
     table.add_row("waves", f"{report.waves}, {report.repeated} of them in several rounds, at most {report.most_rounds}")
     table.add_row("longest time between the ends of two waves", f"{report.longest_s:.1f} s")
     table.add_row("seconds", f"{report.seconds:.0f}")
-    table.add_row("the last driver's memory", f"{report.first_mb:.0f} MB at first, {report.last_mb:.0f} MB at last")
+    table.add_row(
+        "memory of the driver with most waves", f"{report.first_mb:.0f} MB at first, {report.last_mb:.0f} MB at last"
+    )
     table.add_row("its JVM's", f"{report.java_mb[0]} MB at first, {report.java_mb[1]} MB at last")
     table.add_row("its largest worker's", f"{report.workers_mb[0]} MB at first, {report.workers_mb[1]} MB at last")
     table.add_row("wrong", str(len(report.wrong)))
