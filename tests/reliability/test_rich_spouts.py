@@ -311,7 +311,7 @@ def test_a_wave_that_fails_for_good_acks_and_fails_nothing() -> None:
     assert {call[0] for call in CALLS} == {"open", "activate", "deactivate", "close"}
 
 
-@pytest.mark.parametrize("hook", ["open", "activate", "next_tuple", "ack"])
+@pytest.mark.parametrize("hook", ["open", "activate", "next_tuple", "ack", "deactivate", "close"])
 def test_a_spout_that_raises_ends_the_run_with_its_name(hook: str) -> None:
     def failing(self: Any, *_: Any) -> None:
         raise ValueError(hook)

@@ -49,6 +49,7 @@ class Pump:
         if self._spouts.rich is not None:
             with self._one_wave:
                 self._spout.keep_acked(self._spouts.rich.unconfirmed())
+            self._spouts.rich.check()  # a spout may have failed to close
 
     def stop(self) -> bool:
         self._drain()
