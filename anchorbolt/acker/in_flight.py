@@ -144,14 +144,12 @@ class InFlight:
         self._excluded.update((root, failure) for root, failure in failed.items() if root in ours)
         return {root: failure for root, failure in failed.items() if root not in ours}
 
-    def exclude_window(self, window: tuple[int, int], reason: str) -> bool:
-        """Exclude the trees of the wave in a range of roots from its next round on; they are not to be tried again."""
-        first, end = window
-        roots = union_of([roots for each in self._chunks.values() for _, roots in each])
-        found = [root for root in roots.tolist() if root and first <= root < end]
-        self._excluded.update((root, Failure(root, "", -1, reason)) for root in found)
-        self._hopeless.update(found)
-        return bool(found)
+    def exclude_for_good(self, root: int, reason: str) -> bool:
+        """Exclude a tree of the wave from its next round on, not to be tried again; return whether the wave has it."""
+        is_ours = not self.exclude({root: Failure(root, "", -1, reason)})
+        if is_ours:
+            self._hopeless.add(root)
+        return is_ours
 
     def judge(self, verdicts: Sequence[Verdict]) -> bool:
         """Take the verdicts of a round; return whether it is to be repeated without the trees that failed in it."""

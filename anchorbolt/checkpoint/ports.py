@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from anchorbolt.acker.message_ids import AckedMessages
 from anchorbolt.bolts.sink import SinkFile
@@ -24,6 +24,31 @@ class Batch:
     offsets_digest: str = ""  # digest of the batch's offsets; empty where the source has none
 
 
+class Probe(NamedTuple):
+    """A step of the search for a tuple on which a worker dies, see `anchorbolt.engine.driver.halving`."""
+
+    first: int  # tuples with roots from this one …
+    middle: int  # … to the one before this are sent, no others
+    end: int  # the tuples from there up to the one before this are reported: see `Others`
+
+
+class Others(NamedTuple):
+    """The tuples that a probe does not send, of one spout's task or of several; at least one."""
+
+    lowest: int  # root
+    highest: int
+    tuples: int
+
+    @classmethod
+    def joined(cls, found: "Sequence[Others | None]") -> "Others | None":
+        """Return all of them together; None if there are none."""
+        several = [each for each in found if each is not None]
+        if not several:
+            return None
+        lowest, highest, tuples = zip(*several, strict=True)
+        return cls(min(lowest), max(highest), sum(tuples))
+
+
 @dataclass(frozen=True)
 class Round:
     """One try at running a wave, as its tasks see it. Pickled to every task."""
@@ -37,8 +62,7 @@ class Round:
     rolled_back: tuple[int, ...] = ()  # the `seq` of the fences of the latest rounds that were rolled back, ascending
     isolates: bool = False  # an exception of a bolt fails only the trees of its tuple; all tuples are tracked
     excluded_rows: frozenset[int] = frozenset()  # roots of rows of stream spouts that are left out
-    excluded_windows: tuple[tuple[int, int], ...] = ()  # the same, as ranges of roots
-    only: tuple[int, int] | None = None  # a range of roots: only their tuples are sent, and nothing is decided
+    probe: Probe | None = None  # only some tuples are sent, and nothing is decided
 
     def was_rolled_back(self, fence: Fence) -> bool:
         """Return whether a round of this run was rolled back; True if it is too old to be known."""

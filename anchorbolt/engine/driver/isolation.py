@@ -2,21 +2,25 @@
 
 After a round that failed because a bolt raised, the same wave is run in a round that *isolates*: all its tuples are
 tracked, those of stream spouts as well, and an exception fails only the trees of its tuple. So one round finds all of
-them. The next round leaves them out. If workers die in two rounds of a wave, the tuple is looked for by halves.
+them. The next round leaves them out. If workers die in two rounds of a wave, the tuple is looked for by halves. The
+rounds of a search isolate, too, so that other tuples do not end it.
 """
 
+import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from anchorbolt.acker.verdict import Failure
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
-from anchorbolt.checkpoint.ports import Round
-from anchorbolt.engine.driver.halving import Halving, Window
+from anchorbolt.checkpoint.ports import Others, Round
+from anchorbolt.engine.driver.halving import Halving
 from anchorbolt.engine.spouts.rich_spouts import RichSpouts
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, BoltError, WorkerLost
 from anchorbolt.serialization import unpack
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _DIED = "a worker process died each time that it was executed"
 
@@ -34,9 +38,10 @@ class Isolation:
         self._txid = txid
         self._isolates = False
         self._tries = 0  # rounds that failed on a tuple
+        self._deaths = 0  # rounds in which workers died, without those of a search
         self._excluded: dict[int, Failure] = {}  # by root, of stream spouts
-        self._windows: list[Window] = []  # each with a tuple of a stream spout on which workers died
         self._found = 0  # tuples on which workers died
+        self._clean = 1  # on a tuple with a root below this, no worker dies, as far as was searched
         self._halving: Halving | None = None
         self._cause: AnchorboltError | None = None
 
@@ -44,32 +49,38 @@ class Isolation:
         """Return the round as it is to be run."""
         if current.txid != self._txid:
             self._reset(current.txid)
+        halving = self._halving
         return replace(
             current,
-            isolates=self._isolates,
+            isolates=self._isolates or halving is not None,
             excluded_rows=frozenset(self._excluded),
-            excluded_windows=tuple(self._windows),
-            only=None if self._halving is None else self._halving.probe,
+            probe=None if halving is None else halving.probe,
         )
 
     def failed(self, error: AnchorboltError) -> bool:
-        """Note that the round has failed; return whether it is only to be repeated, because a search goes on.
+        """Note that the round has failed; return whether it is only to be repeated, because a search begins or goes on.
 
         The next round isolates if a bolt raised on a tuple.
         """
-        if self._halving is not None and isinstance(error, WorkerLost):
-            self._halving.died()
-            self._end_halving()
-            return True
-        is_first, self._halving = self._cause is None, None
-        self._isolates = isinstance(error, BoltError) and error.tuple_text is not None
-        if self._isolates or isinstance(error, WorkerLost):
+        if self._halving is not None:
+            if isinstance(error, WorkerLost):
+                self._halving.died()
+                self._end_halving(self._halving)
+                return True
+            return False  # it says nothing about the tuple: the same half runs again
+        if isinstance(error, WorkerLost):
             self._tries += 1
-            self._cause = error
-        if is_first or not isinstance(error, WorkerLost) or self._found >= self._most_letters:
+            self._deaths += 1
+            if self._deaths < 2 or self._found >= self._most_letters:
+                return False
+            self._halving = Halving(self._clean)
+            return True
+        if not isinstance(error, BoltError) or error.tuple_text is None:
             return False
-        self._halving = Halving()
-        return True
+        self._tries += 1
+        self._cause = error
+        is_new, self._isolates = not self._isolates, True
+        return is_new
 
     def judge(self, reports: Sequence[TaskReport]) -> bool:
         """Return whether the round has to be repeated without the tuples that failed in it.
@@ -77,28 +88,27 @@ class Isolation:
         Raises the error that began it if more tuples failed than may become dead letters.
         """
         if self._halving is not None:
-            self._halving.survived(sum(report.tuples_out for report in reports if report.is_spout))
-            self._end_halving()
+            self._halving.survived(Others.joined([report.others for report in reports]))
+            self._end_halving(self._halving)
             return True
         if not self._isolates:
             return False
         self._isolates = False
         failed = {failure.root: failure for report in reports for failure in report.failed_trees}
-        self._excluded.update(failed if self._spouts is None else self._spouts.exclude(failed))
+        self._exclude(failed)
         if len(failed) > self._most_letters and self._cause is not None:
             raise self._cause
         return bool(failed)
 
     def letters(self, reports: Iterable[TaskReport]) -> list[DeadLetter]:
         """Return the dead letters of stream spouts, after the last round."""
-        died = Failure(0, "", -1, _DIED)
         return [
             DeadLetter(
                 report.component,
                 stream,
                 tuple(unpack(packed)),
                 None,
-                *self._excluded.get(root, died)[1:4],
+                *self._excluded[root][1:4],
                 self._tries + 1,
                 time.time(),
             )
@@ -106,11 +116,19 @@ class Isolation:
             for root, stream, packed in report.left_out
         ]
 
-    def _end_halving(self) -> None:
-        halving = self._halving
-        if halving is None or not halving.is_done:
+    def _end_halving(self, halving: Halving) -> None:
+        if not halving.is_done:
             return
         self._halving = None
+        root = halving.found
+        if root is None:
+            self._deaths, self._clean = 0, 1
+            _log.warning("txid %d: workers died, but of no tuple: none was found by halves", self._txid)
+            return
         self._found += 1
-        if self._spouts is None or not self._spouts.exclude_window(halving.window, _DIED):
-            self._windows.append(halving.window)
+        self._deaths, self._clean = 1, root + 1
+        if self._spouts is None or not self._spouts.exclude_for_good(root, _DIED):
+            self._excluded[root] = Failure(root, "", -1, _DIED)
+
+    def _exclude(self, failed: Mapping[int, Failure]) -> None:
+        self._excluded.update(failed if self._spouts is None else self._spouts.exclude(failed))

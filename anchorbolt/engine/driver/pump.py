@@ -25,8 +25,12 @@ class Pump:
         self._plan = plan
         self._spouts = spouts
         self._one_wave = one_wave or OneWave()
+<<<<<<< HEAD
         self._stop_requested = threading.Event()
         self._aborted = False
+=======
+        self._draining = threading.Event()
+>>>>>>> camp20
         self._thread: int | None = None
 
     def query_id(self) -> str:
@@ -45,15 +49,15 @@ class Pump:
         try:
             self._run_waves()
         finally:
-            self.close()
+            with self._one_wave:  # a wave of the query may be running, and it writes the record as well
+                self.close()
         if self._spouts.rich is not None:
-            self._spouts.rich.check()
-            self._spout.keep_acked(self._spouts.rich.unconfirmed())
+            with self._one_wave:
+                self._spout.keep_acked(self._spouts.rich.unconfirmed())
+            self._spouts.rich.check()  # a spout may have failed to close
 
     def stop(self) -> bool:
-        self._stop_requested.set()
-        if self._spouts.rich is not None:
-            self._spouts.rich.drain()
+        self._drain()
         self._spouts.notify()
         return self._thread != threading.get_ident()
 
@@ -61,6 +65,11 @@ class Pump:
         """End without another wave: what is in flight stays so."""
         self._aborted = True
         self.stop()
+
+    def _drain(self) -> None:
+        self._draining.set()
+        if self._spouts.rich is not None:
+            self._spouts.rich.drain()
 
     def close(self) -> None:
         """Have the spouts end, and warn of those that do not."""
@@ -73,24 +82,37 @@ class Pump:
         self._until_empty = True
 
     def _run_waves(self) -> None:
-        spouts, drained_by = self._spouts, 0.0
+        spouts, began = self._spouts, 0.0
         while True:
             if spouts.rich is not None:
                 spouts.rich.check()
-            if self._stop_requested.is_set():
-                drained_by = drained_by or time.monotonic() + self._plan.settings.message_timeout_secs
-                if self._aborted or spouts.is_settled or time.monotonic() >= drained_by:
+            if self._aborted:
+                return
+            if self._draining.is_set():
+                now = time.monotonic()
+                began = began or now
+                # A spout in a call that does not return may still emit, but it is not waited for without end.
+                emits_no_more = spouts.is_drained or now >= began + _CLOSE_S
+                if (emits_no_more and spouts.is_settled) or now >= began + self._plan.settings.message_timeout_secs:
                     return
             if spouts.is_waiting:
                 with self._one_wave:
                     self._run_wave()
-            elif self._until_empty and spouts.is_idle:
+            elif self._until_empty and not self._draining.is_set() and spouts.is_idle:
                 self._spout.check_not_overtaken()
-                return
+                self._drain()  # a spout may be about to emit
             else:
+                self._forget_confirmed()
                 with spouts.changed:
                     if not spouts.is_waiting:
                         spouts.changed.wait(_POLL_S)
+
+    def _forget_confirmed(self) -> None:
+        """While nothing waits, note in the record that the sources know of all acks: the next wave may be far away."""
+        rich = self._spouts.rich
+        if rich is not None and self._spout.record.acked and not rich.unconfirmed():
+            with self._one_wave:
+                self._spout.keep_acked(rich.unconfirmed())
 
     def _run_wave(self) -> None:
         if not self._spouts.is_waiting:  # a wave of the streaming query took it in

@@ -85,6 +85,11 @@ class DriverSpouts:
         return self.rich is None or self.rich.is_settled
 
     @property
+    def is_drained(self) -> bool:
+        """Whether no rich spout emits any more, after `RichSpouts.drain`."""
+        return self.rich is None or self.rich.is_drained
+
+    @property
     def replayed(self) -> str:
         """The file of dead letters that the current wave processes again; empty if none."""
         return "" if self.replays is None else self.replays.current

@@ -59,7 +59,8 @@ class HostedSpout:
         self._finished = 0  # tracked tuples that were acked or failed
         self._emitted = 0  # tuples that back pressure knows of
         self._draining = False
-        # When `next_tuple` first and last returned without an emit, since one that emitted.
+        self.is_drained = False  # whether the spout has emitted its last tuple, because of `drain`
+        # When `next_tuple` first and last returned without an emit, since one that emitted, or an ack or a fail.
         self._empty: tuple[float, float] | None = None
 
     @property
@@ -94,14 +95,16 @@ class HostedSpout:
             return self.redelivery.pending(self.task[1])
         return self._collector.tracked - self._finished
 
-    @property
-    def idle_s(self) -> float:
-        """For how many seconds `next_tuple` has returned without an emit; 0 while the source does not answer.
+    def is_idle(self, seconds: float) -> bool:
+        """Return whether all messages are settled, and `next_tuple` has emitted nothing for so long.
 
-        A call that has not returned does not count: it may wait for a source that has tuples.
+        Only calls that have returned since the last ack, fail or emit count: one that has not returned may wait for a
+        source that has tuples, and a message that has failed is emitted again. While the source does not answer, the
+        spout is not idle.
         """
+        was_settled = self.is_settled  # before `_empty` is read: the spout's thread clears that first
         empty = self._empty
-        return 0.0 if empty is None else empty[1] - empty[0]
+        return was_settled and empty is not None and empty[1] - empty[0] >= seconds and self.is_settled
 
     def take(self) -> list[Chunk]:
         """Return what was emitted since the last call: the intake of the next wave."""
@@ -115,7 +118,7 @@ class HostedSpout:
             self._settled.append((acked, failed))
 
     def drain(self) -> None:
-        """Have the spout emit no more."""
+        """Have the spout emit no more, once the call of `next_tuple` that may be under way has returned."""
         self._draining = True
 
     def open(self) -> None:
@@ -133,6 +136,7 @@ class HostedSpout:
         if self._count_emitted() and not was_waiting:
             return Step.BEGAN  # emitted in `ack` or `fail`
         if not self.may_emit:
+            self.is_drained = self._draining
             return Step.HELD
         dropped = self._collector.dropped
         self._call("next_tuple")
@@ -196,6 +200,7 @@ class HostedSpout:
             self._ack(acked)
             for message in failed:
                 self._call("fail", message.msg_id)
+            self._empty = None
             self._finished += len(acked) + len(failed)
             if self.redelivery is not None:
                 self.redelivery.finish(self.task[1], len(acked) + len(failed))

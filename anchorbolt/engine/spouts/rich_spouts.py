@@ -51,7 +51,7 @@ class RichSpouts:
         Args:
             plan: The plan.
             clock: Returns the seconds by which trees time out.
-            on_change: Called on any thread when a spout begins to have tuples for a wave, or has failed.
+            on_change: Called on any thread when a spout begins to have tuples for a wave, has failed, or is drained.
         """
         self._plan = plan
         self._clock = clock
@@ -138,7 +138,7 @@ class RichSpouts:
     @property
     def is_idle(self) -> bool:
         """Whether all messages are settled, and no spout has emitted for a while."""
-        return all(host.idle_s >= _IDLE_S and host.is_settled for host in self._hosts.values())  # in this order
+        return all(host.is_idle(_IDLE_S) for host in self._hosts.values())
 
     @property
     def in_flight(self) -> int:
@@ -147,8 +147,13 @@ class RichSpouts:
 
     @property
     def is_settled(self) -> bool:
-        """Whether no tuple waits, and no message is in flight."""
+        """Whether no tuple waits, and no message is in flight. Ask `is_drained` first: a spout may emit meanwhile."""
         return not any(host.is_waiting or not host.is_settled for host in self._hosts.values())
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether no spout emits any more, after `drain`."""
+        return all(host.is_drained for host in self._hosts.values())
 
     def begin_wave(self) -> None:
         """Freeze what was emitted: it is the intake of the next wave."""
@@ -208,9 +213,9 @@ class RichSpouts:
         """Exclude trees of the current wave; return those that are not ours."""
         return self._in_flight.exclude(failed)
 
-    def exclude_window(self, window: tuple[int, int], reason: str) -> bool:
-        """Exclude the trees of the current wave in a range of roots, for good; return whether there are any."""
-        return self._in_flight.exclude_window(window, reason)
+    def exclude_for_good(self, root: int, reason: str) -> bool:
+        """Exclude a tree of the current wave, not to be tried again; return whether it is ours."""
+        return self._in_flight.exclude_for_good(root, reason)
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return the dead letters of the last round. Must be called before `acked`: they are acked."""

@@ -27,7 +27,9 @@ class SpoutHost(HostedSpout):
         plan: ExecutionPlan,
         task: TaskKey,
         flow: FlowControl,
-        on_change: Callable[[], None],  # called when the first tuple of a wave waits, and when the spout has failed
+        on_change: Callable[
+            [], None
+        ],  # called when the first tuple of a wave waits, and when the spout fails or drains
     ) -> None:
         super().__init__(plan, task, flow)
         self.failure: AnchorboltError | None = None
@@ -102,6 +104,8 @@ class SpoutHost(HostedSpout):
                 if not (self._settled or self._closing):
                     self._changed.wait(_PAUSE_S)
         elif step is Step.HELD:
+            if self.is_drained:
+                self._on_change()
             with self._changed:
                 if not (self._settled or self._closing or self.may_emit):
                     self._changed.wait(_HELD_S)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from anchorbolt import errors
-from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.ports import Others, Round, TaskKey
 from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome
 from anchorbolt.errors import AnchorboltError, SerializationError, WaveFailed
 from anchorbolt.serialization import pack, unpack
@@ -43,6 +43,7 @@ class TaskReport:
     failure: AnchorboltError | None = None  # None if the attempt prepared
     failed_trees: list[Failure] = field(default_factory=list)  # that the bolt failed, if no acker reports them
     left_out: list[tuple[int, str, bytes]] = field(default_factory=list)  # excluded rows: root, stream, packed values
+    others: Others | None = None  # tuples of the second half of a `Probe`; None if there are none
 
     @property
     def is_spout(self) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import compress
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from anchorbolt.checkpoint.ports import Round
+from anchorbolt.checkpoint.ports import Others, Probe, Round
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
@@ -104,16 +105,18 @@ def run_spout_task(
             values = arrived.rows(direct=direct)
             items: list[Any] | None = None
             if stream_rows is not None:
-                values, items = stream_rows.kept(stream, values, report.left_out)
-            elif current.only is not None and roots is not None:
-                first, end = current.only
-                values = [row for row, root in zip(values, roots.tolist(), strict=True) if first <= root < end]
-            elif tracker is not None and roots is not None:
-                items = [root or () for root in roots.tolist()]
-                if plan.ackers:
-                    _open_trees(tracker, roots, msg_ids, excluded)
-            elif excluded and roots is not None:
-                values = [row for row, root in zip(values, roots.tolist(), strict=True) if root not in excluded]
+                values, items = stream_rows.kept(stream, values, report)
+            elif roots is not None:
+                if current.probe is not None:
+                    kept = _probed(current.probe, roots.tolist(), excluded, report)
+                    msg_ids = list(compress(msg_ids, compress(kept, roots.tolist())))
+                    values, roots = list(compress(values, kept)), roots[kept]
+                if tracker is not None:
+                    items = [root or () for root in roots.tolist()]
+                    if plan.ackers:
+                        _open_trees(tracker, roots, msg_ids, excluded)
+                elif excluded:
+                    values = [row for row, root in zip(values, roots.tolist(), strict=True) if root not in excluded]
             report.tuples_out += len(values)
             start = 0
             while start < len(values):
@@ -150,32 +153,36 @@ class StreamRows:
         self._seed = f"{component}/{index}/{current.txid}"
         self._isolates = current.isolates
         self._excluded = current.excluded_rows
-        self._windows = current.excluded_windows
-        self._only = current.only
+        self._probe = current.probe
         self._row = 0
 
-    def kept(
-        self, stream: str, values: list[Any], left_out: list[tuple[int, str, bytes]]
-    ) -> tuple[list[Any], list[Any] | None]:
-        """Return the rows that are sent, and their roots if they are tracked; add the others to `left_out`."""
-        if not (self._isolates or self._excluded or self._windows or self._only):
+    def kept(self, stream: str, values: list[Any], report: TaskReport) -> tuple[list[Any], list[Any] | None]:
+        """Return the rows that are sent, and their roots if they are tracked; add the others to the report."""
+        if not (self._isolates or self._excluded or self._probe):
             return values, None
         from anchorbolt.streams.ids import IdSource, ids_of
 
         roots = ids_of((IdSource(self._seed).draw(1) + self._row) % (1 << 64), len(values)).tolist()
         self._row += len(values)
-        if self._only is not None:
-            first, end = self._only
-            return [row for row, root in zip(values, roots, strict=True) if first <= root < end], None
-        if self._excluded or self._windows:
-            pairs = list(zip(values, roots, strict=True))
-            left_out += [(root, stream, pack(list(row))) for row, root in pairs if self._is_excluded(root)]
-            pairs = [(row, root) for row, root in pairs if not self._is_excluded(root)]
-            values, roots = [row for row, _ in pairs], [root for _, root in pairs]
+        if self._excluded:
+            excluded = [root in self._excluded for root in roots]
+            left_out = compress(zip(values, roots, strict=True), excluded)
+            report.left_out += [(root, stream, pack(list(row))) for row, root in left_out]
+            kept = [not each for each in excluded]
+            values, roots = list(compress(values, kept)), list(compress(roots, kept))
+        if self._probe is not None:
+            kept = _probed(self._probe, roots, frozenset(), report)
+            values, roots = list(compress(values, kept)), list(compress(roots, kept))
         return values, roots if self._isolates else None
 
-    def _is_excluded(self, root: int) -> bool:
-        return root in self._excluded or any(first <= root < end for first, end in self._windows)
+
+def _probed(probe: Probe, roots: Sequence[int], excluded: Set[int], report: TaskReport) -> list[bool]:
+    """Return which tuples a probe sends; note in the report which others there are."""
+    first, middle, end = probe
+    others = [root for root in roots if middle <= root < end and root not in excluded]
+    if others:
+        report.others = Others.joined([report.others, Others(min(others), max(others), len(others))])
+    return [first <= root < middle for root in roots]
 
 
 def _open_trees(tracker: TaskTracker, roots: Roots, msg_ids: Sequence[bytes], excluded: Set[int]) -> None:

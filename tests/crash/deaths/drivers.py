@@ -16,15 +16,16 @@ _PATIENCE_S = 60.0
 
 
 class Driver:
-    """One start of the job, in a session of its own, with its output in a file."""
+    """One start of a job, in a session of its own, with its output in a file."""
 
-    def __init__(self, conf: Path, log: Path) -> None:
+    def __init__(self, job: str, conf: Path, log: Path) -> None:
+        """Start the module `job` with the path of its configuration."""
         self.log = log
         self.was_killed = False
         self.was_stopped = False
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.crash.deaths.job", str(conf)],
+                [sys.executable, "-m", job, str(conf)],
                 cwd=conf.parent,
                 env={**os.environ, **spark_jvm.environment(), "PYTHONPATH": str(_ROOT)},
                 stdin=subprocess.DEVNULL,

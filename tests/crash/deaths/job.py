@@ -13,7 +13,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,36 +114,53 @@ def memory_mb(pid: int | str = "self") -> float:
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")), 0.0)
 
 
+def _children(pid: int) -> list[int]:
+    """Return the processes that a process has started; none if it is gone."""
+    found: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (task / "children").read_text().split())
+    return found
+
+
 def java_below(pid: int) -> int | None:
     """Return the JVM that a process has started."""
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            if Path(f"/proc/{child}/comm").read_text().strip() == "java":
-                return int(child)
-    return None
+    return next((child for child in _children(pid) if Path(f"/proc/{child}/comm").read_text().strip() == "java"), None)
 
 
-def main(path: str) -> None:
+def worker_mb(java: int) -> float:
+    """Return the resident memory of the largest worker below a JVM: of a child of one of its daemons."""
+    workers = [worker for daemon in _children(java) for worker in _children(daemon)]
+    return max(map(memory_mb, workers), default=0.0)
+
+
+def run_job(path: str, make: Callable[[Mapping[str, Any]], Topology], first: str) -> None:
+    """Run a topology until its source is empty; `first` is its spout, or the bolt that gets each message once.
+
+    Prints a JSON line for each wave.
+    """
+
     def show(wave: WaveReport) -> None:
         content = {
             "at": time.time(),
             "txid": wave.txid,
-            "messages": wave.tuples_in.get("words", 0),
+            "messages": wave.tuples_in.get(first, 0),
             "rounds": wave.rounds,
             "ms": round(wave.total_ms),
             "mb": round(memory_mb()),
             "java_mb": round(memory_mb(java)) if java else 0,
+            "worker_mb": round(worker_mb(java)) if java else 0,
         }
         print(json.dumps(content), flush=True)
 
     conf = json.loads(Path(path).read_text())
     spark = build_session(NAME, "local[2]")
     java = java_below(os.getpid())
-    handle = SparkCluster(spark).submit(topology(conf), conf, until_empty=True, on_wave=show)
+    handle = SparkCluster(spark).submit(make(conf), conf, until_empty=True, on_wave=show)
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=handle.stop).start())
     print(f"recovery: {handle.recovery}", flush=True)
     handle.await_termination()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    run_job(sys.argv[1], topology, "words")

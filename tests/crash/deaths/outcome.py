@@ -44,7 +44,7 @@ def stream_problems(client: redis.Redis, number: int) -> list[str]:
 
 
 def state_problems(conf: dict[str, Any], wanted: Counter[str], *, exactly: bool) -> list[str]:
-    """Say what is not as it must be in the state: the counts, the ledger, the record."""
+    """Say what is not as it must be in the state of the topology `NAME`: the counts, the ledger, the record."""
     provider = provider_from(load_conf(conf).settings, shared_by_processes=True, shared_by_machines=False)
     found = _count_problems(provider, wanted, exactly=exactly)
     for component, what in ((ACKER_ID, "open trees"), ("words", "halves that wait")):

@@ -1,6 +1,6 @@
 """When whom to kill: a plan that a seed decides."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
@@ -15,7 +15,7 @@ class Victim(Enum):
     STOP = "driver, by a stop"  # no SIGKILL: it finishes what is in flight, and ends
 
 
-_WEIGHTS = {Victim.WORKER: 5, Victim.DAEMON: 1, Victim.DRIVER: 2, Victim.DRIVER_AND_JVM: 3, Victim.REDIS: 5}
+WEIGHTS = {Victim.WORKER: 5, Victim.DAEMON: 1, Victim.DRIVER: 2, Victim.DRIVER_AND_JVM: 3, Victim.REDIS: 5}
 _LATEST = 0.9  # of the messages: later the run could end before the kill
 _IN_A_ROW = 0.25  # so many kills follow the one before, while the victims of that are about to recover
 _START_S, _SHORTLY_S = 8.0, 2.0  # a driver takes so long to start; the others recover sooner
@@ -37,13 +37,13 @@ class Kill:
         return f"{self.victim.value} {self.delay_s:.2f} s after message {self.delivered}{away}"
 
 
-def plan(seed: int, kills: int, number: int, stops: int = 0) -> list[Kill]:
-    """Return so many kills, and stops, for a run with this number of messages."""
+def plan(seed: int, kills: int, number: int, stops: int = 0, *, weights: Mapping[Victim, int] = WEIGHTS) -> list[Kill]:
+    """Return so many kills, and stops, for a run with this number of messages; `weights` says how often who dies."""
     random = Random(f"kills {seed}")
     planned: list[Kill] = []
     places = sorted(random.uniform(0.01, _LATEST) * number for _ in range(kills))
     for place in places:
-        victim = random.choices([*_WEIGHTS], [*_WEIGHTS.values()])[0]
+        victim = random.choices([*weights], [*weights.values()])[0]
         delivered, delay_s = int(place), random.uniform(0, 1)
         if planned and random.random() < _IN_A_ROW:
             longest = _START_S if planned[-1].victim in STARTS_AGAIN else _SHORTLY_S

@@ -4,10 +4,10 @@ import json
 import re
 import signal
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,33 +20,17 @@ from tests.crash.deaths.job import TASKS, job_conf
 from tests.crash.deaths.messages import counts, load, messages
 from tests.crash.deaths.outcome import delivered_and_pending, state_problems, stream_problems
 from tests.crash.deaths.plan import Kill, Victim
+from tests.crash.deaths.report import Report, Say
 from tests.support.redis_server import DURABLE, RedisServer
 from tests.support.stores import redis_program, settings_of
 
 _POLL_S = 0.02
 _FIRST_WAVES = 5
-_GROWTH, _GROWTH_MB = 1.5, 60.0  # of the last driver's memory, at most
+_GROWTH, _GROWTH_MB = 1.5, 60.0  # of a process's memory, at most
 _UNEXPECTED_ENDS = 3
 _WAVES_BETWEEN_KILLS = 8
 _LEAST_INTAKE = 100
 _TAIL = 3000
-
-
-@dataclass
-class Report:
-    """What happened."""
-
-    seed: int
-    killed: Counter[str] = field(default_factory=Counter)
-    not_struck: list[str] = field(default_factory=list)
-    starts: int = 0
-    waves: int = 0
-    repeated: int = 0  # waves that took several rounds
-    seconds: float = 0.0
-    first_mb: float = 0.0  # of the last driver, after its first waves
-    last_mb: float = 0.0
-    java_mb: tuple[int, int] = (0, 0)  # of its JVM, in the same way
-    wrong: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -64,9 +48,11 @@ class Wanted:
 
 
 class Run:
-    """One run below a folder of its own."""
+    """One run below a folder of its own. `tests.crash.dead_letters` has another job, and judges more."""
 
-    def __init__(self, home: Path, wanted: Wanted, say: Callable[[str], None]) -> None:
+    job = "tests.crash.deaths.job"
+
+    def __init__(self, home: Path, wanted: Wanted, say: Say) -> None:
         self._home = home
         self._wanted = wanted
         self._say = say
@@ -83,10 +69,8 @@ class Run:
         self._deadline = started + wanted.timeout_s
         with closing(self._server):
             self._server.start()
-            all_messages = messages(wanted.seed, wanted.messages)
-            with self._server.client() as client:
-                load(client, all_messages)
-            self._say(f"{len(all_messages)} messages are in the stream after {time.monotonic() - started:.0f} s")
+            self._load()
+            self._say(f"{wanted.messages} messages wait after {time.monotonic() - started:.0f} s")
             self._prepare()
             started = time.monotonic()
             try:
@@ -98,13 +82,27 @@ class Run:
                     driver.end_session()
             report.seconds = time.monotonic() - started
             self._read_logs()
-            with self._server.client() as client:
-                report.wrong += stream_problems(client, wanted.messages)
             try:
-                report.wrong += state_problems(self._conf, counts(all_messages), exactly=wanted.stable)
+                report.wrong += self._problems()
             except AnchorboltError as error:
                 report.wrong.append(f"the state cannot be read: {error}")
         return report
+
+    def _load(self) -> None:
+        """Provide what the job reads."""
+        self._messages = messages(self._wanted.seed, self._wanted.messages)
+        with self._server.client() as client:
+            load(client, self._messages)
+
+    def _settings(self) -> dict[str, Any]:
+        """Return further settings of the job."""
+        return {}
+
+    def _problems(self) -> list[str]:
+        """Say what is not as it must be, once the job has ended."""
+        with self._server.client() as client:
+            found = stream_problems(client, self._wanted.messages)
+        return found + state_problems(self._conf, counts(self._messages), exactly=self._wanted.stable)
 
     def _prepare(self) -> None:
         wanted, folder = self._wanted, self._home / "run"
@@ -116,7 +114,7 @@ class Run:
         intake = {"topology.spout.intake.tuples": most}
         # A half that has failed comes again, and waits for ever where its old handle has met the other half.
         never = {"topology.enable.message.timeouts": False} if wanted.late else {}
-        self._conf = {**settings_of(store), **location, **intake, **never, **wanted.conf}
+        self._conf = {**settings_of(store), **location, **intake, **never, **self._settings(), **wanted.conf}
         self._conf_path = folder / "conf.json"
 
     def _go(self) -> None:
@@ -131,7 +129,7 @@ class Run:
         self._report.starts += 1
         self._redis_died = False
         self._conf_path.write_text(json.dumps(self._conf | self._chosen()))
-        self._drivers.append(Driver(self._conf_path, self._home / "run" / f"start-{self._report.starts}.log"))
+        self._drivers.append(Driver(self.job, self._conf_path, self._home / "run" / f"start-{self._report.starts}.log"))
 
     def _chosen(self) -> dict[str, Any]:
         """Return the configuration that may differ from start to start; where trees stay open, it does."""
@@ -216,6 +214,7 @@ class Run:
         return delivered == self._wanted.messages and not pending
 
     def _delivered(self) -> int:
+        """Return how many messages the job has taken in."""
         try:
             with self._server.client() as client:
                 return delivered_and_pending(client)[0]
@@ -224,14 +223,27 @@ class Run:
 
     def _read_logs(self) -> None:
         report = self._report
-        for driver in self._drivers:
-            lines = [json.loads(line) for line in re.findall(r'{"at": [^{}]*}', driver.text)]
+        of_drivers = [wave_lines(driver.text) for driver in self._drivers]
+        for lines in of_drivers:
             report.waves += len(lines)
             report.repeated += sum(line["rounds"] > 1 for line in lines)
-            memory = [line["mb"] for line in lines]
-            java = [line["java_mb"] for line in lines]
-        if len(memory) > 2 * _FIRST_WAVES:
-            report.first_mb, report.last_mb = max(memory[:_FIRST_WAVES]), memory[-1]
-            report.java_mb = java[_FIRST_WAVES], java[-1]
-            if report.last_mb > _GROWTH * report.first_mb + _GROWTH_MB:
-                report.wrong.append(f"the driver's memory grew from {report.first_mb} to {report.last_mb} MB")
+            report.most_rounds = max([report.most_rounds, *(line["rounds"] for line in lines)])
+            gaps = (after["at"] - before["at"] for before, after in pairwise(lines))
+            report.longest_s = max([report.longest_s, *gaps])
+        lines = max(of_drivers, key=len)
+        if len(lines) > 2 * _FIRST_WAVES:
+            first, last = lines[_FIRST_WAVES], lines[-1]
+            report.first_mb, report.last_mb = max(line["mb"] for line in lines[:_FIRST_WAVES]), last["mb"]
+            report.java_mb = first["java_mb"], last["java_mb"]
+            report.workers_mb = max(line["worker_mb"] for line in lines[: 2 * _FIRST_WAVES]), last["worker_mb"]
+            for what, before, after in (
+                ("the driver's", report.first_mb, report.last_mb),
+                ("a worker's", *report.workers_mb),
+            ):
+                if after > _GROWTH * before + _GROWTH_MB:
+                    report.wrong.append(f"{what} memory grew from {before} to {after} MB")
+
+
+def wave_lines(output: str) -> list[dict[str, Any]]:
+    """Return what a driver has printed of its waves, see `tests.crash.deaths.job`."""
+    return [json.loads(line) for line in re.findall(r'{"at": [^{}]*}', output)]

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.crash.deaths.plan import one_of_each, plan
-from tests.crash.deaths.runs import Report, Run, Wanted
+from tests.crash.deaths.report import Report
+from tests.crash.deaths.runs import Run, Wanted
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.usefixtures("redis_program")]
 

@@ -1,0 +1,71 @@
+"""The rows of a run: drawn from a seed, written to files or a stream, and counted in plain Python."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import redis
+
+from tests.crash.deaths.job import STREAM
+
+RAISES, FAILS, RAISES_LATE, DIES = "raises", "fails", "raises-late", "dies"
+POISONS = (RAISES, FAILS, RAISES_LATE)
+"""What becomes of a row: its first bolt raises, or fails it; or its second one raises, once its state has changed."""
+
+_WORDS = [f"word{number}" for number in range(2000)]
+_AT_ONCE = 5000
+
+
+class Row(NamedTuple):
+    """A row."""
+
+    number: int  # from 1
+    word: str
+    kind: str  # one of `POISONS`, or `DIES`: its first bolt kills its own process; any other is counted
+
+    @property
+    def text(self) -> str:
+        return " ".join(map(str, self))
+
+    @property
+    def is_poison(self) -> bool:
+        return self.kind != "plain"
+
+
+def rows(seed: int, number: int, poison: int, deadly: int) -> list[Row]:
+    """Return so many rows, of which some are poison, and others deadly, in places that are drawn."""
+    random = Random(f"rows {seed}")
+    places = random.sample(range(number), poison + deadly)
+    kinds = dict.fromkeys(places[:deadly], DIES) | {place: random.choice(POISONS) for place in places[deadly:]}
+    return [Row(place + 1, random.choice(_WORDS), kinds.get(place, "plain")) for place in range(number)]
+
+
+def counts(all_rows: Sequence[Row]) -> Counter[str]:
+    """Return what the state must hold: by word how many rows there are that are no poison, and their numbers' sum."""
+    counted = Counter[str]()
+    for row in all_rows:
+        if not row.is_poison:
+            counted[row.word] += 1
+            counted[f"sum {row.word}"] += row.number
+    return counted
+
+
+def write_files(folder: Path, all_rows: Sequence[Row], files: int) -> None:
+    """Write the rows to so many text files."""
+    folder.mkdir(parents=True)
+    for file in range(files):
+        part = all_rows[len(all_rows) * file // files : len(all_rows) * (file + 1) // files]
+        (folder / f"rows-{file:04d}.txt").write_text("".join(f"{row.text}\n" for row in part))
+
+
+def load(client: redis.Redis, all_rows: Sequence[Row]) -> None:
+    """Add the rows to the stream, with ids that count from 1."""
+    waiting: Iterator[Row] = iter(all_rows)
+    while some := list(islice(waiting, _AT_ONCE)):
+        with client.pipeline(transaction=False) as pipeline:
+            for row in some:
+                pipeline.xadd(STREAM, {"row": row.text}, id=f"{row.number}-0")
+            pipeline.execute()
