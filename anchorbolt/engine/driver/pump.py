@@ -25,12 +25,8 @@ class Pump:
         self._plan = plan
         self._spouts = spouts
         self._one_wave = one_wave or OneWave()
-<<<<<<< HEAD
-        self._stop_requested = threading.Event()
-        self._aborted = False
-=======
         self._draining = threading.Event()
->>>>>>> camp20
+        self._aborted = False
         self._thread: int | None = None
 
     def query_id(self) -> str:

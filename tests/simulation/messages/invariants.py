@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.state_backends.memory import _Namespace
 from tests.simulation.invariants import NAME, Invariants, Violation, entries_of
@@ -66,15 +65,6 @@ class MessageInvariants(Invariants):
         for message in self._scenario.broker.messages:
             self.acked(message)
         super().at_the_end()
-
-    def nothing_staged(self) -> None:
-        """Check all namespaces but those of ackers that the last run did not have."""
-        record = self.record()
-        ackers = 0 if record is None else record.parallelism.get(ACKER_ID, 0)
-        for namespace, store in self._world.store.contents.items():
-            name, _, index = namespace.rpartition("-")
-            if store.records and not (name == f"{NAME}:{ACKER_ID}" and int(index) >= ackers):
-                raise Violation(f"{namespace} keeps leftovers: {store.records}")
 
     def _deliveries(self, message: Message) -> list[int]:
         return [
