@@ -44,10 +44,13 @@ class Redelivery:
         self._acked: dict[Any, _Unconfirmed] = {}
         self._unconfirmed: list[_Unconfirmed] = []
         for messages in acked:
-            ids = messages.msg_ids()
-            entry = _Unconfirmed(messages, len(ids))
+            entry = _Unconfirmed(messages, 0)
             self._unconfirmed.append(entry)
-            self._acked.update(dict.fromkeys(ids, entry))
+            self._acked.update(dict.fromkeys(messages.msg_ids(), entry))
+        # Of an id in several decisions, the earlier acks were confirmed: otherwise it had been recognised.
+        for entry in self._acked.values():
+            entry.waiting += 1
+        self._unconfirmed = [entry for entry in self._unconfirmed if entry.waiting]
 
     def emit(self, msg_id: Any, task_index: int) -> Known:
         """Note that a task emits a message; only a new one is to be processed."""

@@ -216,6 +216,7 @@ class CheckpointSpout:
     def keep_acked(self, acked: tuple[AckedMessages, ...]) -> None:
         """Write into the record that all other messages that it acks are confirmed. Does nothing if nothing changes."""
         if acked != self.record.acked:
+            self._run.log.next_fence()  # so that the write before, if it comes again later, is refused
             self._last.record = replace(self.record, acked=acked)
             self._run.log.write(self._last.record)
 
