@@ -214,6 +214,39 @@ def test_tuples_that_end_their_worker_are_found_by_halves(source: str, spark: An
     assert sorted(ACKED) == ([] if source == "stream" else list(range(len(words))))
 
 
+class NeedsAll(RichBolt):
+    """Fails messages that begin with "all" if it has not got ten others before."""
+
+    def execute(self, tup: Any) -> None:
+        self.others = getattr(self, "others", 0) + (not tup["word"].startswith("all"))
+        if tup["word"].startswith("all") and self.others < 10:
+            self.collector.fail(tup)
+        else:
+            self.collector.ack(tup)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_what_fails_without_the_other_half_of_a_wave_is_no_dead_letter(spark: Any, tmp_path: Path) -> None:
+    words = [*(f"word{number}" for number in range(10)), "die", *(f"all{number}" for number in range(10))]
+    MESSAGES.extend(enumerate((word,) for word in words))
+    builder = TopologyBuilder()
+    builder.set_spout("in", AllAtOnce("word"))
+    builder.set_bolt("checks", Checks()).shuffle_grouping("in")
+    builder.set_bolt("count", Count()).fields_grouping("checks", "word")
+    builder.set_bolt("needs", NeedsAll()).shuffle_grouping("in")
+    conf = {
+        "topology.dead.letter": str(tmp_path / "dead"),
+        "topology.max.tuple.retries": 0,
+        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
+        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
+    }
+    handle = SparkCluster(spark).submit(builder.create_topology("needs"), conf, until_empty=True)
+    assert handle.await_termination(200)
+    assert [letter["values"] for letter in letters_in(tmp_path / "dead")] == [["die"]]
+    assert handle.state("count") == {word: 1 for word in words if word != "die"}
+
+
 class ChecksLater(Checks):
     """Raises only as long as a file exists."""
 

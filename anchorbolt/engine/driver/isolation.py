@@ -82,15 +82,22 @@ class Isolation:
         is_new, self._isolates = not self._isolates, True
         return is_new
 
+    def is_probe(self, reports: Sequence[TaskReport]) -> bool:
+        """Return whether the round was one of a search, which goes on then. Nothing else follows from such a round.
+
+        What fails in it may only lack the tuples that were not sent.
+        """
+        if self._halving is None:
+            return False
+        self._halving.survived(Others.joined([report.others for report in reports]))
+        self._end_halving(self._halving)
+        return True
+
     def judge(self, reports: Sequence[TaskReport]) -> bool:
         """Return whether the round has to be repeated without the tuples that failed in it.
 
         Raises the error that began it if more tuples failed than may become dead letters.
         """
-        if self._halving is not None:
-            self._halving.survived(Others.joined([report.others for report in reports]))
-            self._end_halving(self._halving)
-            return True
         if not self._isolates:
             return False
         self._isolates = False
