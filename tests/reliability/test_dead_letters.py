@@ -168,6 +168,31 @@ class AllAtOnce(QueueSpout):
             super().next_tuple()
 
 
+class RaisesAtFirst(Checks):
+    """Raises, with a long text, on each message that comes for the first time."""
+
+    def execute(self, tup: Any) -> None:
+        if tup["word"] not in FAILED:
+            raise ValueError("x" * 100_000)
+        super().execute(tup)
+
+
+def test_the_texts_of_many_failures_are_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("in", AllAtOnce("word"))
+    builder.set_bolt("checks", RaisesAtFirst()).shuffle_grouping("in")
+    words = [f"word{number:02}" for number in range(20)]
+    MESSAGES.extend((word, (word,)) for word in words)
+    conf = {"topology.dead.letter": str(tmp_path / "dead"), "topology.dead.letter.max.per.wave": 2}
+    assert LocalCluster().submit(builder.create_topology("again"), conf).await_termination(60)
+    assert (sorted(ACKED), sorted(FAILED)) == (words, words)
+    texts = [record.getMessage() for record in caplog.records if " of spout 'in' failed" in record.getMessage()]
+    assert len(texts) == len(words)
+    assert all("ValueError: xxx" in text for text in texts)
+    assert 0 < sum("Traceback" in text for text in texts) < len(texts), "not more than 2 in a wave"
+    assert max(map(len, texts)) < 70_000
+
+
 def test_a_function_gets_the_dead_letters_and_is_called_again_if_it_raised(tmp_path: Path) -> None:
     calls: list[tuple[int, list[Any]]] = []
 
