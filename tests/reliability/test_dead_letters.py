@@ -162,6 +162,34 @@ def test_more_than_the_most_dead_letters_in_a_wave_end_the_run_as_before(spout: 
     assert (ACKED, FAILED) == ([], [])
 
 
+def test_a_wave_with_too_many_dead_letters_is_not_run_without_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [(f"raise {number}",) for number in range(5)]
+    executed = tmp_path / "executed"
+
+    class Notes(Checks):
+        def execute(self, tup: Any) -> None:
+            with executed.open("a") as file:
+                file.write("x")
+            super().execute(tup)
+
+    builder = TopologyBuilder()
+    builder.set_spout("in", FeederSpout(["word"], [rows]))
+    builder.set_bolt("checks", Notes()).shuffle_grouping("in")
+    conf = {
+        "topology.dead.letter": str(tmp_path / "dead"),
+        "topology.dead.letter.max.per.wave": 2,
+        "topology.max.batch.retries": 1,
+    }
+    with pytest.raises(BoltError) as raised:
+        LocalCluster().submit(builder.create_topology("many"), conf).await_termination(60)
+    assert "raise 0" in (raised.value.tuple_text or "")
+    assert any("topology.dead.letter.max.per.wave" in record.getMessage() for record in caplog.records)
+    # The first row, then all of them in the round that isolates, then the first row again.
+    assert executed.stat().st_size == 1 + len(rows) + 1
+
+
 class AllAtOnce(QueueSpout):
     def next_tuple(self) -> None:
         while MESSAGES:
