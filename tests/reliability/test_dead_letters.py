@@ -294,6 +294,7 @@ class NeedsAll(RichBolt):
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(300)
 def test_what_fails_without_the_other_half_of_a_wave_is_no_dead_letter(spark: Any, tmp_path: Path) -> None:
     words = [*(f"word{number}" for number in range(10)), "die", *(f"all{number}" for number in range(10))]
