@@ -41,6 +41,7 @@ class Redelivery:
         self._lock = threading.Lock()
         self._emitter: dict[Any, int | None] = dict.fromkeys(in_flight)  # by message in flight: the task's index
         self._pending: defaultdict[int, int] = defaultdict(int)  # by task
+        self._recalled: dict[int, list[Any]] = {}  # by task: messages that another one has got from the source since
         self._acked: dict[Any, _Unconfirmed] = {}
         self._unconfirmed: list[_Unconfirmed] = []
         for messages in acked:
@@ -65,9 +66,19 @@ class Redelivery:
             if before != task_index:
                 self._emitter[msg_id] = task_index  # whoever got it last from the source tells the source
                 self._pending[task_index] += 1
+                if msg_id in self._recalled.get(task_index, ()):  # it comes back
+                    self._recalled[task_index].remove(msg_id)
                 if before is not None:
                     self._pending[before] -= 1
+                    self._recalled.setdefault(before, []).append(msg_id)
             return Known.IN_FLIGHT
+
+    def take_recalled(self, task_index: int) -> list[Any]:
+        """Return the messages that a task has emitted, and that it will not be told of: another one got them since."""
+        if not self._recalled:
+            return []
+        with self._lock:
+            return self._recalled.pop(task_index, [])
 
     @property
     def acked(self) -> list[Any]:

@@ -16,8 +16,19 @@ from anchorbolt.util.messages import printable
 class TaskTracker:
     """Kept from wave to wave with the instance of its task."""
 
-    def __init__(self, component: str, task_index: int, task_id: int, *, counts: bool) -> None:
-        """Create it; without `counts` it only notes which trees fail, for a topology in which no tree stays open."""
+    def __init__(
+        self, component: str, task_index: int, task_id: int, *, counts: bool, most_tracebacks: int = 0
+    ) -> None:
+        """Create it.
+
+        Args:
+            component: Id of the task's component.
+            task_index: Index of the task in it.
+            task_id: Id of the task.
+            counts: False if it only notes which trees fail, for a topology in which no tree stays open.
+            most_tracebacks: How many failures of a round may keep a traceback.
+        """
+        self._most_tracebacks = most_tracebacks
         self._counts = counts
         self._component = component
         self._task_index = task_index
@@ -76,6 +87,11 @@ class TaskTracker:
         for root in roots_of([anchor]):
             self._news.fail(root, self._component, self._task_index, reason)
             self.failures.append(Failure(root, self._component, self._task_index, reason))
+
+    @property
+    def wants_traceback(self) -> bool:
+        """Whether the next failure may keep a traceback: if a bolt raises on each tuple, they would fill the memory."""
+        return len(self.failures) < self._most_tracebacks
 
     def blobs(self, ackers: int) -> list[bytes]:
         """Return what this task contributes to each acker, at the end of a wave."""

@@ -98,6 +98,10 @@ class StreamReader:
         """Have `next_entries` return a held entry again."""
         self._failed.append(id)
 
+    def release(self, id: str) -> None:
+        """Hold an entry no more: another task holds it."""
+        self._held.discard(id)
+
     def flush(self) -> None:
         """Send the acks. Those that Redis did not confirm are kept. Raises `SourceUnavailable`."""
         while self._acks:

@@ -228,6 +228,12 @@ class RedisStreamsSpout(BaseRichSpout):
         source, id = self._source_of(msg_id)
         source.reader.fail(id)
 
+    def recall(self, msg_id: str) -> None:
+        """Forget an entry that another task has claimed: a consumer of another program had taken it from this one."""
+        self._pending -= 1
+        source, id = self._source_of(msg_id)
+        source.reader.release(id)
+
     def flush_acks(self) -> None:
         """Send all acks; wait while Redis does not answer.
 

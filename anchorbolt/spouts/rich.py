@@ -55,6 +55,13 @@ class BaseRichSpout(Spout):
     def fail(self, msg_id: Any) -> None:
         """Called once for a message whose tuple tree failed or timed out. Emit it again to have it processed."""
 
+    def recall(self, msg_id: Any) -> None:
+        """Called for a message that is in flight, once another task of the spout has got it from the source as well.
+
+        Neither `ack` nor `fail` will be called for it on this task, but on the other. Only with stable message ids.
+        Override it in a spout that keeps what is pending, if its source may move a message from one task to another.
+        """
+
     def flush_acks(self) -> None:
         """Called after each group of `ack` calls: when it returns, the source must know that they are processed.
 

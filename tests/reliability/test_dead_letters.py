@@ -162,10 +162,78 @@ def test_more_than_the_most_dead_letters_in_a_wave_end_the_run_as_before(spout: 
     assert (ACKED, FAILED) == ([], [])
 
 
+def test_messages_that_are_tried_again_do_not_count_for_the_most_dead_letters_of_a_wave(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("in", AllAtOnce("word"))
+    builder.set_bolt("checks", RaisesAtFirst()).shuffle_grouping("in")
+    words = list("abcde")
+    MESSAGES.extend((word, (word,)) for word in words)
+    conf = {"topology.dead.letter": str(tmp_path / "dead"), "topology.dead.letter.max.per.wave": 2}
+    assert LocalCluster().submit(builder.create_topology("again"), conf).await_termination(60)
+    assert sorted(ACKED) == words
+    assert letters_in(tmp_path / "dead") == []
+    assert not any("is tried again" in record.getMessage() for record in caplog.records), "no round has failed"
+
+
+def test_a_wave_with_too_many_dead_letters_is_not_run_without_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = [(f"raise {number}",) for number in range(5)]
+    executed = tmp_path / "executed"
+
+    class Notes(Checks):
+        def execute(self, tup: Any) -> None:
+            with executed.open("a") as file:
+                file.write("x")
+            super().execute(tup)
+
+    builder = TopologyBuilder()
+    builder.set_spout("in", FeederSpout(["word"], [rows]))
+    builder.set_bolt("checks", Notes()).shuffle_grouping("in")
+    conf = {
+        "topology.dead.letter": str(tmp_path / "dead"),
+        "topology.dead.letter.max.per.wave": 2,
+        "topology.max.batch.retries": 1,
+    }
+    with pytest.raises(BoltError) as raised:
+        LocalCluster().submit(builder.create_topology("many"), conf).await_termination(60)
+    assert "raise 0" in (raised.value.tuple_text or "")
+    assert any("topology.dead.letter.max.per.wave" in record.getMessage() for record in caplog.records)
+    # The first row, then all of them in the round that isolates, then the first row again.
+    assert executed.stat().st_size == 1 + len(rows) + 1
+
+
 class AllAtOnce(QueueSpout):
     def next_tuple(self) -> None:
         while MESSAGES:
             super().next_tuple()
+
+
+class RaisesAtFirst(Checks):
+    """Raises, with a long text, on each message that comes for the first time."""
+
+    def execute(self, tup: Any) -> None:
+        if tup["word"] not in FAILED:
+            raise ValueError("x" * 100_000)
+        super().execute(tup)
+
+
+def test_the_texts_of_many_failures_are_bounded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    builder = TopologyBuilder()
+    builder.set_spout("in", AllAtOnce("word"))
+    builder.set_bolt("checks", RaisesAtFirst()).shuffle_grouping("in")
+    words = [f"word{number:02}" for number in range(20)]
+    MESSAGES.extend((word, (word,)) for word in words)
+    conf = {"topology.dead.letter": str(tmp_path / "dead"), "topology.dead.letter.max.per.wave": 2}
+    assert LocalCluster().submit(builder.create_topology("again"), conf).await_termination(60)
+    assert (sorted(ACKED), sorted(FAILED)) == (words, words)
+    texts = [record.getMessage() for record in caplog.records if " of spout 'in' failed" in record.getMessage()]
+    assert len(texts) == len(words)
+    assert all("ValueError: xxx" in text for text in texts)
+    assert 0 < sum("Traceback" in text for text in texts) < len(texts), "not more than 2 in a wave"
+    assert max(map(len, texts)) < 70_000
 
 
 def test_a_function_gets_the_dead_letters_and_is_called_again_if_it_raised(tmp_path: Path) -> None:
@@ -212,6 +280,40 @@ def test_tuples_that_end_their_worker_are_found_by_halves(source: str, spark: An
     letters = letters_in(tmp_path / "dead")
     assert sorted((letter["spout"], letter["values"]) for letter in letters) == [("in", [word]) for word in poison]
     assert sorted(ACKED) == ([] if source == "stream" else list(range(len(words))))
+
+
+class NeedsAll(RichBolt):
+    """Fails messages that begin with "all" if it has not got ten others before."""
+
+    def execute(self, tup: Any) -> None:
+        self.others = getattr(self, "others", 0) + (not tup["word"].startswith("all"))
+        if tup["word"].startswith("all") and self.others < 10:
+            self.collector.fail(tup)
+        else:
+            self.collector.ack(tup)
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+@pytest.mark.timeout(300)
+def test_what_fails_without_the_other_half_of_a_wave_is_no_dead_letter(spark: Any, tmp_path: Path) -> None:
+    words = [*(f"word{number}" for number in range(10)), "die", *(f"all{number}" for number in range(10))]
+    MESSAGES.extend(enumerate((word,) for word in words))
+    builder = TopologyBuilder()
+    builder.set_spout("in", AllAtOnce("word"))
+    builder.set_bolt("checks", Checks()).shuffle_grouping("in")
+    builder.set_bolt("count", Count()).fields_grouping("checks", "word")
+    builder.set_bolt("needs", NeedsAll()).shuffle_grouping("in")
+    conf = {
+        "topology.dead.letter": str(tmp_path / "dead"),
+        "topology.max.tuple.retries": 0,
+        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
+        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
+    }
+    handle = SparkCluster(spark).submit(builder.create_topology("needs"), conf, until_empty=True)
+    assert handle.await_termination(200)
+    assert [letter["values"] for letter in letters_in(tmp_path / "dead")] == [["die"]]
+    assert handle.state("count") == {word: 1 for word in words if word != "die"}
 
 
 class ChecksLater(Checks):

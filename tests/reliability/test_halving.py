@@ -73,7 +73,7 @@ def searched(isolation: Isolation, roots: list[int], dies: Callable[[Sequence[in
         if dies([root for root in wanted if start <= root < middle]):
             assert isolation.failed(lost)
         else:
-            assert isolation.judge([report])
+            assert isolation.is_probe([report])
     return current
 
 

@@ -1,6 +1,7 @@
 """Messages that a source delivers again after a crash: counted once, and acked."""
 
 import json
+import threading
 from collections import deque
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anchorbolt.acker.placement import ACKER_ID
+from anchorbolt.acker.redelivery import Redelivery
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.cli.main import app
@@ -287,3 +289,62 @@ def test_an_open_tree_belongs_to_its_spout_after_restarts_in_which_the_tasks_had
     assert handle.await_termination(60)
     assert handle.state("count") == {"x": 1, "y": 1}
     assert sorted(ACKED) == [1, 2, 3, 4]
+
+
+class HandedOver(QueueSpout):
+    """Two tasks. While the second message is in flight, the source delivers the first one to the other task, too."""
+
+    def open(self, conf: Any, context: Any, collector: Any) -> None:
+        super().open(conf, context, collector)
+        self.index = context.this_task_index
+
+    def next_tuple(self) -> None:
+        if self.index == 0 and MESSAGES:
+            super().next_tuple()
+        elif self.index == 1 and OTHERS and EXECUTED.is_set():
+            msg_id, values = OTHERS.popleft()
+            self.pending[msg_id] = values
+            self.collector.emit(values, msg_id)
+            DELIVERED.set()
+
+    def recall(self, msg_id: Any) -> None:
+        del self.pending[msg_id]
+        RECALLED.append((self.index, msg_id))
+
+    def ack(self, msg_id: Any) -> None:
+        super().ack(msg_id)
+        LEFT[self.index] = dict(self.pending)
+
+
+class WaitsForDelivery(Count):
+    def execute(self, tup: Any) -> None:
+        EXECUTED.set()
+        assert DELIVERED.wait(30)
+        super().execute(tup)
+
+
+OTHERS: deque[Any] = deque()
+RECALLED: list[Any] = []
+LEFT: dict[int, Any] = {}
+EXECUTED, DELIVERED = threading.Event(), threading.Event()
+
+
+def test_a_task_is_told_of_a_message_that_its_source_has_delivered_to_another_task() -> None:
+    MESSAGES.append((1, ("a",)))
+    OTHERS.append((1, ("a",)))
+    builder = TopologyBuilder()
+    builder.set_spout("in", HandedOver("word"), 2)
+    builder.set_bolt("count", WaitsForDelivery()).fields_grouping("in", "word")
+    handle = LocalCluster().submit(builder.create_topology("over"), {})
+    assert handle.await_termination(60)
+    assert handle.state("count") == {"a": 1}
+    assert (ACKED, RECALLED, LEFT) == ([1], [(0, 1)], {1: {}})
+
+
+def test_a_message_that_comes_back_to_a_task_before_it_was_told_is_not_recalled_from_it() -> None:
+    redelivery = Redelivery("in")
+    for task in (0, 1, 0):
+        redelivery.emit("m", task)
+    assert (redelivery.take_recalled(0), redelivery.take_recalled(1)) == ([], ["m"])
+    assert redelivery.take_recalled(1) == []
+    assert (redelivery.pending(0), redelivery.pending(1)) == (1, 0)

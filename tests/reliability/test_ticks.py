@@ -7,6 +7,7 @@ import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
 from anchorbolt.engine import SparkCluster
+from anchorbolt.engine.spouts.ticks import Ticks
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
@@ -149,3 +150,27 @@ def test_a_bolt_can_set_nothing_else() -> None:
     with pytest.raises(TopologyError) as raised:
         TopologyBuilder().set_bolt("totals", bolt)
     assert raised.value.component == "totals"
+
+
+def test_the_time_that_a_wave_takes_does_not_delay_the_next_tick() -> None:
+    clock = ManualClock()
+    ticks = Ticks({"totals": 10.0}, clock)
+    clock.advance(10)
+    for _ in range(3):
+        assert ticks.is_due
+        bolts = ticks.due()
+        clock.advance(3)
+        ticks.sent(bolts)
+        assert not ticks.is_due
+        clock.advance(7)
+    assert ticks.is_due
+
+
+def test_a_tick_that_is_long_overdue_comes_once() -> None:
+    clock = ManualClock()
+    ticks = Ticks({"totals": 10.0}, clock)
+    clock.advance(35)
+    ticks.sent(ticks.due())
+    assert not ticks.is_due
+    clock.advance(10)
+    assert ticks.is_due

@@ -9,6 +9,7 @@ import redis
 
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.spouts import redis_reader
+from anchorbolt.spouts.redis_reader import Task
 from tests.spouts.collected import running
 from tests.spouts.redis_streams import GROUP, KEY, add, add_many, pending, spout_on
 from tests.support.redis_server import RedisServer
@@ -260,6 +261,25 @@ def test_no_more_entries_are_pending_than_the_topology_allows(redis_database: Re
         assert [id for id, _ in task.read_times(20)] == [ids[2], *ids[4:6]]
     with running(spout_on(redis_database), conf={"topology.max.spout.pending": 3}) as task:
         assert [id for id, _ in task.read_times(20)] == ids[2:5]
+
+
+@pytest.mark.usefixtures("always_sweeping")
+def test_an_entry_that_another_program_has_taken_and_a_sibling_claimed_is_no_longer_held(
+    redis_database: RedisServer, client: redis.Redis
+) -> None:
+    ids, conf = add(client, "a"), {"topology.max.spout.pending": 1}
+    spout = spout_on(redis_database, claim_after_s=3600)
+    program = next(name for name in map(str, range(100)) if Task("words:lines-", 1, 2).takes_over(name))
+    with running(spout, 0, 2, conf) as first, running(spout, 1, 2, conf) as second:
+        assert first.read(1) == [(ids[0], ("a",))]
+        client.xclaim(KEY, GROUP, program, 0, ids, idle=3_601_000)
+        assert second.read(1) == [(ids[0], ("a",))]
+        first.spout.recall(ids[0])
+        second.ack(ids[0])
+        later = add(client, "b")
+        assert first.read(1) == [(later[0], ("b",))]
+        first.ack(*later)
+    assert pending(client) == {}
 
 
 def test_fields_are_decoded_or_stay_bytes_and_a_missing_one_is_none(

@@ -9,6 +9,8 @@ from anchorbolt.errors import StateError
 from anchorbolt.streams.tuple import FAILED, TrackedTuple, TupleBatch
 from anchorbolt.util.messages import user_traceback
 
+_MOST_CHARACTERS, _FEW_CHARACTERS = 64_000, 200  # of the reason of a failure, and of one without a traceback
+
 
 class TrackedExecution:
     """Runs one instance of a bolt.
@@ -59,9 +61,19 @@ class TrackedExecution:
         collector = self._collector
         if isinstance(error, ReportedFailedException):
             collector.report_error(error)
-        expected = isinstance(error, FailedException)
-        self._tracker.fail(tup, f"{type(error).__name__}: {error}" if expected else user_traceback(error))
+        self._tracker.fail(tup, self._reason(error))
         if not tup.status:
             if tup.roots == ():
                 collector.fail(tup)
             tup.status = FAILED
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, FailedException):
+            return _bounded(f"{type(error).__name__}: {error}", _MOST_CHARACTERS)
+        if self._tracker.wants_traceback:
+            return _bounded(user_traceback(error), _MOST_CHARACTERS)
+        return _bounded(f"{type(error).__name__}: {error}", _FEW_CHARACTERS)
+
+
+def _bounded(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}\n…\n{text[-most // 2 :]}"

@@ -8,7 +8,7 @@ rounds of a search isolate, too, so that other tuples do not end it.
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from anchorbolt.acker.verdict import Failure
@@ -44,6 +44,7 @@ class Isolation:
         self._clean = 1  # on a tuple with a root below this, no worker dies, as far as was searched
         self._halving: Halving | None = None
         self._cause: AnchorboltError | None = None
+        self._gives_up = False  # too many rows failed: the wave fails as without dead letters
 
     def begin(self, current: Round) -> Round:
         """Return the round as it is to be run."""
@@ -75,29 +76,47 @@ class Isolation:
                 return False
             self._halving = Halving(self._clean)
             return True
-        if not isinstance(error, BoltError) or error.tuple_text is None:
+        if not isinstance(error, BoltError) or error.tuple_text is None or self._gives_up:
             return False
         self._tries += 1
         self._cause = error
         is_new, self._isolates = not self._isolates, True
         return is_new
 
+    def is_probe(self, reports: Sequence[TaskReport]) -> bool:
+        """Return whether the round was one of a search, which goes on then. Nothing else follows from such a round.
+
+        What fails in it may only lack the tuples that were not sent.
+        """
+        if self._halving is None:
+            return False
+        self._halving.survived(Others.joined([report.others for report in reports]))
+        self._end_halving(self._halving)
+        return True
+
     def judge(self, reports: Sequence[TaskReport]) -> bool:
         """Return whether the round has to be repeated without the tuples that failed in it.
 
-        Raises the error that began it if more tuples failed than may become dead letters.
+        Raises the error that began it if more rows of stream spouts failed than may become dead letters. Messages of
+        rich spouts are tried again, or counted as dead letters later.
         """
-        if self._halving is not None:
-            self._halving.survived(Others.joined([report.others for report in reports]))
-            self._end_halving(self._halving)
-            return True
         if not self._isolates:
             return False
         self._isolates = False
         failed = {failure.root: failure for report in reports for failure in report.failed_trees}
-        self._exclude(failed)
-        if len(failed) > self._most_letters and self._cause is not None:
+        rows = failed if self._spouts is None else self._spouts.exclude(failed)
+        found = len(self._excluded) + len(rows)
+        if found > self._most_letters and self._cause is not None:
+            self._gives_up = True
+            _log.error(
+                "txid %d: bolts raise on %d tuples of the wave, and topology.dead.letter.max.per.wave is %d: it fails "
+                "as without dead letters",
+                self._txid,
+                found,
+                self._most_letters,
+            )
             raise self._cause
+        self._excluded.update(rows)
         return bool(failed)
 
     def letters(self, reports: Iterable[TaskReport]) -> list[DeadLetter]:
@@ -129,6 +148,3 @@ class Isolation:
         self._deaths, self._clean = 1, root + 1
         if self._spouts is None or not self._spouts.exclude_for_good(root, _DIED):
             self._excluded[root] = Failure(root, "", -1, _DIED)
-
-    def _exclude(self, failed: Mapping[int, Failure]) -> None:
-        self._excluded.update(failed if self._spouts is None else self._spouts.exclude(failed))

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("anchorbolt.engine")
 
+_ONLY_REPEAT = PreparedRound({}, {}, (), (), repeat=True)
+
 _HOOKS = {Action.COMMIT: "pre_commit", Action.ROLLBACK: "pre_rollback"}
 
 
@@ -73,8 +75,10 @@ class Rounds:
                 reports = self._run(self._isolation.begin(current))
             except AnchorboltError as error:
                 if self._isolation.failed(error):
-                    return PreparedRound({}, {}, (), (), repeat=True)
+                    return _ONLY_REPEAT
                 raise
+            if self._isolation.is_probe(reports):
+                return _ONLY_REPEAT
         stateful, spouts = self._plan.stateful, self._spouts
         repeat = spouts is not None and spouts.judge(reports)
         repeat = (self._isolation is not None and self._isolation.judge(reports)) or repeat

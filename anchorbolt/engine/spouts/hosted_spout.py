@@ -192,6 +192,8 @@ class HostedSpout:
         )
 
     def _settle_all(self) -> None:
+        for msg_id in () if self.redelivery is None else self.redelivery.take_recalled(self.task[1]):
+            self._call("recall", msg_id)
         if self._again:
             again, self._again = self._again, []
             self._ack(again)

@@ -10,7 +10,7 @@ class Ticks:
         """`seconds` is the time between two ticks of a bolt; the first is due that long after now."""
         self._seconds = seconds
         self._clock = clock
-        now = clock() if seconds else 0.0
+        now = self._taken_at = clock() if seconds else 0.0
         self._due_at = {bolt: now + each for bolt, each in seconds.items()}
 
     @property
@@ -18,12 +18,11 @@ class Ticks:
         return bool(self._due_at) and min(self._due_at.values()) <= self._clock()
 
     def due(self) -> frozenset[str]:
-        """Return the bolts whose tick is due now."""
-        now = self._clock()
+        """Return the bolts whose tick is due now: at the start of a wave."""
+        now = self._taken_at = self._clock()
         return frozenset(bolt for bolt, at in self._due_at.items() if at <= now)
 
     def sent(self, bolts: frozenset[str]) -> None:
-        """Note that a wave with a tick for these bolts has committed."""
-        now = self._clock()
+        """Note that the wave has committed, with a tick for these bolts. The next ones count from its start."""
         for bolt in bolts:
-            self._due_at[bolt] = now + self._seconds[bolt]
+            self._due_at[bolt] = self._taken_at + self._seconds[bolt]

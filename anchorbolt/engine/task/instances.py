@@ -139,7 +139,13 @@ def _build(plan: ExecutionPlan, task: TaskKey, *, tracked: bool) -> Instance:
     if tracked:
         from anchorbolt.acker.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
 
-        tracker = TaskTracker(component, index, plan.task_id(task), counts=plan.ackers > 0)
+        tracker = TaskTracker(
+            component,
+            index,
+            plan.task_id(task),
+            counts=plan.ackers > 0,
+            most_tracebacks=plan.settings.most_dead_letters,
+        )
     bolt = plan.unpickle_bolt(component)
     emitter = Emitter(plan, task, tracker)
     context = emitter.context

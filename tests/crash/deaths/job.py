@@ -128,10 +128,19 @@ def java_below(pid: int) -> int | None:
     return next((child for child in _children(pid) if Path(f"/proc/{child}/comm").read_text().strip() == "java"), None)
 
 
-def worker_mb(java: int) -> float:
-    """Return the resident memory of the largest worker below a JVM: of a child of one of its daemons."""
-    workers = [worker for daemon in _children(java) for worker in _children(daemon)]
-    return max(map(memory_mb, workers), default=0.0)
+def worker_mb() -> float:
+    """Return the resident memory of the largest worker in this process's session; 0 if there is none.
+
+    A worker outlives its daemon, and is no descendant of this process any more then.
+    """
+    session, found = os.getsid(0), [0.0]
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with suppress(OSError):
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                if int(fields[3]) == session and "pyspark.daemon" in (folder / "cmdline").read_text():
+                    found.append(memory_mb(folder.name))
+    return max(found)
 
 
 def run_job(path: str, make: Callable[[Mapping[str, Any]], Topology], first: str) -> None:
@@ -149,7 +158,7 @@ def run_job(path: str, make: Callable[[Mapping[str, Any]], Topology], first: str
             "ms": round(wave.total_ms),
             "mb": round(memory_mb()),
             "java_mb": round(memory_mb(java)) if java else 0,
-            "worker_mb": round(worker_mb(java)) if java else 0,
+            "worker_mb": round(worker_mb()),
         }
         print(json.dumps(content), flush=True)
 
