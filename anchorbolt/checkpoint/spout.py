@@ -13,6 +13,7 @@ from typing import Any
 
 from anchorbolt import errors
 from anchorbolt.acker.message_ids import AckedMessages
+from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord
 from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, Records
@@ -110,11 +111,23 @@ class CheckpointSpout:
         if dropped:
             self._run.namespaces.roll_back(log.next_fence(), dropped)
         outbox.clean(self.record, fence.generation)
+        self._record_ackers()
         self.bind_query(query_id, accept_new=accept_new)
         action = plan.outcome(is_new=found.stored is None)
         elapsed_ms = (perf_counter() - started) * 1000
         reach(FaultPoint.RECOVERED, txid=self.record.txid)
         return RecoveryReport(fence.generation, self.record.txid, action, elapsed_ms)
+
+    def _record_ackers(self) -> None:
+        """Write a higher number of ackers into the record, before any of them stages an update.
+
+        If this driver dies in its first wave, its successor may run with fewer ackers. Only the record tells it where
+        there may be something to roll back.
+        """
+        ackers, before = self._run.layout.parallelism.get(ACKER_ID, 0), self.record.parallelism
+        if ackers > before.get(ACKER_ID, 0):
+            self._last.record = replace(self.record, parallelism={**before, ACKER_ID: ackers})
+            self._run.log.write(self._last.record)
 
     def bind_query(self, query_id: str, *, accept_new: bool = False) -> None:
         """Bind the run to a streaming query; an empty id means a query that Spark has yet to create.

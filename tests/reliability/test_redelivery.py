@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from anchorbolt.acker.placement import ACKER_ID
+from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.cli.main import app
 from anchorbolt.engine import RunHandle
@@ -140,11 +142,37 @@ def test_messages_that_a_source_knows_of_leave_the_record_if_the_spout_can_ack_t
     assert ACKED[len(known) :] == [*(range(5) if acks else ()), 9]
 
 
-def acked_by_the_record(provider: SqliteStateProvider) -> list[Any]:
+def recorded(provider: SqliteStateProvider) -> DecisionRecord:
     with closing(provider.open(record_namespace("redelivery"))) as storage:
         record, _ = DecisionLog(storage).load()
     assert record is not None
-    return sorted(msg_id for messages in record.acked for msg_id in messages.msg_ids())
+    return record
+
+
+def acked_by_the_record(provider: SqliteStateProvider) -> list[Any]:
+    return sorted(msg_id for messages in recorded(provider).acked for msg_id in messages.msg_ids())
+
+
+def test_the_record_names_ackers_from_the_start_on_so_that_a_successor_with_fewer_clears_what_they_staged(
+    tmp_path: Path,
+) -> None:
+    class Refused(QueueSpout):
+        def open(self, *_: Any) -> None:
+            raise ConnectionError("no source")
+
+    config = {"topology.state.provider": "sqlite", "topology.state.provider.config": {"directory": str(tmp_path)}}
+    cluster, provider = LocalCluster(), SqliteStateProvider(tmp_path)
+
+    def ackers_after(spout: QueueSpout, number: int) -> int:
+        MESSAGES.append((number, ("a",)))
+        conf = {**config, "topology.acker.executors": number}
+        assert cluster.submit(counting(spout), conf).await_termination(60)
+        return recorded(provider).parallelism[ACKER_ID]
+
+    assert ackers_after(QueueSpout("word"), 1) == 1
+    with pytest.raises(SpoutError):
+        ackers_after(Refused("word"), 3)
+    assert recorded(provider).parallelism[ACKER_ID] == 3
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 1), (3, 1), (1, 3), (2, 3)])
