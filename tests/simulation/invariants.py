@@ -14,8 +14,10 @@ from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, Seal
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.memory import _Namespace
 from tests.simulation.topology import NAME, OUT, SIZE, Expected
+from tests.simulation.violation import Violation
 
 if TYPE_CHECKING:
+    from tests.simulation.reliability import Reliability
     from tests.simulation.world import World
 
 CHECKPOINT_NAMESPACE = f"{NAME}:$checkpointspout-0"
@@ -25,10 +27,6 @@ _ENCODING = EntryEncoding("simulated", _CODEC, _CODEC)
 [_STATE_KEY] = _ENCODING.key_bytes([STATE_KEY])
 
 
-class Violation(BaseException):
-    """An invariant does not hold. No `except Exception` of the tested code may swallow it."""
-
-
 class Invariants:
     """What must hold in a world.
 
@@ -36,10 +34,12 @@ class Invariants:
     while; then it is the outcome that counts: the run halts with `StateRegressed`, or everything is as it should be.
     """
 
-    def __init__(self, world: World, expected: Expected) -> None:
+    def __init__(self, world: World, expected: Expected, reliability: Reliability | None) -> None:
         self._world = world
         self._expected = expected
+        self._reliability = reliability  # None without rich spouts
         self._decided: dict[int, DecisionRecord] = {}
+        self._batches: dict[int, int] = {}  # by transaction: the last batch of the stream spout up to it
         self._parsed: dict[str, tuple[bytes, list[tuple[str, int, int]]]] = {}
 
     def before(self, namespace: str, fence: Fence | None) -> _Namespace:
@@ -72,16 +72,18 @@ class Invariants:
         """Check the whole outcome once everything is done and nobody runs any more."""
         last = len(self._expected.words) - 1
         record = self.record()
-        if record is None or record.txid != last or record.state.phase is not Phase.COMMITTED:
+        if record is None or record.batch_id != last or record.state.phase is not Phase.COMMITTED:
             raise Violation(f"the run has ended, and the record is {record}")
         self._check_committed(record)
-        for txid in range(last + 1):
+        for txid in range(record.txid + 1):
             self._check_rows(txid, None)
-        wanted = {_part(txid, task) for txid in range(last + 1) for task in (0, 1)}
+        wanted = {_part(txid, task) for txid in range(record.txid + 1) for task in (0, 1)}
         foreign = [path for path in self._world.files if path.startswith(OUT) and path not in wanted]
         if foreign:
             raise Violation(f"files that nobody decided were published: {foreign}")
         self.nothing_staged()
+        if self._reliability is not None:
+            self._reliability.at_the_end(record)
 
     def nothing_staged(self) -> None:
         """Check that no namespace keeps an attempt of a wave that is over."""
@@ -103,6 +105,8 @@ class Invariants:
         if staged is None or staged.base != before.metadata.committed:
             raise Violation(f"{namespace} committed txid {txid} over {before.metadata.committed}: {staged}")
         self._check_entries(namespace, store)
+        if self._reliability is not None:
+            self._reliability.committed(namespace, store)
         record = self.record()
         winner = None if record is None else record.winners.get(namespace)
         recorded = record is not None and record.txid == txid and winner is not None and winner.attempt == attempt
@@ -113,8 +117,8 @@ class Invariants:
         record = self.record()
         if record is None:
             raise Violation("the decision record is gone")
-        if record.txid >= 0 and record.batch_id != record.txid:
-            raise Violation(f"transaction {record.txid} was recorded for batch {record.batch_id}")
+        if record.txid >= 0:
+            self._check_batch(record)
         if self._world.regressed or record.txid < 0:
             return
         if record.state.phase is Phase.COMMITTED:
@@ -135,6 +139,25 @@ class Invariants:
             if not committable and store.metadata.winner != winner.attempt:
                 raise Violation(f"txid {record.txid} was decided, and {namespace} cannot commit it: {staged}")
 
+    def _check_batch(self, record: DecisionRecord) -> None:
+        """A wave has the next batch of the stream spout; with rich spouts, perhaps none."""
+        before = self._batches.get(record.txid - 1, -1)
+        possible = [record.txid] if self._reliability is None else [before, before + 1]
+        if record.batch_id not in possible or self._batches.setdefault(record.txid, record.batch_id) != record.batch_id:
+            raise Violation(f"transaction {record.txid} was recorded for batch {record.batch_id}, after {before}")
+        if self._reliability is not None:
+            self._reliability.decided(record)
+
+    def _last_batch(self, txid: int) -> int:
+        return txid if self._reliability is None else self._batches.get(txid, -1)
+
+    def _batch_of(self, txid: int) -> int | None:
+        """Return the batch that a transaction processed."""
+        if self._reliability is None:
+            return txid
+        batch = self._batches[txid]
+        return None if batch == self._batches.get(txid - 1, -1) else batch
+
     def _check_committed(self, record: DecisionRecord) -> None:
         """COMMITTED: every namespace is where the record says, and holds what it should; rows are published."""
         merged: dict[str, tuple[int, int]] = {}
@@ -145,33 +168,38 @@ class Invariants:
             if "count" in name:
                 merged.update(self._check_entries(name, store))
         counts = {word: count for word, (count, _) in merged.items()}
-        if counts != self._expected.counts(record.txid):
+        if counts != self._expected.counts(record.batch_id):
             raise Violation(f"after txid {record.txid} the counts are {counts}")
+        if self._reliability is not None:
+            self._reliability.wave_committed()
         marks = {word: mark for word, (_, mark) in _decoded(self._store(f"{NAME}:remember-0")).items()}
         if marks.keys() != counts.keys():
             raise Violation(f"after txid {record.txid} the words remembered are {sorted(marks)}")
-        for word in self._expected.words[record.txid]:
+        batch = self._batch_of(record.txid)
+        for word in () if batch is None else self._expected.words[batch]:
             if marks[word] != merged[word][1]:
                 raise Violation(f"txid {record.txid}: {word!r} has marks of two attempts of its splitter")
         self._check_rows(record.txid, merged)
 
     def _check_entries(self, namespace: str, store: _Namespace) -> dict[str, tuple[int, int]]:
+        if "count" not in namespace:
+            return {}
         entries = _decoded(store)
-        if "count" in namespace:
-            words, _ = entries.pop(SIZE, (0, 0))
-            if words != len(entries):
-                raise Violation(f"{namespace} at txid {store.metadata.committed} has {len(entries)} words, not {words}")
-            expected = self._expected.counts(store.metadata.committed)
-            for word, (count, _) in entries.items():
-                if count != expected[word]:
-                    raise Violation(
-                        f"{namespace} at txid {store.metadata.committed}: {word!r} is {count}, not {expected[word]}"
-                    )
+        words, _ = entries.pop(SIZE, (0, 0))
+        if words != len(entries):
+            raise Violation(f"{namespace} at txid {store.metadata.committed} has {len(entries)} words, not {words}")
+        expected = self._expected.counts(self._last_batch(store.metadata.committed))
+        for word, (count, _) in entries.items():
+            if count != expected[word]:
+                raise Violation(
+                    f"{namespace} at txid {store.metadata.committed}: {word!r} is {count}, not {expected[word]}"
+                )
         return entries
 
     def _check_rows(self, txid: int, state: dict[str, tuple[int, int]] | None) -> None:
         rows = [row for task in (0, 1) for row in self._rows_of(_part(txid, task))]
-        if sorted((word, count) for word, count, _ in rows) != self._expected.rows(txid):
+        batch = self._batch_of(txid)
+        if sorted((word, count) for word, count, _ in rows) != ([] if batch is None else self._expected.rows(batch)):
             raise Violation(f"the rows of txid {txid} are {rows}")
         for word, count, mark in rows:
             if state is not None and count == state[word][0] and mark != state[word][1]:

@@ -28,13 +28,16 @@ from rich.console import Console
 from rich.progress import track
 
 from anchorbolt.checkpoint import namespaces, spout
+from anchorbolt.engine.spouts import hosted_spout
+from anchorbolt.engine.submit import handle
 from anchorbolt.engine.task import bolt_task, spout_task
 from anchorbolt.faults.points import observe
+from anchorbolt.util.retry import RetryPolicy
 from tests.simulation import topology
 from tests.simulation.choices import Choices
 from tests.simulation.drivers import drive
 from tests.simulation.folder import SimulatedFolder
-from tests.simulation.invariants import Violation
+from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
 _SHRINK_S = 20.0
@@ -160,6 +163,8 @@ def _in_one_thread(world: World) -> Iterator[World]:
             mock.patch.object(bolt_task, "uuid", numbered),
             mock.patch.object(spout_task, "uuid", numbered),
             mock.patch.object(spout, "sleep", side_effect=lambda _: world.step("waits")),
+            mock.patch.object(handle, "RetryPolicy", return_value=RetryPolicy(0)),  # no driver waits for the store
+            mock.patch.object(hosted_spout, "time", SimpleNamespace(monotonic=world.clock)),
             mock.patch("anchorbolt.checkpoint.outbox.open_folder", open_folder),
             mock.patch.object(spout_task, "_FIRST_CAPACITY", 2),
             mock.patch("anchorbolt.bolts.sink.open_folder", open_folder),

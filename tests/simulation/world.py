@@ -10,11 +10,14 @@ import greenlet
 from anchorbolt import errors
 from anchorbolt.faults.points import FaultPoint, PointReached
 from anchorbolt.state_backends.contract import Fence
-from tests.simulation.actors import Actor, Crash
+from tests.simulation.actors import Actor, Crash, Process
+from tests.simulation.broker import Broker
 from tests.simulation.choices import Choices
-from tests.simulation.invariants import CHECKPOINT_NAMESPACE, Invariants, Violation
+from tests.simulation.invariants import CHECKPOINT_NAMESPACE, Invariants
+from tests.simulation.scenarios import scenario_of
 from tests.simulation.store import SimulatedProvider, Snapshot
 from tests.simulation.topology import Expected
+from tests.simulation.violation import Violation
 
 T = TypeVar("T")
 
@@ -46,11 +49,16 @@ class World:
         self._scheduler = greenlet.getcurrent()
         self.store = SimulatedProvider(self)
         self.files: dict[str, bytes] = {}
+        self.scenario = scenario_of(choices)
         self.batches = [
             [" ".join(_WORDS[choices.pick(6)] for _ in range(1 + choices.pick(3))) for _ in range(1 + choices.pick(3))]
-            for _ in range(2 + choices.pick(3))
+            for _ in range(2 + choices.pick(3) if self.scenario.has_stream else 0)
         ]
-        self.invariants = Invariants(self, Expected(self.batches))
+        self.broker = Broker(self, self.scenario) if self.scenario.is_reliable else None
+        self.invariants = Invariants(
+            self, Expected(self.batches), None if self.broker is None else self.broker.reliability
+        )
+        self.now = 0.0  # the seconds on everybody's clock
         self.query_id = ""
         self.acknowledged = 0
         self.regressed = False
@@ -64,6 +72,7 @@ class World:
         self._violation: BaseException | None = None
         self._halted = False
         self._looked_again = False
+        self._has_ended_well = False  # the last driver
         self._tasks: set[Actor] = set()
 
     def run(self) -> None:
@@ -71,7 +80,7 @@ class World:
         actor: Actor | None = None
         try:
             while not self._halted:
-                if not self._driver_lives() and self.acknowledged < len(self.batches):
+                if not self._driver_lives() and not self._is_done:
                     self._start_driver()
                 if not self.actors:
                     if not self.regressed or self._looked_again:
@@ -88,9 +97,21 @@ class World:
                     self._ended(actor)
                 self._outside()
         finally:
-            self._end_all()
+            self._end_all(list(self.actors))
         if not self._halted:
             self.invariants.at_the_end()
+
+    @property
+    def _is_done(self) -> bool:
+        """Whether no driver is needed any more."""
+        if self.acknowledged < len(self.batches):
+            return False
+        return self.broker is None or (self.broker.is_done and self._has_ended_well)
+
+    @property
+    def process(self) -> Process:
+        """The process that runs."""
+        return self._running.process
 
     @property
     def is_unwinding(self) -> bool:
@@ -127,6 +148,25 @@ class World:
         if actor.is_killed:
             raise Crash
 
+    def wait(self, what: str) -> None:
+        """A step of an actor that can only go on when another one has run."""
+        if self.current is not None:
+            self.current.is_waiting = True
+        self.step(what)
+
+    def clock(self) -> float:
+        """Return the time in seconds."""
+        return self.now
+
+    def pass_time(self, seconds: float) -> None:
+        """Move the clock."""
+        self.now += seconds
+        self.say(f"it is {self.now} s")
+
+    def start_thread(self, name: str, work: Callable[[], Any]) -> None:
+        """Start a thread of the process at hand."""
+        self._start(Actor(f"{name} of {self._running.name}", work, self.process))
+
     def call_store(self, namespace: str, name: str, call: Callable[[], T], fence: Fence | None, told: Any) -> T:
         """Carry out a call of the store, or lose it, or its reply, or repeat it."""
         what = f"{namespace.partition(':')[2]} {name} {'' if fence is None else tuple(fence)} {told}"
@@ -147,7 +187,7 @@ class World:
             self._kill(self._running, f"right after: {what}")
         elif fault == 5:
             self.say(f"will arrive a second time: {what}")
-            self.actors.append(Actor("network", lambda: self._arrive_late(namespace, name, call, fence, what)))
+            self._start(Actor("network", lambda: self._arrive_late(namespace, name, call, fence, what)))
         return result
 
     def at(self, place: PointReached) -> None:
@@ -169,7 +209,7 @@ class World:
     def start_late_attempt(self, name: str, work: Callable[[], Any]) -> None:
         """Have another attempt of a task run by itself, whenever; nobody listens to it."""
         self.say(f"{name} runs twice, the second one by itself")
-        self.actors.append(Actor(f"late {name}", work))
+        self._start(Actor(f"late {name}", work))
 
     def acknowledge(self, batch: int) -> None:
         """A driver tells the source that a batch is done."""
@@ -216,15 +256,20 @@ class World:
         actor.is_killed = True
         raise Crash
 
+    def _start(self, actor: Actor) -> None:
+        actor.parent = self._scheduler  # which is to go on when it ends, not the actor that started it
+        self.actors.append(actor)
+
     def _driver_lives(self) -> bool:
         return any(actor.name.startswith("driver") for actor in self.actors)
 
     def _start_driver(self) -> None:
         self._drivers += 1
+        self._has_ended_well = False
         if self._drivers > _MOST_DRIVERS:
             raise Violation(f"no progress after {_MOST_DRIVERS} drivers")
         name = f"driver {self._drivers}"
-        self.actors.append(Actor(name, lambda: self._drive(self, name)))
+        self._start(Actor(name, lambda: self._drive(self, name)))
 
     @property
     def _running(self) -> Actor:
@@ -245,13 +290,19 @@ class World:
         actors = self.actors
         if last not in actors:
             return actors[self.choices.pick(len(actors))]
+        assert last is not None
+        if last.is_waiting:
+            last.is_waiting = False
+            others = len(actors) - 1
+            return actors[(actors.index(last) + 1 + self.choices.pick(others)) % len(actors)] if others else last
         if len(actors) > 1 and self.choices.happens(0.15):
             return actors[self.choices.pick(len(actors))]
-        assert last is not None
         return last
 
     def _ended(self, actor: Actor) -> None:
         failure = actor.failure
+        if self.broker is not None and actor.is_main:
+            self._end_process(actor, self.broker)
         if failure is None:
             return
         self.say(f"{actor.name} ended: {type(failure).__name__}: {failure}")
@@ -273,13 +324,28 @@ class World:
         """A driver may give up a wave that faults struck too often, and one of two may come too early or too late."""
         if isinstance(failure, errors.QueryChanged):
             return self._drivers > 1 and "is a new one" in failure.message
+        if isinstance(failure, errors.BoltError):  # a tuple on which a bolt raises takes one of the wave's rounds
+            return self.scenario.keeps_letters
         return isinstance(failure, errors.WaveFailed) or (self.regressed and isinstance(failure, errors.StaleAttempt))
+
+    def _end_process(self, main: Actor, broker: Broker) -> None:
+        """A process ends with its main thread, and its source sees that."""
+        if main.name.startswith("driver"):
+            self._has_ended_well = not main.is_killed and main.failure is None
+        main.is_killed = True
+        self._end_all([actor for actor in self.actors if actor.process is main.process])
+        broker.end(main.process)
 
     def _outside(self) -> None:
         """What happens to no process in particular."""
         if self.strikes(0.002):
             self._start_driver()
         if not self._faults_left:
+            return
+        if self.broker is not None:
+            # Rich spouts and a store that goes back in time: what their sources have been told, nobody takes back.
+            if self.strikes(0.003):
+                self.pass_time(60)
             return
         if self.choices.happens(0.02):
             self._snapshots.append(self.store.snapshot())
@@ -291,8 +357,10 @@ class World:
             self.store.restore(chosen, name)
             self.regressed = True
 
-    def _end_all(self) -> None:
-        for actor in list(self.actors):
+    def _end_all(self, actors: list[Actor]) -> None:
+        for actor in actors:
             actor.is_killed = True
             if actor:  # it has begun
                 actor.throw(Crash)
+            if actor in self.actors:
+                self.actors.remove(actor)

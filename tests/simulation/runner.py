@@ -1,0 +1,125 @@
+"""Runs the tasks of a simulated driver as Spark does, faults included."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.instances import InstanceRegistry
+from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
+from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from tests.simulation.world import TaskLost, World
+
+_TASK_FAILURES = 4
+
+Work = Callable[[InstanceRegistry], Iterable[Envelope]]
+"""A task's attempt, in the worker that has these instances."""
+
+
+class SimulatedRunner:
+    """See `anchorbolt.engine.driver.rounds.Runner`."""
+
+    def __init__(self, world: World, plan: ExecutionPlan, spouts: DriverSpouts | None) -> None:
+        self._world = world
+        self._plan = plan
+        self._workers = [InstanceRegistry(), InstanceRegistry()]
+        self.lines: Sequence[str] = ()  # of the current batch
+        self.spouts = spouts
+
+    def run_round(self, current: Round) -> Sequence[TaskReport]:
+        plan, choices = self._plan, self._world.choices
+        rows = self._run_spouts(current)
+        for level in plan.levels:
+            inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
+            for row in rows:
+                inputs[row.partition].append(row)
+            rows = []
+            waiting = list(range(len(level)))
+            while waiting:
+                partition = waiting.pop(choices.pick(len(waiting)))
+                rows += self._run_bolt(level[partition], current, self._delivered(inputs[partition]))
+        return reports_in(self._delivered(rows), current)
+
+    def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
+        pass
+
+    def read_files(self, locations: Sequence[str]) -> Any:
+        raise AssertionError("a ParquetSink reads no files")
+
+    def close_instances(self) -> None:
+        pass
+
+    def _run_spouts(self, current: Round) -> list[Envelope]:
+        rows: list[Envelope] = []
+        if "lines" in self._plan.graph.spouts:
+            lines = [SourceRows("default", len(self.lines), [list(self.lines)])]
+            rows += run_spout_task(self._plan, "lines", 0, current, lines)
+        rich = None if self.spouts is None else self.spouts.rich
+        for task in () if rich is None else self._plan.rich_spout_tasks:
+            rows += self._run_task(task, lambda _: rich.run_task(task, current))  # type: ignore[union-attr]  # noqa: B023
+        return rows
+
+    def _run_bolt(self, task: TaskKey, current: Round, rows: list[Envelope]) -> list[Envelope]:
+        return self._run_task(task, lambda registry: run_bolt_task(self._plan, task, current, registry, rows))
+
+    def _run_task(self, task: TaskKey, work: Work) -> list[Envelope]:
+        world = self._world
+        name = f"{task[0]}-{task[1]}"
+        if world.strikes(0.01):
+            registry = InstanceRegistry()
+            world.start_late_attempt(name, lambda: list(work(registry)))
+        sent = self._attempt(name, work)
+        if world.strikes(0.01):
+            world.say(f"{name} runs twice, and both outputs are used")
+            again = self._attempt(name, work)
+            sent = self._mixed(sent, again)
+        return sent
+
+    def _mixed(self, first: list[Envelope], second: list[Envelope]) -> list[Envelope]:
+        """For each receiver the output of one attempt, of the other, of both, or now of one and now of the other."""
+        rows = []
+        for place in sorted({*map(_place, first), *map(_place, second)}):
+            one, other = ([row for row in sent if _place(row) == place] for sent in (first, second))
+            chosen = self._world.choices.pick(4)
+            if chosen == 3:
+                rows += one[::2] + other[1::2]
+            else:
+                rows += (one, other, one + other)[chosen]
+        return rows
+
+    def _attempt(self, name: str, work: Work) -> list[Envelope]:
+        for _ in range(_TASK_FAILURES):
+            worker = self._world.choices.pick(len(self._workers))
+            registry = self._workers[worker]
+            try:
+                return self._world.run_task(name, lambda: list(work(registry)))  # noqa: B023
+            except TaskLost:
+                self._workers[worker] = InstanceRegistry()
+        raise RuntimeError(f"simulated: task {name} failed {_TASK_FAILURES} times")
+
+    def _delivered(self, rows: list[Envelope]) -> list[Envelope]:
+        """What arrives of what was sent, in the order in which it does."""
+        world, choices = self._world, self._world.choices
+        rows = list(rows)
+        if len(rows) > 1 and world.choices.happens(0.3):
+            for position in range(len(rows) - 1, 0, -1):
+                other = position - choices.pick(position + 1)
+                rows[position], rows[other] = rows[other], rows[position]
+        if rows and world.strikes(0.005):
+            lost = rows.pop(choices.pick(len(rows)))
+            world.say(f"a message to level {lost.level}, partition {lost.destination} is lost")
+        if rows and world.strikes(0.005):
+            twice = rows[choices.pick(len(rows))]
+            world.say(f"a message to level {twice.level}, partition {twice.destination} arrives twice")
+            rows.append(twice)
+        return rows
+
+
+def _place(row: Envelope) -> tuple[int, int]:
+    return row.level, row.destination
