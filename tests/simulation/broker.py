@@ -109,6 +109,7 @@ class Session:
             message = free[0]
         else:
             return None
+        self._check_pending()
         message.holder = self
         message.deliveries += 1
         world.say(f"takes {self._broker.id_of(message)}: {message.fate.value}")
@@ -135,6 +136,12 @@ class Session:
         message = self._broker.message(msg_id)
         if message.holder is self and self._broker.id_of(message) == msg_id:
             message.holder = None
+
+    def _check_pending(self) -> None:
+        most = self._broker.scenario.max_pending
+        pending = sum(message.holder is self and not message.is_acked for message in self._broker.messages)
+        if most is not None and pending >= most:
+            self._world.break_off(Violation(f"a spout takes a message, and {pending} of {most} are pending"))
 
     def _check(self, check: Any, msg_id: Any) -> None:
         try:

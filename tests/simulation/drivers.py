@@ -15,7 +15,7 @@ from anchorbolt.engine.submit.handle import checkpoint_spout, former_ackers
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from tests.simulation.folder import SimulatedFolder
 from tests.simulation.hosts import SteppedHost
-from tests.simulation.reliable_topology import BROKER, TIMEOUT_SECS
+from tests.simulation.reliable_topology import BROKER, MAX_RETRIES, TIMEOUT_SECS
 from tests.simulation.runner import SimulatedRunner
 from tests.simulation.topology import simulated_topology
 from tests.simulation.world import World
@@ -73,7 +73,7 @@ def _plan(world: World, name: str) -> ExecutionPlan:
         max_spout_pending=scenario.max_pending,
         fail_policy="exclude" if scenario.excludes else "commit",
         dead_letter=broker.write_letters if scenario.keeps_letters else None,
-        max_tuple_retries=1,
+        max_tuple_retries=MAX_RETRIES,
         backpressure=False,  # it compares times
         intake_tuples=3,
     )

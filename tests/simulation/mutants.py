@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from tests.simulation.guards import changed
+from tests.simulation.reliable_mutants import RELIABLE_MUTANTS
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Mutant:
     module: str
     function: str
     change: str
+    needs_reliable: bool  # whether only a simulation with reliable spouts can catch it
 
     def apply(self) -> ast.Module:
         """Return the module's syntax tree with the break. Raises `GuardNotFound`."""
@@ -163,11 +165,16 @@ reads do not see what the attempt has staged
 """
 
 
-def _mutant(name: str, broken: str) -> Mutant:
+def _mutant(name: str, broken: str, needs_reliable: bool) -> Mutant:
     place, change = broken.split(":", 1)
     module, function = place.rsplit(".", 1)
-    return Mutant(name, f"anchorbolt.{module}", function, change.replace("\n    ", "\n").strip())
+    change = change.replace("\n    ", "\n").strip()
+    return Mutant(name, f"anchorbolt.{module}", function, change, needs_reliable)
 
 
-_BLOCKS = re.split(r"\n(?=\w)", re.sub(r"^(#.*)?\n", "", _MUTANTS, flags=re.MULTILINE))
-MUTANTS = [_mutant(*block.split("\n    ", 1)) for block in _BLOCKS]
+def _mutants(text: str, *, needs_reliable: bool) -> list[Mutant]:
+    blocks = re.split(r"\n(?=\w)", re.sub(r"^(#.*)?\n", "", text, flags=re.MULTILINE))
+    return [_mutant(*block.split("\n    ", 1), needs_reliable) for block in blocks]
+
+
+MUTANTS = _mutants(_MUTANTS, needs_reliable=False) + _mutants(RELIABLE_MUTANTS, needs_reliable=True)

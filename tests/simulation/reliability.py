@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.acker.stored_tree import OpenTreeCodec, RootCodec
 from anchorbolt.checkpoint.decision import DecisionRecord
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.serialization import MsgpackCodec, unpack
 from anchorbolt.state_backends.encoding import EntryEncoding
-from tests.simulation.reliable_topology import EFFECTS, KEPT, TIMEOUT_SECS
+from tests.simulation.reliable_topology import EFFECTS, KEPT, MAX_RETRIES, TIMEOUT_SECS
 from tests.simulation.topology import NAME
 from tests.simulation.violation import Violation
 
@@ -36,6 +37,7 @@ class Reliability:
         self._world = world
         self._broker = broker
         self._failures = Counter[int]()  # by number: how often a bolt has failed it, and its source was not told
+        self._tries = Counter[int]()  # by number: how often a bolt has failed it, in all
         self._opened_at: dict[int, float] = {}  # by root: when its tree was first committed, or last reset
         self._trees: dict[int, set[int]] = {}  # by number: the roots of all trees that were ever committed
         self._open: dict[str, dict[int, int]] = {}  # by acker's namespace: root and number
@@ -45,6 +47,7 @@ class Reliability:
     def has_failed(self, message: Message) -> None:
         """Note that a bolt fails a message."""
         self._failures[message.number] += 1
+        self._tries[message.number] += 1
 
     def committed(self, namespace: str, store: _Namespace) -> None:
         """Check a namespace that has committed."""
@@ -104,8 +107,10 @@ class Reliability:
         if waiting:
             raise Violation(f"the run has ended, and the messages {waiting} are not acked")
         kept = {msg_id for messages in record.acked for msg_id in messages.msg_ids()}
-        if kept and self._broker.scenario.takes_acks_again:
+        # What a dead driver acked stays in the record until the source delivers it again, if it takes no other ack.
+        if kept and (self._broker.scenario.takes_acks_again or self._world.drivers == 1):
             raise Violation(f"the run has ended, and the record still keeps the acks of {kept}")
+        self._check_letters()
         effects = self._effects()
         for message in self._broker.messages:
             number = message.number
@@ -130,9 +135,19 @@ class Reliability:
                 if roots.setdefault(number, root) != root:
                     raise Violation(f"message {number} has two open trees")
 
+    def _check_letters(self) -> None:
+        numbers = [self._broker.message(each.msg_id).number for each in self._letters()]
+        for number in numbers:
+            if self._broker.scenario.is_stable and numbers.count(number) > 1:
+                raise Violation(f"message {number} is a dead letter more than once")
+            if self._tries[number] + len(self._trees.get(number, ())) <= MAX_RETRIES:
+                raise Violation(f"message {number} is a dead letter, and has not failed often enough")
+
     def _is_letter(self, number: int) -> bool:
-        letters = [letter for letters in self._broker.letters.values() for letter in letters]
-        return any(self._broker.message(letter.msg_id).number == number for letter in letters)
+        return any(self._broker.message(letter.msg_id).number == number for letter in self._letters())
+
+    def _letters(self) -> list[DeadLetter]:
+        return [letter for letters in self._broker.letters.values() for letter in letters]
 
     def _effects(self) -> dict[str, int]:
         effects: dict[str, int] = {}

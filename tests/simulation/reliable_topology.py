@@ -26,7 +26,8 @@ KEPT = "kept"
 
 TICK_SECS = 10.0
 TIMEOUT_SECS = 30
-_LATE_TICKS = {Fate.LATE: 2, Fate.LATE_FAILED: 1, Fate.PATIENT: 5}
+MAX_RETRIES = 1
+_LATE_TICKS = {Fate.LATE: 1, Fate.LATE_FAILED: 1, Fate.PATIENT: 4}
 
 
 class Queue(BaseRichSpout):

@@ -7,6 +7,8 @@ from tests.simulation.choices import Choices
 
 _RELIABLE = 3
 _SCENARIOS = 4
+RELIABLE_SEEDS = range(_RELIABLE, 1 << 32, _SCENARIOS)
+"""The seeds whose topology has a rich spout."""
 
 
 class Ids(Enum):
@@ -63,7 +65,7 @@ def scenario_of(choices: Choices) -> Scenario:
     if choices.by_seed(_SCENARIOS) != _RELIABLE:
         return Scenario()
     return Scenario(
-        has_stream=choices.pick(3) == 1,
+        has_stream=choices.pick(5) == 1,
         is_reliable=True,
         ids=(Ids.NUMBERS, Ids.TEXTS, Ids.UNSTABLE)[choices.pick(3)],
         excludes=choices.pick(3) != 1,

@@ -66,7 +66,7 @@ class World:
         self.working: list[str] = []
         self._drive = drive
         self._faults_left = choices.pick(8)
-        self._drivers = 0
+        self.drivers = 0
         self._steps = 0
         self._snapshots: list[Snapshot] = []
         self._violation: BaseException | None = None
@@ -264,11 +264,11 @@ class World:
         return any(actor.name.startswith("driver") for actor in self.actors)
 
     def _start_driver(self) -> None:
-        self._drivers += 1
+        self.drivers += 1
         self._has_ended_well = False
-        if self._drivers > _MOST_DRIVERS:
+        if self.drivers > _MOST_DRIVERS:
             raise Violation(f"no progress after {_MOST_DRIVERS} drivers")
-        name = f"driver {self._drivers}"
+        name = f"driver {self.drivers}"
         self._start(Actor(name, lambda: self._drive(self, name)))
 
     @property
@@ -323,7 +323,7 @@ class World:
     def _is_excused(self, failure: errors.AnchorboltError) -> bool:
         """A driver may give up a wave that faults struck too often, and one of two may come too early or too late."""
         if isinstance(failure, errors.QueryChanged):
-            return self._drivers > 1 and "is a new one" in failure.message
+            return self.drivers > 1 and "is a new one" in failure.message
         if isinstance(failure, errors.BoltError):  # a tuple on which a bolt raises takes one of the wave's rounds
             return self.scenario.keeps_letters
         return isinstance(failure, errors.WaveFailed) or (self.regressed and isinstance(failure, errors.StaleAttempt))
