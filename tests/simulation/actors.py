@@ -12,6 +12,10 @@ class Crash(BaseException):
     """The process that an actor is was killed: no handler for errors sees it, and nothing it does has any effect."""
 
 
+class TaskLost(BaseException):
+    """The worker that ran a task has died; its driver lives on and runs the task again."""
+
+
 class Process:
     """What is killed as a whole: a driver and the threads of its spouts, or an attempt that Spark has given up."""
 

@@ -165,7 +165,7 @@ reads do not see what the attempt has staged
 """
 
 
-def _mutant(name: str, broken: str, needs_reliable: bool) -> Mutant:
+def _mutant(name: str, broken: str, *, needs_reliable: bool) -> Mutant:
     place, change = broken.split(":", 1)
     module, function = place.rsplit(".", 1)
     change = change.replace("\n    ", "\n").strip()
@@ -174,7 +174,7 @@ def _mutant(name: str, broken: str, needs_reliable: bool) -> Mutant:
 
 def _mutants(text: str, *, needs_reliable: bool) -> list[Mutant]:
     blocks = re.split(r"\n(?=\w)", re.sub(r"^(#.*)?\n", "", text, flags=re.MULTILINE))
-    return [_mutant(*block.split("\n    ", 1), needs_reliable) for block in blocks]
+    return [_mutant(*block.split("\n    ", 1), needs_reliable=needs_reliable) for block in blocks]
 
 
 MUTANTS = _mutants(_MUTANTS, needs_reliable=False) + _mutants(RELIABLE_MUTANTS, needs_reliable=True)

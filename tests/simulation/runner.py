@@ -14,7 +14,8 @@ from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
-from tests.simulation.world import TaskLost, World
+from tests.simulation.actors import TaskLost
+from tests.simulation.world import World
 
 _TASK_FAILURES = 4
 

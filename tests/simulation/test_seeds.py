@@ -5,6 +5,7 @@ import os
 import pytest
 
 from tests.simulation.choices import Choices
+from tests.simulation.scenarios import RELIABLE_SEEDS, Fate, Ids, scenario_of
 from tests.simulation.simulate import Outcome, failures_among, run_choices, run_seed, run_seeds, shrink
 
 SEEDS = int(os.environ.get("ANCHORBOLT_SEEDS", "10000"))
@@ -46,7 +47,7 @@ def test_seeds_run_on_all_cores_at_once() -> None:
 
 
 def test_a_seed_replays_step_by_step() -> None:
-    for seed in range(20):
+    for seed in (*range(20), *RELIABLE_SEEDS[5:15]):
         first, second = run_seed(seed, traced=True), run_seed(seed, traced=True)
         assert first.trace == second.trace
         replayed = run_choices(first.choices, traced=True)
@@ -76,6 +77,32 @@ def test_the_seeds_reach_every_kind_of_fault() -> None:
         trace = "\n".join(run_seed(seed, traced=True).trace)
         seen |= {text for text in wanted if text in trace}
     assert not wanted.keys() - seen, [wanted[text] for text in wanted.keys() - seen]
+
+
+@pytest.mark.slow
+def test_the_seeds_reach_everything_that_can_happen_to_a_message() -> None:
+    wanted = {
+        "delivers": "a message that is delivered although it is in flight",
+        "has acked": "an ack",
+        "fails ": "a fail",
+        "has written dead letters": "a dead letter",
+    } | {fate.value: f"a message that is {fate.value}" for fate in Fate}
+    seen: set[str] = set()
+    scenarios = set()
+    for seed in RELIABLE_SEEDS[:200]:
+        trace = "\n".join(run_seed(seed, traced=True).trace)
+        seen |= {text for text in wanted if text in trace}
+        scenario = scenario_of(Choices(seed))
+        scenarios.add((scenario.has_stream, scenario.ids, scenario.excludes))
+    assert not wanted.keys() - seen, [wanted[text] for text in wanted.keys() - seen]
+    assert len(scenarios) == 2 * len(Ids) * 2
+
+
+@pytest.mark.parametrize("seed", [4827, 5311, 5575, 100099])
+def test_ackers_that_a_dead_driver_added_are_cleared_by_a_successor_with_fewer(seed: int) -> None:
+    """They failed: only the driver that added the ackers knew of the trees that they had staged."""
+    outcome = run_seed(seed)
+    assert not outcome.failure, report(outcome)
 
 
 def test_zero_is_the_ordinary_course() -> None:

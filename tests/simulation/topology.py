@@ -23,6 +23,7 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
+from tests.simulation.choices import Choices
 from tests.simulation.reliable_topology import add_reliable_part
 from tests.simulation.scenarios import Scenario
 
@@ -30,6 +31,8 @@ NAME = "simulated"
 OUT = "sim://out"
 SIZE = "#"
 """Key under which a counter keeps how many words it has; it knows that from a field, too, which must never be stale."""
+
+_WORDS = ("a", "b", "c", "d", "e", "f")
 
 _marks: Iterator[int] = itertools.count(1)
 
@@ -109,6 +112,14 @@ def _add_lines(builder: TopologyBuilder, lines: Spout) -> None:
     builder.set_bolt("remember", Remember()).global_grouping("split")
     schema = pa.schema([("word", pa.string()), ("count", pa.int64()), ("mark", pa.int64())])
     builder.set_bolt("out", ParquetSink(OUT, schema=schema), 2).fields_grouping("count", "word")
+
+
+def batches_of_lines(choices: Choices) -> list[list[str]]:
+    """Return the input of a stream spout."""
+    return [
+        [" ".join(_WORDS[choices.pick(6)] for _ in range(1 + choices.pick(3))) for _ in range(1 + choices.pick(3))]
+        for _ in range(2 + choices.pick(3))
+    ]
 
 
 class Expected:

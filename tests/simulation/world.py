@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import greenlet
-
 from anchorbolt import errors
 from anchorbolt.faults.points import FaultPoint, PointReached
 from anchorbolt.state_backends.contract import Fence
-from tests.simulation.actors import Actor, Crash, Process
+from tests.simulation.actors import Actor, Crash, Process, TaskLost
 from tests.simulation.broker import Broker
 from tests.simulation.choices import Choices
-from tests.simulation.invariants import CHECKPOINT_NAMESPACE, Invariants
+from tests.simulation.endings import halts
+from tests.simulation.invariants import Invariants
 from tests.simulation.scenarios import scenario_of
+from tests.simulation.schedule import Schedule
 from tests.simulation.store import SimulatedProvider, Snapshot
-from tests.simulation.topology import Expected
+from tests.simulation.topology import Expected, batches_of_lines
 from tests.simulation.violation import Violation
 
 T = TypeVar("T")
 
-_WORDS = ("a", "b", "c", "d", "e", "f")
 _MOVES = {"rollback", "commit", "seal"}
 _MOST_DRIVERS = 30
 _MOST_STEPS = 20_000
@@ -34,26 +33,17 @@ _POINTS = {
 }
 
 
-class TaskLost(BaseException):
-    """The worker that ran a task has died; its driver lives on and runs the task again."""
-
-
 class World:
-    """Everything that outlives a process, and the scheduler of all processes."""
+    """Everything that outlives a process, and the faults that strike processes."""
 
     def __init__(self, choices: Choices, drive: Callable[[World, str], None], *, traced: bool = False) -> None:
         """Make a world."""
         self.choices = choices
-        self.actors: list[Actor] = []
-        self.current: Actor | None = None
-        self._scheduler = greenlet.getcurrent()
+        self.schedule = Schedule(choices)
         self.store = SimulatedProvider(self)
         self.files: dict[str, bytes] = {}
         self.scenario = scenario_of(choices)
-        self.batches = [
-            [" ".join(_WORDS[choices.pick(6)] for _ in range(1 + choices.pick(3))) for _ in range(1 + choices.pick(3))]
-            for _ in range(2 + choices.pick(3) if self.scenario.has_stream else 0)
-        ]
+        self.batches = batches_of_lines(choices) if self.scenario.has_stream else []
         self.broker = Broker(self, self.scenario) if self.scenario.is_reliable else None
         self.invariants = Invariants(
             self, Expected(self.batches), None if self.broker is None else self.broker.reliability
@@ -82,22 +72,22 @@ class World:
             while not self._halted:
                 if not self._driver_lives() and not self._is_done:
                     self._start_driver()
-                if not self.actors:
+                if not self.schedule.actors:
                     if not self.regressed or self._looked_again:
                         break
                     # What the store lost behind the last driver's back, the next one sees.
                     self._looked_again = True
                     self._faults_left = 0
                     self._start_driver()
-                actor = self._next(actor)
-                self._turn(actor)
+                actor = self.schedule.next(actor)
+                self.schedule.turn(actor)
                 if self._violation is not None:
                     raise self._violation
                 if actor.dead:
                     self._ended(actor)
                 self._outside()
         finally:
-            self._end_all(list(self.actors))
+            self.schedule.end(list(self.schedule.actors))
         if not self._halted:
             self.invariants.at_the_end()
 
@@ -116,12 +106,12 @@ class World:
     @property
     def is_unwinding(self) -> bool:
         """Whether no process is running here, or the running one has been killed."""
-        return self.current is None or self.current.is_killed
+        return self.schedule.current is None or self.schedule.current.is_killed
 
     def say(self, text: str) -> None:
         """Add a line to the trace."""
         if self.trace is not None:
-            who = "world" if self.current is None else self.current.name
+            who = "world" if self.schedule.current is None else self.schedule.current.name
             self.trace.append(f"{who:>10}: {text}")
 
     def strikes(self, probability: float) -> bool:
@@ -133,7 +123,7 @@ class World:
 
     def step(self, what: str) -> None:
         """A step of the process at hand: it may be killed here, and others may run before it goes on."""
-        actor = self.current
+        actor = self.schedule.current
         if actor is None:
             return
         if actor.is_killed:
@@ -144,18 +134,17 @@ class World:
         if self.strikes(0.004):
             self._kill(actor, f"before: {what}")
         self.say(what)
-        self._scheduler.switch()
+        self.schedule.give_way()
         if actor.is_killed:
             raise Crash
 
     def wait(self, what: str) -> None:
         """A step of an actor that can only go on when another one has run."""
-        if self.current is not None:
-            self.current.is_waiting = True
+        if self.schedule.current is not None:
+            self.schedule.current.is_waiting = True
         self.step(what)
 
     def clock(self) -> float:
-        """Return the time in seconds."""
         return self.now
 
     def pass_time(self, seconds: float) -> None:
@@ -165,7 +154,7 @@ class World:
 
     def start_thread(self, name: str, work: Callable[[], Any]) -> None:
         """Start a thread of the process at hand."""
-        self._start(Actor(f"{name} of {self._running.name}", work, self.process))
+        self.schedule.start(Actor(f"{name} of {self._running.name}", work, self.process))
 
     def call_store(self, namespace: str, name: str, call: Callable[[], T], fence: Fence | None, told: Any) -> T:
         """Carry out a call of the store, or lose it, or its reply, or repeat it."""
@@ -187,7 +176,7 @@ class World:
             self._kill(self._running, f"right after: {what}")
         elif fault == 5:
             self.say(f"will arrive a second time: {what}")
-            self._start(Actor("network", lambda: self._arrive_late(namespace, name, call, fence, what)))
+            self.schedule.start(Actor("network", lambda: self._arrive_late(namespace, name, call, fence, what)))
         return result
 
     def at(self, place: PointReached) -> None:
@@ -209,7 +198,7 @@ class World:
     def start_late_attempt(self, name: str, work: Callable[[], Any]) -> None:
         """Have another attempt of a task run by itself, whenever; nobody listens to it."""
         self.say(f"{name} runs twice, the second one by itself")
-        self._start(Actor(f"late {name}", work))
+        self.schedule.start(Actor(f"late {name}", work))
 
     def acknowledge(self, batch: int) -> None:
         """A driver tells the source that a batch is done."""
@@ -223,7 +212,7 @@ class World:
     def break_off(self, violation: BaseException) -> None:
         """End the simulation: an invariant does not hold."""
         self._violation = self._violation or violation
-        actor = self.current
+        actor = self.schedule.current
         if actor is not None:
             actor.is_killed = True
             raise Crash
@@ -256,12 +245,8 @@ class World:
         actor.is_killed = True
         raise Crash
 
-    def _start(self, actor: Actor) -> None:
-        actor.parent = self._scheduler  # which is to go on when it ends, not the actor that started it
-        self.actors.append(actor)
-
     def _driver_lives(self) -> bool:
-        return any(actor.name.startswith("driver") for actor in self.actors)
+        return any(actor.name.startswith("driver") for actor in self.schedule.actors)
 
     def _start_driver(self) -> None:
         self.drivers += 1
@@ -269,35 +254,12 @@ class World:
         if self.drivers > _MOST_DRIVERS:
             raise Violation(f"no progress after {_MOST_DRIVERS} drivers")
         name = f"driver {self.drivers}"
-        self._start(Actor(name, lambda: self._drive(self, name)))
+        self.schedule.start(Actor(name, lambda: self._drive(self, name)))
 
     @property
     def _running(self) -> Actor:
-        assert self.current is not None
-        return self.current
-
-    def _turn(self, actor: Actor) -> None:
-        """Let an actor run up to its next step, or to its end."""
-        self.current = actor
-        try:
-            actor.switch()
-        finally:
-            self.current = None
-        if actor.dead:
-            self.actors.remove(actor)
-
-    def _next(self, last: Actor | None) -> Actor:
-        actors = self.actors
-        if last not in actors:
-            return actors[self.choices.pick(len(actors))]
-        assert last is not None
-        if last.is_waiting:
-            last.is_waiting = False
-            others = len(actors) - 1
-            return actors[(actors.index(last) + 1 + self.choices.pick(others)) % len(actors)] if others else last
-        if len(actors) > 1 and self.choices.happens(0.15):
-            return actors[self.choices.pick(len(actors))]
-        return last
+        assert self.schedule.current is not None
+        return self.schedule.current
 
     def _ended(self, actor: Actor) -> None:
         failure = actor.failure
@@ -306,34 +268,14 @@ class World:
         if failure is None:
             return
         self.say(f"{actor.name} ended: {type(failure).__name__}: {failure}")
-        if not isinstance(failure, errors.AnchorboltError):
-            raise Violation(f"{actor.name} ended with {failure!r}") from failure
-        if isinstance(failure, errors.StateRegressed):
-            if not self.regressed:
-                raise Violation(f"{actor.name} halted, and the store had not regressed") from failure
-            self._halted = True
-        elif isinstance(failure, errors.Fenced):
-            if not self.regressed and self.store.contents[CHECKPOINT_NAMESPACE].metadata.fence.generation < 2:
-                raise Violation(f"{actor.name} was fenced, and there is no newer driver") from failure
-        elif not isinstance(failure, errors.StateUnavailable) and not self._is_excused(failure):
-            raise Violation(f"{actor.name} ended with {failure!r}") from failure
-        elif isinstance(failure, errors.WaveFailed) and not self.actors and not self.regressed:
-            self.invariants.nothing_staged()
-
-    def _is_excused(self, failure: errors.AnchorboltError) -> bool:
-        """A driver may give up a wave that faults struck too often, and one of two may come too early or too late."""
-        if isinstance(failure, errors.QueryChanged):
-            return self.drivers > 1 and "is a new one" in failure.message
-        if isinstance(failure, errors.BoltError):  # a tuple on which a bolt raises takes one of the wave's rounds
-            return self.scenario.keeps_letters
-        return isinstance(failure, errors.WaveFailed) or (self.regressed and isinstance(failure, errors.StaleAttempt))
+        self._halted = halts(self, actor.name, failure)
 
     def _end_process(self, main: Actor, broker: Broker) -> None:
         """A process ends with its main thread, and its source sees that."""
         if main.name.startswith("driver"):
             self._has_ended_well = not main.is_killed and main.failure is None
         main.is_killed = True
-        self._end_all([actor for actor in self.actors if actor.process is main.process])
+        self.schedule.end([actor for actor in self.schedule.actors if actor.process is main.process])
         broker.end(main.process)
 
     def _outside(self) -> None:
@@ -356,11 +298,3 @@ class World:
             self.say(f"the store is restored from the past: {name or 'all of it'}{'' if chosen else ', empty'}")
             self.store.restore(chosen, name)
             self.regressed = True
-
-    def _end_all(self, actors: list[Actor]) -> None:
-        for actor in actors:
-            actor.is_killed = True
-            if actor:  # it has begun
-                actor.throw(Crash)
-            if actor in self.actors:
-                self.actors.remove(actor)
