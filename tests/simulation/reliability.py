@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.acker.placement import ACKER_ID
@@ -11,6 +12,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.serialization import MsgpackCodec, unpack
 from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.streams.tuple import TupleHandle
 from tests.simulation.reliable_topology import EFFECTS, KEPT, MAX_RETRIES, TIMEOUT_SECS
 from tests.simulation.topology import NAME
 from tests.simulation.violation import Violation
@@ -62,6 +64,9 @@ class Reliability:
 
     def wave_committed(self) -> None:
         """Check the effects of all messages when COMMITTED is recorded."""
+        for name, value in self._entries():
+            if name == KEPT:
+                self._check_kept(value)
         effects, is_exact = self._effects(), self._broker.scenario.is_stable and self._broker.scenario.excludes
         if not self._broker.scenario.is_stable:
             return
@@ -149,12 +154,18 @@ class Reliability:
     def _letters(self) -> list[DeadLetter]:
         return [letter for letters in self._broker.letters.values() for letter in letters]
 
+    def _check_kept(self, kept: list[Any]) -> None:
+        """A tuple that a bolt keeps keeps its tree open: that was stored with the wave that executed the tuple."""
+        for number, data, _ in kept:
+            handle = TupleHandle.decode(data)
+            if handle is None or handle.roots not in self._trees.get(number, ()):
+                raise Violation(f"a bolt keeps a tuple of message {number}, and its tree was never open")
+
     def _effects(self) -> dict[str, int]:
-        effects: dict[str, int] = {}
+        return {name: value for name, value in self._entries() if name != KEPT}
+
+    def _entries(self) -> Iterator[tuple[str, Any]]:
         for task in (0, 1):
             store = self._world.store.contents.get(f"{NAME}:{EFFECTS}-{task}")
             for key, value in store.entries.items() if store is not None else ():
-                name = _CODEC.decode(key)
-                if name != KEPT:
-                    effects[name] = _CODEC.decode(value)
-        return effects
+                yield _CODEC.decode(key), _CODEC.decode(value)
