@@ -117,10 +117,12 @@ class Session:
 
     def ack(self, msg_id: Any) -> None:
         """Take an ack: never deliver the message again."""
-        self._world.step(f"acks {msg_id}")
+        while self._broker.scenario.is_slow and self._world.choices.happens(0.9):
+            self._world.wait(f"waits until the broker takes the ack of {msg_id}")
+        self._world.step(f"acks {msg_id}", risk=0.02)
         self._check(self._broker.reliability.acked, msg_id)
         self._broker.message(msg_id).is_acked = True
-        self._world.step(f"has acked {msg_id}")
+        self._world.step(f"has acked {msg_id}", risk=0.02)
 
     def ack_again(self, msg_ids: Sequence[Any]) -> bool:
         if not self._broker.scenario.takes_acks_again:

@@ -74,7 +74,7 @@ def _caught_by_a_seed(mutant: Mutant) -> str:
     from tests.simulation.scenarios import RELIABLE_SEEDS
     from tests.simulation.simulate import run_seed  # not before the broken module can be imported
 
-    for seed in RELIABLE_SEEDS[:SEEDS] if mutant.needs_reliable else range(SEEDS):
+    for seed in RELIABLE_SEEDS[: 2 * SEEDS] if mutant.needs_reliable else range(SEEDS):
         outcome = run_seed(seed)
         if outcome.failure:
             return f"seed {seed} | {outcome.failure.splitlines()[0]}"

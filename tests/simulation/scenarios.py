@@ -48,6 +48,7 @@ class Scenario:
     keeps_letters: bool = False
     takes_acks_again: bool = False  # whether the source takes the ack of a message that it has not delivered again
     tasks: int = 1  # of the rich spout
+    is_slow: bool = False  # the source, to take an ack
     max_pending: int | None = None
 
     @property
@@ -72,5 +73,6 @@ def scenario_of(choices: Choices) -> Scenario:
         keeps_letters=choices.pick(2) == 1,
         takes_acks_again=choices.pick(2) == 1,
         tasks=1 + choices.pick(2),
+        is_slow=choices.pick(3) == 1,
         max_pending=(None, 1, 2, 3)[choices.pick(4)],
     )

@@ -121,7 +121,7 @@ class World:
             return True
         return False
 
-    def step(self, what: str) -> None:
+    def step(self, what: str, risk: float = 0.004) -> None:
         """A step of the process at hand: it may be killed here, and others may run before it goes on."""
         actor = self.schedule.current
         if actor is None:
@@ -131,7 +131,7 @@ class World:
         self._steps += 1
         if self._steps > _MOST_STEPS:
             self.break_off(Violation(f"no progress within {_MOST_STEPS} steps"))
-        if self.strikes(0.004):
+        if self.strikes(risk):
             self._kill(actor, f"before: {what}")
         self.say(what)
         self.schedule.give_way()
