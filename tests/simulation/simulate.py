@@ -3,6 +3,8 @@
     python -m tests.simulation.simulate --first 0 --seeds 10000      # on all cores; prints what fails, shrunk
     python -m tests.simulation.simulate --replay 4711                # one seed, with its trace
 
+Every fourth seed has a reliable spout, alone or beside the stream spout.
+
 A seed that fails replays to the same failure, and shrinks to the few faults that it needs.
 """
 

@@ -9,13 +9,15 @@ from tests.simulation.judging import SEEDS, judge
 from tests.simulation.mutants import MUTANTS, Mutant
 from tests.simulation.simulate import run_choices, run_seed, shrink
 
-# One for each place that holds a guard: the rules, recovery, the driver, the reports, the tasks.
+# One for each place that holds a guard: the rules, recovery, the driver, the reports, the tasks, reliable spouts.
 CANARIES = {
     "no fence is ever refused",
     "recovery does not check that the winner is still staged",
     "namespaces commit before the decision is durable",
     "attempts seen downstream are not compared with those that won",
     "a stale cache of committed values is used",
+    "a message in flight is processed again",
+    "a round with failed trees is decided under the policy exclude",
 }
 
 REFUSAL = """if fence < store.fence:  # a comment

@@ -98,9 +98,9 @@ def test_the_seeds_reach_everything_that_can_happen_to_a_message() -> None:
     assert len(scenarios) == 2 * len(Ids) * 2
 
 
-@pytest.mark.parametrize("seed", [4827, 5311, 5575, 100099])
+@pytest.mark.parametrize("seed", [2743])
 def test_ackers_that_a_dead_driver_added_are_cleared_by_a_successor_with_fewer(seed: int) -> None:
-    """They failed: only the driver that added the ackers knew of the trees that they had staged."""
+    """It failed: only the driver that added the ackers knew of the trees that they had staged."""
     outcome = run_seed(seed)
     assert not outcome.failure, report(outcome)
 

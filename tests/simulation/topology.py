@@ -4,6 +4,8 @@ Lines go to two splitters, their words to two counters and to one bolt that reme
 counters emit goes to two tasks of a Parquet sink. So there are a plain bolt, two stateful ones fed by one stream, a
 sink behind them, and several tasks of each kind. Every execution of a splitter marks its words with numbers of its own,
 ever higher ones, and the highest is kept: state and rows that stem from different attempts of it can be told apart.
+
+With a reliable spout the topology has the part that `reliable_topology` describes, beside this one or in its place.
 """
 
 import itertools
