@@ -42,6 +42,7 @@ class Reliability:
         self._tries = Counter[int]()  # by number: how often a bolt has failed it, in all
         self._opened_at: dict[int, float] = {}  # by root: when its tree was first committed, or last reset
         self._trees: dict[int, set[int]] = {}  # by number: the roots of all trees that were ever committed
+        self._closed: dict[int, int] = {}  # by number: the root of its last tree that is not open any more
         self._open: dict[str, dict[int, int]] = {}  # by acker's namespace: root and number
         self._decided: dict[int, int] = {}  # by number: the transaction whose decision acks it
         self._final: dict[int, list[int]] = {}  # by number: the effects that it had when that was COMMITTED
@@ -99,8 +100,10 @@ class Reliability:
         if self._failures[number]:
             self._failures[number] -= 1
             return
-        opened = [self._opened_at[root] for root in self._trees.get(number, ())]
-        if not opened or min(opened) + TIMEOUT_SECS > self._world.now:
+        roots = self._trees.get(number, set())
+        if self._broker.scenario.is_stable:  # else another delivery of it may have a tree of its own
+            roots = {self._closed[number]} if number in self._closed else set()
+        if not any(self._opened_at[root] + TIMEOUT_SECS <= self._world.now for root in roots):
             raise Violation(f"message {number} is failed as {msg_id!r}; no bolt failed it, and its time is not over")
 
     def at_the_end(self, record: DecisionRecord) -> None:
@@ -131,6 +134,9 @@ class Reliability:
             found[root] = number
             self._opened_at.setdefault(root, self._world.now)
             self._trees.setdefault(number, set()).add(root)
+        self._closed.update(
+            (number, root) for root, number in self._open.get(namespace, {}).items() if root not in found
+        )
         self._open[namespace] = found
 
     def _check_one_tree_each(self) -> None:
