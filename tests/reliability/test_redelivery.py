@@ -14,8 +14,6 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.cli.main import app
 from anchorbolt.engine import RunHandle
-from anchorbolt.engine.local import cluster as cluster_module
-from anchorbolt.engine.task.messages import reports_in
 from anchorbolt.errors import SpoutError
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing import LocalCluster, ManualClock
@@ -289,11 +287,3 @@ def test_an_open_tree_belongs_to_its_spout_after_restarts_in_which_the_tasks_had
     assert handle.await_termination(60)
     assert handle.state("count") == {"x": 1, "y": 1}
     assert sorted(ACKED) == [1, 2, 3, 4]
-
-
-def test_an_acker_s_report_that_arrives_twice_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster_module, "reports_in", lambda rows, current: reports_in(rows, current) * 2)
-    MESSAGES.extend([(1, ("x", 1)), (2, ("x", 1))])
-    conf = {"topology.spout.intake.tuples": 1}  # so the tree of the first one is complete in a later wave
-    assert LocalCluster().submit(joining(Unstable("id", "value", acks=True)), conf).await_termination(20)
-    assert sorted(ACKED) == [1, 2]

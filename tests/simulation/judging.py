@@ -35,6 +35,7 @@ _MODEL_TESTS = (
     "tests/engine/driver/test_failed_rounds.py",
     "tests/acker",
     "tests/reliability/test_redelivery.py",
+    "tests/reliability/test_repeated_messages.py",
     "tests/reliability/test_rich_spouts.py",
     "tests/reliability/test_dead_letters.py",
 )
