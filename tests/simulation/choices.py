@@ -13,6 +13,7 @@ class Choices:
 
     def __init__(self, seed: int, replay: Sequence[int] | None = None) -> None:
         """Draw from `seed`, or choose what `replay` says, and zero behind its end."""
+        self._seed = seed
         self._random = random.Random(seed)
         self._replay = replay
         self.made: list[int] = []
@@ -31,6 +32,12 @@ class Choices:
         if options <= 1:
             return 0
         chosen = self._random.randrange(options) if self._replay is None else self._next() % options
+        self.made.append(chosen)
+        return chosen
+
+    def by_seed(self, options: int) -> int:
+        """Choose by the seed itself, so that all other choices are what they are without this one."""
+        chosen = self._seed % options if self._replay is None else self._next() % options
         self.made.append(chosen)
         return chosen
 

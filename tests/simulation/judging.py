@@ -34,7 +34,10 @@ _MODEL_TESTS = (
     "tests/engine/driver/test_older_driver.py",
     "tests/engine/driver/test_failed_rounds.py",
     "tests/acker",
-    "tests/reliability",
+    "tests/reliability/test_redelivery.py",
+    "tests/reliability/test_delivered_twice.py",
+    "tests/reliability/test_rich_spouts.py",
+    "tests/reliability/test_dead_letters.py",
 )
 
 
@@ -68,14 +71,14 @@ def _import_broken(mutant: Mutant) -> None:
     mock.patch.object(SourceFileLoader, "get_code", get_code_or_broken).start()
 
 
-def _caught_by_a_seed() -> str:
-    from tests.simulation.simulate import SCENARIOS, run_seed  # not before the broken module can be imported
+def _caught_by_a_seed(mutant: Mutant) -> str:
+    from tests.simulation.scenarios import RELIABLE_SEEDS
+    from tests.simulation.simulate import run_seed  # not before the broken module can be imported
 
-    for seed in range(SEEDS):
-        for scenario in SCENARIOS:
-            outcome = run_seed(scenario, seed)
-            if outcome.failure:
-                return f"seed {seed} of {scenario} | {outcome.failure.splitlines()[0]}"
+    for seed in RELIABLE_SEEDS[: 2 * SEEDS] if mutant.needs_reliable else range(SEEDS):
+        outcome = run_seed(seed)
+        if outcome.failure:
+            return f"seed {seed} | {outcome.failure.splitlines()[0]}"
     return ""
 
 
@@ -101,9 +104,10 @@ def _caught_by_a_test() -> str:
 
 def main(name: str) -> None:
     """Judge the mutant of this name in this process, and print what caught it."""
-    _import_broken(next(mutant for mutant in MUTANTS if mutant.name == name))
+    mutant = next(mutant for mutant in MUTANTS if mutant.name == name)
+    _import_broken(mutant)
     logging.disable(logging.CRITICAL)
-    catcher = _caught_by_a_seed()
+    catcher = _caught_by_a_seed(mutant)
     logging.disable(logging.NOTSET)
     print(_MARK + (catcher or _caught_by_a_test()))
 

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 
 from tests.simulation.guards import changed
+from tests.simulation.reliable_mutants import RELIABLE_MUTANTS
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Mutant:
     module: str
     function: str
     change: str
+    needs_reliable: bool  # whether only a simulation with reliable spouts can catch it
 
     def apply(self) -> ast.Module:
         """Return the module's syntax tree with the break. Raises `GuardNotFound`."""
@@ -160,80 +162,19 @@ pages are scanned without the read position
     state_backends.attempt.scan: self._storage.scan(attempt, at=at) -> self._storage.scan(attempt)
 reads do not see what the attempt has staged
     state_backends.attempt._read_position: scope.attempt if _ else None -> None
-
-# Tuple trees.
-a task's part in the trees counts twice if it comes twice
-    engine.task.bolt_task.receive: if _ in self._prepares: ... -> pass
-a report that comes twice counts twice
-    engine.driver.rounds._run: list(...) -> reports
-a tree that failed is complete or stays open
-    acker.ledger._decide: failure is not None -> False
-a complete tree stays open
-    acker.ledger._decide: after.ack_val == 0 -> False
-a tree whose time is over stays open
-    acker.ledger._decide: is_expired and not is_reset -> False
-a tree whose time was reset times out
-    acker.ledger._decide: is_expired and not is_reset -> is_expired
-a tree that failed in its first wave is stored
-    acker.ledger._open: (ack_vals != 0) & ~failed -> ack_vals != 0
-the acks of single tuples are lost
-    acker.task_tracker.take_settled: if acked: ... -> pass
-the tuples of a blob are acked whatever the bolt did
-    acker.task_tracker.take_settled: acked and acked == tuples -> True
-a tree is added to its new acker, and stays with the old one
-    acker.placement.moves_to: if owner != before: ... -> pass
-a failed tree is not left out of the next round
-    acker.in_flight.judge: if self._excludes: ... -> pass
-a round with failed trees is not repeated
-    acker.in_flight.judge: self._excludes and bool(failed) -> False
-a message that was left out is acked
-    acker.in_flight.settlements: dict(self._excluded) -> {}
-the message of an open tree is acked
-    acker.in_flight._settle_chunk: root and not is_open -> root
-a spout's task sends what is left out
-    engine.task.emitter._send: if self.excluded: ... -> pass
-an open tree is never told that its time is over
-    engine.spouts.rich_spouts.intake: task == plan.rich_spout_tasks[0] -> False
-messages are acked before the wave has run
-    engine.spouts.driver_spouts.wave: self._ticks.due() -> self.rich.settle(spout.record.txid)
-
-# Messages that are delivered again.
-a message that is in flight is processed once more
-    acker.redelivery.emit: msg_id not in self._emitter -> True
-an acked message is processed once more
-    acker.redelivery.emit: if msg_id in self._acked: ... -> pass
-a decision does not hold the ids that it acks
-    acker.redelivery.for_record: [*kept, AckedMessages.of(...)] if acked else kept -> kept
-a decision does not hold ids that the source may not know
-    acker.redelivery.for_record: [entry.messages for entry in self._unconfirmed] -> []
-a start forgets what earlier decisions have acked
-    engine.spouts.rich_spouts._inherit: Redelivery(...) -> Redelivery(component, in_flight)
-a start forgets which messages are in flight
-    engine.spouts.rich_spouts._inherit: Redelivery(...) -> Redelivery(component, (), acked)
-trees that nobody can be told of stay open
-    engine.spouts.rich_spouts._inherit: [(each.acker, each.root) for each in found if _] -> []
-a start does not look how many ackers there were
-    engine.spouts.rich_spouts._inherit: _ > len(...) -> False
-the ids of a run that has ended stay in the record
-    checkpoint.spout.keep_acked: acked != _ -> False
-
-# Dead letters.
-a message that fails for good never becomes a dead letter
-    engine.spouts.failed_messages.bury: tries > self._max_retries or message.is_hopeless -> False
-a dead letter is not acked
-    engine.spouts.failed_messages.bury: settlement.acked.append(...) -> pass
-the tuples on which bolts raise are not left out
-    engine.driver.isolation.judge: self._excluded.update(...) -> pass
-dead letters are not written with the transaction
-    checkpoint.transaction.commit: if record.dead_letters: ... -> pass
 """
 
 
-def _mutant(name: str, broken: str) -> Mutant:
+def _mutant(name: str, broken: str, *, needs_reliable: bool) -> Mutant:
     place, change = broken.split(":", 1)
     module, function = place.rsplit(".", 1)
-    return Mutant(name, f"anchorbolt.{module}", function, change.replace("\n    ", "\n").strip())
+    change = change.replace("\n    ", "\n").strip()
+    return Mutant(name, f"anchorbolt.{module}", function, change, needs_reliable)
 
 
-_BLOCKS = re.split(r"\n(?=\w)", re.sub(r"^(#.*)?\n", "", _MUTANTS, flags=re.MULTILINE))
-MUTANTS = [_mutant(*block.split("\n    ", 1)) for block in _BLOCKS]
+def _mutants(text: str, *, needs_reliable: bool) -> list[Mutant]:
+    blocks = re.split(r"\n(?=\w)", re.sub(r"^(#.*)?\n", "", text, flags=re.MULTILINE))
+    return [_mutant(*block.split("\n    ", 1), needs_reliable=needs_reliable) for block in blocks]
+
+
+MUTANTS = _mutants(_MUTANTS, needs_reliable=False) + _mutants(RELIABLE_MUTANTS, needs_reliable=True)

@@ -1,56 +1,41 @@
-"""Runs the tasks of a round as Spark does, faults included."""
+"""Runs the tasks of a simulated driver as Spark does, faults included."""
+
+from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.config.settings import Settings
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
-from tests.simulation.world import TaskLost, World
+from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from tests.simulation.actors import TaskLost
+from tests.simulation.world import World
 
-CHECKPOINT = "sim://checkpoint"
 _TASK_FAILURES = 4
 
-
-@dataclass(frozen=True, kw_only=True)
-class SimulatedSettings(Settings):
-    """Small buffers and caches, so that few tuples fill them; a driver that does not wait."""
-
-    checkpoint_location: str | None = CHECKPOINT
-    message_timeout_secs: int = 0
-    max_batch_retries: int = 2
-    buffer_tuples: int = 3
-    cache_entries: int = 4
-    pending_entries: int = 2
-
-    def __post_init__(self) -> None:
-        """Check nothing: a timeout of 0 is no valid setting."""
+Work = Callable[[InstanceRegistry], Iterable[Envelope]]
+"""A task's attempt, in the worker that has these instances."""
 
 
 class SimulatedRunner:
-    """See `anchorbolt.engine.driver.rounds.Runner`. An engine says how its spouts' tasks run."""
+    """See `anchorbolt.engine.driver.rounds.Runner`."""
 
-    def __init__(self, world: World, plan: ExecutionPlan) -> None:
-        self.world = world
-        self.plan = plan
+    def __init__(self, world: World, plan: ExecutionPlan, spouts: DriverSpouts | None) -> None:
+        self._world = world
+        self._plan = plan
         self._workers = [InstanceRegistry(), InstanceRegistry()]
-        self.spouts: DriverSpouts | None = None
-
-    def run_spouts(self, current: Round) -> list[Envelope]:
-        """Return the blobs of all spouts' tasks."""
-        raise NotImplementedError
+        self.lines: Sequence[str] = ()  # of the current batch
+        self.spouts = spouts
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
-        plan, choices = self.plan, self.world.choices
-        rows = self.run_spouts(current)
+        plan, choices = self._plan, self._world.choices
+        rows = self._run_spouts(current)
         for level in plan.levels:
             inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
             for row in rows:
@@ -59,7 +44,7 @@ class SimulatedRunner:
             waiting = list(range(len(level)))
             while waiting:
                 partition = waiting.pop(choices.pick(len(waiting)))
-                rows += self._run_task(level[partition], current, self._delivered(inputs[partition]))
+                rows += self._run_bolt(level[partition], current, self._delivered(inputs[partition]))
         return reports_in(self._delivered(rows), current)
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
@@ -71,48 +56,57 @@ class SimulatedRunner:
     def close_instances(self) -> None:
         pass
 
-    def _run_task(self, task: TaskKey, current: Round, rows: list[Envelope]) -> list[Envelope]:
-        world, plan = self.world, self.plan
+    def _run_spouts(self, current: Round) -> list[Envelope]:
+        rows: list[Envelope] = []
+        if "lines" in self._plan.graph.spouts:
+            lines = [SourceRows("default", len(self.lines), [list(self.lines)])]
+            rows += run_spout_task(self._plan, "lines", 0, current, lines)
+        rich = None if self.spouts is None else self.spouts.rich
+        for task in () if rich is None else self._plan.rich_spout_tasks:
+            rows += self._run_task(task, lambda _: rich.run_task(task, current))  # type: ignore[union-attr]  # noqa: B023
+        return rows
+
+    def _run_bolt(self, task: TaskKey, current: Round, rows: list[Envelope]) -> list[Envelope]:
+        return self._run_task(task, lambda registry: run_bolt_task(self._plan, task, current, registry, rows))
+
+    def _run_task(self, task: TaskKey, work: Work) -> list[Envelope]:
+        world = self._world
         name = f"{task[0]}-{task[1]}"
         if world.strikes(0.01):
             registry = InstanceRegistry()
-            world.start_late_attempt(name, lambda: list(run_bolt_task(plan, task, current, registry, rows)))
-
-        def run(registry: InstanceRegistry) -> list[Envelope]:
-            return list(run_bolt_task(plan, task, current, registry, rows))
-
-        sent = self.attempt(name, run)
+            world.start_late_attempt(name, lambda: list(work(registry)))
+        sent = self._attempt(name, work)
         if world.strikes(0.01):
             world.say(f"{name} runs twice, and both outputs are used")
-            sent = self.mixed(sent, self.attempt(name, run))
+            again = self._attempt(name, work)
+            sent = self._mixed(sent, again)
         return sent
 
-    def mixed(self, first: list[Envelope], second: list[Envelope]) -> list[Envelope]:
+    def _mixed(self, first: list[Envelope], second: list[Envelope]) -> list[Envelope]:
         """For each receiver the output of one attempt, of the other, of both, or now of one and now of the other."""
         rows = []
         for place in sorted({*map(_place, first), *map(_place, second)}):
             one, other = ([row for row in sent if _place(row) == place] for sent in (first, second))
-            chosen = self.world.choices.pick(4)
+            chosen = self._world.choices.pick(4)
             if chosen == 3:
                 rows += one[::2] + other[1::2]
             else:
                 rows += (one, other, one + other)[chosen]
         return rows
 
-    def attempt(self, name: str, run: Callable[[InstanceRegistry], list[Envelope]]) -> list[Envelope]:
-        """Run a task, again if its worker dies."""
+    def _attempt(self, name: str, work: Work) -> list[Envelope]:
         for _ in range(_TASK_FAILURES):
-            worker = self.world.choices.pick(len(self._workers))
+            worker = self._world.choices.pick(len(self._workers))
             registry = self._workers[worker]
             try:
-                return self.world.run_task(name, partial(run, registry))
+                return self._world.run_task(name, lambda: list(work(registry)))  # noqa: B023
             except TaskLost:
                 self._workers[worker] = InstanceRegistry()
         raise RuntimeError(f"simulated: task {name} failed {_TASK_FAILURES} times")
 
     def _delivered(self, rows: list[Envelope]) -> list[Envelope]:
         """What arrives of what was sent, in the order in which it does."""
-        world, choices = self.world, self.world.choices
+        world, choices = self._world, self._world.choices
         rows = list(rows)
         if len(rows) > 1 and world.choices.happens(0.3):
             for position in range(len(rows) - 1, 0, -1):

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
-
-import greenlet
+from typing import Any, TypeVar
 
 from anchorbolt import errors
 from anchorbolt.faults.points import FaultPoint, PointReached
 from anchorbolt.state_backends.contract import Fence
-from tests.simulation.actors import Actor, Crash
+from tests.simulation.actors import Actor, Crash, Process, TaskLost
+from tests.simulation.broker import Broker
 from tests.simulation.choices import Choices
-from tests.simulation.invariants import CHECKPOINT_NAMESPACE, Invariants, Violation
+from tests.simulation.endings import halts
+from tests.simulation.invariants import Invariants
+from tests.simulation.scenarios import scenario_of
+from tests.simulation.schedule import Schedule
 from tests.simulation.store import SimulatedProvider, Snapshot
+from tests.simulation.topology import Expected, batches_of_lines
+from tests.simulation.violation import Violation
 
 T = TypeVar("T")
 
@@ -29,87 +33,85 @@ _POINTS = {
 }
 
 
-class TaskLost(BaseException):
-    """The worker that ran a task has died; its driver lives on and runs the task again."""
-
-
-class Scenario(Protocol):
-    """A topology, its source, and what they have to come to."""
-
-    may_regress: bool  # whether the store may be restored to what it was before
-
-    @property
-    def invariants(self) -> Invariants:
-        """What must hold."""
-
-    @property
-    def is_done(self) -> bool:
-        """Whether nothing is left for a driver to do."""
-
-    def drive(self, name: str) -> None:
-        """Run a driver of this name."""
-
-
 class World:
-    """Everything that outlives a process, and the scheduler of all processes."""
+    """Everything that outlives a process, and the faults that strike processes."""
 
-    def __init__(self, choices: Choices, scenario: Callable[[World], Scenario], *, traced: bool = False) -> None:
-        """Make a world for a scenario."""
+    def __init__(self, choices: Choices, drive: Callable[[World, str], None], *, traced: bool = False) -> None:
+        """Make a world."""
         self.choices = choices
-        self.actors: list[Actor] = []
-        self.current: Actor | None = None
-        self._scheduler = greenlet.getcurrent()
+        self.schedule = Schedule(choices)
         self.store = SimulatedProvider(self)
         self.files: dict[str, bytes] = {}
-        self.scenario = scenario(self)
-        self.invariants = self.scenario.invariants
+        self.scenario = scenario_of(choices)
+        self.batches = batches_of_lines(choices) if self.scenario.has_stream else []
+        self.broker = Broker(self, self.scenario) if self.scenario.is_reliable else None
+        self.invariants = Invariants(
+            self, Expected(self.batches), None if self.broker is None else self.broker.reliability
+        )
+        self.now = 0.0  # the seconds on everybody's clock
+        self.query_id = ""
+        self.acknowledged = 0
         self.regressed = False
         self.trace: list[str] | None = [] if traced else None
         self.working: list[str] = []
+        self._drive = drive
         self._faults_left = choices.pick(8)
-        self._drivers = 0
+        self.drivers = 0
         self._steps = 0
         self._snapshots: list[Snapshot] = []
         self._violation: BaseException | None = None
         self._halted = False
         self._looked_again = False
+        self._has_ended_well = False  # the last driver
         self._tasks: set[Actor] = set()
 
     def run(self) -> None:
-        """Run until the scenario is done and nobody runs any more; raises `Violation`."""
+        """Run until every batch is acknowledged and nobody runs any more; raises `Violation`."""
         actor: Actor | None = None
         try:
             while not self._halted:
-                if not self._driver_lives() and not self.scenario.is_done:
+                if not self._driver_lives() and not self._is_done:
                     self._start_driver()
-                if not self.actors:
+                if not self.schedule.actors:
                     if not self.regressed or self._looked_again:
                         break
                     # What the store lost behind the last driver's back, the next one sees.
                     self._looked_again = True
                     self._faults_left = 0
                     self._start_driver()
-                actor = self._next(actor)
-                self._turn(actor)
+                actor = self.schedule.next(actor)
+                self.schedule.turn(actor)
                 if self._violation is not None:
                     raise self._violation
                 if actor.dead:
                     self._ended(actor)
                 self._outside()
         finally:
-            self._end_all()
+            self.schedule.end(list(self.schedule.actors))
         if not self._halted:
             self.invariants.at_the_end()
 
     @property
+    def _is_done(self) -> bool:
+        """Whether no driver is needed any more."""
+        if self.acknowledged < len(self.batches):
+            return False
+        return self.broker is None or (self.broker.is_done and self._has_ended_well)
+
+    @property
+    def process(self) -> Process:
+        """The process that runs."""
+        return self._running.process
+
+    @property
     def is_unwinding(self) -> bool:
         """Whether no process is running here, or the running one has been killed."""
-        return self.current is None or self.current.is_killed
+        return self.schedule.current is None or self.schedule.current.is_killed
 
     def say(self, text: str) -> None:
         """Add a line to the trace."""
         if self.trace is not None:
-            who = "world" if self.current is None else self.current.name
+            who = "world" if self.schedule.current is None else self.schedule.current.name
             self.trace.append(f"{who:>10}: {text}")
 
     def strikes(self, probability: float) -> bool:
@@ -121,7 +123,7 @@ class World:
 
     def step(self, what: str, risk: float = 0.004) -> None:
         """A step of the process at hand: it may be killed here, and others may run before it goes on."""
-        actor = self.current
+        actor = self.schedule.current
         if actor is None:
             return
         if actor.is_killed:
@@ -132,9 +134,27 @@ class World:
         if self.strikes(risk):
             self._kill(actor, f"before: {what}")
         self.say(what)
-        self._scheduler.switch()
+        self.schedule.give_way()
         if actor.is_killed:
             raise Crash
+
+    def wait(self, what: str) -> None:
+        """A step of an actor that can only go on when another one has run."""
+        if self.schedule.current is not None:
+            self.schedule.current.is_waiting = True
+        self.step(what)
+
+    def clock(self) -> float:
+        return self.now
+
+    def pass_time(self, seconds: float) -> None:
+        """Move the clock."""
+        self.now += seconds
+        self.say(f"it is {self.now} s")
+
+    def start_thread(self, name: str, work: Callable[[], Any]) -> None:
+        """Start a thread of the process at hand."""
+        self.schedule.start(Actor(f"{name} of {self._running.name}", work, self.process))
 
     def call_store(self, namespace: str, name: str, call: Callable[[], T], fence: Fence | None, told: Any) -> T:
         """Carry out a call of the store, or lose it, or its reply, or repeat it."""
@@ -156,7 +176,7 @@ class World:
             self._kill(self._running, f"right after: {what}")
         elif fault == 5:
             self.say(f"will arrive a second time: {what}")
-            self.actors.append(Actor("network", lambda: self._arrive_late(namespace, name, call, fence, what)))
+            self.schedule.start(Actor("network", lambda: self._arrive_late(namespace, name, call, fence, what)))
         return result
 
     def at(self, place: PointReached) -> None:
@@ -178,12 +198,21 @@ class World:
     def start_late_attempt(self, name: str, work: Callable[[], Any]) -> None:
         """Have another attempt of a task run by itself, whenever; nobody listens to it."""
         self.say(f"{name} runs twice, the second one by itself")
-        self.actors.append(Actor(f"late {name}", work))
+        self.schedule.start(Actor(f"late {name}", work))
+
+    def acknowledge(self, batch: int) -> None:
+        """A driver tells the source that a batch is done."""
+        self.step(f"acknowledges batch {batch}")
+        try:
+            self.invariants.acknowledged(batch)
+        except Violation as violation:
+            self.break_off(violation)
+        self.acknowledged = max(self.acknowledged, batch + 1)
 
     def break_off(self, violation: BaseException) -> None:
         """End the simulation: an invariant does not hold."""
         self._violation = self._violation or violation
-        actor = self.current
+        actor = self.schedule.current
         if actor is not None:
             actor.is_killed = True
             raise Crash
@@ -217,69 +246,48 @@ class World:
         raise Crash
 
     def _driver_lives(self) -> bool:
-        return any(actor.name.startswith("driver") for actor in self.actors)
+        return any(actor.name.startswith("driver") for actor in self.schedule.actors)
 
     def _start_driver(self) -> None:
-        self._drivers += 1
-        if self._drivers > _MOST_DRIVERS:
+        self.drivers += 1
+        self._has_ended_well = False
+        if self.drivers > _MOST_DRIVERS:
             raise Violation(f"no progress after {_MOST_DRIVERS} drivers")
-        name = f"driver {self._drivers}"
-        self.actors.append(Actor(name, lambda: self.scenario.drive(name)))
+        name = f"driver {self.drivers}"
+        self.schedule.start(Actor(name, lambda: self._drive(self, name)))
 
     @property
     def _running(self) -> Actor:
-        assert self.current is not None
-        return self.current
-
-    def _turn(self, actor: Actor) -> None:
-        """Let an actor run up to its next step, or to its end."""
-        self.current = actor
-        try:
-            actor.switch()
-        finally:
-            self.current = None
-        if actor.dead:
-            self.actors.remove(actor)
-
-    def _next(self, last: Actor | None) -> Actor:
-        actors = self.actors
-        if last not in actors:
-            return actors[self.choices.pick(len(actors))]
-        if len(actors) > 1 and self.choices.happens(0.15):
-            return actors[self.choices.pick(len(actors))]
-        assert last is not None
-        return last
+        assert self.schedule.current is not None
+        return self.schedule.current
 
     def _ended(self, actor: Actor) -> None:
         failure = actor.failure
+        if self.broker is not None and actor.is_main:
+            self._end_process(actor, self.broker)
         if failure is None:
             return
         self.say(f"{actor.name} ended: {type(failure).__name__}: {failure}")
-        if not isinstance(failure, errors.AnchorboltError):
-            raise Violation(f"{actor.name} ended with {failure!r}") from failure
-        if isinstance(failure, errors.StateRegressed):
-            if not self.regressed:
-                raise Violation(f"{actor.name} halted, and the store had not regressed") from failure
-            self._halted = True
-        elif isinstance(failure, errors.Fenced):
-            if not self.regressed and self.store.contents[CHECKPOINT_NAMESPACE].metadata.fence.generation < 2:
-                raise Violation(f"{actor.name} was fenced, and there is no newer driver") from failure
-        elif not isinstance(failure, errors.StateUnavailable) and not self._is_excused(failure):
-            raise Violation(f"{actor.name} ended with {failure!r}") from failure
-        elif isinstance(failure, errors.WaveFailed) and not self.actors and not self.regressed:
-            self.invariants.nothing_staged()
+        self._halted = halts(self, actor.name, failure)
 
-    def _is_excused(self, failure: errors.AnchorboltError) -> bool:
-        """A driver may give up a wave that faults struck too often, and one of two may come too early or too late."""
-        if isinstance(failure, errors.QueryChanged):
-            return self._drivers > 1 and "is a new one" in failure.message
-        return isinstance(failure, errors.WaveFailed) or (self.regressed and isinstance(failure, errors.StaleAttempt))
+    def _end_process(self, main: Actor, broker: Broker) -> None:
+        """A process ends with its main thread, and its source sees that."""
+        if main.name.startswith("driver"):
+            self._has_ended_well = not main.is_killed and main.failure is None
+        main.is_killed = True
+        self.schedule.end([actor for actor in self.schedule.actors if actor.process is main.process])
+        broker.end(main.process)
 
     def _outside(self) -> None:
         """What happens to no process in particular."""
         if self.strikes(0.002):
             self._start_driver()
-        if not self._faults_left or not self.scenario.may_regress:
+        if not self._faults_left:
+            return
+        if self.broker is not None:
+            # Rich spouts and a store that goes back in time: what their sources have been told, nobody takes back.
+            if self.strikes(0.003):
+                self.pass_time(60)
             return
         if self.choices.happens(0.02):
             self._snapshots.append(self.store.snapshot())
@@ -290,9 +298,3 @@ class World:
             self.say(f"the store is restored from the past: {name or 'all of it'}{'' if chosen else ', empty'}")
             self.store.restore(chosen, name)
             self.regressed = True
-
-    def _end_all(self) -> None:
-        for actor in list(self.actors):
-            actor.is_killed = True
-            if actor:  # it has begun
-                actor.throw(Crash)

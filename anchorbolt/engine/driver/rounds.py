@@ -108,7 +108,8 @@ class Rounds:
                 f"the engine could not finish a round of txid {current.txid}: {error}", txid=current.txid
             ) from error
         check_round(self._plan, reports, current.txid)
-        return list({report.task: report for report in reports}.values())  # one that came twice counts once
+        # A report may arrive twice. What an acker says of its trees must not count twice.
+        return list({report.task: report for report in reports}.values())
 
     def _dead_letters(self, reports: Sequence[TaskReport]) -> list[DeadLetter]:
         letters = [] if self._spouts is None else self._spouts.dead_letters()

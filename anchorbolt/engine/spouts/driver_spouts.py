@@ -22,7 +22,7 @@ from anchorbolt.engine.task.spout_task import run_spout_task
 
 if TYPE_CHECKING:
     from anchorbolt.engine.driver.rounds import WaveReport
-    from anchorbolt.engine.spouts.rich_spouts import RichSpouts
+    from anchorbolt.engine.spouts.rich_spouts import NewHost, RichSpouts
 
 Clock = Callable[[], float]
 
@@ -36,8 +36,14 @@ class DriverSpouts:
         changed: Notified when something begins to wait.
     """
 
-    def __init__(self, plan: ExecutionPlan, clock: Clock = time.monotonic) -> None:
-        """Make the tasks; `clock` returns the seconds by which trees time out."""
+    def __init__(self, plan: ExecutionPlan, clock: Clock = time.monotonic, new_host: NewHost | None = None) -> None:
+        """Make the tasks.
+
+        Args:
+            plan: The plan.
+            clock: Returns the seconds by which trees time out.
+            new_host: Makes the host of a rich spout's task; None for one with a thread of its own.
+        """
         self.changed = threading.Condition()
         self._plan = plan
         self._counts_batches = not plan.graph.stream_spouts
@@ -51,7 +57,8 @@ class DriverSpouts:
         if plan.rich_spout_tasks:
             from anchorbolt.engine.spouts.rich_spouts import RichSpouts  # NumPy: only where it is needed
 
-            self.rich = RichSpouts(plan, clock, self.notify)
+            hosts = {} if new_host is None else {"new_host": new_host}
+            self.rich = RichSpouts(plan, clock, self.notify, **hosts)
 
     def notify(self) -> None:
         """Wake the thread that waits for `changed`. May be called on any thread."""

@@ -33,6 +33,10 @@ _log = logging.getLogger("anchorbolt.engine")
 _IDLE_S = 0.2  # so long no spout must emit before a run that ends by itself ends
 
 
+NewHost = Callable[[ExecutionPlan, TaskKey, FlowControl, Callable[[], None]], SpoutHost]
+"""Makes the host of a spout's task, as the class `SpoutHost` does. A simulation passes one without threads."""
+
+
 class TaskIntake(NamedTuple):
     """What a task of a rich spout has to send in a round."""
 
@@ -45,13 +49,20 @@ class TaskIntake(NamedTuple):
 class RichSpouts:
     """All tasks of rich spouts. The methods are called on one thread, if they do not say otherwise."""
 
-    def __init__(self, plan: ExecutionPlan, clock: Callable[[], float], on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        clock: Callable[[], float],
+        on_change: Callable[[], None],
+        new_host: NewHost = SpoutHost,
+    ) -> None:
         """Make the tasks.
 
         Args:
             plan: The plan.
             clock: Returns the seconds by which trees time out.
             on_change: Called on any thread when a spout begins to have tuples for a wave, has failed, or is drained.
+            new_host: Makes the host of a task.
         """
         self._plan = plan
         self._clock = clock
@@ -66,7 +77,7 @@ class RichSpouts:
         self._wave_began = 0.0
         self._errors_before = 0  # that the spouts had reported by the wave before
         self.errors_reported = 0  # by the spouts until the last committed wave, since the one before
-        self._hosts = {task: SpoutHost(plan, task, self._flow, on_change) for task in plan.rich_spout_tasks}
+        self._hosts = {task: new_host(plan, task, self._flow, on_change) for task in plan.rich_spout_tasks}
         tasks = {plan.task_id(task): task for tasks in plan.tasks.values() for task in tasks}
         self._tasks = tasks
         self._in_flight = InFlight(plan.run_id, tasks, plan.settings.tree_timeout_secs, excludes=plan.excludes_failed)
@@ -268,12 +279,16 @@ class RichSpouts:
     def run_tasks(self, current: Round) -> Iterator[Envelope]:
         """Yield the blobs of all tasks for the current wave. May be called in each of its rounds."""
         for task in self._plan.rich_spout_tasks:
-            intake = self.intake(task)
-            rows = (
-                SourceRows(chunk.stream, chunk.size, chunk.columns(), roots, self.packed_ids(chunk))
-                for chunk, roots in intake.chunks
-            )
-            yield from run_spout_task(self._plan, *task, current, rows, intake.excluded, intake.expired, intake.moves)
+            yield from self.run_task(task, current)
+
+    def run_task(self, task: TaskKey, current: Round) -> Iterator[Envelope]:
+        """Yield the blobs of one task for the current wave. May be called in each of its rounds."""
+        intake = self.intake(task)
+        rows = (
+            SourceRows(chunk.stream, chunk.size, chunk.columns(), roots, self.packed_ids(chunk))
+            for chunk, roots in intake.chunks
+        )
+        yield from run_spout_task(self._plan, *task, current, rows, intake.excluded, intake.expired, intake.moves)
 
     def drain(self) -> None:
         """Have the rich spouts emit no more. May be called on any thread."""

@@ -89,10 +89,9 @@ class _BoltTask:
             message = decode_message(payload)
             if isinstance(message, PrepareMessage):
                 self._check_attempt(message.source, message.attempt)
-                if message.source in self._prepares:
-                    return  # the same one, delivered twice: a contribution must count once
+                is_news = message.source not in self._prepares  # it may arrive twice, and an XOR must not count twice
                 self._prepares[message.source] = message
-                if message.contribution or message.moves:
+                if is_news and (message.contribution or message.moves):
                     instance.bolt.contribute(message.contribution, message.moves)
             elif isinstance(message, TuplesMessage):
                 self._check_attempt(message.source, message.attempt)

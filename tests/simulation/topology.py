@@ -4,27 +4,37 @@ Lines go to two splitters, their words to two counters and to one bolt that reme
 counters emit goes to two tasks of a Parquet sink. So there are a plain bolt, two stateful ones fed by one stream, a
 sink behind them, and several tasks of each kind. Every execution of a splitter marks its words with numbers of its own,
 ever higher ones, and the highest is kept: state and rows that stem from different attempts of it can be told apart.
+
+With a reliable spout the topology has the part that `reliable_topology` describes, beside this one or in its place.
 """
 
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from functools import cache
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, OutputCollector, ParquetSink
+from anchorbolt.spouts import StreamSpout
 from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.spouts.stream import Spout
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.simulation.invariants import NAME
+from tests.simulation.choices import Choices
+from tests.simulation.reliable_topology import add_reliable_part
+from tests.simulation.scenarios import Scenario
 
+NAME = "simulated"
 OUT = "sim://out"
 SIZE = "#"
 """Key under which a counter keeps how many words it has; it knows that from a field, too, which must never be stale."""
+
+_WORDS = ("a", "b", "c", "d", "e", "f")
 
 _marks: Iterator[int] = itertools.count(1)
 
@@ -80,16 +90,38 @@ class Count(Remember):
         declarer.declare("word", "count", "mark")
 
 
-def simulated_topology() -> Topology:
-    """Return the topology."""
+@cache
+def simulated_topology(scenario: Scenario) -> Topology:
+    """Return the topology of a scenario."""
     builder = TopologyBuilder()
-    builder.set_spout("lines", FeederSpout(["line"]))
+    if scenario.has_stream:
+        # Where a driver runs spouts itself, it would run a feeder spout, too.
+        lines = StreamSpout(_no_source, ["line"]) if scenario.is_reliable else FeederSpout(["line"])
+        _add_lines(builder, lines)
+    if scenario.is_reliable:
+        add_reliable_part(builder, scenario)
+    return builder.create_topology(NAME)
+
+
+def _no_source(spark: Any) -> NoReturn:
+    raise AssertionError("a driver of the simulation reads its batches from the world")
+
+
+def _add_lines(builder: TopologyBuilder, lines: Spout) -> None:
+    builder.set_spout("lines", lines)
     builder.set_bolt("split", Split(), 2).shuffle_grouping("lines")
     builder.set_bolt("count", Count(), 2).fields_grouping("split", "word")
     builder.set_bolt("remember", Remember()).global_grouping("split")
     schema = pa.schema([("word", pa.string()), ("count", pa.int64()), ("mark", pa.int64())])
     builder.set_bolt("out", ParquetSink(OUT, schema=schema), 2).fields_grouping("count", "word")
-    return builder.create_topology(NAME)
+
+
+def batches_of_lines(choices: Choices) -> list[list[str]]:
+    """Return the input of a stream spout."""
+    return [
+        [" ".join(_WORDS[choices.pick(6)] for _ in range(1 + choices.pick(3))) for _ in range(1 + choices.pick(3))]
+        for _ in range(2 + choices.pick(3))
+    ]
 
 
 class Expected:

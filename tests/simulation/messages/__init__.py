@@ -1,1 +1,0 @@
-"""Messages of a rich spout: acked, failed, delivered again, acked late, and timed out."""

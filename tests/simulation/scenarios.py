@@ -1,0 +1,78 @@
+"""The kind of topology that a seed simulates, and what its messages meet in it."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tests.simulation.choices import Choices
+
+_RELIABLE = 3
+_SCENARIOS = 4
+RELIABLE_SEEDS = range(_RELIABLE, 1 << 32, _SCENARIOS)
+"""The seeds whose topology has a rich spout."""
+
+
+class Ids(Enum):
+    """The message ids of a source."""
+
+    NUMBERS = "stable numbers"
+    TEXTS = "stable texts"
+    UNSTABLE = "another one at each delivery"
+
+
+class Fate(Enum):
+    """What a message meets in the bolts. Those that fail do so a few times only, or until they are dead letters."""
+
+    PLAIN = "acked in its wave"
+    REFUSED = "the first bolt raises FailedException"
+    HALF = "the first bolt raises FailedException when it has emitted"
+    FAILED = "the last bolt calls collector.fail"
+    LATE = "acked some waves later"
+    PATIENT = "acked later than the time-out, which is reset"
+    LATE_FAILED = "failed some waves later"
+    FORGOTTEN = "never acked"
+    POISON = "the first bolt raises FailedException each time"
+    BROKEN = "the first bolt raises another exception each time"
+
+
+_FOR_EVER = {Fate.POISON, Fate.BROKEN}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What stays the same over all drivers of a simulation."""
+
+    has_stream: bool = True  # lines of a stream spout
+    is_reliable: bool = False  # messages of a rich spout
+    ids: Ids = Ids.NUMBERS
+    excludes: bool = True  # `topology.fail.policy`
+    keeps_letters: bool = False
+    takes_acks_again: bool = False  # whether the source takes the ack of a message that it has not delivered again
+    tasks: int = 1  # of the rich spout
+    is_slow: bool = False  # the source, to take an ack
+    max_pending: int | None = None
+
+    @property
+    def is_stable(self) -> bool:
+        return self.ids is not Ids.UNSTABLE
+
+    @property
+    def fates(self) -> list[Fate]:
+        """What a message can meet, the ordinary first. Without a stable id, nobody knows how often it has failed."""
+        return [fate for fate in Fate if (self.keeps_letters and self.is_stable) or fate not in _FOR_EVER]
+
+
+def scenario_of(choices: Choices) -> Scenario:
+    """Return the scenario of a seed. That of three seeds in four has no rich spout, and takes no other choice."""
+    if choices.by_seed(_SCENARIOS) != _RELIABLE:
+        return Scenario()
+    return Scenario(
+        has_stream=choices.pick(5) == 1,
+        is_reliable=True,
+        ids=(Ids.NUMBERS, Ids.TEXTS, Ids.UNSTABLE)[choices.pick(3)],
+        excludes=choices.pick(3) != 1,
+        keeps_letters=choices.pick(2) == 1,
+        takes_acks_again=choices.pick(2) == 1,
+        tasks=1 + choices.pick(2),
+        is_slow=choices.pick(3) == 1,
+        max_pending=(None, 1, 2, 3)[choices.pick(4)],
+    )
