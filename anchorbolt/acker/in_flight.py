@@ -90,14 +90,11 @@ class InFlight:
 
     def inherit(self, trees: Iterable[tuple[int, str, OpenTree]], now: float) -> None:
         """Take over the trees that earlier runs left open: the root, the spout's id and the tree."""
-        by_time: defaultdict[int, list[int]] = defaultdict(list)
-        for root, component, tree in trees:
-            self._inherited[root] = component
-            by_time[tree.remaining_ms].append(root)
+        self._inherited = {root: component for root, component, _ in trees}
         self._open += len(self._inherited)
-        if self._timeout_s is not None:
-            for remaining_ms, roots in sorted(by_time.items()):
-                self._cohorts.append(_Cohort(now + remaining_ms / 1000, np.sort(np.array(roots, np.uint64))))
+        if self._timeout_s is not None and self._inherited:
+            roots = np.sort(np.array(list(self._inherited), np.uint64))
+            self._cohorts.append(_Cohort(now + self._timeout_s, roots))
 
     @property
     def excluded(self) -> frozenset[int]:

@@ -36,7 +36,8 @@ class AckedMessages:
                 raise ValueError("they are too long, or of another kind")
             if kind == 0:
                 return content
-            if sum(count for _, count in content) > _MOST_IDS:
+            counts = [count for _, count in content]
+            if sum(counts) > _MOST_IDS or min(counts, default=1) < 1:
                 raise ValueError("their ranges hold too many ids")
             return [msg_id for first, count in content for msg_id in range(first, first + count)]
         except (IndexError, TypeError, ValueError, zlib.error) as error:

@@ -9,7 +9,7 @@ from anchorbolt.acker.verdict import Failure
 from anchorbolt.bolts.tracked_collector import Anchor, TrackedOutputCollector, roots_of
 from anchorbolt.streams.ids import IdSource
 from anchorbolt.streams.lineage import Lineage, Roots, lineage_of
-from anchorbolt.streams.tuple import Item, TrackedTuple
+from anchorbolt.streams.tuple import Item, TrackedTuple, TupleHandle
 from anchorbolt.util.messages import printable
 
 
@@ -40,6 +40,7 @@ class TaskTracker:
         self._news = Contributions()
         self._ids = IdSource(attempt)
         self._waiting: list[TrackedTuple] = []
+        self._acked_by_handle: set[int] = set()
         self.failures: list[Failure] = []  # one for each tree that the task has failed
 
     def send(self, items: Sequence[Item]) -> Lineage | None:
@@ -72,6 +73,7 @@ class TaskTracker:
         else:
             if acked:
                 self._add(acked)
+                self._acked_by_handle.update(anchor.id for anchor in acked if isinstance(anchor, TupleHandle))
             self._waiting += [tup for tup in tuples if not tup.status and tup.roots]
         if not (collector.failed or collector.reset):
             return
@@ -95,7 +97,7 @@ class TaskTracker:
 
     def blobs(self, ackers: int) -> list[bytes]:
         """Return what this task contributes to each acker, at the end of a wave."""
-        held = list(roots_of(tup for tup in self._waiting if not tup.status))
+        held = list(roots_of(tup for tup in self._waiting if not tup.status and tup.id not in self._acked_by_handle))
         self._waiting = []
         self._news.hold(_unique(held))
         return self._news.blobs(ackers, self._task_id)

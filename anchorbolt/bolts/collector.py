@@ -48,7 +48,7 @@ class OutputCollector:
         self._streams = streams
         self._flush = flush
         self._must_anchor = must_anchor
-        self._fail_has_effect = fail_has_effect
+        self.fail_has_effect = fail_has_effect
         self._buffers: dict[str, list[Any]] = {name: [] for name, stream in streams.items() if not stream.direct}
         self._direct: dict[str, list[Any]] = {name: [] for name, stream in streams.items() if stream.direct}
         self._capacity = dict.fromkeys(streams, _FIRST_CAPACITY)
@@ -104,7 +104,7 @@ class OutputCollector:
             TopologyError: `tup` is neither a tuple nor a handle. In a tracked topology also if it was acked or failed
                 before, or was sent to another task.
         """
-        if type(tup) is not Tuple and not isinstance(tup, bytes):
+        if type(tup) is not Tuple and not isinstance(tup, bytes | Tuple):
             raise self._not_a_tuple("ack", tup)
 
     def fail(self, tup: Tuple | bytes) -> None:
@@ -115,14 +115,14 @@ class OutputCollector:
         """
         if isinstance(tup, bytes):
             return  # of an earlier wave: without trees nothing can fail it any more
-        if type(tup) is not Tuple:
+        if not isinstance(tup, Tuple):
             raise self._not_a_tuple("fail", tup)
-        if self.failed_tuple is None and self._fail_has_effect:
+        if self.failed_tuple is None and self.fail_has_effect:
             self.failed_tuple = tup
 
     def reset_timeout(self, tup: Tuple | bytes) -> None:
         """Give the messages that a tuple descends from the whole time-out again. Raises the same errors as `ack`."""
-        if type(tup) is not Tuple and not isinstance(tup, bytes):
+        if type(tup) is not Tuple and not isinstance(tup, bytes | Tuple):
             raise self._not_a_tuple("reset_timeout", tup)
 
     def report_error(self, error: BaseException) -> None:

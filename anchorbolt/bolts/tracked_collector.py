@@ -26,6 +26,7 @@ class TrackedOutputCollector(OutputCollector):
         task_index: int,
         untracked_fail: bool,
         strict: bool,
+        fail_has_effect: bool,
     ) -> None:
         """Called by the engine, never by a job.
 
@@ -33,7 +34,9 @@ class TrackedOutputCollector(OutputCollector):
         fails the wave; otherwise, as in Storm, that has no effect. If not `strict`, a second ack or fail of a tuple,
         and an anchor that was acked before, is accepted: the topology is tracked only now and then.
         """
-        super().__init__(component, streams, lambda stream, rows: 0, must_anchor=must_anchor)
+        super().__init__(
+            component, streams, lambda stream, rows: 0, must_anchor=must_anchor, fail_has_effect=fail_has_effect
+        )
         self._flush_tracked = flush
         self._receiver = receiver_key(component, task_index)
         self._untracked_fail = untracked_fail
@@ -80,6 +83,8 @@ class TrackedOutputCollector(OutputCollector):
     def fail(self, tup: Tuple | bytes) -> None:
         """Fail all trees of a tuple, or of a handle."""
         anchor = self._settled("fail", tup, FAILED)
+        if not self.fail_has_effect:
+            return
         self.failed.append(anchor)
         if self._untracked_fail and anchor.roots == () and isinstance(tup, Tuple):
             self.failed_tuple = self.failed_tuple or tup
@@ -94,6 +99,18 @@ class TrackedOutputCollector(OutputCollector):
             items.clear()
         self.acked, self.failed, self.reset = [], [], []
 
+    @property
+    def receiver(self) -> int:
+        """The key of the task: that of all tuples that it receives."""
+        return self._receiver
+
+    def _send(self, stream: str, buffer: list[Any]) -> None:
+        try:
+            super()._send(stream, buffer)
+        except BaseException:
+            self._items[stream] = []  # the rows are gone, too
+            raise
+
     def _deliver(self, stream: str, rows: list[Any]) -> int:
         items = self._items[stream]
         self._items[stream] = []
@@ -101,14 +118,19 @@ class TrackedOutputCollector(OutputCollector):
 
     def _roots(self, anchors: Any, stream: str) -> Item:
         """Return the roots of the anchors. Raises `TopologyError` if one of them cannot be an anchor any more."""
-        if isinstance(anchors, bytes | Tuple):
+        if anchors is not None and not isinstance(anchors, list | tuple):
             anchors = (anchors,)
         if anchors is None and not self._must_anchor:
             return ()
         handles = [self._handle(each) if isinstance(each, bytes) else each for each in anchors or ()]
         self._check_anchors(anchors and [each for each in handles if type(each) is not TupleHandle], stream)
-        for anchor in handles:
-            if self._strict and isinstance(anchor, TrackedTuple) and anchor.status:
+        for anchor in handles if self._strict else ():
+            if isinstance(anchor, TrackedTuple | TupleHandle) and anchor.receiver != self._receiver:
+                raise self._refusal(
+                    f"emitted to stream {stream!r} with the anchor {shortened(anchor, 120)}, which was sent to another "
+                    "task. Anchor to tuples that the task received."
+                )
+            if isinstance(anchor, TrackedTuple) and anchor.status:
                 raise self._refusal(
                     f"emitted to stream {stream!r} with the anchor {anchor!r}, which it has already "
                     f"{_said(anchor.status)}. Emit first, then ack."
@@ -118,9 +140,13 @@ class TrackedOutputCollector(OutputCollector):
     def _settled(self, method: str, given: object, status: int) -> Anchor:
         """Return the tuple with this new status. Raises `TopologyError` if it is settled, or not this task's own."""
         anchor = self._handle(given) if isinstance(given, bytes) else given
+        if type(anchor) is Tuple:  # of a wave that was not tracked, kept in the state: it belongs to no tree
+            return TupleHandle(0, self._receiver, ())
         if not isinstance(anchor, TrackedTuple | TupleHandle):
             raise self._not_a_tuple(method, given)
         if anchor.receiver != self._receiver:
+            if not self._strict:
+                return TupleHandle(0, self._receiver, ())
             raise self._refusal(
                 f"called {method}({shortened(given, 120)}) for a tuple that was sent to another task. Each task acks "
                 "and fails the tuples that it received."
@@ -167,7 +193,7 @@ class TrackedBasicCollector(BasicOutputCollector):
 
     def emit_direct(self, task_id: int, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
         """Emit a tuple to the task with this id."""
-        anchor = TupleHandle(0, 0, self.roots).encode()
+        anchor = TupleHandle(0, self._tracked.receiver, self.roots).encode()
         self._tracked.emit_direct(task_id, values, anchors=anchor, stream=stream)
 
 

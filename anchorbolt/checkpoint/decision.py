@@ -128,7 +128,9 @@ class DecisionRecord:
                 parallelism={str(name): int(tasks) for name, tasks in content["parallelism"].items()},
                 schemas={str(name): str(schema) for name, schema in content["schemas"].items()},
                 state_schemas={str(name): int(version) for name, version in content["state_schemas"].items()},
-                acked=tuple(AckedMessages(str(name), bytes(packed)) for name, packed in content["acked"]),
+                acked=tuple(
+                    AckedMessages(str(name), memoryview(packed).tobytes()) for name, packed in content["acked"]
+                ),
                 replayed=str(content["replayed"]),
                 dead_letters=tuple(map(DeadLetter.decode, content["dead_letters"])),
                 spout_tasks={int(id): str(name) for id, name in content["spout_tasks"].items()},

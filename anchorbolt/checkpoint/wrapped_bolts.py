@@ -6,10 +6,11 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt
+from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, FailedException
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
 from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
@@ -113,6 +114,10 @@ class CheckpointTupleForwarder(WrappedBolt):
             if self._tracked is not None:
                 self._tracked.isolates = self.isolates
                 self._tracked.execute(batch)
+            elif not self._collector.fail_has_effect:
+                for tup in batch.tuples():
+                    with suppress(FailedException):
+                        execute(*((tup,) if basic is None else (tup, basic)))
             elif basic is None:
                 for tup in batch.tuples():
                     execute(tup)
@@ -128,6 +133,8 @@ class CheckpointTupleForwarder(WrappedBolt):
     def handle(self, checkpoint: CheckpointTuple) -> None:
         if checkpoint.action is Action.PREPARE:
             self._collector.flush()
+            if self._tracked is not None:
+                self._tracked.take_rest()
             self._forward(checkpoint)
 
     def close(self) -> None:

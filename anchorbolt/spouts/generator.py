@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,12 +13,14 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.util.messages import shortened
 
+_NUMBER_BITS, _RUN_BITS = 40, 22  # of a message id: together they stay below the 63 bits that encode fastest
+
 
 class GeneratorSpout(BaseRichSpout):
     """Emits the messages 0, 1, 2 … on the default stream, each with the values that a function of its number returns.
 
-    The tasks share the numbers: task i of n emits i, i + n, i + 2n …. A message's id is its number, and a failed
-    message is emitted again. Each run starts at number 0: with a state that outlives the run, the messages count again.
+    The tasks share the numbers: task i of n emits i, i + n, i + 2n …. A failed message is emitted again. Each run
+    starts at number 0, with other message ids: with a state that outlives the run, the messages count again.
     """
 
     stable_message_ids = True
@@ -75,6 +78,7 @@ class GeneratorSpout(BaseRichSpout):
         self._next = context.this_task_index
         self._failed: list[int] = []
         self._pending = 0
+        self._first_id = random.getrandbits(_RUN_BITS) << _NUMBER_BITS  # of number 0
         self._most: int | None = conf.get("topology.max.spout.pending")
 
     def next_tuple(self) -> None:
@@ -92,8 +96,9 @@ class GeneratorSpout(BaseRichSpout):
         emit, generate = self._emit, self.generate
         if self.tracked:
             self._pending += len(numbers)
+            first_id = self._first_id
             for number in numbers:
-                emit(generate(number), number)
+                emit(generate(number), first_id + number)
         else:
             for number in numbers:
                 emit(generate(number))
@@ -105,4 +110,4 @@ class GeneratorSpout(BaseRichSpout):
     def fail(self, msg_id: int) -> None:
         """Have the message emitted again."""
         self._pending -= 1
-        self._failed.append(msg_id)
+        self._failed.append(msg_id - self._first_id)

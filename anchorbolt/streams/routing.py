@@ -199,8 +199,9 @@ class _CustomRouter(Router):
     def route(self, rows: list[Values]) -> list[list[Values]]:
         buckets = self._buckets()
         choose, task_id, index_of = self._custom.choose_tasks, self._context.this_task_id, self._index_of
+        width = len(self._fields)
         for row in rows:
-            chosen = choose(task_id, row)
+            chosen = choose(task_id, row[:width])  # without what the engine appends to follow tuple trees
             try:
                 for task in chosen:
                     buckets[index_of[task]].append(row)

@@ -53,7 +53,7 @@ def tick_secs_of(id: str, bolt: Bolt) -> float | None:
             component=id,
         )
     seconds: object = configuration.get(TICK_KEY)
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds <= 0):
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0):
         raise TopologyError(
             f"bolt {id!r}: its {TICK_KEY} is {shortened(seconds)}. Set a number of seconds above 0.", component=id
         )

@@ -1,14 +1,23 @@
 """A `GeneratorSpout` numbers its messages, shares the numbers among its tasks, and emits failed messages again."""
 
+from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorbolt.errors import TopologyError
-from anchorbolt.spouts import GeneratorSpout
+from anchorbolt.spouts import GeneratorSpout, generator
 from tests.spouts.collected import running
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _first_id() -> Iterator[None]:
+    """Have the message ids be the numbers."""
+    with mock.patch.object(generator.random, "getrandbits", return_value=0):
+        yield
 
 
 def word(number: int) -> tuple[str, int]:
@@ -72,3 +81,12 @@ def test_what_is_not_a_list_of_fields_or_a_function_is_refused(arguments: Any) -
 def test_a_number_that_makes_no_sense_is_refused_by_its_name(options: Any) -> None:
     with pytest.raises(TopologyError, match=next(iter(options))):
         spout(**options)
+
+
+def test_the_message_ids_of_another_run_are_other_ones() -> None:
+    with mock.patch.object(generator.random, "getrandbits", side_effect=[1, 2]):
+        ids = []
+        for _ in range(2):
+            with running(spout(batch=2)) as task:
+                ids += [msg_id for msg_id, _ in task.read_times(1)]
+    assert len(set(ids)) == 4

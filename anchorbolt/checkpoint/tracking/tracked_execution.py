@@ -55,6 +55,10 @@ class TrackedExecution:
         else:
             self._tracker.ack_all(batch.lineage)
 
+    def take_rest(self) -> None:
+        """Take what the bolt acked, failed and reset outside `execute`: in `init_state` and `pre_prepare`."""
+        self._tracker.take_settled(self._collector, [], None)
+
     def _fail(self, tup: TrackedTuple, error: Exception) -> None:
         if not isinstance(error, FailedException) and (tup.roots == () or isinstance(error, StateError)):
             raise error  # nothing can be left out, or the store is to blame

@@ -189,6 +189,7 @@ def _collector(plan: ExecutionPlan, emitter: Emitter, *, tracked: bool) -> Outpu
         task_index=context.this_task_index,
         untracked_fail=plan.has_other_spouts,
         strict=plan.is_tracked,
+        fail_has_effect=plan.is_tracked or plan.has_other_spouts,
     )
 
 

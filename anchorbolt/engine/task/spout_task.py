@@ -77,7 +77,7 @@ def run_spout_task(
         )
     emitter = Emitter(plan, (component, index), tracker)
     emitter.begin(attempt)
-    emitter.excluded = excluded
+    emitter.excluded = excluded if tracker is not None else frozenset()
     emitter.moves = moves or {}
     at_task(component, index, current.txid)
     report = TaskReport((component, index), attempt, current.fence.seq)
