@@ -90,7 +90,7 @@ class Contributions:
         A root is left out if its XOR is zero and there is nothing else to say about it.
 
         Args:
-            ackers: The number of ackers, from 1 to `MOST_ACKERS`.
+            ackers: The number of ackers, from 1 to 65,535.
             task_id: The id of this task, below 65,536; the ledger names it as the holder of what it holds.
         """
         assert 0 <= task_id < MOST_TASKS, f"task id {task_id} needs more than 2 bytes"

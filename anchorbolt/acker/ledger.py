@@ -20,7 +20,6 @@ import numpy as np
 from anchorbolt.acker.blob import Contribution, Opened
 from anchorbolt.acker.sorted_roots import (
     NO_ROOTS,
-    Numbers,
     Roots,
     highest_by_root,
     is_ascending,
@@ -30,7 +29,7 @@ from anchorbolt.acker.sorted_roots import (
     xor_by_root,
 )
 from anchorbolt.acker.stored_tree import OpenTree
-from anchorbolt.acker.verdict import NO_TASKS, Failure, Verdict
+from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.errors import SerializationError
 
 _RANGE_ROOTS = 32_768
@@ -55,7 +54,7 @@ class OpenTrees(Protocol):
         """Remove a tree that is open."""
 
 
-def merge(contributions: Sequence[Contribution], timeout_ms: int, trees: OpenTrees) -> Verdict:
+def merge(contributions: Sequence[Contribution], trees: OpenTrees) -> Verdict:
     """Apply a wave's contributions to the open trees of an acker.
 
     - A tree that is opened in this wave is reported if it failed, or if it is not complete: then it is also stored.
@@ -65,13 +64,12 @@ def merge(contributions: Sequence[Contribution], timeout_ms: int, trees: OpenTre
 
     Args:
         contributions: One of each task, in any order.
-        timeout_ms: The message time-out, at most `LONGEST_MS`: the remaining time of a tree that is opened or reset.
         trees: The trees that are open since earlier waves. Each is looked up at most once.
 
     Raises:
         SerializationError: A tree was opened twice, so the contributions are damaged. `trees` may have changed.
     """
-    merger = _Merger(timeout_ms, trees)
+    merger = _Merger(trees)
     for part in _ranges(contributions):
         merger.merge(part)
     return merger.verdict()
@@ -80,11 +78,9 @@ def merge(contributions: Sequence[Contribution], timeout_ms: int, trees: OpenTre
 class _Merger:
     """Merges one range of roots after the other."""
 
-    def __init__(self, timeout_ms: int, trees: OpenTrees) -> None:
-        self._timeout_ms = timeout_ms
+    def __init__(self, trees: OpenTrees) -> None:
         self._trees = trees
         self._opened: list[Roots] = []
-        self._opened_holders: list[Numbers] = []
         self._completed: list[int] = []
         self._completed_trees: list[OpenTree] = []
         self._timed_out: list[int] = []
@@ -100,7 +96,6 @@ class _Merger:
     def verdict(self) -> Verdict:
         return Verdict(
             np.concatenate([NO_ROOTS, *self._opened]),
-            np.concatenate([NO_TASKS, *self._opened_holders]),
             np.array(self._completed, np.uint64),
             self._completed_trees,
             np.array(self._timed_out, np.uint64),
@@ -111,8 +106,8 @@ class _Merger:
 
     def _open(self, news: "_News") -> None:
         """Store the trees that were opened in this wave and are neither complete nor failed."""
-        put, timeout_ms = self._trees.put, self._timeout_ms
-        roots_by_spout, holders_by_spout = [NO_ROOTS], [NO_TASKS]
+        put = self._trees.put
+        opened = [NO_ROOTS]
         for each in news.opened:
             ack_vals = value_of(each.roots, news.roots, news.xors, 0)
             failed = is_in(each.roots, news.failed_roots)
@@ -123,13 +118,9 @@ class _Merger:
             holders[holders == _NOBODY] = each.spout_task
             columns = roots.tolist(), ack_vals[places].tolist(), holders.tolist(), each.msg_ids_at(places)
             for root, ack_val, holder, msg_id in zip(*columns, strict=True):
-                put(root, OpenTree(ack_val, each.spout_task, holder, timeout_ms, msg_id))
-            roots_by_spout.append(roots)
-            holders_by_spout.append(holders.astype(np.uint16))
-        opened = np.concatenate(roots_by_spout)
-        order = np.argsort(opened)
-        self._opened.append(opened[order])
-        self._opened_holders.append(np.concatenate(holders_by_spout)[order])
+                put(root, OpenTree(ack_val, each.spout_task, holder, msg_id))
+            opened.append(roots)
+        self._opened.append(np.sort(np.concatenate(opened)))
 
     def _change(self, news: "_News") -> None:
         """Change or remove the trees of earlier waves."""
@@ -150,9 +141,7 @@ class _Merger:
                 tree = trees.get(root)
                 if tree is not None:
                     after = tree._replace(
-                        ack_val=tree.ack_val ^ xor,
-                        holder=tree.holder if holder == _NOBODY else holder,
-                        remaining_ms=self._timeout_ms if is_reset else tree.remaining_ms,
+                        ack_val=tree.ack_val ^ xor, holder=tree.holder if holder == _NOBODY else holder
                     )
                     failure = news.failures.get(root)
                     self._decide(root, tree, after, failure, is_reset, is_expired)

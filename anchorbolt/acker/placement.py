@@ -10,8 +10,6 @@ from anchorbolt.serialization import pack, unpack
 
 ACKER_ID = "__acker"
 
-MOST_ACKERS = 65_535
-
 _CODEC = OpenTreeCodec()
 
 

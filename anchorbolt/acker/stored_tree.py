@@ -1,6 +1,6 @@
 """A tuple tree that is open between two waves, and the codecs of its root and of itself in the acker's state.
 
-An entry has 24 bytes besides the message id: it is kept for every tuple that waits in a bolt.
+An entry has 20 bytes besides the message id: it is kept for every tuple that waits in a bolt.
 """
 
 import struct
@@ -10,11 +10,8 @@ from typing import Any, NamedTuple
 from anchorbolt.errors import SerializationError, UnsupportedValue
 from anchorbolt.serialization import Codec
 
-LONGEST_MS = 2**32 - 1
-"""The longest time-out, 49 days."""
-
 _ROOT = struct.Struct("<Q")
-_TREE = struct.Struct("<QIHH")  # and the message id
+_TREE = struct.Struct("<QHH")  # and the message id
 
 
 class OpenTree(NamedTuple):
@@ -23,7 +20,6 @@ class OpenTree(NamedTuple):
     ack_val: int  # XOR of the ids of those tuples; not zero
     spout_task: int  # id of the spout's task that emitted the message
     holder: int  # id of the task that last reported that it holds a tuple; the spout's task if none did
-    remaining_ms: int  # of the time-out, at the end of the wave that last opened or reset the tree
     msg_id: bytes  # the packed id of the message
 
 
@@ -57,7 +53,7 @@ class RootCodec(Codec):
 
 
 class OpenTreeCodec(Codec):
-    """Stores an `OpenTree` in 16 bytes and its message id."""
+    """Stores an `OpenTree` in 12 bytes and its message id."""
 
     name = "open-tree"
     version = 1
@@ -65,7 +61,7 @@ class OpenTreeCodec(Codec):
     def encode(self, value: Any) -> bytes:
         """Encode a tree. Raises `UnsupportedValue` if a number is too large."""
         try:
-            numbers = _TREE.pack(value.ack_val, value.remaining_ms, value.spout_task, value.holder)
+            numbers = _TREE.pack(value.ack_val, value.spout_task, value.holder)
         except struct.error as error:
             raise UnsupportedValue(f"cannot encode the open tuple tree {value!r}: {error}") from error
         msg_id: bytes = value.msg_id
@@ -75,7 +71,7 @@ class OpenTreeCodec(Codec):
         """Decode a tree. Raises `SerializationError` if the bytes are none, or those of a complete tree."""
         if len(data) < _TREE.size:
             raise SerializationError(f"an open tuple tree has at least {_TREE.size} bytes, not {len(data)}")
-        ack_val, remaining_ms, spout_task, holder = _TREE.unpack_from(data)
+        ack_val, spout_task, holder = _TREE.unpack_from(data)
         if ack_val == 0:
             raise SerializationError("the tuple tree is complete, and a complete tree is not stored")
-        return OpenTree(ack_val, spout_task, holder, remaining_ms, data[_TREE.size :])
+        return OpenTree(ack_val, spout_task, holder, data[_TREE.size :])

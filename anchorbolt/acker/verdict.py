@@ -3,15 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots
 from anchorbolt.acker.stored_tree import OpenTree
-
-Tasks = NDArray[np.uint16]
-
-NO_TASKS: Tasks = np.empty(0, np.uint16)
 
 
 class Failure(NamedTuple):
@@ -33,15 +26,9 @@ class Verdict:
     """
 
     opened: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in this wave, and still open
-    opened_holders: Tasks = field(default_factory=lambda: NO_TASKS)  # beside `opened`, see `OpenTree.holder`
     completed: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in an earlier wave
     completed_trees: list[OpenTree] = field(default_factory=list)  # beside `completed`, as they were stored
     timed_out: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in an earlier wave
     timed_out_trees: list[OpenTree] = field(default_factory=list)  # beside `timed_out`, with their last holder
     reset: Roots = field(default_factory=lambda: NO_ROOTS)  # opened in an earlier wave, still open, with new time
     failed: list[Failure] = field(default_factory=list)  # opened in this wave or in an earlier one
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all trees that the wave opened are complete, and nothing happened to earlier ones."""
-        return not (self.failed or any(map(len, (self.opened, self.completed, self.timed_out, self.reset))))

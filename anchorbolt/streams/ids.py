@@ -24,16 +24,6 @@ def mix(numbers: Ids) -> Ids:
     return mixed
 
 
-def unmix(mixed: Ids) -> Ids:
-    """Return the numbers that `mix` mapped to `mixed`."""
-    numbers: Ids = mixed ^ (mixed >> np.uint64(31)) ^ (mixed >> np.uint64(62))
-    numbers *= np.uint64(pow(_SECOND, -1, _END))
-    numbers ^= (numbers >> np.uint64(27)) ^ (numbers >> np.uint64(54))
-    numbers *= np.uint64(pow(_FIRST, -1, _END))
-    numbers ^= (numbers >> np.uint64(30)) ^ (numbers >> np.uint64(60))
-    return numbers
-
-
 def ids_of(base: int, count: int) -> Ids:
     """Return the ids of a block: one for each number from `base` on, modulo 2**64."""
     numbers = np.arange(count, dtype=np.uint64)

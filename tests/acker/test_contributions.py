@@ -206,7 +206,7 @@ def test_moves_bring_each_tree_to_the_acker_that_keeps_it_now() -> None:
     class Trees(dict[int, OpenTree]):
         put, remove = dict.__setitem__, dict.__delitem__
 
-    trees = {root: OpenTree(root, 1, 2, 3, b"id") for root in range(1, 40)}
+    trees = {root: OpenTree(root, 1, 2, b"id") for root in range(1, 40)}
     for before in (1, 2, 5):
         for after in (1, 3, 4):
             kept = [Trees() for _ in range(max(before, after))]

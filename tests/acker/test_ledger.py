@@ -16,8 +16,7 @@ from anchorbolt.acker.verdict import Failure, Verdict
 from anchorbolt.errors import SerializationError
 from anchorbolt.streams.ids import ids_of
 
-TIMEOUT_MS = 30_000
-BEFORE = OpenTree(ack_val=5, spout_task=1, holder=4, remaining_ms=10, msg_id=b"m")
+BEFORE = OpenTree(ack_val=5, spout_task=1, holder=4, msg_id=b"m")
 
 
 class Trees:
@@ -58,12 +57,17 @@ def a_spout(*roots: int, msg_ids: Sequence[bytes] = ()) -> Contributions:
     return news
 
 
+def is_empty(verdict: Verdict) -> bool:
+    arrays = (verdict.opened, verdict.completed, verdict.timed_out, verdict.reset)
+    return not (verdict.failed or any(map(len, arrays)))
+
+
 def test_a_wave_that_acks_all_it_opened_reads_writes_and_reports_nothing() -> None:
     bolt = Contributions()
     bolt.add(as_array(8, 7), as_array(80, 70))
     trees = Trees()
-    verdict = merge([sent(a_spout(7, 8), 1), sent(bolt, 3)], TIMEOUT_MS, trees)
-    assert verdict.is_empty
+    verdict = merge([sent(a_spout(7, 8), 1), sent(bolt, 3)], trees)
+    assert is_empty(verdict)
     assert (trees.asked, trees.writes) == ([], 0)
 
 
@@ -75,14 +79,15 @@ def test_the_highest_task_that_holds_a_tree_is_its_holder_whatever_the_order() -
             bolt.hold(as_array(7))
             bolts.append(sent(bolt, task))
         trees = Trees()
-        verdict = merge([sent(a_spout(7, msg_ids=[b"id"]), 1), *bolts], TIMEOUT_MS, trees)
-        assert (verdict.opened.tolist(), verdict.opened_holders.tolist()) == ([7], [5])
-        assert trees.trees == {7: OpenTree(70, 1, 5, TIMEOUT_MS, b"id")}
+        verdict = merge([sent(a_spout(7, msg_ids=[b"id"]), 1), *bolts], trees)
+        assert verdict.opened.tolist() == [7]
+        assert trees.trees == {7: OpenTree(70, 1, 5, b"id")}
 
 
 def test_the_spout_holds_a_tree_that_no_bolt_reports() -> None:
-    verdict = merge([sent(a_spout(7), 1)], TIMEOUT_MS, Trees())
-    assert (verdict.opened.tolist(), verdict.opened_holders.tolist()) == ([7], [1])
+    trees = Trees()
+    merge([sent(a_spout(7), 1)], trees)
+    assert trees.trees[7].holder == 1
 
 
 def test_the_lowest_task_that_failed_a_tree_gives_the_reason_whatever_the_order() -> None:
@@ -91,7 +96,7 @@ def test_the_lowest_task_that_failed_a_tree_gives_the_reason_whatever_the_order(
         bolt = Contributions()
         bolt.fail(7, "join", index, f"reason {index}")
         bolts.append(sent(bolt, 3 + index))
-    verdict = merge([sent(a_spout(7), 1), *bolts], TIMEOUT_MS, Trees())
+    verdict = merge([sent(a_spout(7), 1), *bolts], Trees())
     assert verdict.failed == [Failure(7, "join", 0, "reason 0")]
 
 
@@ -102,7 +107,7 @@ def test_a_tree_that_fails_in_the_wave_that_opens_it_is_never_stored(is_acked: b
     bolt.hold(as_array(7))
     if is_acked:
         bolt.add(as_array(7), as_array(70))
-    verdict = merge([sent(spout, 1), sent(bolt, 3)], TIMEOUT_MS, trees)
+    verdict = merge([sent(spout, 1), sent(bolt, 3)], trees)
     assert verdict.failed == [Failure(7, "join", 0, "late")]
     assert verdict.opened.tolist() == []
     assert (trees.asked, trees.writes) == ([], 0)
@@ -125,7 +130,7 @@ def test_of_failed_complete_and_timed_out_the_first_counts(
         news.add(as_array(7), as_array(5))
     if is_failed:
         news.fail(7, "join", 0, "late")
-    verdict = merge([sent(news, 3)], TIMEOUT_MS, trees)
+    verdict = merge([sent(news, 3)], trees)
     times_out = is_expired and not is_reset and not is_acked and not is_failed
     assert verdict.failed == [Failure(7, "join", 0, "late", BEFORE.spout_task, BEFORE.msg_id)] * is_failed
     assert verdict.completed.tolist() == [7] * (is_acked and not is_failed)
@@ -133,8 +138,7 @@ def test_of_failed_complete_and_timed_out_the_first_counts(
     assert [tree.holder for tree in verdict.timed_out_trees] == [3] * times_out
     stays = not (is_failed or is_acked or times_out)
     assert verdict.reset.tolist() == [7] * (stays and is_reset)
-    remaining_ms = TIMEOUT_MS if is_reset else 10
-    assert trees.trees == ({7: OpenTree(5, 1, 3, remaining_ms, b"m")} if stays else {})
+    assert trees.trees == ({7: OpenTree(5, 1, 3, b"m")} if stays else {})
 
 
 def test_news_of_trees_that_are_not_open_any_more_are_ignored() -> None:
@@ -144,7 +148,7 @@ def test_news_of_trees_that_are_not_open_any_more_are_ignored() -> None:
     news.reset(3)
     news.expire(as_array(4))
     news.fail(5, "join", 0, "late")
-    assert merge([sent(news, 3)], TIMEOUT_MS, trees).is_empty
+    assert is_empty(merge([sent(news, 3)], trees))
     assert (trees.asked, trees.writes) == ([1, 2, 3, 4, 5], 0)
 
 
@@ -153,7 +157,7 @@ def test_a_tree_of_an_earlier_wave_that_does_not_change_is_not_written() -> None
     sender.add(as_array(7), as_array(9))
     receiver.add(as_array(7), as_array(9))
     receiver.hold(as_array(8))
-    assert merge([sent(sender, 3), sent(receiver, 4)], TIMEOUT_MS, trees).is_empty
+    assert is_empty(merge([sent(sender, 3), sent(receiver, 4)], trees))
     assert (trees.asked, trees.writes) == ([8], 0)
 
 
@@ -161,13 +165,13 @@ def test_a_tree_cannot_expire_in_the_wave_that_opens_it() -> None:
     news = a_spout(7)
     news.expire(as_array(7))
     news.reset(7)
-    verdict = merge([sent(news, 1)], TIMEOUT_MS, Trees())
+    verdict = merge([sent(news, 1)], Trees())
     assert (verdict.opened.tolist(), verdict.timed_out.tolist(), verdict.reset.tolist()) == ([7], [], [])
 
 
 def test_a_tree_that_is_opened_twice_is_refused() -> None:
     with pytest.raises(SerializationError):
-        merge([sent(a_spout(7), 1), sent(a_spout(7, 8), 2)], TIMEOUT_MS, Trees())
+        merge([sent(a_spout(7), 1), sent(a_spout(7, 8), 2)], Trees())
 
 
 def test_many_trees_are_merged_range_by_range_into_one_report(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,25 +182,25 @@ def test_many_trees_are_merged_range_by_range_into_one_report(monkeypatch: pytes
     bolt.add(roots[::2], ids_of(5000, 1000)[::2])
     bolt.hold(roots[1::2])
     news = [sent(spout, 1), sent(bolt, 3)]
-    whole = merge(news, TIMEOUT_MS, Trees())
+    whole = merge(news, Trees())
     monkeypatch.setattr(ledger, "_RANGE_ROOTS", 100)
-    verdict = merge(news, TIMEOUT_MS, trees)
+    verdict = merge(news, trees)
     assert verdict.opened.tolist() == whole.opened.tolist() == roots[1::2].tolist()
-    assert set(verdict.opened_holders.tolist()) == {3}
+    assert {tree.holder for tree in trees.trees.values()} == {3}
     assert {root: tree.msg_id for root, tree in trees.trees.items()} == {
         root: b"%d" % root for root in roots[1::2].tolist()
     }
     done = Contributions()
     done.add(roots, ids_of(5000, 1000))
     monkeypatch.setattr(ledger, "_LOOKUP_ROOTS", 7)
-    assert merge([sent(done, 3)], TIMEOUT_MS, trees).completed.tolist() == roots[1::2].tolist()
+    assert merge([sent(done, 3)], trees).completed.tolist() == roots[1::2].tolist()
     assert trees.asked == roots.tolist()
     assert trees.trees == {}
 
 
 def test_a_verdict_is_pickled_without_an_object_for_each_tree() -> None:
     roots = np.sort(ids_of(1, 10_000))
-    verdict = Verdict(opened=roots, opened_holders=np.full(10_000, 3, np.uint16))
+    verdict = Verdict(opened=roots)
     pickled = pickle.dumps(verdict)
     assert len(pickled) < 10_000 * 10 + 1000
     assert pickle.loads(pickled).opened.tolist() == roots.tolist()  # noqa: S301 - pickled above
@@ -219,9 +223,9 @@ def test_the_memory_for_trees_that_stay_open_is_that_of_the_report() -> None:
     trees = Discarded()
     tracemalloc.start()
     try:
-        verdict = merge(news, TIMEOUT_MS, trees)
+        verdict = merge(news, trees)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert (len(verdict.opened), trees.writes) == (count, count)
-    assert peak < 20 * count + (12 << 20)  # the report has 10 bytes for each, twice for a moment
+    assert peak < 16 * count + (12 << 20)  # the report has 8 bytes for each, twice for a moment

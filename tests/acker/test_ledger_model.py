@@ -14,7 +14,7 @@ from anchorbolt.acker.blob import decode_blob
 from anchorbolt.acker.contributions import Contributions
 from anchorbolt.acker.ledger import merge
 from anchorbolt.acker.placement import acker_of, apply_moves, moves_to
-from anchorbolt.acker.stored_tree import LONGEST_MS, OpenTree
+from anchorbolt.acker.stored_tree import OpenTree
 from anchorbolt.acker.stored_trees import StoredTrees, TreeState, tree_state
 from anchorbolt.acker.verdict import Verdict
 from anchorbolt.serialization import pack, unpack
@@ -30,7 +30,6 @@ SPOUTS = (1, 2)
 BOLTS = (3, 4, 5)
 DESTINATIONS = st.lists(st.sampled_from(BOLTS), min_size=1, max_size=3, unique=True)
 PLANS = st.lists(DESTINATIONS | st.just([]), min_size=1, max_size=4)  # the receivers of each message
-TIMEOUTS = st.integers(0, LONGEST_MS)
 OUTCOMES = st.sampled_from(["commit"] * 7 + ["roll back", "merge and roll back", "restart"])
 CONSTANTS = (
     (ledger, "_RANGE_ROOTS"),
@@ -45,12 +44,12 @@ NORMAL = [getattr(module, name) for module, name in CONSTANTS]
 class LedgerMachine(RuleBasedStateMachine):
     """Runs waves of two spout tasks, three bolt tasks and some ackers, and the model beside them."""
 
-    @initialize(ackers=st.integers(1, 3), timeout_ms=TIMEOUTS, sizes=st.sampled_from((1, 3, None)))
-    def start(self, ackers: int, timeout_ms: int, sizes: int | None) -> None:
+    @initialize(ackers=st.integers(1, 3), sizes=st.sampled_from((1, 3, None)))
+    def start(self, ackers: int, sizes: int | None) -> None:
         for (module, name), normal in zip(CONSTANTS, NORMAL, strict=True):
             setattr(module, name, sizes or normal)
         self.provider = MemoryStateProvider()
-        self.ackers, self.timeout_ms = ackers, timeout_ms
+        self.ackers = ackers
         self.positions: dict[int, tuple[int, str]] = {}
         self.states: dict[int, TreeState] = {}
         self.txid = self.round = 0
@@ -102,7 +101,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def emit_messages(self, spout: int, plans: list[list[int]], msg_id: bytes) -> None:
         self.acts += 1
         roots = ids_of(self.root_source.draw(len(plans)), len(plans))
-        trees = [Tree(root, spout, msg_id, self.model.wave, 0, spout) for root in roots.tolist()]
+        trees = [Tree(root, spout, msg_id, self.model.wave, spout) for root in roots.tolist()]
         self.model.trees.update((tree.root, tree) for tree in trees)
         self.news[spout].open_trees(spout, roots, [msg_id] * len(trees))
         for receiver in BOLTS:
@@ -191,8 +190,8 @@ class LedgerMachine(RuleBasedStateMachine):
         self.model.expired.update(chosen)
 
     @precondition(lambda self: self.acts > 1)
-    @rule(outcome=OUTCOMES, reverse=st.booleans(), timeout_ms=TIMEOUTS, ackers=st.integers(1, 4))
-    def end_wave(self, outcome: str, reverse: bool, timeout_ms: int, ackers: int) -> None:
+    @rule(outcome=OUTCOMES, reverse=st.booleans(), ackers=st.integers(1, 4))
+    def end_wave(self, outcome: str, reverse: bool, ackers: int) -> None:
         if outcome == "commit":
             self.commit_wave(reverse)
         elif outcome == "roll back":
@@ -201,13 +200,13 @@ class LedgerMachine(RuleBasedStateMachine):
             self.merge_wave(reverse)
             self.roll_back()
         else:
-            self.restart(timeout_ms)
+            self.restart()
             self.change_ackers(ackers)
         self.check_stored()
 
     def commit_wave(self, reverse: bool) -> None:
         verdicts = self.merge_wave(reverse)
-        check_verdicts(verdicts, self.model.end_wave(self.timeout_ms))
+        check_verdicts(verdicts, self.model.end_wave())
         self.commit()
         self.begin_wave()
 
@@ -216,10 +215,9 @@ class LedgerMachine(RuleBasedStateMachine):
         self.model = self.before
         self.begin_wave()
 
-    def restart(self, timeout_ms: int) -> None:
+    def restart(self) -> None:
         """All processes die. What the store holds is all that is left."""
         self.states.clear()
-        self.timeout_ms = timeout_ms
         self.roll_back()
 
     def change_ackers(self, ackers: int) -> None:
@@ -244,7 +242,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for acker in range(self.ackers):
             arrived = [decode_blob(blobs[acker]) for blobs in (reversed(sent) if reverse else sent)]
             state = self.begin_state(acker)
-            verdicts.append(merge(arrived, self.timeout_ms, StoredTrees(state)))
+            verdicts.append(merge(arrived, StoredTrees(state)))
             state.prepare_commit(self.txid)
         return verdicts
 
@@ -276,7 +274,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
 def as_stored(tree: Tree) -> OpenTree:
     pending = np.array([node.id for node in tree.nodes() if node.pending], np.uint64)
-    return OpenTree(int(np.bitwise_xor.reduce(pending)), tree.spout_task, tree.holder, tree.remaining_ms, tree.msg_id)
+    return OpenTree(int(np.bitwise_xor.reduce(pending)), tree.spout_task, tree.holder, tree.msg_id)
 
 
 def check_verdicts(verdicts: list[Verdict], expected: Expected) -> None:
@@ -286,8 +284,7 @@ def check_verdicts(verdicts: list[Verdict], expected: Expected) -> None:
         assert all((part[1:] > part[:-1]).all() for part in parts)
         mentioned = set(np.concatenate(parts).tolist()) | {failure.root for failure in verdict.failed}
         assert {acker_of(root, len(verdicts)) for root in mentioned} <= {acker}
-        assert verdict.is_empty == (not mentioned)
-        found.opened.update(zip(verdict.opened.tolist(), verdict.opened_holders.tolist(), strict=True))
+        found.opened.update(verdict.opened.tolist())
         found.completed.update(verdict.completed.tolist())
         holders = [tree.holder for tree in verdict.timed_out_trees]
         found.timed_out.update(zip(verdict.timed_out.tolist(), holders, strict=True))

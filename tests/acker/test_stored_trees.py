@@ -1,10 +1,10 @@
-"""Open trees are stored in 24 bytes and their message id; damaged bytes are refused."""
+"""Open trees are stored in 20 bytes and their message id; damaged bytes are refused."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorbolt.acker.stored_tree import LONGEST_MS, OpenTree, OpenTreeCodec, RootCodec
+from anchorbolt.acker.stored_tree import OpenTree, OpenTreeCodec, RootCodec
 from anchorbolt.acker.stored_trees import StoredTrees, tree_state
 from anchorbolt.errors import CodecMismatch, SerializationError, StateCorrupted, UnsupportedValue
 from anchorbolt.state_backends.contract import Fence, StagedSlice
@@ -14,8 +14,8 @@ from anchorbolt.state_backends.state import AttemptScope
 
 ROOTS = st.integers(0, 2**64 - 1)
 TASKS = st.integers(0, 2**16 - 1)
-TREES = st.builds(OpenTree, st.integers(1, 2**64 - 1), TASKS, TASKS, st.integers(0, LONGEST_MS), st.binary())
-TREE = OpenTree(ack_val=7, spout_task=1, holder=3, remaining_ms=30_000, msg_id=b"\xc1v")
+TREES = st.builds(OpenTree, st.integers(1, 2**64 - 1), TASKS, TASKS, st.binary())
+TREE = OpenTree(ack_val=7, spout_task=1, holder=3, msg_id=b"\xc1v")
 SCOPE = AttemptScope(Fence(1, 0), 0, "0" * 32)
 NEXT = AttemptScope(Fence(1, 1), 1, "1" * 32, 0, "0" * 32)
 NAMESPACE = "t:__acker-0"
@@ -24,7 +24,7 @@ NAMESPACE = "t:__acker-0"
 @given(ROOTS, TREES)
 def test_an_entry_comes_back_as_it_was_stored(root: int, tree: OpenTree) -> None:
     stored = RootCodec().encode(root), OpenTreeCodec().encode(tree)
-    assert sum(map(len, stored)) == 24 + len(tree.msg_id)
+    assert sum(map(len, stored)) == 20 + len(tree.msg_id)
     assert (RootCodec().decode(stored[0]), OpenTreeCodec().decode(stored[1])) == (root, tree)
     assert RootCodec().encode_many([root, 0]) == [stored[0], bytes(8)]
 
@@ -37,15 +37,13 @@ def test_what_is_no_root_is_refused(root: object) -> None:
         RootCodec().encode_many([1, root])
 
 
-@pytest.mark.parametrize(
-    "changes", [{"ack_val": 2**64}, {"spout_task": 2**16}, {"holder": -1}, {"remaining_ms": LONGEST_MS + 1}]
-)
+@pytest.mark.parametrize("changes", [{"ack_val": 2**64}, {"spout_task": 2**16}, {"holder": -1}])
 def test_a_tree_with_too_large_a_number_is_refused(changes: dict[str, int]) -> None:
     with pytest.raises(UnsupportedValue):
         OpenTreeCodec().encode(TREE._replace(**changes))
 
 
-@pytest.mark.parametrize("data", [b"", bytes(15), bytes(16), bytes(8) + b"12345678id"])
+@pytest.mark.parametrize("data", [b"", bytes(11), bytes(12), bytes(8) + b"1234id"])
 def test_bytes_that_are_no_open_tree_are_refused(data: bytes) -> None:
     with pytest.raises(SerializationError):
         OpenTreeCodec().decode(data)

@@ -31,7 +31,6 @@ class Tree:
     spout_task: int
     msg_id: bytes
     wave: int
-    remaining_ms: int
     holder: int
     children: list[Node] = field(default_factory=list)
     open: bool = True
@@ -50,7 +49,7 @@ class Tree:
 
 @dataclass
 class Expected:
-    opened: dict[int, int] = field(default_factory=dict)  # holders
+    opened: set[int] = field(default_factory=set)
     completed: set[int] = field(default_factory=set)
     timed_out: dict[int, int] = field(default_factory=dict)  # holders
     reset: set[int] = field(default_factory=set)
@@ -72,15 +71,15 @@ class WholeTrees:
     def open_trees(self) -> Iterator[Tree]:
         return (tree for tree in self.trees.values() if tree.open)
 
-    def end_wave(self, timeout_ms: int) -> Expected:
+    def end_wave(self) -> Expected:
         expected = Expected()
         for tree in list(self.open_trees()):
-            self._judge(tree, timeout_ms, expected)
+            self._judge(tree, expected)
         self.wave += 1
         self.failures, self.resets, self.expired = [], set(), set()
         return expected
 
-    def _judge(self, tree: Tree, timeout_ms: int, expected: Expected) -> None:
+    def _judge(self, tree: Tree, expected: Expected) -> None:
         is_new = tree.wave == self.wave
         nodes = tree.nodes()
         held = [node.task for node in nodes if node.pending and node.wave == self.wave]
@@ -97,11 +96,9 @@ class WholeTrees:
         else:
             tree.open = True
             if is_new:
-                expected.opened[tree.root] = tree.holder
-                tree.remaining_ms = timeout_ms
+                expected.opened.add(tree.root)
             elif tree.root in self.resets:
                 expected.reset.add(tree.root)
-                tree.remaining_ms = timeout_ms
 
     def _failure(self, nodes: list[Node]) -> Reason | None:
         """Return the lowest reason of those that each task gave first."""

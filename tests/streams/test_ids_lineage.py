@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from anchorbolt.errors import SerializationError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.streams import ids as ids_module
-from anchorbolt.streams.ids import IdSource, ids_of, mix, unmix
+from anchorbolt.streams.ids import IdSource, ids_of, mix
 from anchorbolt.streams.lineage import Lineage, lineage_of
 from anchorbolt.streams.tuple import Item, union
 
@@ -28,12 +28,17 @@ def test_mix_is_the_finaliser_of_splitmix64() -> None:
 
 
 @given(st.lists(st.integers(0, 2**64 - 1)))
-def test_unmix_reverses_mix_and_neither_changes_its_argument(numbers: list[int]) -> None:
+def test_mix_can_be_reversed_and_does_not_change_its_argument(numbers: list[int]) -> None:
     given_numbers = as_array(*numbers)
-    mixed = mix(given_numbers)
-    kept = mixed.copy()
-    assert unmix(mixed).tolist() == numbers == given_numbers.tolist()
-    assert (mixed == kept).all()
+    assert [unmixed(mixed) for mixed in mix(given_numbers).tolist()] == numbers == given_numbers.tolist()
+
+
+def unmixed(mixed: int) -> int:
+    number = mixed ^ mixed >> 31 ^ mixed >> 62
+    number = number * pow(0x94D049BB133111EB, -1, 2**64) % 2**64
+    number = number ^ number >> 27 ^ number >> 54
+    number = number * pow(0xBF58476D1CE4E5B9, -1, 2**64) % 2**64
+    return number ^ number >> 30 ^ number >> 60
 
 
 def test_a_source_repeats_its_blocks_for_the_same_seed_only() -> None:

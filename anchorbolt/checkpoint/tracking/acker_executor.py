@@ -17,10 +17,9 @@ from anchorbolt.streams.tuple import TupleBatch
 class AckerExecutor(WrappedBolt):
     """One task of `__acker`. The contributions come with the PREPARE of each task."""
 
-    def __init__(self, storage: StateStorage, timeout_ms: int, forward: Callable[[CheckpointTuple], None]) -> None:
+    def __init__(self, storage: StateStorage, forward: Callable[[CheckpointTuple], None]) -> None:
         self._state = tree_state(storage)
         self._trees = StoredTrees(self._state)
-        self._timeout_ms = timeout_ms
         self._forward = forward
         self._contributions: list[Contribution] = []
         self._verdict = Verdict()
@@ -51,7 +50,7 @@ class AckerExecutor(WrappedBolt):
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
         if checkpoint.action is Action.PREPARE:
-            self._verdict = merge(self._contributions, self._timeout_ms, self._trees)
+            self._verdict = merge(self._contributions, self._trees)
             self._contributions = []
             self._state.prepare_commit(checkpoint.txid)
             self._forward(checkpoint)

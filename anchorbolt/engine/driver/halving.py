@@ -3,8 +3,8 @@
 The tuples of a wave have roots that look random, so half of a range of roots holds about half of its tuples. A round
 runs with the tuples of the lower half only. If a worker dies, the tuple is one of them. Otherwise the spouts' tasks say
 which roots there are in the other half: so the range shrinks to the tuples that are there, and in the end it holds one.
-The last rounds run with that tuple alone. Only if a worker dies in each of them, it is the tuple: a worker may also have
-been killed from outside, and then another tuple than the right one, or none, may seem to be it.
+The last rounds run with that tuple alone. Only if a worker dies in each of them, it is the tuple: a worker may also
+have been killed from outside, and then another tuple than the right one, or none, may seem to be it.
 """
 
 from anchorbolt.checkpoint.ports import Others, Probe

@@ -168,7 +168,7 @@ def _build_acker(plan: ExecutionPlan, task: TaskKey) -> Instance:
 
     emitter = Emitter(plan, task)
     storage = plan.provider.open(plan.namespace(task))
-    acker = AckerExecutor(storage, plan.settings.message_timeout_secs * 1000, emitter.forward)
+    acker = AckerExecutor(storage, emitter.forward)
     return Instance(acker, True, OutputCollector(ACKER_ID, {}, emitter.flush, must_anchor=False), emitter)
 
 
