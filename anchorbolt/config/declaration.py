@@ -130,7 +130,8 @@ SHARE = Accepted(
 )
 SECONDS = Accepted(lambda value: type(value) in (int, float) and value > 0, "a number of seconds above 0")
 DESTINATION = Accepted(
-    lambda value: callable(value) or (isinstance(value, str) and value != ""), "a directory, or a function"
+    lambda value: callable(value) or (isinstance(value, str) and value != ""),
+    "a directory, redis-stream:KEY, or a function",
 )
 FLAG = Accepted(lambda value: type(value) is bool, "true or false")
 PASSWORD = Accepted(lambda value: isinstance(value, Secret), "a string; put it in quotes if it looks like a number")

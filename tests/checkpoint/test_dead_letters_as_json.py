@@ -9,8 +9,9 @@ import pytest
 
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
-from anchorbolt.checkpoint.letters.writers import JsonLines
-from anchorbolt.util.locations import open_folder
+from anchorbolt.checkpoint.letters.letter_store import letters_of
+from anchorbolt.checkpoint.letters.writers import Lines
+from anchorbolt.util.retry import NO_RETRY
 
 
 def letter(value: Any, reason: str = "no") -> DeadLetter:
@@ -21,8 +22,9 @@ def letter(value: Any, reason: str = "no") -> DeadLetter:
     "value", [{(1, 2): 3}, {b"k": [b"v"]}, b"\xff", "a\u2028b\x85c", [1, (2, {"a": None})], math.inf, "grün"], ids=repr
 )
 def test_a_letter_is_read_as_it_was_written(value: Any, tmp_path: Path) -> None:
-    JsonLines(open_folder(str(tmp_path))).write(7, [letter(value), letter("second")])
-    [(txid, first), (_, second)] = LetterFolder(str(tmp_path)).letters("letters-000000000007.jsonl")
+    store = LetterFolder(str(tmp_path))
+    Lines(store, NO_RETRY).write(7, [letter(value), letter("second")])
+    [(txid, first), (_, second)] = letters_of(store, "letters-000000000007.jsonl")
     assert (txid, first.values, second.values) == (7, (value,), ("second",))
 
 

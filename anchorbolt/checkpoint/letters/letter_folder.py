@@ -1,68 +1,77 @@
 """A directory of dead letters: `letters-<txid>.jsonl`, those that wait to be replayed, and those that were."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 
-from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
-from anchorbolt.errors import ConfigError, SerializationError
+from anchorbolt.errors import ConfigError, SinkUnavailable
 from anchorbolt.util.locations import join, open_folder
 
 _LETTERS, _ENDING = "letters-", ".jsonl"
 _WAITING, _DONE = "replay", "replayed"
 
-Letter = tuple[int, DeadLetter]
-"""A dead letter, and the txid of the wave that left it out."""
-
 
 class LetterFolder:
-    """The dead letters of one topology. Nothing is deleted: what was replayed is moved."""
+    """A `LetterStore` whose names are those of files."""
 
     def __init__(self, location: str) -> None:
         self.location = location
         self._folder = open_folder(location)
 
-    def files(self) -> list[str]:
-        """Return the names of the files with letters that are not to be replayed."""
+    def append(self, txid: int, lines: Sequence[str]) -> None:
+        """Write the wave's file. One of the same txid with other letters, of an earlier history, stays beside it."""
+        data = "".join(f"{line}\n" for line in lines).encode()
+        with self._reached():
+            for number in count(1):
+                name = f"{_LETTERS}{txid:012d}{'' if number == 1 else f'_{number}'}{_ENDING}"
+                found = self._folder.read(name)
+                if found is None:
+                    self._folder.replace(name, data)
+                if found in (None, data):
+                    return
+
+    def names(self) -> list[str]:
         return self._in("")
 
-    def letters(self, name: str) -> list[Letter]:
-        """Read a file. Raises `SerializationError` if it does not hold dead letters."""
-        data = self._folder.read(name)
-        if data is None:
-            raise ConfigError(f"{join(self.location, name)} is gone. List the dead letters again.")
-        try:
-            return [DeadLetter.from_json(line) for line in data.decode().split("\n") if line]
-        except (KeyError, TypeError, ValueError) as error:
-            raise SerializationError(
-                f"{join(self.location, name)} holds no dead letters: {type(error).__name__}: {error}. Move it away."
-            ) from error
+    def read(self, name: str) -> str | None:
+        with self._reached():
+            data = self._folder.read(name)
+        # What is no UTF-8 is no JSON either.
+        return None if data is None else data.decode(errors="replace")
 
-    def replay(self, names: Sequence[str]) -> int:
-        """Have the topology process the letters of these files again; return how many.
-
-        Raises `ConfigError` if a file of this name waits already, before any is moved.
-        """
-        count = sum(len(self.letters(name)) for name in names)
+    def replay(self, names: Sequence[str]) -> None:
+        waiting = set(self.waiting())
         for name in names:
-            if self._folder.exists(f"{_WAITING}/{name}"):
+            if name in waiting:
                 raise ConfigError(
                     f"{join(self.location, _WAITING)} has a file {name} already. Let it be replayed first."
                 )
-        for name in names:
-            self._folder.move_in(join(self.location, name), f"{_WAITING}/{name}")
-        return count
+        with self._reached():
+            for name in names:
+                self._folder.move_in(join(self.location, name), f"{_WAITING}/{name}")
 
-    def waiting(self) -> Iterator[str]:
-        """Yield the names of the files that wait to be replayed, oldest first."""
-        yield from self._in(_WAITING)
+    def waiting(self) -> list[str]:
+        return self._in(_WAITING)
 
-    def waiting_letters(self, name: str) -> list[Letter]:
-        """Read a file that waits to be replayed."""
-        return self.letters(f"{_WAITING}/{name}")
+    def read_waiting(self, name: str) -> str | None:
+        return self.read(f"{_WAITING}/{name}")
 
     def finish(self, name: str) -> None:
-        """Move a file away that was replayed. May be repeated."""
-        if self._folder.exists(f"{_WAITING}/{name}"):
-            self._folder.move_in(join(self.location, f"{_WAITING}/{name}"), f"{_DONE}/{name}")
+        with self._reached():
+            if self._folder.exists(f"{_WAITING}/{name}"):
+                self._folder.move_in(join(self.location, f"{_WAITING}/{name}"), f"{_DONE}/{name}")
 
     def _in(self, folder: str) -> list[str]:
-        return [name for name in self._folder.names(folder) if name.startswith(_LETTERS) and name.endswith(_ENDING)]
+        with self._reached():
+            names = sorted(self._folder.names(folder))
+        return [name for name in names if name.startswith(_LETTERS) and name.endswith(_ENDING)]
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise SinkUnavailable(
+                f"the dead letters in {self.location} cannot be read or written: {error}. Make room there, or make it "
+                "readable and writable."
+            ) from error

@@ -2,7 +2,8 @@
 
 import sys
 from datetime import datetime
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,24 +11,32 @@ from anchorbolt.cli.command import App, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
 from anchorbolt.errors import ConfigError
 
+if TYPE_CHECKING:
+    from anchorbolt.checkpoint.letters.letter_store import LetterStore
+
 app = App("List the tuples that a topology has left out because they failed for good, or feed them back in.")
 
-Directory = Annotated[
-    str, typer.Argument(metavar="DIRECTORY", show_default=False, help="The run's topology.dead.letter.")
+Place = Annotated[
+    str,
+    typer.Argument(
+        metavar="PLACE", show_default=False, help="The run's topology.dead.letter: a directory, or redis-stream:KEY."
+    ),
 ]
+Conf = Annotated[Path | None, option("--conf", metavar="FILE", help="Configuration of the run; says where Redis is.")]
+Overrides = Annotated[list[str] | None, option("--set", metavar="KEY=VALUE", help="Set one key, overriding the file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
 @with_exit_code
-def list_letters(directory: Directory, as_json: Json = False) -> int:
+def list_letters(place: Place, conf: Conf = None, overrides: Overrides = None, as_json: Json = False) -> int:
     """List the dead letters that are not to be replayed; with --json, one JSON object per line."""
-    from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
+    from anchorbolt.checkpoint.letters.letter_store import letters_of
 
-    folder = LetterFolder(directory)
-    names = folder.files()
+    store = _opened(place, conf, overrides)
+    names = store.names()
     for name in names:
-        for txid, letter in folder.letters(name):
+        for txid, letter in letters_of(store, name):
             if as_json:
                 print_line(letter.as_json(txid))
                 continue
@@ -39,30 +48,45 @@ def list_letters(directory: Directory, as_json: Json = False) -> int:
                 f"{by}{last_line}"
             )
     if not names and not as_json:
-        sys.stderr.write(f"there are no dead letters in {directory}\n")
+        sys.stderr.write(f"there are no dead letters in {store.location}\n")
     return DONE
 
 
 @app.command()
 @with_exit_code
 def replay(
-    directory: Directory,
+    place: Place,
+    conf: Conf = None,
+    overrides: Overrides = None,
     txids: Annotated[
         list[int] | None, option("--txid", metavar="N", help="Only those of this wave. May be repeated.")
     ] = None,
     as_json: Json = False,
 ) -> int:
     """Have the topology process dead letters again: in the run that goes on, or in its next one."""
-    from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
+    from anchorbolt.checkpoint.letters.letter_store import letters_of
 
-    folder = LetterFolder(directory)
-    names = folder.files()
+    store = _opened(place, conf, overrides)
+    found = {name: letters_of(store, name) for name in store.names()}
     if txids:
-        wanted = {f"letters-{txid:012d}.jsonl": txid for txid in txids}
-        missing = [str(txid) for name, txid in wanted.items() if name not in names]
+        wanted = set(txids)
+        missing = wanted - {txid for letters in found.values() for txid, _ in letters}
         if missing:
-            raise ConfigError(f"there are no dead letters of txid {', '.join(missing)} in {directory}. List them.")
-        names = list(wanted)
-    count = folder.replay(names)
+            raise ConfigError(
+                f"there are no dead letters of txid {', '.join(map(str, sorted(missing)))} in {store.location}. "
+                "List them."
+            )
+        found = {name: letters for name, letters in found.items() if wanted.intersection(txid for txid, _ in letters)}
+    store.replay(list(found))
+    count = sum(map(len, found.values()))
     print_line(f'{{"replayed": {count}}}' if as_json else f"{count} dead letters wait to be processed again")
     return DONE
+
+
+def _opened(place: str, conf: Path | None, overrides: list[str] | None) -> "LetterStore":
+    from anchorbolt.checkpoint.letters.letter_store import letter_store
+    from anchorbolt.config.loading import load_conf
+
+    store = letter_store(place, load_conf(file=conf, overrides=overrides or ()).settings.provider)
+    assert store is not None, "only a function has no store"
+    return store

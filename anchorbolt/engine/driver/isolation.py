@@ -3,7 +3,8 @@
 After a round that failed because a bolt raised, the same wave is run in a round that *isolates*: all its tuples are
 tracked, those of stream spouts as well, and an exception fails only the trees of its tuple. So one round finds all of
 them. The next round leaves them out. If workers die in two rounds of a wave, the tuple is looked for by halves. The
-rounds of a search isolate, too, so that other tuples do not end it.
+rounds of a search isolate, too, so that other tuples do not end it. A wave that processes dead letters again
+isolates from its first round on: they have no message to fail.
 """
 
 import logging
@@ -32,11 +33,11 @@ class Isolation:
         """Allow at most so many dead letters in a wave."""
         self._most_letters = most_letters
         self._spouts = spouts
-        self._reset(-1)
+        self._reset(-1, isolates=False)
 
-    def _reset(self, txid: int) -> None:
+    def _reset(self, txid: int, *, isolates: bool) -> None:
         self._txid = txid
-        self._isolates = False
+        self._isolates = isolates
         self._tries = 0  # rounds that failed on a tuple
         self._deaths = 0  # rounds in which workers died, without those of a search
         self._excluded: dict[int, Failure] = {}  # by root, of stream spouts
@@ -46,10 +47,10 @@ class Isolation:
         self._cause: AnchorboltError | None = None
         self._gives_up = False  # too many rows failed: the wave fails as without dead letters
 
-    def begin(self, current: Round) -> Round:
-        """Return the round as it is to be run."""
+    def begin(self, current: Round, *, replays: bool = False) -> Round:
+        """Return the round as it is to be run; `replays` if its wave processes dead letters again."""
         if current.txid != self._txid:
-            self._reset(current.txid)
+            self._reset(current.txid, isolates=replays)
         halving = self._halving
         return replace(
             current,

@@ -16,13 +16,15 @@ class OneWave:
 
     def acquire(self, timeout: float | None = None) -> bool:
         """Wait for the lock at most `timeout` seconds; return whether it was acquired."""
-        ticket = object()
+        ticket, acquired = object(), False
         with self._changed:
             self._queue.append(ticket)
-            acquired = self._changed.wait_for(lambda: self._queue[0] is ticket, timeout)
-            if not acquired:
-                self._queue.remove(ticket)
-                self._changed.notify_all()
+            try:
+                acquired = self._changed.wait_for(lambda: self._queue[0] is ticket, timeout)
+            finally:
+                if not acquired:  # too late, or interrupted by Ctrl-C
+                    self._queue.remove(ticket)
+                    self._changed.notify_all()
             return acquired
 
     def release(self) -> None:

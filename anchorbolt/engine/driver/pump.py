@@ -114,7 +114,7 @@ class Pump:
         if not self._spouts.is_waiting:  # a wave of the streaming query took it in
             return
         batch = self._spouts.next_batch(self._spout.record)
-        with self._spouts.wave(self._spout):
+        with self._spouts.wave(self._spout, replays=True):
             wave = self._spout.run_wave(batch)
         self._add(self._spouts.add_to(summarise(wave)))
 

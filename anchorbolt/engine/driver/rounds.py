@@ -66,13 +66,15 @@ class Rounds:
         self._hooked = {action: _hooked_tasks(plan, name) for action, name in _HOOKS.items()}
 
     def prepare(self, current: Round) -> PreparedRound:
+        replayed = ""
         if self._runner.spouts is not None:
             current = replace(current, ticks=self._runner.spouts.ticks)
+            replayed = self._runner.spouts.replayed
         if self._isolation is None:
             reports = self._run(current)
         else:
             try:
-                reports = self._run(self._isolation.begin(current))
+                reports = self._run(self._isolation.begin(current, replays=bool(replayed)))
             except AnchorboltError as error:
                 if self._isolation.failed(error):
                     return _ONLY_REPEAT
@@ -94,7 +96,7 @@ class Rounds:
             reports=reports,
             acked=() if spouts is None or repeat else spouts.acked(),
             dead_letters=tuple(letters),
-            replayed="" if self._runner.spouts is None else self._runner.spouts.replayed,
+            replayed=replayed,
             repeat=repeat,
         )
 

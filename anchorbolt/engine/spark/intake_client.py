@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Iterator, Mapping, Set
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import BufferedIOBase
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 from anchorbolt.acker.sorted_roots import Roots
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.task.spout_task import SourceRows
-from anchorbolt.errors import SerializationError
+from anchorbolt.errors import SerializationError, WaveFailed
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.spouts.intake import Chunk
 
@@ -40,37 +40,55 @@ class AskedIntake(NamedTuple):
 
 
 @contextmanager
-def asked_intake(address: IntakeAddress, task: TaskKey) -> Iterator[AskedIntake]:
+def asked_intake(address: IntakeAddress, task: TaskKey, txid: int) -> Iterator[AskedIntake]:
     """Ask the driver for the intake of a task. Called on a worker.
 
-    Raises `OSError` if the driver cannot be reached or does not answer, and `SerializationError`; so do the rows.
+    Raises `WaveFailed` if the driver cannot be reached or does not answer, and `SerializationError`; so do the rows.
     """
-    with (
-        socket.create_connection((address.host, address.port), timeout=TIMEOUT_S) as connection,
-        connection.makefile("rb") as file,
-    ):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sendall(address.secret + frame_of(pack(list(task))))
-        excluded, expired, moves = unpack(read_frame(file, _LONGEST_FRAME))
-        yield AskedIntake(_rows(file), frozenset(excluded), np.frombuffer(expired, np.uint64), moves)
+    with _asked(address, task, txid) as file:
+        excluded, expired, moves = unpack(_frame(address, file, txid))
+        yield AskedIntake(_rows(address, file, txid), frozenset(excluded), np.frombuffer(expired, np.uint64), moves)
 
 
-def asked_replays(address: IntakeAddress) -> list[tuple[TaskKey, list[SourceRows]]]:
+def asked_replays(address: IntakeAddress, txid: int) -> list[tuple[TaskKey, list[SourceRows]]]:
     """Ask the driver for the dead letters that the current wave processes again. Raises the same errors."""
-    with (
-        socket.create_connection((address.host, address.port), timeout=TIMEOUT_S) as connection,
-        connection.makefile("rb") as file,
-    ):
-        connection.sendall(address.secret + frame_of(pack(["", 0])))
-        replays = unpack(read_frame(file, _LONGEST_FRAME))
-        return [((component, index), [SourceRows(*rows) for rows in each]) for (component, index), each in replays]
+    with _asked(address, ("", 0), txid) as file:
+        replays = unpack(_frame(address, file, txid))
+    return [((component, index), [SourceRows(*rows) for rows in each]) for (component, index), each in replays]
 
 
-def _rows(file: BufferedIOBase) -> Iterator[SourceRows]:
-    while head := read_frame(file, _LONGEST_FRAME):
+@contextmanager
+def _asked(address: IntakeAddress, task: TaskKey, txid: int) -> Iterator[BufferedIOBase]:
+    with ExitStack() as stack:
+        try:
+            connection = stack.enter_context(socket.create_connection((address.host, address.port), timeout=TIMEOUT_S))
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.sendall(address.secret + frame_of(pack(list(task))))
+        except OSError as error:
+            raise _lost(address, error, txid) from error
+        yield stack.enter_context(connection.makefile("rb"))
+
+
+def _rows(address: IntakeAddress, file: BufferedIOBase, txid: int) -> Iterator[SourceRows]:
+    while head := _frame(address, file, txid):
         stream, size, roots, msg_ids = unpack(head)
-        columns = Chunk(stream, size, read_frame(file, _LONGEST_FRAME), ()).columns()
+        columns = Chunk(stream, size, _frame(address, file, txid), ()).columns()
         yield SourceRows(stream, size, columns, np.frombuffer(roots, np.uint64), msg_ids)
+
+
+def _frame(address: IntakeAddress, file: BufferedIOBase, txid: int) -> bytes:
+    try:
+        return read_frame(file, _LONGEST_FRAME)
+    except OSError as error:
+        raise _lost(address, error, txid) from error
+
+
+def _lost(address: IntakeAddress, error: OSError, txid: int) -> WaveFailed:
+    return WaveFailed(
+        f"a worker did not get its tuples from the driver at {address.host}:{address.port}: {error}. If that goes on, "
+        "see whether the workers can reach spark.driver.host.",
+        txid=txid,
+    )
 
 
 def frame_of(data: bytes) -> bytes:

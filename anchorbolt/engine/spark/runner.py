@@ -135,7 +135,7 @@ class SparkRunner:
         needed = plan.rich_spout_tasks or plan.ticks or plan.keeps_dead_letters
         self.spouts = DriverSpouts(plan) if needed else None
         if self.spouts is not None:
-            if plan.rich_spout_tasks or plan.keeps_dead_letters:
+            if plan.rich_spout_tasks or plan.replays_letters:
                 conf = session.sparkContext.getConf()
                 host = conf.get("spark.driver.host") or "localhost"
                 self._intake = IntakeServer(conf.get("spark.driver.bindAddress") or host, host, self.spouts)

@@ -74,13 +74,13 @@ def _intake(
     current = _round(context)
 
     def sent(partition: int) -> Iterator[Envelope]:
-        if partition == 0 and plan.keeps_dead_letters:
+        if partition == 0 and plan.replays_letters:
             assert address is not None
-            for task, rows_of_task in asked_replays(address):
+            for task, rows_of_task in asked_replays(address, current.txid):
                 yield from run_spout_task(plan, *task, current, rows_of_task)
         for component, index in plan.rich_spout_tasks[partition::partitions]:
             assert address is not None
-            with asked_intake(address, (component, index)) as intake:
+            with asked_intake(address, (component, index), current.txid) as intake:
                 yield from run_spout_task(plan, component, index, current, *intake)
 
     # The row says which partition it is: in a union, Spark counts the partitions of all its frames.

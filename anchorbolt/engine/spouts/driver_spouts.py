@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.letters.writers import REDIS_STREAM
+from anchorbolt.checkpoint.letters.letter_store import letter_store
 from anchorbolt.checkpoint.ports import Batch, Round
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.spouts.feeders import Feeders
@@ -50,9 +50,8 @@ class DriverSpouts:
         self._feeders = Feeders(plan)
         self._ticks = Ticks(plan.ticks, clock)
         self.ticks: frozenset[str] = frozenset()
-        letters = plan.settings.dead_letter
-        is_folder = isinstance(letters, str) and not letters.startswith(REDIS_STREAM)
-        self.replays = Replays(plan, letters) if is_folder else None
+        letters = letter_store(plan.settings.dead_letter, plan.settings.provider)
+        self.replays = None if letters is None else Replays(plan, letters)
         self.rich: RichSpouts | None = None
         if plan.rich_spout_tasks:
             from anchorbolt.engine.spouts.rich_spouts import RichSpouts  # NumPy: only where it is needed
@@ -98,7 +97,7 @@ class DriverSpouts:
 
     @property
     def replayed(self) -> str:
-        """The file of dead letters that the current wave processes again; empty if none."""
+        """The name of the dead letters that the current wave processes again; empty if none."""
         return "" if self.replays is None else self.replays.current
 
     def add_to(self, report: WaveReport) -> WaveReport:
@@ -119,15 +118,16 @@ class DriverSpouts:
         return Batch(record.query_id, record.batch_id + counts_on, record.offsets_digest)
 
     @contextmanager
-    def wave(self, spout: CheckpointSpout) -> Iterator[None]:
+    def wave(self, spout: CheckpointSpout, *, replays: bool = False) -> Iterator[None]:
         """Freeze what was emitted: it is the intake of the wave that runs in this context.
 
+        With `replays`, dead letters that wait are processed in it as well; for waves without a query's batch.
         When the wave has committed, its messages are settled. If it has failed for good, nothing is acked or failed.
         """
         self._feeders.take(spout.record.txid + 1)
         self.ticks = self._ticks.due()
         try:
-            if self.replays is not None:
+            if self.replays is not None and replays:
                 self.replays.begin_wave()
             if self.rich is not None:
                 self.rich.begin_wave()

@@ -1,4 +1,4 @@
-"""Feeds dead letters back in: a file of them is the source data of a wave; it is moved away once that has committed."""
+"""Feeds dead letters back in: those of one wave are the source data of another, and move away once it has committed."""
 
 import logging
 import time
@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
+from anchorbolt.checkpoint.letters.letter_store import LetterStore, letters_of
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.spout_task import REPLAYING_TASK, SourceRows
+from anchorbolt.errors import SinkUnavailable
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -20,12 +21,12 @@ _LOOK_S = 1.0
 class Replays:
     """The dead letters that wait to be replayed. Their tuples come from the spouts that they came from before."""
 
-    def __init__(self, plan: ExecutionPlan, location: str) -> None:
+    def __init__(self, plan: ExecutionPlan, store: LetterStore) -> None:
         self._streams = {component: plan.streams[component] for component in plan.graph.spouts}
-        self._letters = LetterFolder(location)
+        self._letters = store
         self._next: str | None = None
         self._looked_at = float("-inf")
-        self.current = ""  # the file that the current wave replays; empty if none
+        self.current = ""  # the name of what the current wave replays; empty if nothing
         self._rows: dict[TaskKey, list[SourceRows]] = {}
 
     def open(self, record: DecisionRecord) -> None:
@@ -35,19 +36,22 @@ class Replays:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a file waits. Looks at most once a second."""
+        """Whether letters wait. Looks at most once a second."""
         now = time.monotonic()
         if self._next is None and now >= self._looked_at + _LOOK_S:
             self._looked_at = now
-            self._next = next(self._letters.waiting(), None)
+            try:
+                self._next = next(iter(self._letters.waiting()), None)
+            except SinkUnavailable as error:  # a wave that needs it fails; that letters wait may be seen later
+                _log.warning("whether dead letters wait to be replayed cannot be seen: %s", error)
         return self._next is not None
 
     def begin_wave(self) -> None:
-        """Take the next file, if one is known to wait."""
+        """Take the next letters, if some are known to wait."""
         name, self._next = self._next, None
         self.current, self._rows = name or "", {}
         rows: defaultdict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
-        for txid, letter in self._letters.waiting_letters(name) if name else ():
+        for txid, letter in letters_of(self._letters, name, waiting=True) if name else ():
             stream = self._streams.get(letter.spout, {}).get(letter.stream)
             if stream is None or len(stream.fields) + stream.direct != len(letter.values):
                 _log.warning(
@@ -66,14 +70,14 @@ class Replays:
             self._rows.setdefault((spout, REPLAYING_TASK), []).append(SourceRows(name_of_stream, len(values), columns))
 
     def settle(self) -> None:
-        """Move the file away, after the wave has committed."""
+        """Move the letters away, after the wave has committed."""
         if self.current:
             self._letters.finish(self.current)
 
     def end_wave(self) -> None:
-        """Forget the wave's file; it still waits if the wave has not committed."""
+        """Forget the wave's letters; they still wait if the wave has not committed."""
         if self.current:
-            self._looked_at = float("-inf")  # another file may wait behind it
+            self._looked_at = float("-inf")  # others may wait behind them
         self.current, self._rows = "", {}
 
     def rows(self) -> Iterator[tuple[TaskKey, list[SourceRows]]]:

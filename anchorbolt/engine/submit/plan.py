@@ -92,6 +92,7 @@ class ExecutionPlan:
             component: [(component, index) for index in range(len(ids))] for component, ids in self.task_ids.items()
         }
         self.keeps_dead_letters = settings.dead_letter is not None  # of tuples that fail for good
+        self.replays_letters = isinstance(settings.dead_letter, str)  # a function keeps none
         self.has_other_spouts = len(graph.rich_spouts) < len(graph.spouts)
         self.rich_spout_tasks = [task for component in graph.rich_spouts for task in self.tasks[component]]
         # By bolt: the seconds between its tick tuples. Sinks get none.
