@@ -8,7 +8,7 @@ import pytest
 from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.spouts import GeneratorSpout
-from anchorbolt.testing import LocalCluster
+from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
@@ -78,6 +78,21 @@ def test_without_it_only_the_intake_limits_what_waits() -> None:
     assert handle.await_termination(60)
     assert not any(report.throttled for report in handle.reports)
     assert max(report.tuples_in["slow"] for report in handle.reports) <= 510
+
+
+def test_the_speed_of_the_bolts_is_measured_with_the_tuples_of_all_spouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[WaveLoad] = []
+    monkeypatch.setattr(FlowControl, "measure", lambda self, load: loads.append(load))
+    MESSAGES.extend((number, (number,)) for number in range(20))
+    builder = TopologyBuilder()
+    builder.set_spout("in", QueueSpout("number"))
+    builder.set_spout("feeder", FeederSpout(["number"], [[(number,) for number in range(50)]] * 2))
+    builder.set_bolt("slow", Slow()).shuffle_grouping("in").shuffle_grouping("feeder")
+    handle = LocalCluster().submit(builder.create_topology("both"))
+    assert handle.await_termination(60)
+    executed = [report.tuples_in["slow"] for report in handle.reports if report.tuples_in["slow"]]
+    assert sum(executed) == 120
+    assert [load.taken_in for load in loads] == executed
 
 
 def test_it_throttles_from_the_high_watermark_to_the_low_one() -> None:

@@ -23,7 +23,7 @@ waves of 100 ms, of which 80 are Spark's, the slowest bolt would do a fifth of w
 class WaveLoad:
     """The load of a committed wave."""
 
-    taken_in: int  # tuples that the rich spouts had emitted for it
+    taken_in: int  # tuples of all spouts that it took in
     slowest: TaskKey  # the bolt's task that executed longest
     execute_ms: float  # how long it executed
     wave_ms: float  # how long the wave took

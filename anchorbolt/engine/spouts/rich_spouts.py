@@ -252,11 +252,13 @@ class RichSpouts:
         return self._flow.reason if self._flow.is_throttled else ""
 
     def _measure(self) -> None:
+        spouts = self._plan.graph.spouts
         bolts = [report for report in self._reports if report.execute_ms]
         if bolts:
             slowest = max(bolts, key=lambda report: report.execute_ms)
             wave_ms = (time.perf_counter() - self._wave_began) * 1000
-            taken_in = sum(chunk.size for chunks in self._intake.values() for chunk, _ in chunks)
+            # Of all spouts: the bolts' time covers the rows of stream spouts, too.
+            taken_in = sum(report.tuples_in for report in self._reports if report.component in spouts)
             self._flow.measure(WaveLoad(taken_in, slowest.task, slowest.execute_ms, wave_ms))
 
     def unconfirmed(self) -> tuple[AckedMessages, ...]:
