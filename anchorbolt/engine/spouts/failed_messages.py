@@ -27,7 +27,7 @@ class FailedMessages:
         if not self._failures:
             return None
         failures, last = self._failures.get(self._key(emitter, msg_id), (0, None))
-        return last if failures > self._max_retries else None
+        return last if self._is_too_often(failures) else None
 
     def bury(self, settlements: Mapping[Emitter, Settlement]) -> list[DeadLetter]:
         """Make those that fail for good in this wave dead letters, which are acked instead of failed.
@@ -38,8 +38,10 @@ class FailedMessages:
         for emitter, settlement in settlements.items():
             still_failed = []
             for message in settlement.failed:
-                tries = self._failures.get(self._key(emitter, message.msg_id), (0, None))[0] + 1
-                if message.chunk is not None and (tries > self._max_retries or message.is_hopeless):
+                tries = self._failures.get(self._key(emitter, message.msg_id), (0, None))[0]
+                if not self._is_too_often(tries):  # else the wave has left it out from its first round on
+                    tries += 1
+                if message.chunk is not None and (self._is_too_often(tries) or message.is_hopeless):
                     letters.append(_letter(emitter[0], message, tries))
                     settlement.acked.append(message.msg_id)
                 else:
@@ -58,6 +60,9 @@ class FailedMessages:
                 self._failures[key] = failures + 1, message._replace(chunk=None)
         while len(self._failures) > _MOST:
             del self._failures[next(iter(self._failures))]  # the one that failed longest ago
+
+    def _is_too_often(self, failures: int) -> bool:
+        return failures > self._max_retries
 
     def _key(self, emitter: Emitter, msg_id: Any) -> Key:
         component, index = emitter
