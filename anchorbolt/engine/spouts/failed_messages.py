@@ -22,10 +22,13 @@ class FailedMessages:
         self._shared = shared
         self._failures: dict[Key, tuple[int, FailedMessage]] = {}  # how often, and the last time
 
+    @property
+    def has_dead(self) -> bool:
+        """Whether `is_dead` returns a failure for any message."""
+        return any(self._is_too_often(failures) for failures, _ in self._failures.values())
+
     def is_dead(self, emitter: Emitter, msg_id: Any) -> FailedMessage | None:
         """Return how a message failed that has failed too often; None for others."""
-        if not self._failures:
-            return None
         failures, last = self._failures.get(self._key(emitter, msg_id), (0, None))
         return last if self._is_too_often(failures) else None
 

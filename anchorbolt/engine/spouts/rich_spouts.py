@@ -173,7 +173,7 @@ class RichSpouts:
         self._intake = self._in_flight.begin(taken, self._clock())
         for host in self._hosts.values():
             host.wake()
-        if self._failed is not None:
+        if self._failed is not None and self._failed.has_dead:
             self._in_flight.leave_out(self._is_dead)
 
     def _is_dead(self, task_id: int, msg_id: Any) -> FailedMessage | None:
