@@ -6,6 +6,8 @@ import pytest
 
 from anchorbolt.acker.in_flight import FailedMessage, InFlight, Settlement
 from anchorbolt.engine.spouts.failed_messages import FailedMessages
+from anchorbolt.serialization import pack
+from anchorbolt.spouts.intake import Chunk
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import TopologyBuilder
 from tests.reliability import jobs
@@ -32,6 +34,20 @@ def test_a_message_is_dead_from_one_failure_more_than_its_retries_until_it_is_ac
         assert messages.is_dead(IN, "b") is None
     messages.settle({IN: Settlement(acked=["a"])})
     assert not messages.has_dead
+
+
+def test_a_chunk_is_decoded_once_for_all_its_dead_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks = [
+        Chunk("default", 3, pack([[f"{name}{number}" for number in range(3)]]), list(range(3))) for name in ("a", "b")
+    ]
+    columns, decoded = Chunk.columns, list[Chunk]()
+    monkeypatch.setattr(Chunk, "columns", lambda self: decoded.append(self) or columns(self))
+    settlement = Settlement(
+        failed=[FailedMessage(position, "fails", 0, "no", chunk, position) for chunk in chunks for position in (0, 2)]
+    )
+    letters = FailedMessages(0, shared=()).bury({IN: settlement})
+    assert [letter.values for letter in letters] == [("a0",), ("a2",), ("b0",), ("b2",)]
+    assert decoded == chunks
 
 
 class Fails(RichBolt):

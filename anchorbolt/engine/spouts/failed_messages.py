@@ -6,6 +6,7 @@ from typing import Any
 
 from anchorbolt.acker.in_flight import Emitter, FailedMessage, Settlement
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
+from anchorbolt.spouts.intake import Chunk
 
 _MOST = 100_000  # counts that are kept: a source that gives failed messages new ids would have them grow for ever
 
@@ -38,6 +39,8 @@ class FailedMessages:
         A message of an earlier wave is not at hand: it is left out when its source delivers it again.
         """
         letters = []
+        decoded: Chunk | None = None
+        columns: list[list[Any]] = []
         for emitter, settlement in settlements.items():
             still_failed = []
             for message in settlement.failed:
@@ -45,7 +48,10 @@ class FailedMessages:
                 if not self._is_too_often(tries):  # else the wave has left it out from its first round on
                     tries += 1
                 if message.chunk is not None and (self._is_too_often(tries) or message.is_hopeless):
-                    letters.append(_letter(emitter[0], message, tries))
+                    if message.chunk is not decoded:  # the failed messages of a chunk follow each other
+                        decoded, columns = message.chunk, message.chunk.columns()
+                    values = tuple(column[message.position] for column in columns)
+                    letters.append(_letter(emitter[0], message, message.chunk.stream, values, tries))
                     settlement.acked.append(message.msg_id)
                 else:
                     still_failed.append(message)
@@ -72,12 +78,10 @@ class FailedMessages:
         return component, None if component in self._shared else index, msg_id
 
 
-def _letter(component: str, message: FailedMessage, tries: int) -> DeadLetter:
-    assert message.chunk is not None
-    values = tuple(column[message.position] for column in message.chunk.columns())
+def _letter(component: str, message: FailedMessage, stream: str, values: tuple[Any, ...], tries: int) -> DeadLetter:
     return DeadLetter(
         component,
-        message.chunk.stream,
+        stream,
         values,
         message.msg_id,
         message.component,
