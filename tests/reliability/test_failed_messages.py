@@ -6,6 +6,7 @@ import pytest
 
 from anchorbolt.acker.in_flight import FailedMessage, InFlight, Settlement
 from anchorbolt.engine.spouts.failed_messages import FailedMessages
+from anchorbolt.engine.spouts.failed_trees import failed_trees
 from anchorbolt.serialization import pack
 from anchorbolt.spouts.intake import Chunk
 from anchorbolt.testing import LocalCluster
@@ -48,6 +49,15 @@ def test_a_chunk_is_decoded_once_for_all_its_dead_letters(monkeypatch: pytest.Mo
     letters = FailedMessages(0, shared=()).bury({IN: settlement})
     assert [letter.values for letter in letters] == [("a0",), ("a2",), ("b0",), ("b2",)]
     assert decoded == chunks
+
+
+def test_a_report_has_the_first_failures_of_a_wave_with_the_ends_of_long_reasons() -> None:
+    messages = [FailedMessage(number, "fails", 1, f"first {'x' * 100_000} last") for number in range(300)]
+    reported = failed_trees({("in", None): Settlement(failed=messages)})
+    assert [each[:4] for each in reported] == [("in", number, "fails", 1) for number in range(100)]
+    for each in reported:
+        assert len(each.reason) < 400
+        assert (each.reason[:5], each.reason[-4:]) == ("first", "last")
 
 
 class Fails(RichBolt):

@@ -62,7 +62,8 @@ def test_a_spout_that_is_faster_than_the_slowest_bolt_is_throttled_and_nothing_t
     spout = GeneratorSpout(["number"], lambda number: (number,), batch=10)
 
     def stop_when_throttled(report: WaveReport) -> None:
-        if "slow" in report.throttled:
+        if report.throttled_by == ("slow", 0):
+            assert "'slow', task 0" in report.throttled
             handle.stop()
 
     handle = LocalCluster().submit(slowly(spout), conf, on_wave=stop_when_throttled)
@@ -129,6 +130,7 @@ def test_before_the_first_wave_has_been_measured_a_thousand_tuples_may_wait() ->
     assert not flow.is_throttled
     flow.add(1)
     assert flow.is_throttled
+    assert flow.throttled_by is None
     flow.take(1000)
     assert not flow.is_throttled
 
