@@ -27,6 +27,7 @@ from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.entry_values import values_of
 from anchorbolt.spouts.redis_reader import StreamReader, Task
 from anchorbolt.spouts.rich import BaseRichSpout
+from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.state_backends.redis.stream_consumers import Entry, StreamConsumer, connected
 from anchorbolt.streams.context import TopologyContext
@@ -124,6 +125,7 @@ class RedisStreamsSpout(BaseRichSpout):
             raise _refusal("batch", batch, "Pass a whole number, at least 1.")
         if claim_after_s is not None and not (type(claim_after_s) in (int, float) and claim_after_s > 0):
             raise _refusal("claim_after_s", claim_after_s, "Pass a number of seconds greater than 0, or None.")
+        self._client: RedisClient | None = None
         self.group = group
         self.from_start = from_start
         self.decode = decode
@@ -180,17 +182,13 @@ class RedisStreamsSpout(BaseRichSpout):
         address = dataclasses.replace(self._connection, password=password).address
         group = self.group if self.group is not None else f"{context.topology}:{component}"
         idle_s = self.claim_after_s if self.claim_after_s is not None else timeout_s * _TIMEOUTS_UNTIL_CLAIM
-        self._client = connected(address)
+        client = self._client = connected(address)
         self._sources: dict[str, _Source] = {}
-        try:
-            for key in self.streams:
-                consumer = StreamConsumer(self._client, key, group, task.consumer)
-                self._retry.until_available(partial(consumer.join, from_start=self.from_start))
-                prefix = f"{key}:" if len(self.streams) > 1 else ""
-                self._sources[prefix] = _Source(prefix, StreamReader(consumer, task, idle_s, time.monotonic))
-        except BaseException:
-            self._client.release()
-            raise
+        for key in self.streams:
+            consumer = StreamConsumer(client, key, group, task.consumer)
+            self._retry.until_available(partial(consumer.join, from_start=self.from_start))
+            prefix = f"{key}:" if len(self.streams) > 1 else ""
+            self._sources[prefix] = _Source(prefix, StreamReader(consumer, task, idle_s, time.monotonic))
         self._turns = deque(self._sources.values())
 
     def next_tuple(self) -> None:
@@ -260,8 +258,10 @@ class RedisStreamsSpout(BaseRichSpout):
         return are_known
 
     def close(self) -> None:
-        """Close the connections. What was not acked stays pending in Redis, for the next run."""
-        self._client.release()
+        """Close the connections, if there are any. What was not acked stays pending in Redis, for the next run."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.release()
 
     def _source_of(self, msg_id: str) -> tuple[_Source, str]:
         key, colon, id = msg_id.rpartition(":")
