@@ -33,14 +33,13 @@ from anchorbolt.state_backends.redis.stream_consumers import Entry, StreamConsum
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.util.messages import shortened
-from anchorbolt.util.retry import RetryPolicy
+from anchorbolt.util.retry import Backoff, RetryPolicy
 
 _log = logging.getLogger("anchorbolt.spouts")
 
 _PASSWORD_ARGUMENTS = ("password", "password_env", "password_file")
 _TIMEOUTS_UNTIL_CLAIM = 4
 _MOST_ACKS = 10_000
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
 
 class RedisStreamsSpout(BaseRichSpout):
@@ -285,33 +284,28 @@ class RedisStreamsSpout(BaseRichSpout):
             entries = source.reader.next_entries(room)
         except SourceUnavailable as error:
             source.reader.reread()
-            now = time.monotonic()
-            if source.away_since is None:
-                source.away_since, source.pause_s = now, _FIRST_PAUSE_S
-                self.source_is_away = True
-            waited = now - source.away_since
-            if waited > self._retry.timeout_s:
+            source.backoff = source.backoff or Backoff(self._retry)
+            pause_s = source.backoff.pause_or_give_up(error)
+            if pause_s is None:
                 raise
-            self._retry.warn(error, now, waited)
-            source.retry_at = now + source.pause_s
-            source.pause_s = min(2 * source.pause_s, _LONGEST_PAUSE_S)
+            self.source_is_away = True
+            source.retry_at = time.monotonic() + pause_s
             return []
-        if source.away_since is not None:
-            waited, source.away_since = time.monotonic() - source.away_since, None
-            self.source_is_away = any(each.away_since is not None for each in self._turns)
-            _log.info("stream %r is read again, after %.1f s", source.reader.consumer.key, waited)
+        if source.backoff is not None:
+            waited_s, source.backoff = source.backoff.waited_s, None
+            self.source_is_away = any(each.backoff is not None for each in self._turns)
+            _log.info("stream %r is read again, after %.1f s", source.reader.consumer.key, waited_s)
         return entries
 
 
 @dataclasses.dataclass
 class _Source:
-    """One of the streams, and how long its server has been away."""
+    """One of the streams, and when its server is asked again while it is away."""
 
     prefix: str  # of message ids
     reader: StreamReader
-    away_since: float | None = None
+    backoff: Backoff | None = None  # while its server is away
     retry_at: float = 0.0
-    pause_s: float = _FIRST_PAUSE_S
 
 
 def _names(argument: str, given: Sequence[str]) -> tuple[str, ...]:

@@ -12,9 +12,10 @@ import redis
 
 from anchorbolt.config.secret import Secret
 from anchorbolt.errors import AnchorboltError, ConfigError, SourceUnavailable, TopologyError
-from anchorbolt.spouts import RedisStreamsSpout, redis_reader, redis_streams
+from anchorbolt.spouts import RedisStreamsSpout, redis_reader
 from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.streams.context import TopologyContext
+from anchorbolt.util import retry
 from tests.conftest import StartRedis
 from tests.spouts.collected import Collected, running
 from tests.spouts.redis_streams import KEY, add, add_many, pending, spout_on
@@ -91,9 +92,9 @@ def test_the_run_stops_when_redis_stays_away(start_redis: StartRedis) -> None:
 def test_a_redis_that_does_not_answer_is_not_asked_at_every_call(
     start_redis: StartRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_streams, "_FIRST_PAUSE_S", 60.0)
+    monkeypatch.setattr(retry, "_FIRST_PAUSE_S", 60.0)
     server = start_redis()
-    with running(spout_on(server, timeout_ms=100)) as task:
+    with running(spout_on(server, timeout_ms=100), conf={"topology.message.timeout.secs": 300}) as task:
         server.pause()
         assert task.read_times(1) == []
         server.resume()
