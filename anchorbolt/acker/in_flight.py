@@ -35,6 +35,7 @@ class FailedMessage(NamedTuple):
     chunk: Chunk | None = None  # of the wave's intake, that holds it; None for a message of an earlier wave
     position: int = 0  # in the chunk
     is_hopeless: bool = False  # it is not to be tried again
+    holder: tuple[str, int] | None = None  # of a time-out: the task that held a tuple of the tree last, if known
 
     def __str__(self) -> str:
         by = f"bolt {self.component!r}, task {self.task_index}: " if self.component else ""
@@ -194,7 +195,7 @@ class InFlight:
                 held = "" if holder is None else f"; {holder[0]!r}, task {holder[1]}, held a tuple of it last"
                 reason = f"timed out after {self._timeout_s} s{held}"
                 settled[self._emitter(root, tree.spout_task)].failed.append(
-                    FailedMessage(unpack(tree.msg_id), "", -1, reason)
+                    FailedMessage(unpack(tree.msg_id), "", -1, reason, holder=holder)
                 )
             for failure in verdict.failed:
                 if failure.msg_id is not None:

@@ -50,6 +50,8 @@ class SpoutOutputCollector:
         self._capacities = dict.fromkeys(streams, 0)
         self._intakes = self._empty()
         self.emitted = 0  # tuples, in all
+        self.taken = 0  # of them those that earlier waves have taken in; the others wait for the next one
+        self.waiting_bytes = 0  # of the tuples that wait, as far as they are encoded
         self.tracked = 0  # of them those with a message id
         self.dropped = 0  # messages that the source delivered again, beside the emitted tuples
         self.errors_reported = 0  # in all
@@ -82,15 +84,15 @@ class SpoutOutputCollector:
                 self.dropped += 1
                 return ()
             self.tracked += 1
-        self.emitted += 1
         with self._lock:
+            self.emitted += 1
             intake = self._intakes[stream]
             intake.rows.append(values)
             intake.msg_ids.append(msg_id)
             position = intake.size
             intake.size = position + 1
             if len(intake.rows) >= intake.capacity:
-                self._encode(intake)
+                self._encode_waiting(intake)
         return TaskIds(intake, position)
 
     def emit_direct(
@@ -113,16 +115,11 @@ class SpoutOutputCollector:
         self.errors_reported += 1
         _log.error("spout %s reports: %s: %s", self._component, type(error).__name__, error, exc_info=error)
 
-    @property
-    def waiting(self) -> tuple[int, int]:
-        """The tuples that wait for the next wave, and their bytes as far as they are encoded. For the engine."""
-        intakes = self._intakes.values()
-        return sum(each.size for each in intakes), sum(each.bytes for each in intakes)
-
     def take(self) -> list[Chunk]:
         """Return what was emitted since the last call. For the engine. Raises `UnsupportedValue`."""
         with self._lock:
             taken, self._intakes = self._intakes, self._empty()
+            self.taken, self.waiting_bytes = self.emitted, 0
         chunks = []
         for stream, intake in taken.items():
             self._encode(intake)
@@ -143,14 +140,19 @@ class SpoutOutputCollector:
                 self.dropped += 1
                 return
             self.tracked += 1
-        self.emitted += 1
         with self._lock:
+            self.emitted += 1
             intake = self._intakes[stream]
             intake.rows.append(row)
             intake.msg_ids.append(msg_id)
             intake.size += 1
             if len(intake.rows) >= intake.capacity:
-                self._encode(intake)
+                self._encode_waiting(intake)
+
+    def _encode_waiting(self, intake: StreamIntake) -> None:
+        before = intake.bytes
+        self._encode(intake)
+        self.waiting_bytes += intake.bytes - before
 
     def _encode(self, intake: StreamIntake) -> None:
         try:

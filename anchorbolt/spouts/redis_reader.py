@@ -52,7 +52,6 @@ class StreamReader:
     def __init__(self, consumer: StreamConsumer, task: Task, idle_s: float, clock: Callable[[], float]) -> None:
         """Take over the entries of a consumer that is no task of this topology if it had them for `idle_s` seconds."""
         self.consumer = consumer
-        self.deleted = 0  # entries that were deleted from the stream before they could be returned
         self._task = task
         self._idle_s = idle_s
         self._clock = clock
@@ -186,7 +185,6 @@ class StreamReader:
             return
         self.consumer.ack(ids)
         self._held.difference_update(ids)
-        self.deleted += len(ids)
         _log.warning(
             "stream %r has lost %d entries before they were processed, such as %s: it was trimmed, or entries were "
             "deleted. They are acked",

@@ -27,19 +27,19 @@ from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.entry_values import values_of
 from anchorbolt.spouts.redis_reader import StreamReader, Task
 from anchorbolt.spouts.rich import BaseRichSpout
+from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.state_backends.redis.stream_consumers import Entry, StreamConsumer, connected
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.util.messages import shortened
-from anchorbolt.util.retry import RetryPolicy
+from anchorbolt.util.retry import Backoff, RetryPolicy
 
 _log = logging.getLogger("anchorbolt.spouts")
 
 _PASSWORD_ARGUMENTS = ("password", "password_env", "password_file")
 _TIMEOUTS_UNTIL_CLAIM = 4
 _MOST_ACKS = 10_000
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
 
 
 class RedisStreamsSpout(BaseRichSpout):
@@ -124,6 +124,7 @@ class RedisStreamsSpout(BaseRichSpout):
             raise _refusal("batch", batch, "Pass a whole number, at least 1.")
         if claim_after_s is not None and not (type(claim_after_s) in (int, float) and claim_after_s > 0):
             raise _refusal("claim_after_s", claim_after_s, "Pass a number of seconds greater than 0, or None.")
+        self._client: RedisClient | None = None
         self.group = group
         self.from_start = from_start
         self.decode = decode
@@ -180,17 +181,13 @@ class RedisStreamsSpout(BaseRichSpout):
         address = dataclasses.replace(self._connection, password=password).address
         group = self.group if self.group is not None else f"{context.topology}:{component}"
         idle_s = self.claim_after_s if self.claim_after_s is not None else timeout_s * _TIMEOUTS_UNTIL_CLAIM
-        self._client = connected(address)
+        client = self._client = connected(address)
         self._sources: dict[str, _Source] = {}
-        try:
-            for key in self.streams:
-                consumer = StreamConsumer(self._client, key, group, task.consumer)
-                self._retry.until_available(partial(consumer.join, from_start=self.from_start))
-                prefix = f"{key}:" if len(self.streams) > 1 else ""
-                self._sources[prefix] = _Source(prefix, StreamReader(consumer, task, idle_s, time.monotonic))
-        except BaseException:
-            self._client.release()
-            raise
+        for key in self.streams:
+            consumer = StreamConsumer(client, key, group, task.consumer)
+            self._retry.until_available(partial(consumer.join, from_start=self.from_start))
+            prefix = f"{key}:" if len(self.streams) > 1 else ""
+            self._sources[prefix] = _Source(prefix, StreamReader(consumer, task, idle_s, time.monotonic))
         self._turns = deque(self._sources.values())
 
     def next_tuple(self) -> None:
@@ -260,8 +257,10 @@ class RedisStreamsSpout(BaseRichSpout):
         return are_known
 
     def close(self) -> None:
-        """Close the connections. What was not acked stays pending in Redis, for the next run."""
-        self._client.release()
+        """Close the connections, if there are any. What was not acked stays pending in Redis, for the next run."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.release()
 
     def _source_of(self, msg_id: str) -> tuple[_Source, str]:
         key, colon, id = msg_id.rpartition(":")
@@ -285,33 +284,28 @@ class RedisStreamsSpout(BaseRichSpout):
             entries = source.reader.next_entries(room)
         except SourceUnavailable as error:
             source.reader.reread()
-            now = time.monotonic()
-            if source.away_since is None:
-                source.away_since, source.pause_s = now, _FIRST_PAUSE_S
-                self.source_is_away = True
-            waited = now - source.away_since
-            if waited > self._retry.timeout_s:
+            source.backoff = source.backoff or Backoff(self._retry)
+            pause_s = source.backoff.pause_or_give_up(error)
+            if pause_s is None:
                 raise
-            self._retry.warn(error, now, waited)
-            source.retry_at = now + source.pause_s
-            source.pause_s = min(2 * source.pause_s, _LONGEST_PAUSE_S)
+            self.source_is_away = True
+            source.retry_at = time.monotonic() + pause_s
             return []
-        if source.away_since is not None:
-            waited, source.away_since = time.monotonic() - source.away_since, None
-            self.source_is_away = any(each.away_since is not None for each in self._turns)
-            _log.info("stream %r is read again, after %.1f s", source.reader.consumer.key, waited)
+        if source.backoff is not None:
+            waited_s, source.backoff = source.backoff.waited_s, None
+            self.source_is_away = any(each.backoff is not None for each in self._turns)
+            _log.info("stream %r is read again, after %.1f s", source.reader.consumer.key, waited_s)
         return entries
 
 
 @dataclasses.dataclass
 class _Source:
-    """One of the streams, and how long its server has been away."""
+    """One of the streams, and when its server is asked again while it is away."""
 
     prefix: str  # of message ids
     reader: StreamReader
-    away_since: float | None = None
+    backoff: Backoff | None = None  # while its server is away
     retry_at: float = 0.0
-    pause_s: float = _FIRST_PAUSE_S
 
 
 def _names(argument: str, given: Sequence[str]) -> tuple[str, ...]:

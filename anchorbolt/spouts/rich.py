@@ -84,4 +84,7 @@ class BaseRichSpout(Spout):
         """Called when the run ends, after the last `ack` and `fail`."""
 
     def close(self) -> None:
-        """Called at the end of the run, as the last call. Never called when the driver is killed."""
+        """Called at the end of the run, as the last call. Never called when the driver is killed.
+
+        Also called after a call that raised, `open` included.
+        """

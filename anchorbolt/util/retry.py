@@ -59,18 +59,30 @@ class Backoff:
         self._began: float | None = None
         self._pause_s = _FIRST_PAUSE_S
 
+    @property
+    def waited_s(self) -> float:
+        """The seconds since the first failure."""
+        return 0.0 if self._began is None else time.monotonic() - self._began
+
     def sleep_or_give_up(self, error: StateUnavailable) -> bool:
         """Sleep, longer each time, and return True; return False at once when the time is used up."""
+        pause_s = self.pause_or_give_up(error)
+        if pause_s is None:
+            return False
+        time.sleep(pause_s)
+        return True
+
+    def pause_or_give_up(self, error: StateUnavailable) -> float | None:
+        """Return the seconds until the next try, more each time; None when the time is used up. Does not sleep."""
         now = time.monotonic()
         if self._began is None:
             self._began = now
         waited = now - self._began
         if waited + self._pause_s > self._policy.timeout_s:
-            return False
+            return None
         self._policy.warn(error, now, waited)
-        time.sleep(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)
-        return True
+        pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        return pause_s
 
 
 NO_RETRY = RetryPolicy(0)

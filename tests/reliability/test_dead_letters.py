@@ -99,7 +99,7 @@ def test_a_message_that_times_out_too_often_is_left_out_when_it_comes_again(tmp_
     assert LocalCluster().submit(builder.create_topology("forgets"), conf).await_termination(60)
     assert (sorted(ACKED), FAILED) == ([1, 2], [1, 1])
     [letter] = letters_in(tmp_path / "dead")
-    assert (letter["values"], letter["component"]) == (["forget"], "")
+    assert (letter["values"], letter["component"], letter["tries"]) == (["forget"], "", 2)
     assert "timed out" in letter["reason"]
 
 

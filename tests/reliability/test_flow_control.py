@@ -1,14 +1,18 @@
 """Flow control: how many tuples wait, and how many messages are pending, however slow the bolts are."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
+from anchorbolt.engine.spouts.hosted_spout import HostedSpout, Step
+from anchorbolt.engine.submit.handle import prepare_plan
 from anchorbolt.spouts import GeneratorSpout
-from anchorbolt.testing import LocalCluster
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
@@ -62,7 +66,8 @@ def test_a_spout_that_is_faster_than_the_slowest_bolt_is_throttled_and_nothing_t
     spout = GeneratorSpout(["number"], lambda number: (number,), batch=10)
 
     def stop_when_throttled(report: WaveReport) -> None:
-        if "slow" in report.throttled:
+        if report.throttled_by == ("slow", 0):
+            assert "'slow', task 0" in report.throttled
             handle.stop()
 
     handle = LocalCluster().submit(slowly(spout), conf, on_wave=stop_when_throttled)
@@ -78,6 +83,48 @@ def test_without_it_only_the_intake_limits_what_waits() -> None:
     assert handle.await_termination(60)
     assert not any(report.throttled for report in handle.reports)
     assert max(report.tuples_in["slow"] for report in handle.reports) <= 510
+
+
+def test_the_speed_of_the_bolts_is_measured_with_the_tuples_of_all_spouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[WaveLoad] = []
+    monkeypatch.setattr(FlowControl, "measure", lambda self, load: loads.append(load))
+    MESSAGES.extend((number, (number,)) for number in range(20))
+    builder = TopologyBuilder()
+    builder.set_spout("in", QueueSpout("number"))
+    builder.set_spout("feeder", FeederSpout(["number"], [[(number,) for number in range(50)]] * 2))
+    builder.set_bolt("slow", Slow()).shuffle_grouping("in").shuffle_grouping("feeder")
+    handle = LocalCluster().submit(builder.create_topology("both"))
+    assert handle.await_termination(60)
+    executed = [report.tuples_in["slow"] for report in handle.reports if report.tuples_in["slow"]]
+    assert sum(executed) == 120
+    assert [load.taken_in for load in loads] == executed
+
+
+@pytest.mark.parametrize("stream", ["default", "other"])
+def test_the_bytes_that_wait_are_limited_anew_for_each_wave(stream: str, tmp_path: Path) -> None:
+    class Emits(QueueSpout):
+        def next_tuple(self) -> None:
+            self.collector.emit((b"x" * 100,), stream=stream)
+
+        def declare_output_fields(self, declarer: Any) -> None:
+            for name in ("default", "other"):
+                declarer.declare_stream(name, "data")
+
+    conf = {"topology.spout.intake.bytes": 5000, "topology.backpressure.enable": False}
+    builder = TopologyBuilder()
+    builder.set_spout("in", Emits())
+    builder.set_bolt("slow", Slow()).shuffle_grouping("in", "other")
+    topology = builder.create_topology("bytes")
+    plan = prepare_plan(topology, conf, memory=MemoryStateProvider(), location=str(tmp_path))
+    task = HostedSpout(plan, ("in", 0), FlowControl(1000, 0.9, 0.4, enabled=False))
+    task.open()
+    for _ in range(3):
+        steps = list(iter(task.step, Step.HELD))
+        assert steps == [Step.BEGAN] + [Step.EMITTED] * (len(steps) - 1)
+        chunks = task.take()
+        assert sum(chunk.size for chunk in chunks) == len(steps)
+        assert 5000 <= sum(len(chunk.payload) for chunk in chunks) <= 20_000
+        assert not task.is_waiting
 
 
 def test_it_throttles_from_the_high_watermark_to_the_low_one() -> None:
@@ -114,6 +161,7 @@ def test_before_the_first_wave_has_been_measured_a_thousand_tuples_may_wait() ->
     assert not flow.is_throttled
     flow.add(1)
     assert flow.is_throttled
+    assert flow.throttled_by is None
     flow.take(1000)
     assert not flow.is_throttled
 

@@ -1,5 +1,6 @@
 """The examples of Storm's page on guaranteed message processing, on both engines."""
 
+import pickle
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -198,6 +199,10 @@ def test_reports_count_what_is_acked_and_failed(run: Run) -> None:
     reports = run(builder).reports
     assert sum(report.messages_acked.get("sentences", 0) for report in reports) == 3
     assert sum(report.messages_failed.get("sentences", 0) for report in reports) == 1
+    [failure] = [failure for report in reports for failure in report.failures]
+    assert failure == ("sentences", 1, "split", 0, "FailedException: bad")
+    assert (failure.spout, failure.msg_id, failure.component, failure.task_index) == failure[:4]
+    assert pickle.loads(pickle.dumps(reports)) == reports  # noqa: S301 - made here
 
 
 def test_a_time_out_goes_by_the_clock_and_names_who_held_the_tree(
@@ -218,6 +223,9 @@ def test_a_time_out_goes_by_the_clock_and_names_who_held_the_tree(
     assert handle.await_termination(60)
     assert (ACKED, FAILED) == ([1], [1])
     assert any("'forgets', task 0" in record.getMessage() for record in caplog.records)
+    [failure] = [failure for report in handle.reports for failure in report.failures]
+    assert failure[:4] == ("in", 1, "forgets", 0)
+    assert "timed out" in failure.reason
 
 
 def test_a_tuple_without_a_message_id_is_not_tracked(run: Run, conf: Mapping[str, Any]) -> None:

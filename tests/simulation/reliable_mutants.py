@@ -105,5 +105,5 @@ more messages are pending than allowed
 a dead letter is not acked
     engine.spouts.failed_messages.bury: settlement.acked.append(...) -> pass
 a message becomes a dead letter one try too early
-    engine.spouts.failed_messages.is_dead: failures > self._max_retries -> failures >= self._max_retries
+    engine.spouts.failed_messages._is_too_often: failures > self._max_retries -> failures >= self._max_retries
 """

@@ -38,7 +38,11 @@ class Running:
         self.collected = Collected()
         self.spout: BaseRichSpout = cloudpickle.loads(cloudpickle.dumps(spout))
         context = TopologyContext("words", "lines", 7 + index, index, {"lines": tuple(range(7, 7 + tasks))})
-        self.spout.open(conf, context, self.collected)  # type: ignore[arg-type]
+        try:
+            self.spout.open(conf, context, self.collected)  # type: ignore[arg-type]
+        except BaseException:
+            self.spout.close()
+            raise
         self.spout.activate()
 
     def read(self, number: int) -> list[tuple[Any, Any]]:

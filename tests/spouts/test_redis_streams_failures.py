@@ -12,9 +12,12 @@ import redis
 
 from anchorbolt.config.secret import Secret
 from anchorbolt.errors import AnchorboltError, ConfigError, SourceUnavailable, TopologyError
-from anchorbolt.spouts import RedisStreamsSpout, redis_reader, redis_streams
+from anchorbolt.spouts import RedisStreamsSpout, redis_reader
+from anchorbolt.state_backends.redis.client import RedisClient
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.util import retry
 from tests.conftest import StartRedis
-from tests.spouts.collected import running
+from tests.spouts.collected import Collected, running
 from tests.spouts.redis_streams import KEY, add, add_many, pending, spout_on
 from tests.support.redis_server import DURABLE, RedisServer, RedisUser
 from tests.support.server_process import free_port
@@ -89,9 +92,9 @@ def test_the_run_stops_when_redis_stays_away(start_redis: StartRedis) -> None:
 def test_a_redis_that_does_not_answer_is_not_asked_at_every_call(
     start_redis: StartRedis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_streams, "_FIRST_PAUSE_S", 60.0)
+    monkeypatch.setattr(retry, "_FIRST_PAUSE_S", 60.0)
     server = start_redis()
-    with running(spout_on(server, timeout_ms=100)) as task:
+    with running(spout_on(server, timeout_ms=100), conf={"topology.message.timeout.secs": 300}) as task:
         server.pause()
         assert task.read_times(1) == []
         server.resume()
@@ -192,6 +195,21 @@ def test_a_missing_variable_of_a_password_is_refused_when_the_spout_opens(redis_
     with pytest.raises(ConfigError) as caught:
         running(spout_on(redis_database, password_env="NO_SUCH_VARIABLE")).__enter__()
     assert caught.value.key == "password_env"
+
+
+@pytest.mark.parametrize(("problem", "releases"), [("password", 0), ("key", 1)])
+def test_a_spout_that_could_not_be_opened_can_be_closed(
+    problem: str, releases: int, redis_database: RedisServer, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released: list[RedisClient] = []
+    release = RedisClient.release
+    monkeypatch.setattr(RedisClient, "release", lambda self: released.append(self) or release(self))
+    client.set(KEY, "no stream")
+    spout = spout_on(redis_database, password_env="NOT_SET_ANYWHERE" if problem == "password" else None)
+    with pytest.raises(ConfigError):
+        spout.open({}, TopologyContext("words", "lines", 7, 0, {"lines": (7,)}), Collected())  # type: ignore[arg-type]
+    spout.close()
+    assert len(released) == releases
 
 
 def test_a_server_without_a_cluster_is_refused_where_nodes_are_given(redis_database: RedisServer) -> None:

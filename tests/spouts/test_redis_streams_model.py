@@ -59,7 +59,6 @@ def test_every_entry_is_acked_and_none_is_in_flight_twice_or_emitted_after_its_a
     redis_server: RedisServer, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_reader, "_SWEEP_S", 0.0)
-    monkeypatch.setattr("anchorbolt.spouts.redis_streams._FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr("anchorbolt.util.retry._FIRST_PAUSE_S", 0.0)
 
     @settings(max_examples=100)

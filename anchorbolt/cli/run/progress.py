@@ -88,7 +88,7 @@ class Progress:
             return "waiting for the first wave"
         retried = f", rounds run again: {self.retried}" if self.retried else ""
         messages = f", {self.acked:,} acked, {self.failed:,} failed" if self.acked or self.failed else ""
-        throttled = ", spouts throttled" if self.last.throttled else ""
+        throttled = f", spouts throttled {_cause(self.last)}" if self.last.throttled else ""
         behind = f", {counted(self.last.offsets_behind, 'offset')} behind" if self.last.offsets_behind else ""
         read, executed = self.rates(now)
         return (
@@ -106,6 +106,13 @@ class Progress:
         waits = f", waits for {waits_for}" if waits_for else ""
         so_far = f", {executed:,} executed" if executed else ""
         return f" | next: {done} of {counted(tasks, 'task')}{so_far}, {seconds:,.0f} s{waits}"
+
+
+def _cause(report: WaveReport) -> str:
+    if report.throttled_by is None:
+        return "until a wave is measured"
+    component, index = report.throttled_by
+    return f"by {component!r}, task {index}"
 
 
 class Display:

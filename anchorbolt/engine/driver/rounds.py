@@ -15,6 +15,7 @@ from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.spouts.failed_trees import FailedTree
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, BoltError, WaveFailed
@@ -163,8 +164,10 @@ class WaveReport:
     keys_staged: int = 0  # updates staged
     errors_reported: int = 0  # calls of `report_error`
     messages_acked: Mapping[str, int] = field(default_factory=dict)  # by rich spout: messages whose trees are complete
-    messages_failed: Mapping[str, int] = field(default_factory=dict)  # by rich spout; the log has the reasons
+    messages_failed: Mapping[str, int] = field(default_factory=dict)  # by rich spout
+    failures: tuple[FailedTree, ...] = ()  # the first 100 of the failed messages, with their reasons
     throttled: str = ""  # why the rich spouts were throttled when the wave ended; empty if they were not
+    throttled_by: TaskKey | None = None  # the bolt's task for which they were, if a wave had shown how fast it is
     offsets_behind: int | None = None  # by how many the query was behind its sources; None if no source tells
     source_ms: float = 0.0  # the longest time that a spout's task waited for its source
     compute_ms: float = 0.0  # the rest of the round

@@ -108,8 +108,10 @@ class DriverSpouts:
             report,
             errors_reported=report.errors_reported + self.rich.errors_reported,
             throttled=self.rich.throttled,
+            throttled_by=self.rich.throttled_by,
             messages_acked=self.rich.acked_messages,
             messages_failed=self.rich.failed_messages,
+            failures=self.rich.failures,
         )
 
     def next_batch(self, record: DecisionRecord) -> Batch:

@@ -6,6 +6,7 @@ from typing import Any
 
 from anchorbolt.acker.in_flight import Emitter, FailedMessage, Settlement
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
+from anchorbolt.spouts.intake import Chunk
 
 _MOST = 100_000  # counts that are kept: a source that gives failed messages new ids would have them grow for ever
 
@@ -22,12 +23,15 @@ class FailedMessages:
         self._shared = shared
         self._failures: dict[Key, tuple[int, FailedMessage]] = {}  # how often, and the last time
 
+    @property
+    def has_dead(self) -> bool:
+        """Whether `is_dead` returns a failure for any message."""
+        return any(self._is_too_often(failures) for failures, _ in self._failures.values())
+
     def is_dead(self, emitter: Emitter, msg_id: Any) -> FailedMessage | None:
         """Return how a message failed that has failed too often; None for others."""
-        if not self._failures:
-            return None
         failures, last = self._failures.get(self._key(emitter, msg_id), (0, None))
-        return last if failures > self._max_retries else None
+        return last if self._is_too_often(failures) else None
 
     def bury(self, settlements: Mapping[Emitter, Settlement]) -> list[DeadLetter]:
         """Make those that fail for good in this wave dead letters, which are acked instead of failed.
@@ -35,12 +39,19 @@ class FailedMessages:
         A message of an earlier wave is not at hand: it is left out when its source delivers it again.
         """
         letters = []
+        decoded: Chunk | None = None
+        columns: list[list[Any]] = []
         for emitter, settlement in settlements.items():
             still_failed = []
             for message in settlement.failed:
-                tries = self._failures.get(self._key(emitter, message.msg_id), (0, None))[0] + 1
-                if message.chunk is not None and (tries > self._max_retries or message.is_hopeless):
-                    letters.append(_letter(emitter[0], message, tries))
+                tries = self._failures.get(self._key(emitter, message.msg_id), (0, None))[0]
+                if not self._is_too_often(tries):  # else the wave has left it out from its first round on
+                    tries += 1
+                if message.chunk is not None and (self._is_too_often(tries) or message.is_hopeless):
+                    if message.chunk is not decoded:  # the failed messages of a chunk follow each other
+                        decoded, columns = message.chunk, message.chunk.columns()
+                    values = tuple(column[message.position] for column in columns)
+                    letters.append(_letter(emitter[0], message, message.chunk.stream, values, tries))
                     settlement.acked.append(message.msg_id)
                 else:
                     still_failed.append(message)
@@ -59,17 +70,18 @@ class FailedMessages:
         while len(self._failures) > _MOST:
             del self._failures[next(iter(self._failures))]  # the one that failed longest ago
 
+    def _is_too_often(self, failures: int) -> bool:
+        return failures > self._max_retries
+
     def _key(self, emitter: Emitter, msg_id: Any) -> Key:
         component, index = emitter
         return component, None if component in self._shared else index, msg_id
 
 
-def _letter(component: str, message: FailedMessage, tries: int) -> DeadLetter:
-    assert message.chunk is not None
-    values = tuple(column[message.position] for column in message.chunk.columns())
+def _letter(component: str, message: FailedMessage, stream: str, values: tuple[Any, ...], tries: int) -> DeadLetter:
     return DeadLetter(
         component,
-        message.chunk.stream,
+        stream,
         values,
         message.msg_id,
         message.component,

@@ -23,7 +23,7 @@ waves of 100 ms, of which 80 are Spark's, the slowest bolt would do a fifth of w
 class WaveLoad:
     """The load of a committed wave."""
 
-    taken_in: int  # tuples that the rich spouts had emitted for it
+    taken_in: int  # tuples of all spouts that it took in
     slowest: TaskKey  # the bolt's task that executed longest
     execute_ms: float  # how long it executed
     wave_ms: float  # how long the wave took
@@ -47,6 +47,7 @@ class FlowControl:
         self._slowest: TaskKey | None = None
         self.is_throttled = False
         self.reason = ""  # of the last throttling
+        self.throttled_by: TaskKey | None = None  # then; None if no wave had shown yet how fast the bolts are
 
     def add(self, tuples: int) -> None:
         """Note that a spout has emitted these tuples for the next wave."""
@@ -78,6 +79,7 @@ class FlowControl:
             self.is_throttled = False  # with nothing waiting no wave would come to end it
         elif self._waiting >= (_FIRST_TUPLES if capacity is None else self._high * capacity):
             if not self.is_throttled:
+                self.throttled_by = self._slowest
                 self.reason = f"{self._waiting:,} tuples waited, {self._compared(capacity)}"
             self.is_throttled = True
         elif capacity is not None and self._waiting <= self._low * capacity:

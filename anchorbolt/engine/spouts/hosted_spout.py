@@ -76,7 +76,7 @@ class HostedSpout:
     @property
     def is_waiting(self) -> bool:
         """Whether emitted tuples wait for a wave."""
-        return self._collector.waiting[0] > 0
+        return self._collector.emitted > self._collector.taken
 
     @property
     def errors_reported(self) -> int:
@@ -124,6 +124,7 @@ class HostedSpout:
     def open(self) -> None:
         """Open and activate the spout. Raises `SpoutError`."""
         self._call("open", self._plan.conf, self._context, self._collector)
+        self._next_tuple = self._spout.next_tuple
         if self.task[1] == 0:
             self._ack_again()
         self._call("activate")
@@ -131,16 +132,22 @@ class HostedSpout:
 
     def step(self) -> Step:
         """Ack and fail what is settled, then call `next_tuple` if the spout may emit. Raises `SpoutError`."""
-        was_waiting = self.is_waiting
+        collector = self._collector
+        was_waiting = collector.emitted > collector.taken
         self._settle_all()
         if self._count_emitted() and not was_waiting:
             return Step.BEGAN  # emitted in `ack` or `fail`
         if not self.may_emit:
             self.is_drained = self._draining
             return Step.HELD
-        dropped = self._collector.dropped
-        self._call("next_tuple")
-        if self._count_emitted() or self._collector.dropped != dropped:
+        dropped = collector.dropped
+        try:  # not by `_call`, whose context manager costs as much as an emit
+            self._next_tuple()
+        except (Exception, SystemExit) as error:
+            if isinstance(error, AnchorboltError):
+                raise
+            raise self.error_of(error, "next_tuple") from None
+        if self._count_emitted() or collector.dropped != dropped:
             self._empty = None
             return Step.EMITTED if was_waiting else Step.BEGAN
         now = time.monotonic()
@@ -181,13 +188,12 @@ class HostedSpout:
     def may_emit(self) -> bool:
         """Whether nothing keeps the spout from emitting: no limit, no back pressure, no stop."""
         settings, collector = self._plan.settings, self._collector
-        tuples, size = collector.waiting
         most = settings.max_spout_pending
         return (
             not self._draining
             and not self._flow.is_throttled
-            and tuples < settings.intake_tuples
-            and size < settings.intake_bytes
+            and collector.emitted - collector.taken < settings.intake_tuples
+            and collector.waiting_bytes < settings.intake_bytes
             and (most is None or self.pending < most)
         )
 

@@ -16,6 +16,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.engine.spouts.failed_messages import FailedMessages
+from anchorbolt.engine.spouts.failed_trees import FailedTree, failed_trees
 from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.engine.spouts.open_trees import open_trees
 from anchorbolt.engine.spouts.spout_host import SpoutHost
@@ -88,6 +89,7 @@ class RichSpouts:
         self._acked: dict[str, AckedMessages] = {}  # by spout: what the last decision acks
         self.acked_messages: Mapping[str, int] = {}  # by spout, in the last committed wave
         self.failed_messages: Mapping[str, int] = {}
+        self.failures: tuple[FailedTree, ...] = ()  # of the last committed wave
         self._moves: Mapping[int, bytes] = {}  # by acker: of the first wave, if the number of ackers has changed
 
     def open(self, record: DecisionRecord) -> None:
@@ -173,7 +175,7 @@ class RichSpouts:
         self._intake = self._in_flight.begin(taken, self._clock())
         for host in self._hosts.values():
             host.wake()
-        if self._failed is not None:
+        if self._failed is not None and self._failed.has_dead:
             self._in_flight.leave_out(self._is_dead)
 
     def _is_dead(self, task_id: int, msg_id: Any) -> FailedMessage | None:
@@ -194,6 +196,7 @@ class RichSpouts:
         settlements = self._in_flight.settle(self._clock())
         self.acked_messages = _by_spout(settlements, lambda settlement: len(settlement.acked))
         self.failed_messages = _by_spout(settlements, lambda settlement: len(settlement.failed))
+        self.failures = failed_trees(settlements)
         for (component, _), settlement in settlements.items():
             for message in settlement.failed:
                 _log.warning(
@@ -251,12 +254,19 @@ class RichSpouts:
         """Why the spouts are throttled now; empty if they are not."""
         return self._flow.reason if self._flow.is_throttled else ""
 
+    @property
+    def throttled_by(self) -> TaskKey | None:
+        """The task that throttles the spouts now; None if none does, or no wave had shown yet how fast it is."""
+        return self._flow.throttled_by if self._flow.is_throttled else None
+
     def _measure(self) -> None:
+        spouts = self._plan.graph.spouts
         bolts = [report for report in self._reports if report.execute_ms]
         if bolts:
             slowest = max(bolts, key=lambda report: report.execute_ms)
             wave_ms = (time.perf_counter() - self._wave_began) * 1000
-            taken_in = sum(chunk.size for chunks in self._intake.values() for chunk, _ in chunks)
+            # Of all spouts: the bolts' time covers the rows of stream spouts, too.
+            taken_in = sum(report.tuples_in for report in self._reports if report.component in spouts)
             self._flow.measure(WaveLoad(taken_in, slowest.task, slowest.execute_ms, wave_ms))
 
     def unconfirmed(self) -> tuple[AckedMessages, ...]:

@@ -86,6 +86,15 @@ def test_the_offsets_that_a_source_has_and_no_wave_has_read_are_shown(progress: 
     assert "behind" not in progress.line(1.0)
 
 
+def test_the_task_for_which_spouts_are_throttled_is_shown(progress: Progress) -> None:
+    progress.add(wave(0), now=1.0)
+    assert "throttled" not in progress.line(1.0)
+    progress.add(replace(wave(1), throttled="too many wait"), now=1.0)
+    assert ", spouts throttled until a wave is measured" in progress.line(1.0)
+    progress.add(replace(wave(2), throttled="too many wait", throttled_by=("count", 1)), now=1.0)
+    assert ", spouts throttled by 'count', task 1" in progress.line(1.0)
+
+
 def test_a_reader_that_has_gone_does_not_end_the_run(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

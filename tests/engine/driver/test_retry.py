@@ -9,7 +9,7 @@ from anchorbolt.engine import LocalCluster, RunHandle
 from anchorbolt.errors import SinkUnavailable, StateUnavailable
 from anchorbolt.state_backends.memory import MemoryStateStorage
 from anchorbolt.util import retry
-from anchorbolt.util.retry import RetryPolicy
+from anchorbolt.util.retry import Backoff, RetryPolicy
 from tests.engine.jobs import NO_RETRIES, feeder, word_count
 
 
@@ -83,6 +83,23 @@ def test_a_call_is_repeated_until_the_time_is_used_up(monkeypatch: pytest.Monkey
     with pytest.raises(StateUnavailable):
         RetryPolicy(0).until_available(fails)
     assert len(calls) == 1
+
+
+def test_pauses_grow_and_are_told_without_a_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "_FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr(retry, "_LONGEST_PAUSE_S", 2.0)
+    monkeypatch.setattr(retry, "time", clock := FakeTime())
+    backoff = Backoff(RetryPolicy(10_000))
+    assert backoff.waited_s == 0
+    pauses: list[float] = []
+    while (pause := backoff.pause_or_give_up(StateUnavailable("away"))) is not None:
+        pauses.append(pause)
+        assert clock.now == pytest.approx(1000 + sum(pauses[:-1]))
+        clock.now += pause
+    assert pauses[:5] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6])
+    assert set(pauses[5:]) == {2.0}
+    assert backoff.waited_s == pytest.approx(sum(pauses))
+    assert 8 < sum(pauses) <= 10
 
 
 def test_a_long_wait_of_all_namespaces_is_said_at_once_and_then_ever_more_rarely_with_the_time(
