@@ -62,15 +62,7 @@ class TrackedOutputCollector(OutputCollector):
         self, task_id: int, values: Sequence[Any], *, anchors: Any = None, stream: str = DEFAULT_STREAM
     ) -> None:
         """Emit a tuple to the task with this id; an anchor may be a handle."""
-        roots = self._roots(anchors, stream)
-        try:
-            buffer = self._direct[stream]
-        except KeyError:
-            raise self._undeclared(stream, direct=True) from None
-        buffer.append((task_id, values if type(values) is tuple else self._as_tuple(values, stream)))
-        self._items[stream].append(roots)
-        if len(buffer) >= self._capacity[stream]:
-            self._send(stream, buffer)
+        self._emit_direct(task_id, values, self._roots(anchors, stream), stream)
 
     def ack(self, tup: Tuple | bytes) -> None:
         """Ack a tuple, or a handle."""
@@ -99,10 +91,15 @@ class TrackedOutputCollector(OutputCollector):
             items.clear()
         self.acked, self.failed, self.reset = [], [], []
 
-    @property
-    def receiver(self) -> int:
-        """The key of the task: that of all tuples that it receives."""
-        return self._receiver
+    def _emit_direct(self, task_id: int, values: Sequence[Any], roots: Item, stream: str) -> None:
+        try:
+            buffer = self._direct[stream]
+        except KeyError:
+            raise self._undeclared(stream, direct=True) from None
+        buffer.append((task_id, values if type(values) is tuple else self._as_tuple(values, stream)))
+        self._items[stream].append(roots)
+        if len(buffer) >= self._capacity[stream]:
+            self._send(stream, buffer)
 
     def _send(self, stream: str, buffer: list[Any]) -> None:
         try:
@@ -141,12 +138,12 @@ class TrackedOutputCollector(OutputCollector):
         """Return the tuple with this new status. Raises `TopologyError` if it is settled, or not this task's own."""
         anchor = self._handle(given) if isinstance(given, bytes) else given
         if type(anchor) is Tuple:  # of a wave that was not tracked, kept in the state: it belongs to no tree
-            return TupleHandle(0, self._receiver, ())
+            return TupleHandle(self._receiver, 0, ())
         if not isinstance(anchor, TrackedTuple | TupleHandle):
             raise self._not_a_tuple(method, given)
         if anchor.receiver != self._receiver:
             if not self._strict:
-                return TupleHandle(0, self._receiver, ())
+                return TupleHandle(self._receiver, 0, ())
             raise self._refusal(
                 f"called {method}({shortened(given, 120)}) for a tuple that was sent to another task. Each task acks "
                 "and fails the tuples that it received."
@@ -193,8 +190,7 @@ class TrackedBasicCollector(BasicOutputCollector):
 
     def emit_direct(self, task_id: int, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
         """Emit a tuple to the task with this id."""
-        anchor = TupleHandle(0, self._tracked.receiver, self.roots).encode()
-        self._tracked.emit_direct(task_id, values, anchors=anchor, stream=stream)
+        self._tracked._emit_direct(task_id, values, self.roots, stream)
 
 
 def _said(status: int) -> str:
