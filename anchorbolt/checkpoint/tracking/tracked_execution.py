@@ -25,12 +25,12 @@ class TrackedExecution:
         self._tracker = tracker
         self.basic = TrackedBasicCollector(collector) if basic else None
         self.current: TrackedTuple | None = None
-        self.isolates = False  # whether any exception fails only the trees of its tuple
+        self.isolates = False  # whether any exception, or `sys.exit`, fails only the trees of its tuple
 
     def execute(self, batch: TupleBatch) -> None:
         """Execute the tuples of a blob. A bolt that raises `FailedException` goes on with the next tuple."""
         execute, basic = self._bolt.execute, self.basic
-        failing = Exception if self.isolates else FailedException
+        failing = (Exception, SystemExit) if self.isolates else FailedException
         tuples = batch.tracked_tuples()
         self.current = tup = None
         try:
@@ -59,7 +59,7 @@ class TrackedExecution:
         """Take what the bolt acked, failed and reset outside `execute`: in `init_state` and `pre_prepare`."""
         self._tracker.take_settled(self._collector, [], None)
 
-    def _fail(self, tup: TrackedTuple, error: Exception) -> None:
+    def _fail(self, tup: TrackedTuple, error: Exception | SystemExit) -> None:
         if not isinstance(error, FailedException) and (tup.roots == () or isinstance(error, StateError)):
             raise error  # nothing can be left out, or the store is to blame
         collector = self._collector
@@ -71,7 +71,7 @@ class TrackedExecution:
                 collector.fail(tup)
             tup.status = FAILED
 
-    def _reason(self, error: Exception) -> str:
+    def _reason(self, error: Exception | SystemExit) -> str:
         if isinstance(error, FailedException):
             return _bounded(f"{type(error).__name__}: {error}", _MOST_CHARACTERS)
         if self._tracker.wants_traceback:
