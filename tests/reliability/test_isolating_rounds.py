@@ -12,10 +12,13 @@ from anchorbolt.topology import TopologyBuilder
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, MESSAGES, Count, QueueSpout
 
+EXECUTED: list[str] = []  # by `NamesKeys`
+
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
     jobs.forget()
+    EXECUTED.clear()
 
 
 class Exits(Count):
@@ -30,6 +33,33 @@ def test_a_tuple_on_which_a_bolt_exits_becomes_a_dead_letter(source: str, tmp_pa
     letter = run(source, Exits(), tmp_path)
     assert (letter["values"], letter["component"]) == (["bad"], "count")
     assert "SystemExit" in letter["reason"]
+
+
+class NamesKeys(Count):
+    """Cannot say which keys it reads for the word "bad"."""
+
+    def state_keys(self, tup: Any) -> list[Any]:
+        if tup["word"] == "bad":
+            raise ValueError("no key")
+        return [tup["word"]]
+
+    def execute(self, tup: Any) -> None:
+        EXECUTED.append(tup["word"])
+        super().execute(tup)
+
+
+class NamesLists(NamesKeys):
+    def state_keys(self, tup: Any) -> list[Any]:
+        return [["a list"]] if tup["word"] == "bad" else [tup["word"]]
+
+
+@pytest.mark.parametrize("source", ["feeder", "rich"])
+@pytest.mark.parametrize(("bolt", "error"), [(NamesKeys(), "ValueError"), (NamesLists(), "TypeError")])
+def test_a_tuple_without_keys_becomes_a_dead_letter(source: str, bolt: Count, error: str, tmp_path: Path) -> None:
+    letter = run(source, bolt, tmp_path)
+    assert (letter["values"], letter["component"]) == (["bad"], "count")
+    assert error in letter["reason"]
+    assert set(EXECUTED) == {"a", "b"}
 
 
 def run(source: str, bolt: Count, folder: Path) -> dict[str, Any]:
