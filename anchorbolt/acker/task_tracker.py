@@ -14,7 +14,12 @@ from anchorbolt.util.messages import printable
 
 
 class TaskTracker:
-    """Kept from wave to wave with the instance of its task."""
+    """Kept from wave to wave with the instance of its task.
+
+    Attributes:
+        keeps_failures: Whether the task's report needs `failures`. Set by the engine for each round.
+        failures: By root: the first failure of each tree in this round.
+    """
 
     def __init__(
         self, component: str, task_index: int, task_id: int, *, counts: bool, most_tracebacks: int = 0
@@ -30,6 +35,7 @@ class TaskTracker:
         """
         self._most_tracebacks = most_tracebacks
         self._counts = counts
+        self.keeps_failures = False
         self._component = component
         self._task_index = task_index
         self._task_id = task_id
@@ -41,7 +47,8 @@ class TaskTracker:
         self._ids = IdSource(attempt)
         self._waiting: list[TrackedTuple] = []
         self._acked_by_handle: set[int] = set()
-        self.failures: list[Failure] = []  # one for each tree that the task has failed
+        self.failures: dict[int, Failure] = {}
+        self._failed_tuples = 0
 
     def send(self, items: Sequence[Item]) -> Lineage | None:
         """Return the lineage of tuples that are sent to one task; None if none of them is tracked."""
@@ -85,15 +92,16 @@ class TaskTracker:
 
     def fail(self, anchor: Anchor, reason: str) -> None:
         """Fail all trees of a tuple."""
-        reason = printable(reason)
+        self._failed_tuples += 1
         for root in roots_of([anchor]):
             self._news.fail(root, self._component, self._task_index, reason)
-            self.failures.append(Failure(root, self._component, self._task_index, reason))
+            if self.keeps_failures and root not in self.failures:
+                self.failures[root] = Failure(root, self._component, self._task_index, printable(reason))
 
     @property
     def wants_traceback(self) -> bool:
         """Whether the next failure may keep a traceback: if a bolt raises on each tuple, they would fill the memory."""
-        return len(self.failures) < self._most_tracebacks
+        return self._failed_tuples < self._most_tracebacks
 
     def blobs(self, ackers: int) -> list[bytes]:
         """Return what this task contributes to each acker, at the end of a wave."""

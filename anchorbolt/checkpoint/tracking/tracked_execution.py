@@ -9,7 +9,9 @@ from anchorbolt.errors import StateError
 from anchorbolt.streams.tuple import FAILED, TrackedTuple, TupleBatch
 from anchorbolt.util.messages import user_traceback
 
-_MOST_CHARACTERS, _FEW_CHARACTERS = 64_000, 200  # of the reason of a failure, and of one without a traceback
+_TRACEBACK_CHARACTERS = 64_000  # of few failures of a round, see `TaskTracker.wants_traceback`
+_REASON_CHARACTERS = 4_000  # of the text that a bolt gave a failure
+_FEW_CHARACTERS = 200  # of the reason of a failure without its traceback
 _ISOLATED = (Exception, SystemExit)  # what fails only the trees of its tuple, in a round that isolates
 
 
@@ -101,9 +103,9 @@ class TrackedExecution:
 
     def _reason(self, error: Exception | SystemExit) -> str:
         if isinstance(error, FailedException):
-            return _bounded(f"{type(error).__name__}: {error}", _MOST_CHARACTERS)
+            return _bounded(f"{type(error).__name__}: {error}", _REASON_CHARACTERS)
         if self._tracker.wants_traceback:
-            return _bounded(user_traceback(error), _MOST_CHARACTERS)
+            return _bounded(user_traceback(error), _TRACEBACK_CHARACTERS)
         return _bounded(f"{type(error).__name__}: {error}", _FEW_CHARACTERS)
 
 

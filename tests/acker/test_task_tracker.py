@@ -1,0 +1,46 @@
+"""A task's tracker keeps little of a wave, however many tuples the wave has."""
+
+import pytest
+
+from anchorbolt.acker.task_tracker import TaskTracker
+from anchorbolt.streams.tuple import TupleHandle
+
+
+def a_tracker(*, keeps_failures: bool = False) -> TaskTracker:
+    tracker = TaskTracker("join", 1, 3, counts=True, most_tracebacks=2)
+    tracker.keeps_failures = keeps_failures
+    tracker.begin("attempt")
+    return tracker
+
+
+def a_tuple(id: int, *roots: int) -> TupleHandle:
+    return TupleHandle(0, id, roots)
+
+
+def test_the_first_failure_of_each_tree_is_kept() -> None:
+    tracker = a_tracker(keeps_failures=True)
+    for id in range(100):
+        tracker.fail(a_tuple(id, 5, 6 + id % 2), f"reason {id}")
+    assert {root: each.reason for root, each in tracker.failures.items()} == {
+        5: "reason 0",
+        6: "reason 0",
+        7: "reason 1",
+    }
+    assert {(each.component, each.task_index) for each in tracker.failures.values()} == {("join", 1)}
+
+
+def test_failures_that_nobody_asks_for_are_not_kept() -> None:
+    tracker = a_tracker()
+    tracker.fail(a_tuple(1, 5), "late")
+    assert not tracker.failures
+    assert len(tracker.blobs(1)) == 1
+
+
+@pytest.mark.parametrize("keeps_failures", [False, True])
+def test_the_failures_of_one_tree_do_not_all_want_a_traceback(keeps_failures: bool) -> None:
+    tracker = a_tracker(keeps_failures=keeps_failures)
+    wanted = []
+    for id in range(4):
+        wanted.append(tracker.wants_traceback)
+        tracker.fail(a_tuple(id, 5), "late")
+    assert wanted == [True, True, False, False]
