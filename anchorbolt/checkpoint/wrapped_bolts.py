@@ -6,7 +6,6 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -114,16 +113,20 @@ class CheckpointTupleForwarder(WrappedBolt):
             if self._tracked is not None:
                 self._tracked.isolates = self.isolates
                 self._tracked.execute(batch)
-            elif not self._collector.fail_has_effect:
-                for tup in batch.tuples():
-                    with suppress(FailedException):
-                        execute(*((tup,) if basic is None else (tup, basic)))
             elif basic is None:
                 for tup in batch.tuples():
-                    execute(tup)
+                    try:
+                        execute(tup)
+                    except FailedException:
+                        if self._collector.fail_has_effect:
+                            raise
             else:
                 for tup in batch.tuples():
-                    execute(tup, basic)
+                    try:
+                        execute(tup, basic)
+                    except FailedException:
+                        if self._collector.fail_has_effect:
+                            raise
         except _OF_A_HOOK as error:
             self._fail("execute", self._tracked.current if self._tracked else tup, error)
         finally:
