@@ -12,6 +12,8 @@ from anchorbolt.streams.lineage import Lineage, Roots, lineage_of
 from anchorbolt.streams.tuple import Item, TrackedTuple, TupleHandle
 from anchorbolt.util.messages import printable
 
+_FEW_WAITING = 4_096  # tuples that wait to be settled; among so few, it is not worth while to look for settled ones
+
 
 class TaskTracker:
     """Kept from wave to wave with the instance of its task.
@@ -46,6 +48,7 @@ class TaskTracker:
         self._news = Contributions()
         self._ids = IdSource(attempt)
         self._waiting: list[TrackedTuple] = []
+        self._most_waiting = _FEW_WAITING
         self._acked_by_handle: set[int] = set()
         self.failures: dict[int, Failure] = {}
         self._failed_tuples = 0
@@ -82,6 +85,9 @@ class TaskTracker:
                 self._add(acked)
                 self._acked_by_handle.update(anchor.id for anchor in acked if isinstance(anchor, TupleHandle))
             self._waiting += [tup for tup in tuples if not tup.status and tup.roots]
+            if len(self._waiting) > self._most_waiting:  # most may have been settled since
+                self._waiting = self._unsettled()
+                self._most_waiting = max(_FEW_WAITING, 2 * len(self._waiting))
         if not (collector.failed or collector.reset):
             return
         for anchor in collector.failed:
@@ -105,10 +111,13 @@ class TaskTracker:
 
     def blobs(self, ackers: int) -> list[bytes]:
         """Return what this task contributes to each acker, at the end of a wave."""
-        held = list(roots_of(tup for tup in self._waiting if not tup.status and tup.id not in self._acked_by_handle))
+        held = list(roots_of(self._unsettled()))
         self._waiting = []
         self._news.hold(_unique(held))
         return self._news.blobs(ackers, self._task_id)
+
+    def _unsettled(self) -> list[TrackedTuple]:
+        return [tup for tup in self._waiting if not tup.status and tup.id not in self._acked_by_handle]
 
     def _add(self, anchors: Sequence[Anchor]) -> None:
         single = [anchor for anchor in anchors if isinstance(anchor.roots, int)]

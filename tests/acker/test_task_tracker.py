@@ -1,9 +1,15 @@
 """A task's tracker keeps little of a wave, however many tuples the wave has."""
 
+import gc
+import weakref
+from typing import Any
+
 import pytest
 
+from anchorbolt.acker.blob import decode_blob
 from anchorbolt.acker.task_tracker import TaskTracker
-from anchorbolt.streams.tuple import TupleHandle
+from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
+from anchorbolt.streams.tuple import StreamHeader, TrackedTuple, TupleHandle, receiver_key
 
 
 def a_tracker(*, keeps_failures: bool = False) -> TaskTracker:
@@ -44,3 +50,37 @@ def test_the_failures_of_one_tree_do_not_all_want_a_traceback(keeps_failures: bo
         wanted.append(tracker.wants_traceback)
         tracker.fail(a_tuple(id, 5), "late")
     assert wanted == [True, True, False, False]
+
+
+class Value:
+    """A value that tells whether its tuple is still in memory."""
+
+
+@pytest.mark.parametrize("by_handle", [False, True])
+def test_tuples_that_are_acked_in_a_later_blob_do_not_stay_in_memory(by_handle: bool) -> None:
+    tracker = a_tracker()
+    collector = TrackedOutputCollector(
+        "join",
+        {},
+        lambda stream, rows, items: 1,
+        must_anchor=False,
+        task_index=1,
+        untracked_fail=False,
+        strict=True,
+        fail_has_effect=True,
+    )
+    header = StreamHeader("in", 0, "default", ("value",), receiver_key("join", 1))
+    values: list[weakref.ref[Value]] = []
+    before: list[Any] = []
+    for blob in range(30):
+        tuples = [TrackedTuple((Value(),), header, 7, 1000 * blob + number + 1) for number in range(1000)]
+        values += [weakref.ref(tup["value"]) for tup in tuples]
+        for earlier in before:
+            collector.ack(earlier)
+        tracker.take_settled(collector, tuples, None)
+        before = [tup.handle if by_handle else tup for tup in tuples]
+    del tuples, earlier
+    gc.collect()
+    assert sum(value() is not None for value in values) < 10_000
+    [news] = [decode_blob(blob) for blob in tracker.blobs(1)]
+    assert news.held.tolist() == [7]
