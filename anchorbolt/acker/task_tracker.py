@@ -12,9 +12,16 @@ from anchorbolt.streams.lineage import Lineage, Roots, lineage_of
 from anchorbolt.streams.tuple import Item, TrackedTuple, TupleHandle
 from anchorbolt.util.messages import printable
 
+_FEW_WAITING = 4_096  # tuples that wait to be settled; among so few, it is not worth while to look for settled ones
+
 
 class TaskTracker:
-    """Kept from wave to wave with the instance of its task."""
+    """Kept from wave to wave with the instance of its task.
+
+    Attributes:
+        keeps_failures: Whether the task's report needs `failures`. Set by the engine for each round.
+        failures: By root: the first failure of each tree in this round.
+    """
 
     def __init__(
         self, component: str, task_index: int, task_id: int, *, counts: bool, most_tracebacks: int = 0
@@ -30,6 +37,7 @@ class TaskTracker:
         """
         self._most_tracebacks = most_tracebacks
         self._counts = counts
+        self.keeps_failures = False
         self._component = component
         self._task_index = task_index
         self._task_id = task_id
@@ -40,8 +48,10 @@ class TaskTracker:
         self._news = Contributions()
         self._ids = IdSource(attempt)
         self._waiting: list[TrackedTuple] = []
+        self._most_waiting = _FEW_WAITING
         self._acked_by_handle: set[int] = set()
-        self.failures: list[Failure] = []  # one for each tree that the task has failed
+        self.failures: dict[int, Failure] = {}
+        self._failed_tuples = 0
 
     def send(self, items: Sequence[Item]) -> Lineage | None:
         """Return the lineage of tuples that are sent to one task; None if none of them is tracked."""
@@ -75,6 +85,9 @@ class TaskTracker:
                 self._add(acked)
                 self._acked_by_handle.update(anchor.id for anchor in acked if isinstance(anchor, TupleHandle))
             self._waiting += [tup for tup in tuples if not tup.status and tup.roots]
+            if len(self._waiting) > self._most_waiting:  # most may have been settled since
+                self._waiting = self._unsettled()
+                self._most_waiting = max(_FEW_WAITING, 2 * len(self._waiting))
         if not (collector.failed or collector.reset):
             return
         for anchor in collector.failed:
@@ -85,22 +98,26 @@ class TaskTracker:
 
     def fail(self, anchor: Anchor, reason: str) -> None:
         """Fail all trees of a tuple."""
-        reason = printable(reason)
+        self._failed_tuples += 1
         for root in roots_of([anchor]):
             self._news.fail(root, self._component, self._task_index, reason)
-            self.failures.append(Failure(root, self._component, self._task_index, reason))
+            if self.keeps_failures and root not in self.failures:
+                self.failures[root] = Failure(root, self._component, self._task_index, printable(reason))
 
     @property
     def wants_traceback(self) -> bool:
         """Whether the next failure may keep a traceback: if a bolt raises on each tuple, they would fill the memory."""
-        return len(self.failures) < self._most_tracebacks
+        return self._failed_tuples < self._most_tracebacks
 
     def blobs(self, ackers: int) -> list[bytes]:
         """Return what this task contributes to each acker, at the end of a wave."""
-        held = list(roots_of(tup for tup in self._waiting if not tup.status and tup.id not in self._acked_by_handle))
+        held = list(roots_of(self._unsettled()))
         self._waiting = []
         self._news.hold(_unique(held))
         return self._news.blobs(ackers, self._task_id)
+
+    def _unsettled(self) -> list[TrackedTuple]:
+        return [tup for tup in self._waiting if not tup.status and tup.id not in self._acked_by_handle]
 
     def _add(self, anchors: Sequence[Anchor]) -> None:
         single = [anchor for anchor in anchors if isinstance(anchor.roots, int)]

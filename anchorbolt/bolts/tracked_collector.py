@@ -9,6 +9,7 @@ from anchorbolt.streams.tuple import ACKED, FAILED, Item, TrackedTuple, Tuple, T
 from anchorbolt.util.messages import shortened
 
 Anchor = TrackedTuple | TupleHandle
+_TRACKED = (TrackedTuple, TupleHandle)  # a union makes `isinstance` several times as slow
 
 FlushTracked = Callable[[str, list[Any], list[Item]], int]
 
@@ -62,15 +63,8 @@ class TrackedOutputCollector(OutputCollector):
         self, task_id: int, values: Sequence[Any], *, anchors: Any = None, stream: str = DEFAULT_STREAM
     ) -> None:
         """Emit a tuple to the task with this id; an anchor may be a handle."""
-        roots = self._roots(anchors, stream)
-        try:
-            buffer = self._direct[stream]
-        except KeyError:
-            raise self._undeclared(stream, direct=True) from None
-        buffer.append((task_id, values if type(values) is tuple else self._as_tuple(values, stream)))
-        self._items[stream].append(roots)
-        if len(buffer) >= self._capacity[stream]:
-            self._send(stream, buffer)
+        roots = anchors.roots if type(anchors) is TrackedTuple and not anchors.status else self._roots(anchors, stream)
+        self._emit_direct(task_id, values, roots, stream)
 
     def ack(self, tup: Tuple | bytes) -> None:
         """Ack a tuple, or a handle."""
@@ -99,10 +93,15 @@ class TrackedOutputCollector(OutputCollector):
             items.clear()
         self.acked, self.failed, self.reset = [], [], []
 
-    @property
-    def receiver(self) -> int:
-        """The key of the task: that of all tuples that it receives."""
-        return self._receiver
+    def _emit_direct(self, task_id: int, values: Sequence[Any], roots: Item, stream: str) -> None:
+        try:
+            buffer = self._direct[stream]
+        except KeyError:
+            raise self._undeclared(stream, direct=True) from None
+        buffer.append((task_id, values if type(values) is tuple else self._as_tuple(values, stream)))
+        self._items[stream].append(roots)
+        if len(buffer) >= self._capacity[stream]:
+            self._send(stream, buffer)
 
     def _send(self, stream: str, buffer: list[Any]) -> None:
         try:
@@ -118,6 +117,13 @@ class TrackedOutputCollector(OutputCollector):
 
     def _roots(self, anchors: Any, stream: str) -> Item:
         """Return the roots of the anchors. Raises `TopologyError` if one of them cannot be an anchor any more."""
+        if type(anchors) is tuple or type(anchors) is list:
+            receiver = self._receiver
+            for anchor in anchors:
+                if type(anchor) is not TrackedTuple or anchor.status or anchor._header.receiver != receiver:
+                    break
+            else:
+                return union([anchor.roots for anchor in anchors])
         if anchors is not None and not isinstance(anchors, list | tuple):
             anchors = (anchors,)
         if anchors is None and not self._must_anchor:
@@ -125,7 +131,7 @@ class TrackedOutputCollector(OutputCollector):
         handles = [self._handle(each) if isinstance(each, bytes) else each for each in anchors or ()]
         self._check_anchors(anchors and [each for each in handles if type(each) is not TupleHandle], stream)
         for anchor in handles if self._strict else ():
-            if isinstance(anchor, TrackedTuple | TupleHandle) and anchor.receiver != self._receiver:
+            if isinstance(anchor, _TRACKED) and anchor.receiver != self._receiver:
                 raise self._refusal(
                     f"emitted to stream {stream!r} with the anchor {shortened(anchor, 120)}, which was sent to another "
                     "task. Anchor to tuples that the task received."
@@ -135,18 +141,18 @@ class TrackedOutputCollector(OutputCollector):
                     f"emitted to stream {stream!r} with the anchor {anchor!r}, which it has already "
                     f"{_said(anchor.status)}. Emit first, then ack."
                 )
-        return union(anchor.roots for anchor in handles if isinstance(anchor, TrackedTuple | TupleHandle))
+        return union(anchor.roots for anchor in handles if isinstance(anchor, _TRACKED))
 
     def _settled(self, method: str, given: object, status: int) -> Anchor:
         """Return the tuple with this new status. Raises `TopologyError` if it is settled, or not this task's own."""
         anchor = self._handle(given) if isinstance(given, bytes) else given
         if type(anchor) is Tuple:  # of a wave that was not tracked, kept in the state: it belongs to no tree
-            return TupleHandle(0, self._receiver, ())
-        if not isinstance(anchor, TrackedTuple | TupleHandle):
+            return TupleHandle(self._receiver, 0, ())
+        if not isinstance(anchor, _TRACKED):
             raise self._not_a_tuple(method, given)
         if anchor.receiver != self._receiver:
             if not self._strict:
-                return TupleHandle(0, self._receiver, ())
+                return TupleHandle(self._receiver, 0, ())
             raise self._refusal(
                 f"called {method}({shortened(given, 120)}) for a tuple that was sent to another task. Each task acks "
                 "and fails the tuples that it received."
@@ -193,8 +199,7 @@ class TrackedBasicCollector(BasicOutputCollector):
 
     def emit_direct(self, task_id: int, values: Sequence[Any], *, stream: str = DEFAULT_STREAM) -> None:
         """Emit a tuple to the task with this id."""
-        anchor = TupleHandle(0, self._tracked.receiver, self.roots).encode()
-        self._tracked.emit_direct(task_id, values, anchors=anchor, stream=stream)
+        self._tracked._emit_direct(task_id, values, self.roots, stream)
 
 
 def _said(status: int) -> str:

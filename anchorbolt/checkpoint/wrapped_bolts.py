@@ -6,7 +6,6 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -114,16 +113,20 @@ class CheckpointTupleForwarder(WrappedBolt):
             if self._tracked is not None:
                 self._tracked.isolates = self.isolates
                 self._tracked.execute(batch)
-            elif not self._collector.fail_has_effect:
-                for tup in batch.tuples():
-                    with suppress(FailedException):
-                        execute(*((tup,) if basic is None else (tup, basic)))
             elif basic is None:
                 for tup in batch.tuples():
-                    execute(tup)
+                    try:
+                        execute(tup)
+                    except FailedException:
+                        if self._collector.fail_has_effect:
+                            raise
             else:
                 for tup in batch.tuples():
-                    execute(tup, basic)
+                    try:
+                        execute(tup, basic)
+                    except FailedException:
+                        if self._collector.fail_has_effect:
+                            raise
         except _OF_A_HOOK as error:
             self._fail("execute", self._tracked.current if self._tracked else tup, error)
         finally:
@@ -226,22 +229,27 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
 
     def prefetch(self, batch: TupleBatch) -> None:
         if self._own_keys:
-            tup: Tuple | None = None
-            keys: list[Any] = []
-            try:
-                for tup in batch.tuples():
-                    keys.extend(self._bolt.state_keys(tup))
-                tup = None
-                distinct = dict.fromkeys(keys)
-            except _OF_A_HOOK as error:
-                self._fail("state_keys", tup, error)
-            self._state.prefetch(distinct)
+            self._state.prefetch(self._keys(batch))
             return
         header = batch.header
         fields = self._key_fields.get((header.component, header.stream), ())
         columns = [batch.columns[header.index[field]] for field in fields]
         if columns:
             self._state.prefetch(_distinct(columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))))
+
+    def _keys(self, batch: TupleBatch) -> set[Any]:
+        """Return the keys that the bolt names."""
+        isolating = self._tracked if self.isolates else None
+        keys: set[Any] = set()
+        tup: Tuple | None = None
+        try:
+            if isolating is not None:
+                return isolating.state_keys(batch)
+            for tup in batch.tuples():
+                keys.update(self._bolt.state_keys(tup))
+        except _OF_A_HOOK as error:
+            self._fail("state_keys", tup if isolating is None else isolating.current, error)
+        return keys
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
         """Take a checkpoint tuple. PREPARE has arrived from all upstream tasks, and is forwarded.

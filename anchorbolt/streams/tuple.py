@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
@@ -220,5 +219,10 @@ class TupleBatch(NamedTuple):
 
 def union(items: Iterable[Item]) -> Item:
     """Return the roots of a tuple whose anchors have the roots `items`, each root once."""
-    roots = dict.fromkeys(chain.from_iterable((item,) if isinstance(item, int) else item for item in items))
+    roots: dict[int, None] = {}
+    for item in items:
+        if isinstance(item, int):
+            roots[item] = None
+        else:
+            roots.update(dict.fromkeys(item))
     return next(iter(roots)) if len(roots) == 1 else tuple(roots)

@@ -102,11 +102,13 @@ def check_picklable(specs: Iterable[Component]) -> None:
         if isinstance(spec, BoltSpec):
             customs = [each.grouping.custom for each in spec.inputs if each.grouping.custom is not None]
             candidates = [(spec.id, spec.bolt), *((type(each).__name__, each) for each in customs)]
-        else:
-            candidates = [(spec.id, spec.spout)] if isinstance(spec.spout, BaseRichSpout) else []
+        elif isinstance(spec.spout, BaseRichSpout):
+            candidates = [(spec.id, spec.spout)]
             with suppress(Exception):  # its copies stay in this process, where its class need not be picklable
                 copy.deepcopy(spec.spout)
                 continue
+        else:
+            continue
         opened_in = "prepare" if isinstance(spec, BoltSpec) else "open"
         for name, candidate in candidates:
             error = _pickling_error(candidate)

@@ -224,3 +224,16 @@ def test_a_custom_grouping_must_be_picklable_and_a_spout_need_not(builder: Topol
     assert builder.create_topology("t").spouts["spout"].spout is spout
     builder.set_bolt("out", Sink()).custom_grouping("count", grouping)
     refused(lambda: builder.create_topology("t"), "out", "because of Evenly.lock,")
+
+
+def test_a_spout_that_need_not_be_picklable_is_not_copied(builder: TopologyBuilder) -> None:
+    copied: list[Any] = []
+
+    class Copied(FeederSpout):
+        def __deepcopy__(self, memo: Any) -> "Copied":
+            copied.append(self)
+            return self
+
+    builder.set_spout("spout", Copied(["word"]))
+    builder.create_topology("t")
+    assert copied == []

@@ -9,14 +9,17 @@ from anchorbolt.errors import StateError
 from anchorbolt.streams.tuple import FAILED, TrackedTuple, TupleBatch
 from anchorbolt.util.messages import user_traceback
 
-_MOST_CHARACTERS, _FEW_CHARACTERS = 64_000, 200  # of the reason of a failure, and of one without a traceback
+_TRACEBACK_CHARACTERS = 64_000  # of few failures of a round, see `TaskTracker.wants_traceback`
+_REASON_CHARACTERS = 4_000  # of the text that a bolt gave a failure
+_FEW_CHARACTERS = 200  # of the reason of a failure without its traceback
+_ISOLATED = (Exception, SystemExit)  # what fails only the trees of its tuple, in a round that isolates
 
 
 class TrackedExecution:
     """Runs one instance of a bolt.
 
     Attributes:
-        current: The tuple whose `execute` has raised; None before.
+        current: The tuple on which the bolt has raised; None before.
     """
 
     def __init__(self, bolt: Any, collector: TrackedOutputCollector, tracker: TaskTracker, *, basic: bool) -> None:
@@ -25,23 +28,43 @@ class TrackedExecution:
         self._tracker = tracker
         self.basic = TrackedBasicCollector(collector) if basic else None
         self.current: TrackedTuple | None = None
-        self.isolates = False  # whether any exception fails only the trees of its tuple
+        self.isolates = False  # whether any exception, or `sys.exit`, fails only the trees of its tuple
+        self._refused: set[int] = set()  # ids of the tuples of the last blob on which `state_keys` raised
+
+    def state_keys(self, batch: TupleBatch) -> set[Any]:
+        """Return the keys that the bolt will read, in a round that isolates.
+
+        A tuple on which the bolt's `state_keys` raises fails, and is not executed.
+        """
+        keys: set[Any] = set()
+        self.current, self._refused = None, set()
+        for tup in batch.tracked_tuples():
+            try:
+                keys.update(self._bolt.state_keys(tup))
+            except _ISOLATED as error:
+                self.current = tup
+                if tup.roots == ():
+                    raise
+                self._fail(tup, error)
+                self._refused.add(tup.id)
+        return keys
 
     def execute(self, batch: TupleBatch) -> None:
         """Execute the tuples of a blob. A bolt that raises `FailedException` goes on with the next tuple."""
         execute, basic = self._bolt.execute, self.basic
-        failing = Exception if self.isolates else FailedException
+        failing = _ISOLATED if self.isolates else FailedException
         tuples = batch.tracked_tuples()
+        executed = self._accepted(tuples) if self._refused and self.isolates else tuples
         self.current = tup = None
         try:
             if basic is None:
-                for tup in tuples:
+                for tup in executed:
                     try:
                         execute(tup)
                     except failing as error:
                         self._fail(tup, error)
             else:
-                for tup in tuples:
+                for tup in executed:
                     basic.roots = tup.roots
                     try:
                         execute(tup, basic)
@@ -59,7 +82,14 @@ class TrackedExecution:
         """Take what the bolt acked, failed and reset outside `execute`: in `init_state` and `pre_prepare`."""
         self._tracker.take_settled(self._collector, [], None)
 
-    def _fail(self, tup: TrackedTuple, error: Exception) -> None:
+    def _accepted(self, tuples: list[TrackedTuple]) -> list[TrackedTuple]:
+        """Return the tuples without those that `state_keys` failed, and mark these."""
+        for tup in tuples:
+            if tup.id in self._refused:
+                tup.status = FAILED
+        return [tup for tup in tuples if not tup.status]
+
+    def _fail(self, tup: TrackedTuple, error: Exception | SystemExit) -> None:
         if not isinstance(error, FailedException) and (tup.roots == () or isinstance(error, StateError)):
             raise error  # nothing can be left out, or the store is to blame
         collector = self._collector
@@ -71,11 +101,11 @@ class TrackedExecution:
                 collector.fail(tup)
             tup.status = FAILED
 
-    def _reason(self, error: Exception) -> str:
+    def _reason(self, error: Exception | SystemExit) -> str:
         if isinstance(error, FailedException):
-            return _bounded(f"{type(error).__name__}: {error}", _MOST_CHARACTERS)
+            return _bounded(f"{type(error).__name__}: {error}", _REASON_CHARACTERS)
         if self._tracker.wants_traceback:
-            return _bounded(user_traceback(error), _MOST_CHARACTERS)
+            return _bounded(user_traceback(error), _TRACEBACK_CHARACTERS)
         return _bounded(f"{type(error).__name__}: {error}", _FEW_CHARACTERS)
 
 

@@ -123,8 +123,8 @@ class _BoltTask:
             report.bytes_out = instance.emitter.bytes_out
             report.tuples_out = instance.collector.emitted
             report.errors_reported = instance.collector.errors_reported
-            if instance.tracker is not None and (self._round.isolates or not self._plan.ackers):
-                report.failed_trees = instance.tracker.failures
+            if instance.tracker is not None:
+                report.failed_trees = list(instance.tracker.failures.values())
         emitter = Emitter(self._plan, self._task) if instance is None else instance.emitter
         emitter.report(report)
         return emitter.take()

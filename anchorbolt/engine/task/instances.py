@@ -57,6 +57,8 @@ class Instance:
         self.fence = current.fence
         self.collector.begin()
         self.emitter.begin(attempt)
+        if self.tracker is not None:
+            self.tracker.keeps_failures = current.isolates or not plan.ackers
         position = current.committed.get(plan.namespace(task), Committed(NOTHING_COMMITTED, ""))
         scope = AttemptScope(current.fence, current.txid, attempt, position.txid, position.attempt)
         self.bolt.isolates = current.isolates

@@ -105,7 +105,7 @@ def run_spout_task(
             values = arrived.rows(direct=direct)
             items: list[Any] | None = None
             if stream_rows is not None:
-                values, items = stream_rows.kept(stream, values, report)
+                values, items = stream_rows.kept(stream, values, report, direct=direct)
             elif roots is not None:
                 if current.probe is not None:
                     kept = _probed(current.probe, roots.tolist(), excluded, report)
@@ -156,8 +156,13 @@ class StreamRows:
         self._probe = current.probe
         self._row = 0
 
-    def kept(self, stream: str, values: list[Any], report: TaskReport) -> tuple[list[Any], list[Any] | None]:
-        """Return the rows that are sent, and their roots if they are tracked; add the others to the report."""
+    def kept(
+        self, stream: str, values: list[Any], report: TaskReport, *, direct: bool
+    ) -> tuple[list[Any], list[Any] | None]:
+        """Return the rows that are sent, and their roots if they are tracked; add the others to the report.
+
+        The rows of a `direct` stream are `(task id, values)`; the report has the task id in front of the values.
+        """
         if not (self._isolates or self._excluded or self._probe):
             return values, None
         from anchorbolt.streams.ids import IdSource, ids_of
@@ -166,8 +171,9 @@ class StreamRows:
         self._row += len(values)
         if self._excluded:
             excluded = [root in self._excluded for root in roots]
-            left_out = compress(zip(values, roots, strict=True), excluded)
-            report.left_out += [(root, stream, pack(list(row))) for row, root in left_out]
+            for row, root in compress(zip(values, roots, strict=True), excluded):
+                columns = [row[0], *row[1]] if direct else list(row)
+                report.left_out.append((root, stream, pack(columns)))
             kept = [not each for each in excluded]
             values, roots = list(compress(values, kept)), list(compress(roots, kept))
         if self._probe is not None:
