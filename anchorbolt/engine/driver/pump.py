@@ -18,10 +18,13 @@ _CLOSE_S = 5.0
 
 
 class Pump:
-    """The port `anchorbolt.engine.submit.handle.Waves` for a topology without stream spouts."""
+    """The port `anchorbolt.engine.submit.handle.Waves` for the spouts, ticks and replays of the driver.
+
+    With stream spouts it is a part of `MixedWaves`.
+    """
 
     def __init__(self, plan: ExecutionPlan, spouts: DriverSpouts, one_wave: OneWave | None = None) -> None:
-        """Create it; `one_wave` is held during a wave."""
+        """Create it; `one_wave` is held during a wave, and keeps out the waves of a streaming query."""
         self._plan = plan
         self._spouts = spouts
         self._one_wave = one_wave or OneWave()

@@ -50,7 +50,8 @@ class LocalCluster:
 
         Args:
             seed: Decides the order in which tasks run and blobs arrive.
-            clock: Returns the seconds by which tuple trees time out. A test passes a `ManualClock`.
+            clock: Returns the seconds by which tuple trees time out and tick tuples are due. A test passes a
+                `ManualClock`.
         """
         self._seed = seed
         self._clock = clock
