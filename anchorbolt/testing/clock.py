@@ -1,4 +1,4 @@
-"""`ManualClock`: a clock that a test moves, for the time-outs of tuple trees."""
+"""`ManualClock`: a clock that a test moves, for the time-outs of tuple trees and for tick tuples."""
 
 import threading
 
@@ -6,7 +6,8 @@ import threading
 class ManualClock:
     """Stands still until a test moves it. Thread-safe.
 
-    Pass it to `LocalCluster(clock=clock)`: time-outs of tuple trees then go by it. `clock()` returns its seconds.
+    Pass it to `LocalCluster(clock=clock)`: time-outs of tuple trees and tick tuples then go by it.
+    `clock()` returns its seconds.
     """
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from anchorbolt.engine.driver.pump import Pump
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import prepare_plan
 from anchorbolt.errors import BoltError, SourceUnavailable, SpoutError, TopologyError, UnsupportedValue
-from anchorbolt.spouts import BaseRichSpout
+from anchorbolt.spouts import BaseRichSpout, Spout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import LocalCluster, TupleCapture
 from anchorbolt.topology import Topology, TopologyBuilder
@@ -380,6 +380,20 @@ def test_an_error_of_ours_keeps_its_type(hook: str) -> None:
 
     with pytest.raises(SourceUnavailable):
         LocalCluster().submit(counting(type("Away", (Messages,), {hook: away})("a"))).await_termination(30)
+
+
+def test_a_spout_of_no_known_kind_is_refused() -> None:
+    class Other(Spout):
+        def declare_output_fields(self, declarer: Any) -> None:
+            declarer.declare("word")
+
+    builder = TopologyBuilder()
+    builder.set_spout("in", Other())
+    builder.set_bolt("count", Count()).fields_grouping("in", "word")
+    with pytest.raises(TopologyError) as raised:
+        LocalCluster().submit(builder.create_topology("other"))
+    assert raised.value.component == "in"
+    assert "BaseRichSpout, StreamSpout, FeederSpout" in raised.value.message
 
 
 def test_describe_shows_the_ackers() -> None:

@@ -3,13 +3,16 @@
 import logging
 import threading
 import time
+from typing import Protocol
 
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.rounds import summarise
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
+from anchorbolt.engine.spouts.driver_spouts import Clock, DriverSpouts
 from anchorbolt.engine.submit.handle import WaveListener, Waves
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.errors import TopologyError
+from anchorbolt.spouts.stream import Spout
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -17,11 +20,48 @@ _POLL_S = 0.05
 _CLOSE_S = 5.0
 
 
+class Query(Waves, Protocol):
+    """The waves of a streaming query."""
+
+    one_wave: OneWave  # held during a wave
+
+
+def driver_spouts(
+    plan: ExecutionPlan, engine: str, kinds: tuple[type[Spout], ...], clock: Clock = time.monotonic
+) -> DriverSpouts | None:
+    """Return the spouts, ticks and replays that the driver runs itself; None if there are none.
+
+    Raises `TopologyError` if a spout is none of `kinds`, those that the engine with this name runs.
+    """
+    for component, spec in plan.graph.spouts.items():
+        if not isinstance(spec.spout, kinds):
+            raise TopologyError(
+                f"spout {component!r}: it is a {type(spec.spout).__name__}, which does not run on {engine}. Use one of "
+                f"{', '.join(kind.__name__ for kind in kinds)}.",
+                component=component,
+            )
+    has_others = len(plan.graph.stream_spouts) < len(plan.graph.spouts)
+    return DriverSpouts(plan, clock) if has_others or plan.ticks or plan.keeps_dead_letters else None
+
+
+def waves_of(plan: ExecutionPlan, query: Query | None, spouts: DriverSpouts | None) -> Waves:
+    """Return the waves of a topology with stream spouts, which have a query, with others, or with both."""
+    if spouts is None:
+        assert query is not None, "a topology has a spout"
+        return query
+    if query is None:
+        return Pump(plan, spouts)
+    return MixedWaves(query, Pump(plan, spouts, query.one_wave))
+
+
 class Pump:
-    """The port `anchorbolt.engine.submit.handle.Waves` for a topology without stream spouts."""
+    """The port `anchorbolt.engine.submit.handle.Waves` for the spouts, ticks and replays of the driver.
+
+    With stream spouts it is a part of `MixedWaves`.
+    """
 
     def __init__(self, plan: ExecutionPlan, spouts: DriverSpouts, one_wave: OneWave | None = None) -> None:
-        """Create it; `one_wave` is held during a wave."""
+        """Create it; `one_wave` is held during a wave, and keeps out the waves of a streaming query."""
         self._plan = plan
         self._spouts = spouts
         self._one_wave = one_wave or OneWave()

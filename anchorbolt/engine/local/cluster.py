@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.pump import MixedWaves, Pump
-from anchorbolt.engine.spouts.driver_spouts import Clock, DriverSpouts
-from anchorbolt.engine.submit.handle import RunHandle, WaveListener, Waves, prepare_plan
+from anchorbolt.engine.driver.pump import driver_spouts, waves_of
+from anchorbolt.engine.spouts.driver_spouts import Clock
+from anchorbolt.engine.submit.handle import RunHandle, WaveListener, prepare_plan
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, decode_message, reports_in
-from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import StreamSpout
@@ -50,7 +49,8 @@ class LocalCluster:
 
         Args:
             seed: Decides the order in which tasks run and blobs arrive.
-            clock: Returns the seconds by which tuple trees time out. A test passes a `ManualClock`.
+            clock: Returns the seconds by which tuple trees time out and tick tuples are due. A test passes a
+                `ManualClock`.
         """
         self._seed = seed
         self._clock = clock
@@ -154,30 +154,13 @@ class _Source:
 
     def __init__(self, plan: ExecutionPlan, folder: Folder, clock: Clock) -> None:
         self._plan = plan
-        for component, spec in plan.graph.spouts.items():
-            if not isinstance(spec.spout, FeederSpout | BaseRichSpout | StreamSpout):
-                raise TopologyError(
-                    f"spout {component!r}: it is a {type(spec.spout).__name__}, which no engine runs. Extend "
-                    "BaseRichSpout, or use a StreamSpout or a FeederSpout.",
-                    component=component,
-                )
+        self.spouts = driver_spouts(plan, "LocalCluster", (BaseRichSpout, StreamSpout, FeederSpout), clock)
         self._streams: LocalStreams | None = None
-        streams = plan.graph.stream_spouts
-        needed = len(streams) < len(plan.graph.spouts) or plan.ticks or plan.keeps_dead_letters
-        self.spouts = DriverSpouts(plan, clock) if needed else None
-        if streams:
+        if plan.graph.stream_spouts:
             from anchorbolt.engine.spark.runner import LocalStreams
 
             self._streams = LocalStreams(plan, folder, self.spouts)
-        self.waves = self._waves()
-
-    def _waves(self) -> Waves:
-        if self.spouts is None:
-            assert self._streams is not None
-            return self._streams
-        if self._streams is None:
-            return Pump(self._plan, self.spouts)
-        return MixedWaves(self._streams, Pump(self._plan, self.spouts, self._streams.one_wave))
+        self.waves = waves_of(plan, self._streams, self.spouts)
 
     def rows(self, current: Round) -> Iterator[Envelope]:
         """Yield the blobs of all spouts for the current wave. Called in each of its rounds."""

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.pump import MixedWaves, Pump
+from anchorbolt.engine.driver.pump import driver_spouts, waves_of
 from anchorbolt.engine.spark.intake_server import IntakeServer
 from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.remote import RemoteStage
@@ -22,7 +22,6 @@ from anchorbolt.engine.spark.session import build_session, engine_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended, round_to_text
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.submit.handle import Waves
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.errors import TopologyError, WaveFailed, WorkerLost
@@ -63,16 +62,6 @@ def source_rows(session: SparkSession, plan: ExecutionPlan, pickled: bytes) -> D
             frame = frame.coalesce(spec.parallelism)
         frames.append(frame.mapInArrow(RemoteStage("spout", plan.run_id, pickled, component), ENVELOPE_SCHEMA))
     return reduce(DataFrame.union, frames)
-
-
-def _refuse_other_spouts(plan: ExecutionPlan) -> None:
-    for component, spec in plan.graph.spouts.items():
-        if not isinstance(spec.spout, StreamSpout | BaseRichSpout):
-            raise TopologyError(
-                f"spout {component!r}: it is a {type(spec.spout).__name__}, which does not run on Spark. Use a "
-                "StreamSpout or a BaseRichSpout.",
-                component=component,
-            )
 
 
 def _source_frame(session: SparkSession, component: str, spec: SpoutSpec) -> DataFrame:
@@ -130,10 +119,8 @@ class SparkRunner:
         self._own_rows: DataFrame | None = None  # of the waves without a batch of the query
         self._mixed: tuple[DataFrame, DataFrame] | None = None  # a batch of the query, and the rows of its wave
         self._ran: DataFrame | None = None
-        _refuse_other_spouts(plan)
+        self.spouts = driver_spouts(plan, "Spark", (BaseRichSpout, StreamSpout))
         sources = source_rows(session, plan, self._pickled) if plan.graph.stream_spouts else None
-        needed = plan.rich_spout_tasks or plan.ticks or plan.keeps_dead_letters
-        self.spouts = DriverSpouts(plan) if needed else None
         if self.spouts is not None:
             if plan.rich_spout_tasks or plan.replays_letters:
                 conf = session.sparkContext.getConf()
@@ -144,15 +131,7 @@ class SparkRunner:
             # Without rich spouts the whole chain is declared once, which saves planning it for each batch.
             frame = sources if plan.rich_spout_tasks else self._with_bolts(sources)
             self._query = WaveQuery(plan, folder, session, frame, self.spouts)
-        self.waves = self._waves()
-
-    def _waves(self) -> Waves:
-        if self.spouts is None:
-            assert self._query is not None
-            return self._query
-        if self._query is None:
-            return Pump(self._plan, self.spouts)
-        return MixedWaves(self._query, Pump(self._plan, self.spouts, self._query.one_wave))
+        self.waves = waves_of(plan, self._query, self.spouts)
 
     @property
     def query(self) -> StreamingQuery | None:

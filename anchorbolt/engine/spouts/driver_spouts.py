@@ -41,7 +41,7 @@ class DriverSpouts:
 
         Args:
             plan: The plan.
-            clock: Returns the seconds by which trees time out.
+            clock: Returns the seconds by which trees time out and tick tuples are due.
             new_host: Makes the host of a rich spout's task; None for one with a thread of its own.
         """
         self.changed = threading.Condition()
@@ -65,7 +65,13 @@ class DriverSpouts:
             self.changed.notify_all()
 
     def open(self, record: DecisionRecord) -> None:
-        """Continue after the last decision. Raises `SpoutError`."""
+        """Continue after the last decision.
+
+        Raises:
+            SpoutError: A spout could not be opened. An `AnchorboltError` that a spout raises comes as it is.
+            Fenced: Another run has committed meanwhile, with more ackers.
+            StateError: The open trees cannot be read from the store, or are damaged.
+        """
         self._feeders.open(record.txid, self.notify)
         if self.replays is not None:
             self.replays.open(record)

@@ -42,7 +42,8 @@ class TaskReport:
     errors_reported: int = 0  # calls of `report_error`
     outcome: TaskOutcome = field(default_factory=TaskOutcome)
     failure: AnchorboltError | None = None  # None if the attempt prepared
-    failed_trees: list[Failure] = field(default_factory=list)  # that the bolt failed, if no acker reports them
+    # That the bolt failed, in a round that isolates, or if no acker reports them.
+    failed_trees: list[Failure] = field(default_factory=list)
     left_out: list[tuple[int, str, bytes]] = field(default_factory=list)  # excluded rows: root, stream, packed values
     others: Others | None = None  # tuples of the second half of a `Probe`; None if there are none
 
