@@ -33,8 +33,7 @@ class Contributions:
         self._roots, self._xors = NO_ROOTS, NO_ROOTS
         self._waiting: list[tuple[Roots, Roots]] = []
         self._waiting_pairs = 0
-        self._held = _RootSet()
-        self._expired = _RootSet()
+        self._held, self._expired = NO_ROOTS, NO_ROOTS
         self._reset: set[int] = set()
         self._failed: dict[int, tuple[str, int, str]] = {}
         self._causes: dict[tuple[str, int, str], tuple[str, int, str]] = {}
@@ -68,7 +67,7 @@ class Contributions:
 
     def hold(self, roots: Roots) -> None:
         """Name the roots of tuples that the task executed in this wave, and neither acked nor failed."""
-        self._held.add(roots)
+        self._held = union_of([self._held, roots])
 
     def open_trees(self, spout_task: int, roots: Roots, packed_msg_ids: Sequence[bytes]) -> None:
         """Open a tree for each message that a spout's task emitted.
@@ -82,7 +81,7 @@ class Contributions:
 
     def expire(self, roots: Roots) -> None:
         """End the time of trees that are open since earlier waves."""
-        self._expired.add(roots)
+        self._expired = union_of([self._expired, roots])
 
     def blobs(self, ackers: int, task_id: int) -> list[bytes]:
         """Return a blob for each acker, in the order of their indices; one without news is a few bytes.
@@ -96,9 +95,9 @@ class Contributions:
         assert 0 <= task_id < MOST_TASKS, f"task id {task_id} needs more than 2 bytes"
         self._reduce()
         shares = _shares(self._roots, ackers)
-        held = _divided(self._held.all(), ackers)
+        held = _divided(self._held, ackers)
         reset = _divided(_sorted(self._reset), ackers)
-        expired = _divided(self._expired.all(), ackers)
+        expired = _divided(self._expired, ackers)
         failed = self._failed_by_acker(ackers)
         opened = self._opened_by_acker(ackers)
         return [
@@ -148,27 +147,6 @@ class Contributions:
                     ordered = roots[share][places]
                     opened.append(Opened(spout_task, ordered, places.astype(np.uint32), bounds, b"".join(chosen)))
         return by_acker
-
-
-class _RootSet:
-    """A set of roots that takes arrays."""
-
-    def __init__(self) -> None:
-        self._known = NO_ROOTS
-        self._waiting: list[Roots] = []
-        self._waiting_roots = 0
-
-    def add(self, roots: Roots) -> None:
-        self._waiting.append(roots)
-        self._waiting_roots += len(roots)
-        if self._waiting_roots >= max(_WAITING_PAIRS, len(self._known)):
-            self.all()
-
-    def all(self) -> Roots:
-        """Return all roots in ascending order."""
-        self._known = union_of([self._known, *self._waiting])
-        self._waiting, self._waiting_roots = [], 0
-        return self._known
 
 
 def _sorted(roots: set[int]) -> Roots:
