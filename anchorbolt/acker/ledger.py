@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from anchorbolt.acker.blob import Contribution, Opened
+from anchorbolt.acker.blob import Contribution
 from anchorbolt.acker.sorted_roots import (
     NO_ROOTS,
     Roots,
@@ -108,17 +108,17 @@ class _Merger:
         """Store the trees that were opened in this wave and are neither complete nor failed."""
         put = self._trees.put
         opened = [NO_ROOTS]
-        for each in news.opened:
+        for spout_task, each in news.opened:
             ack_vals = value_of(each.roots, news.roots, news.xors, 0)
             failed = is_in(each.roots, news.failed_roots)
             self._failed += map(news.failures.__getitem__, each.roots[failed].tolist())
             places = np.flatnonzero((ack_vals != 0) & ~failed)
             roots = each.roots[places]
             holders = value_of(roots, news.held, news.holders, _NOBODY)
-            holders[holders == _NOBODY] = each.spout_task
+            holders[holders == _NOBODY] = spout_task
             columns = roots.tolist(), ack_vals[places].tolist(), holders.tolist(), each.msg_ids_at(places)
             for root, ack_val, holder, msg_id in zip(*columns, strict=True):
-                put(root, OpenTree(ack_val, each.spout_task, holder, msg_id))
+                put(root, OpenTree(ack_val, spout_task, holder, msg_id))
             opened.append(roots)
         self._opened.append(np.sort(np.concatenate(opened)))
 
@@ -180,8 +180,8 @@ class _News:
         self.expired = union_of(news.expired for news in part)
         self.failures = _failures(part)
         self.failed_roots = np.sort(np.fromiter(self.failures, np.uint64, len(self.failures)))
-        self.opened: list[Opened] = [each for news in part for each in news.opened]
-        self.opened_roots = np.sort(_joined(each.roots for each in self.opened))
+        self.opened = [(news.task_id, news.opened) for news in part if news.opened is not None]  # with the spout's task
+        self.opened_roots = np.sort(_joined(opened.roots for _, opened in self.opened))
         if not is_ascending(self.opened_roots):
             raise SerializationError(
                 "a tuple tree was opened twice in one wave. This is a fault of Anchorbolt; please report it."

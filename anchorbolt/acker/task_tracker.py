@@ -62,7 +62,7 @@ class TaskTracker:
 
     def open_trees(self, roots: Roots, packed_msg_ids: Sequence[bytes]) -> None:
         """Open the trees of messages that this task of a spout emits."""
-        self._news.open_trees(self._task_id, roots, packed_msg_ids)
+        self._news.open_trees(roots, packed_msg_ids)
 
     def expire(self, roots: Roots) -> None:
         """End the time of trees that are open since earlier waves."""

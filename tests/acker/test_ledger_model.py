@@ -103,7 +103,7 @@ class LedgerMachine(RuleBasedStateMachine):
         roots = ids_of(self.root_source.draw(len(plans)), len(plans))
         trees = [Tree(root, spout, msg_id, self.model.wave, spout) for root in roots.tolist()]
         self.model.trees.update((tree.root, tree) for tree in trees)
-        self.news[spout].open_trees(spout, roots, [msg_id] * len(trees))
+        self.news[spout].open_trees(roots, [msg_id] * len(trees))
         for receiver in BOLTS:
             sent = [tree for tree, plan in zip(trees, plans, strict=True) if receiver in plan]
             nodes = self.send(spout, receiver, [tree.root for tree in sent])
