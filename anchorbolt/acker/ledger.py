@@ -44,13 +44,13 @@ _NOBODY = -1
 class OpenTrees(Protocol):
     """The trees of one acker that are open since earlier waves."""
 
-    def get_many(self, roots: Sequence[int]) -> Mapping[int, OpenTree]:
+    def get_many(self, roots: Sequence[int], /) -> Mapping[int, OpenTree]:
         """Return those of the `roots` that are open."""
 
-    def put(self, root: int, tree: OpenTree) -> None:
+    def put(self, root: int, tree: OpenTree, /) -> None:
         """Add or replace a tree."""
 
-    def remove(self, root: int) -> None:
+    def delete(self, root: int, /) -> object:
         """Remove a tree that is open."""
 
 
@@ -150,14 +150,14 @@ class _Merger:
         self, root: int, before: OpenTree, after: OpenTree, failure: Failure | None, is_reset: bool, is_expired: bool
     ) -> None:
         if failure is not None:
-            self._trees.remove(root)
+            self._trees.delete(root)
             self._failed.append(failure._replace(spout_task=before.spout_task, msg_id=before.msg_id))
         elif after.ack_val == 0:
-            self._trees.remove(root)
+            self._trees.delete(root)
             self._completed.append(root)
             self._completed_trees.append(before)
         elif is_expired and not is_reset:
-            self._trees.remove(root)
+            self._trees.delete(root)
             self._timed_out.append(root)
             self._timed_out_trees.append(after)
         else:

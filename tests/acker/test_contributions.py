@@ -205,7 +205,7 @@ def test_random_damage_is_refused_or_gives_a_blob(data: st.DataObject) -> None:
 
 def test_moves_bring_each_tree_to_the_acker_that_keeps_it_now() -> None:
     class Trees(dict[int, OpenTree]):
-        put, remove = dict.__setitem__, dict.__delitem__
+        put, delete = dict.__setitem__, dict.__delitem__
 
     trees = {root: OpenTree(root, 1, 2, b"id") for root in range(1, 40)}
     for before in (1, 2, 5):

@@ -35,7 +35,7 @@ class Trees:
         self.writes += 1
         self.trees[root] = tree
 
-    def remove(self, root: int) -> None:
+    def delete(self, root: int) -> None:
         self.writes += 1
         del self.trees[root]
 
