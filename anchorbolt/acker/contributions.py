@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from anchorbolt.acker.blob import MOST_TASKS, Contribution, Failed, Opened, encode_blob
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots, union_of, xor_by_root
+from anchorbolt.util.messages import printable
 
 _WAITING_PAIRS = 65_536
 """At least so many pairs wait before they are reduced to one for each root."""
@@ -57,7 +58,7 @@ class Contributions:
         """
         if root not in self._failed:
             # Text from an exception may hold half characters, which no message takes.
-            reason = reason_text[:_REASON_CHARACTERS].encode("utf-8", "backslashreplace").decode()
+            reason = printable(reason_text[:_REASON_CHARACTERS])
             cause = component, task_index, reason
             self._failed[root] = self._causes.setdefault(cause, cause)
 

@@ -22,6 +22,11 @@ def shortened(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
 
 
+def bounded(text: str, most: int) -> str:
+    """Return a text of about `most` characters at most: of a longer one the beginning and the end."""
+    return text if len(text) <= most else f"{text[: most // 2]}\n…\n{text[-(most // 2) :]}"
+
+
 def counted(number: int, noun: str) -> str:
     """Return "1 tuple" or "2,000 tuples"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -16,6 +16,7 @@ from anchorbolt.checkpoint.ports import Others, Round, TaskKey
 from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome
 from anchorbolt.errors import AnchorboltError, SerializationError, WaveFailed
 from anchorbolt.serialization import pack, unpack
+from anchorbolt.util.messages import bounded
 
 if TYPE_CHECKING:
     from anchorbolt.acker.verdict import Failure
@@ -46,11 +47,6 @@ class TaskReport:
     others: Others | None = None  # tuples of the second half of a `Probe`; None if there are none
 
     @property
-    def is_spout(self) -> bool:
-        """Whether the task is a spout's: it has received nothing."""
-        return not self.seen
-
-    @property
     def component(self) -> str:
         return self.task[0]
 
@@ -69,16 +65,12 @@ def as_failure(error: Exception, txid: int) -> AnchorboltError:
     kind: type[AnchorboltError] = next(each for each in _ERRORS if isinstance(error, each))
     plain = kind.__new__(kind)
     plain.__dict__.update(
-        (name, _bounded(value) if isinstance(value, str) else value)
+        (name, bounded(value, _TEXT_LIMIT) if isinstance(value, str) else value)
         for name, value in error.__dict__.items()
         if isinstance(value, str | int | None)
     )
     plain.args = (plain.__dict__["message"],)
     return plain
-
-
-def _bounded(text: str) -> str:
-    return text if len(text) <= _TEXT_LIMIT else f"{text[: _TEXT_LIMIT // 2]}\n…\n{text[-_TEXT_LIMIT // 2 :]}"
 
 
 class Envelope(NamedTuple):
