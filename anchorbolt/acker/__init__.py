@@ -9,7 +9,7 @@ Read the modules in this order:
 2. `contributions`: what a task adds to the trees in a wave; `blob` is its form on the way to the ackers;
 3. `task_tracker`: collects a task's contributions as it sends, acks and fails tuples;
 4. `placement`: which acker is responsible for a root;
-5. `stored_tree`: a tree that is open between waves, and its bytes in the state; `stored_trees` reads and writes them;
+5. `stored_tree`: a tree that is open between waves, and its bytes in the state; `stored_trees` makes that state;
 6. `ledger`: merges the contributions of all tasks, and finds what is complete, failed, timed out or still open;
 7. `verdict`: what the ledger reports.
 

@@ -22,7 +22,6 @@ Numbers = NDArray[np.uint32]
 class Opened(NamedTuple):
     """Trees that a spout's task opened. The message ids are in the order of the emits: it is slow to sort them."""
 
-    spout_task: int
     roots: Roots
     places: Numbers  # beside `roots`: which of the message ids it has
     bounds: Numbers  # where each packed message id begins in `msg_ids`, and at last where the last one ends
@@ -54,14 +53,14 @@ class Contribution(NamedTuple):
     reset: Roots = NO_ROOTS  # trees that get the whole time-out again
     expired: Roots = NO_ROOTS  # trees whose time is over
     failed: Sequence[Failed] = ()
-    opened: Sequence[Opened] = ()
+    opened: Opened | None = None  # if the task is a spout's
 
     @property
     def size(self) -> int:
         """How many roots all parts have together."""
         arrays = [self.roots, self.held, self.reset, self.expired]
-        arrays += [failed.roots for failed in self.failed] + [opened.roots for opened in self.opened]
-        return sum(map(len, arrays))
+        arrays += [failed.roots for failed in self.failed]
+        return sum(map(len, arrays)) + (0 if self.opened is None else len(self.opened.roots))
 
     def between(self, first: int | None, end: int | None) -> "Contribution":
         """Return the news about the roots from `first` to the one before `end`; None is no limit. Copies no array."""
@@ -70,10 +69,10 @@ class Contribution(NamedTuple):
             start = 0 if first is None else int(np.searchsorted(roots, np.uint64(first)))
             return slice(start, len(roots) if end is None else int(np.searchsorted(roots, np.uint64(end))))
 
-        opened = []
-        for each in self.opened:
-            part = cut(each.roots)
-            opened.append(each._replace(roots=each.roots[part], places=each.places[part]))
+        opened = self.opened
+        if opened is not None:
+            part = cut(opened.roots)
+            opened = opened._replace(roots=opened.roots[part], places=opened.places[part])
         part = cut(self.roots)
         return Contribution(
             self.task_id,
@@ -91,10 +90,10 @@ def encode_blob(news: Contribution) -> bytes:
     """Encode the news for one acker; without any, this is 14 to 16 bytes."""
     arrays = [_root_bytes(roots) for roots in (news.roots, news.xors, news.held, news.reset, news.expired)]
     failed = [[each.component, each.task_index, each.reason, _root_bytes(each.roots)] for each in news.failed]
-    opened = [
-        [each.spout_task, _root_bytes(each.roots), _small_bytes(each.places), _small_bytes(each.bounds), each.msg_ids]
-        for each in news.opened
-    ]
+    opened = None
+    if news.opened is not None:
+        roots, places, bounds, msg_ids = news.opened
+        opened = [_root_bytes(roots), _small_bytes(places), _small_bytes(bounds), msg_ids]
     return pack([news.task_id, *arrays, failed, opened])
 
 
@@ -110,7 +109,7 @@ def decode_blob(data: bytes) -> Contribution:
             _roots(reset),
             _roots(expired),
             [_failed(*each) for each in failed],
-            [_opened(*each) for each in opened],
+            None if opened is None else _opened(*opened),
         )
         if len(news.roots) != len(news.xors):
             raise ValueError("it has another number of roots than of XORs")
@@ -156,7 +155,7 @@ def _failed(component: Any, task_index: Any, reason: Any, roots: Any) -> Failed:
     return Failed(component, _task(task_index), reason, _roots(roots))
 
 
-def _opened(spout_task: Any, root_bytes: Any, place_bytes: Any, bound_bytes: Any, msg_ids: Any) -> Opened:
+def _opened(root_bytes: Any, place_bytes: Any, bound_bytes: Any, msg_ids: Any) -> Opened:
     roots, places, bounds = _roots(root_bytes), _small_numbers(place_bytes), _small_numbers(bound_bytes)
     if type(msg_ids) is not bytes or not len(roots) == len(places) == len(bounds) - 1:
         raise ValueError("it has another number of message ids than of trees")
@@ -164,4 +163,4 @@ def _opened(spout_task: Any, root_bytes: Any, place_bytes: Any, bound_bytes: Any
         raise ValueError("its message ids do not fill their bytes")
     if (places >= len(roots)).any():
         raise ValueError("a tree has no message id")
-    return Opened(_task(spout_task), roots, places, bounds, msg_ids)
+    return Opened(roots, places, bounds, msg_ids)

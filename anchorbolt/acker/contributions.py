@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from anchorbolt.acker.blob import MOST_TASKS, Contribution, Failed, Opened, encode_blob
 from anchorbolt.acker.sorted_roots import NO_ROOTS, Roots, union_of, xor_by_root
+from anchorbolt.util.messages import printable
 
 _WAITING_PAIRS = 65_536
 """At least so many pairs wait before they are reduced to one for each root."""
@@ -33,12 +34,11 @@ class Contributions:
         self._roots, self._xors = NO_ROOTS, NO_ROOTS
         self._waiting: list[tuple[Roots, Roots]] = []
         self._waiting_pairs = 0
-        self._held = _RootSet()
-        self._expired = _RootSet()
+        self._held, self._expired = NO_ROOTS, NO_ROOTS
         self._reset: set[int] = set()
         self._failed: dict[int, tuple[str, int, str]] = {}
         self._causes: dict[tuple[str, int, str], tuple[str, int, str]] = {}
-        self._opened: defaultdict[int, list[tuple[Roots, Sequence[bytes]]]] = defaultdict(list)
+        self._opened: list[tuple[Roots, Sequence[bytes]]] = []
 
     def add(self, roots: Roots, ids: Roots) -> None:
         """Add tuples that were sent, or that were acked: once each, with the same roots and ids (`Lineage.pairs`)."""
@@ -58,7 +58,7 @@ class Contributions:
         """
         if root not in self._failed:
             # Text from an exception may hold half characters, which no message takes.
-            reason = reason_text[:_REASON_CHARACTERS].encode("utf-8", "backslashreplace").decode()
+            reason = printable(reason_text[:_REASON_CHARACTERS])
             cause = component, task_index, reason
             self._failed[root] = self._causes.setdefault(cause, cause)
 
@@ -68,21 +68,20 @@ class Contributions:
 
     def hold(self, roots: Roots) -> None:
         """Name the roots of tuples that the task executed in this wave, and neither acked nor failed."""
-        self._held.add(roots)
+        self._held = union_of([self._held, roots])
 
-    def open_trees(self, spout_task: int, roots: Roots, packed_msg_ids: Sequence[bytes]) -> None:
-        """Open a tree for each message that a spout's task emitted.
+    def open_trees(self, roots: Roots, packed_msg_ids: Sequence[bytes]) -> None:
+        """Open a tree for each message that the task, one of a spout, emitted.
 
         Args:
-            spout_task: The id of the spout's task, below 65,536.
             roots: The roots, each new and different from all others.
             packed_msg_ids: Beside each root, the message's id in the form in which it comes back.
         """
-        self._opened[spout_task].append((roots, packed_msg_ids))
+        self._opened.append((roots, packed_msg_ids))
 
     def expire(self, roots: Roots) -> None:
         """End the time of trees that are open since earlier waves."""
-        self._expired.add(roots)
+        self._expired = union_of([self._expired, roots])
 
     def blobs(self, ackers: int, task_id: int) -> list[bytes]:
         """Return a blob for each acker, in the order of their indices; one without news is a few bytes.
@@ -91,14 +90,15 @@ class Contributions:
 
         Args:
             ackers: The number of ackers, from 1 to 65,535.
-            task_id: The id of this task, below 65,536; the ledger names it as the holder of what it holds.
+            task_id: The id of this task, below 65,536; the ledger names it as the holder of what it holds, and as
+                the spout's task of what it opened.
         """
         assert 0 <= task_id < MOST_TASKS, f"task id {task_id} needs more than 2 bytes"
         self._reduce()
         shares = _shares(self._roots, ackers)
-        held = _divided(self._held.all(), ackers)
+        held = _divided(self._held, ackers)
         reset = _divided(_sorted(self._reset), ackers)
-        expired = _divided(self._expired.all(), ackers)
+        expired = _divided(self._expired, ackers)
         failed = self._failed_by_acker(ackers)
         opened = self._opened_by_acker(ackers)
         return [
@@ -134,41 +134,25 @@ class Contributions:
                     failed.append(Failed(*cause, share))
         return by_acker
 
-    def _opened_by_acker(self, ackers: int) -> list[list[Opened]]:
-        by_acker: list[list[Opened]] = [[] for _ in range(ackers)]
-        for spout_task, added in self._opened.items():
-            roots = np.concatenate([each for each, _ in added])
-            msg_ids = [msg_id for _, each in added for msg_id in each]
-            assert len(roots) == len(msg_ids), "a tree was opened without a message id"
-            for opened, share in zip(by_acker, _shares(roots, ackers), strict=True):
-                chosen = msg_ids if isinstance(share, slice) else [msg_ids[place] for place in share.tolist()]
-                if chosen:
-                    bounds = np.fromiter(accumulate(map(len, chosen), initial=0), np.uint32, len(chosen) + 1)
-                    places = np.argsort(roots[share])
-                    ordered = roots[share][places]
-                    opened.append(Opened(spout_task, ordered, places.astype(np.uint32), bounds, b"".join(chosen)))
-        return by_acker
+    def _opened_by_acker(self, ackers: int) -> list[Opened | None]:
+        if not self._opened:
+            return [None] * ackers
+        roots = np.concatenate([each for each, _ in self._opened])
+        msg_ids = [msg_id for _, each in self._opened for msg_id in each]
+        assert len(roots) == len(msg_ids), "a tree was opened without a message id"
+        return [_opened(roots[share], _chosen(msg_ids, share)) for share in _shares(roots, ackers)]
 
 
-class _RootSet:
-    """A set of roots that takes arrays."""
+def _chosen(msg_ids: list[bytes], share: Positions | slice) -> list[bytes]:
+    return msg_ids if isinstance(share, slice) else [msg_ids[place] for place in share.tolist()]
 
-    def __init__(self) -> None:
-        self._known = NO_ROOTS
-        self._waiting: list[Roots] = []
-        self._waiting_roots = 0
 
-    def add(self, roots: Roots) -> None:
-        self._waiting.append(roots)
-        self._waiting_roots += len(roots)
-        if self._waiting_roots >= max(_WAITING_PAIRS, len(self._known)):
-            self.all()
-
-    def all(self) -> Roots:
-        """Return all roots in ascending order."""
-        self._known = union_of([self._known, *self._waiting])
-        self._waiting, self._waiting_roots = [], 0
-        return self._known
+def _opened(roots: Roots, msg_ids: list[bytes]) -> Opened | None:
+    if not msg_ids:
+        return None
+    bounds = np.fromiter(accumulate(map(len, msg_ids), initial=0), np.uint32, len(msg_ids) + 1)
+    places = np.argsort(roots)
+    return Opened(roots[places], places.astype(np.uint32), bounds, b"".join(msg_ids))
 
 
 def _sorted(roots: set[int]) -> Roots:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from anchorbolt.acker.blob import Contribution, Opened
+from anchorbolt.acker.blob import Contribution
 from anchorbolt.acker.sorted_roots import (
     NO_ROOTS,
     Roots,
@@ -44,13 +44,13 @@ _NOBODY = -1
 class OpenTrees(Protocol):
     """The trees of one acker that are open since earlier waves."""
 
-    def get_many(self, roots: Sequence[int]) -> Mapping[int, OpenTree]:
+    def get_many(self, roots: Sequence[int], /) -> Mapping[int, OpenTree]:
         """Return those of the `roots` that are open."""
 
-    def put(self, root: int, tree: OpenTree) -> None:
+    def put(self, root: int, tree: OpenTree, /) -> None:
         """Add or replace a tree."""
 
-    def remove(self, root: int) -> None:
+    def delete(self, root: int, /) -> object:
         """Remove a tree that is open."""
 
 
@@ -108,17 +108,17 @@ class _Merger:
         """Store the trees that were opened in this wave and are neither complete nor failed."""
         put = self._trees.put
         opened = [NO_ROOTS]
-        for each in news.opened:
+        for spout_task, each in news.opened:
             ack_vals = value_of(each.roots, news.roots, news.xors, 0)
             failed = is_in(each.roots, news.failed_roots)
             self._failed += map(news.failures.__getitem__, each.roots[failed].tolist())
             places = np.flatnonzero((ack_vals != 0) & ~failed)
             roots = each.roots[places]
             holders = value_of(roots, news.held, news.holders, _NOBODY)
-            holders[holders == _NOBODY] = each.spout_task
+            holders[holders == _NOBODY] = spout_task
             columns = roots.tolist(), ack_vals[places].tolist(), holders.tolist(), each.msg_ids_at(places)
             for root, ack_val, holder, msg_id in zip(*columns, strict=True):
-                put(root, OpenTree(ack_val, each.spout_task, holder, msg_id))
+                put(root, OpenTree(ack_val, spout_task, holder, msg_id))
             opened.append(roots)
         self._opened.append(np.sort(np.concatenate(opened)))
 
@@ -150,14 +150,14 @@ class _Merger:
         self, root: int, before: OpenTree, after: OpenTree, failure: Failure | None, is_reset: bool, is_expired: bool
     ) -> None:
         if failure is not None:
-            self._trees.remove(root)
+            self._trees.delete(root)
             self._failed.append(failure._replace(spout_task=before.spout_task, msg_id=before.msg_id))
         elif after.ack_val == 0:
-            self._trees.remove(root)
+            self._trees.delete(root)
             self._completed.append(root)
             self._completed_trees.append(before)
         elif is_expired and not is_reset:
-            self._trees.remove(root)
+            self._trees.delete(root)
             self._timed_out.append(root)
             self._timed_out_trees.append(after)
         else:
@@ -180,8 +180,8 @@ class _News:
         self.expired = union_of(news.expired for news in part)
         self.failures = _failures(part)
         self.failed_roots = np.sort(np.fromiter(self.failures, np.uint64, len(self.failures)))
-        self.opened: list[Opened] = [each for news in part for each in news.opened]
-        self.opened_roots = np.sort(_joined(each.roots for each in self.opened))
+        self.opened = [(news.task_id, news.opened) for news in part if news.opened is not None]  # with the spout's task
+        self.opened_roots = np.sort(_joined(opened.roots for _, opened in self.opened))
         if not is_ascending(self.opened_roots):
             raise SerializationError(
                 "a tuple tree was opened twice in one wave. This is a fault of Anchorbolt; please report it."

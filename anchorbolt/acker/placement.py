@@ -16,10 +16,10 @@ _CODEC = OpenTreeCodec()
 class Trees(Protocol):
     """The trees of one acker."""
 
-    def put(self, root: int, tree: OpenTree) -> None:
+    def put(self, root: int, tree: OpenTree, /) -> None:
         """Add a tree."""
 
-    def remove(self, root: int) -> None:
+    def delete(self, root: int, /) -> object:
         """Remove a tree."""
 
 
@@ -63,7 +63,7 @@ def apply_moves(moves: bytes, trees: Trees) -> None:
     try:
         removed, added = unpack(moves)
         for root in removed:
-            trees.remove(root)
+            trees.delete(root)
         for root, tree in added:
             trees.put(root, _CODEC.decode(tree))
     except (TypeError, ValueError) as error:

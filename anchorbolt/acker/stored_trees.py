@@ -1,6 +1,4 @@
-"""The open trees of one acker in its state, which is committed with the wave."""
-
-from collections.abc import Iterator, Mapping, Sequence
+"""The state of one acker, which is committed with the wave: its open trees, by root."""
 
 from anchorbolt.acker.stored_tree import OpenTree, OpenTreeCodec, RootCodec
 from anchorbolt.state_backends.contract import StateStorage
@@ -17,7 +15,7 @@ TreeState = KeyValueState[int, OpenTree]
 
 
 def tree_state(storage: StateStorage) -> TreeState:
-    """Make the state of an acker over its namespace.
+    """Make the state of an acker over its namespace: it is `ledger.OpenTrees` and `placement.Trees`.
 
     It keeps few entries in memory, whatever the number of open trees is: most are written once, read once and removed.
     """
@@ -28,26 +26,3 @@ def tree_state(storage: StateStorage) -> TreeState:
         cache_entries=_CACHE_ENTRIES,
         pending_entries=_PENDING_ENTRIES,
     )
-
-
-class StoredTrees:
-    """`ledger.OpenTrees` over the state of one acker. The state's owner begins and prepares its waves.
-
-    All methods raise the errors of `KeyValueState`: `StateCorrupted` for an entry that cannot be read.
-    """
-
-    def __init__(self, state: TreeState) -> None:
-        self._state = state
-
-    def get_many(self, roots: Sequence[int]) -> Mapping[int, OpenTree]:
-        return self._state.get_many(roots)
-
-    def put(self, root: int, tree: OpenTree) -> None:
-        self._state.put(root, tree)
-
-    def remove(self, root: int) -> None:
-        self._state.delete(root)
-
-    def items(self) -> Iterator[tuple[int, OpenTree]]:
-        """Yield all open trees in any order, see `KeyValueState.items`."""
-        return self._state.items()

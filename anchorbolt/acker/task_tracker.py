@@ -1,6 +1,6 @@
 """Collects what one task adds to the tuple trees of a wave, while it sends, acks and fails tuples."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class TaskTracker:
 
     def open_trees(self, roots: Roots, packed_msg_ids: Sequence[bytes]) -> None:
         """Open the trees of messages that this task of a spout emits."""
-        self._news.open_trees(self._task_id, roots, packed_msg_ids)
+        self._news.open_trees(roots, packed_msg_ids)
 
     def expire(self, roots: Roots) -> None:
         """End the time of trees that are open since earlier waves."""
@@ -111,9 +111,8 @@ class TaskTracker:
 
     def blobs(self, ackers: int) -> list[bytes]:
         """Return what this task contributes to each acker, at the end of a wave."""
-        held = list(roots_of(self._unsettled()))
+        self._news.hold(np.fromiter(roots_of(self._unsettled()), np.uint64))
         self._waiting = []
-        self._news.hold(_unique(held))
         return self._news.blobs(ackers, self._task_id)
 
     def _unsettled(self) -> list[TrackedTuple]:
@@ -127,7 +126,3 @@ class TaskTracker:
             roots += [root for root, _ in pairs]
             ids += [id for _, id in pairs]
         self._news.add(np.array(roots, np.uint64), np.array(ids, np.uint64))
-
-
-def _unique(roots: Iterable[int]) -> Roots:
-    return np.unique(np.fromiter(roots, np.uint64))

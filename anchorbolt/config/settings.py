@@ -14,6 +14,7 @@ from anchorbolt.errors import ConfigError
 from anchorbolt.util.locations import local_path
 
 DEAD_LETTER = "topology.dead.letter"
+TICK_SECS = "topology.tick.tuple.freq.secs"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,7 @@ class Settings(Checked):
     acker_executors: int | None = setting(whole(0, 65_535), None, key="topology.acker.executors")
     message_timeouts: bool = setting(FLAG, True, key="topology.enable.message.timeouts")
     fail_policy: str | None = setting(text("exclude or commit", "exclude|commit"), None, key="topology.fail.policy")
-    tick_secs: float | None = setting(SECONDS, None, key="topology.tick.tuple.freq.secs")
+    tick_secs: float | None = setting(SECONDS, None, key=TICK_SECS)
     dead_letter: Any = setting(DESTINATION, None, key=DEAD_LETTER)
     most_dead_letters: int = setting(whole(1), 100, key="topology.dead.letter.max.per.wave")
     max_tuple_retries: int = setting(whole(0), 3, key="topology.max.tuple.retries")

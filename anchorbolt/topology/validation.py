@@ -9,14 +9,14 @@ from typing import Any
 import cloudpickle
 
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
+from anchorbolt.config.declaration import SECONDS
+from anchorbolt.config.settings import TICK_SECS
 from anchorbolt.errors import TopologyError
 from anchorbolt.serialization.schema import FIRST_VERSION, LAST_VERSION
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import Spout
 from anchorbolt.topology.graph import BoltSpec, Component, Input
 from anchorbolt.util.messages import did_you_mean, shortened
-
-TICK_KEY = "topology.tick.tuple.freq.secs"
 
 Specs = Mapping[str, Component]
 
@@ -46,16 +46,16 @@ def check_parallelism(id: str, parallelism: object) -> None:
 def tick_secs_of(id: str, bolt: Bolt) -> float | None:
     """Return the time between a bolt's tick tuples; None if the bolt does not set it."""
     configuration: object = bolt.get_component_configuration()
-    if not isinstance(configuration, Mapping) or not set(configuration) <= {TICK_KEY}:
+    if not isinstance(configuration, Mapping) or not set(configuration) <= {TICK_SECS}:
         raise TopologyError(
             f"bolt {id!r}: its get_component_configuration returned {shortened(configuration)}. Return a mapping; a "
-            f"bolt can set {TICK_KEY}, and nothing else.",
+            f"bolt can set {TICK_SECS}, and nothing else.",
             component=id,
         )
-    seconds: object = configuration.get(TICK_KEY)
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0):
+    seconds: float | None = configuration.get(TICK_SECS)
+    if seconds is not None and not SECONDS.fits(seconds):
         raise TopologyError(
-            f"bolt {id!r}: its {TICK_KEY} is {shortened(seconds)}. Set a number of seconds above 0.", component=id
+            f"bolt {id!r}: its {TICK_SECS} is {shortened(seconds)}. Set {SECONDS.must_be}.", component=id
         )
     return seconds
 

@@ -24,7 +24,7 @@ def shortened(value: object, limit: int = 80) -> str:
 
 def bounded(text: str, most: int) -> str:
     """Return a text of about `most` characters: of a longer one, its beginning and its end."""
-    return text if len(text) <= most else f"{text[: most // 2]}\n…\n{text[-most // 2 :]}"
+    return text if len(text) <= most else f"{text[: most // 2]}\n…\n{text[-(most // 2) :]}"
 
 
 def counted(number: int, noun: str) -> str:

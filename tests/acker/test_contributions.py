@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorbolt.acker import contributions as module
-from anchorbolt.acker.blob import Contribution, Opened, decode_blob
+from anchorbolt.acker.blob import Contribution, decode_blob
 from anchorbolt.acker.contributions import Contributions
 from anchorbolt.acker.placement import acker_of, apply_moves, moves_to
 from anchorbolt.acker.stored_tree import OpenTree
@@ -75,17 +75,18 @@ def test_news_other_than_xors_reach_the_acker_of_their_root() -> None:
 
 def test_opened_trees_reach_their_acker_with_their_message_ids() -> None:
     news = Contributions()
-    news.open_trees(1, as_array(9, 4), [b"nine", b""])
-    news.open_trees(1, as_array(3), [b"3"])
-    news.open_trees(2, as_array(5), [b"five"])
+    news.open_trees(as_array(9, 4), [b"nine", b""])
+    news.open_trees(as_array(3), [b"3"])
     even, odd = sent(news, 2)
-    assert [opened_of(each) for each in even.opened] == [(1, {4: b""})]
-    assert [opened_of(each) for each in odd.opened] == [(1, {9: b"nine", 3: b"3"}), (2, {5: b"five"})]
+    assert opened_of(even) == {4: b""}
+    assert opened_of(odd) == {9: b"nine", 3: b"3"}
 
 
-def opened_of(opened: Opened) -> tuple[int, dict[int, bytes]]:
+def opened_of(news: Contribution) -> dict[int, bytes]:
+    opened = news.opened
+    assert opened is not None
     msg_ids = opened.msg_ids_at(np.arange(len(opened.roots)))
-    return opened.spout_task, dict(zip(opened.roots.tolist(), msg_ids, strict=True))
+    return dict(zip(opened.roots.tolist(), msg_ids, strict=True))
 
 
 @pytest.mark.parametrize("ackers", [1, 3, 300])
@@ -128,7 +129,7 @@ def a_blob() -> list[Any]:
         add(as_array(1, 2))
     news.reset(1)
     news.fail(1, "join", 0, "late")
-    news.open_trees(1, as_array(1, 2), [b"one", b"two"])
+    news.open_trees(as_array(1, 2), [b"one", b"two"])
     (blob,) = news.blobs(1, 3)
     fields: list[Any] = unpack(blob)
     return fields
@@ -164,23 +165,23 @@ def smalls(*numbers: int) -> bytes:
         (6, [[b"join", 0, "late", TWO]]),
         (6, [["join", 0, None, TWO]]),
         (6, [["join", -1, "late", TWO]]),
-        (7, None),
-        (7, [[1, TWO, smalls(0, 1), smalls(0, 3, 6)]]),
-        (7, [[70_000, TWO, smalls(0, 1), smalls(0, 3, 6), b"onetwo"]]),
-        (7, [[1, TWICE, smalls(0, 1), smalls(0, 3, 6), b"onetwo"]]),
-        (7, [[1, TWO, smalls(0), smalls(0, 3, 6), b"onetwo"]]),
-        (7, [[1, TWO, smalls(0, 2), smalls(0, 3, 6), b"onetwo"]]),
-        (7, [[1, TWO, smalls(0, 1), smalls(0, 6), b"onetwo"]]),
-        (7, [[1, TWO, smalls(0, 1), smalls(1, 3, 6), b"onetwo"]]),
-        (7, [[1, TWO, smalls(0, 1), smalls(0, 3, 5), b"onetwo"]]),
-        (7, [[1, TWO, smalls(0, 1), smalls(0, 7, 6), b"onetwo"]]),
-        (7, [[1, TWO, smalls(0, 1), smalls(0, 3, 6), "onetwo"]]),
-        (7, [[1, b"", b"", b"", b""]]),
+        (7, 7),
+        (7, []),
+        (7, [TWO, smalls(0, 1), smalls(0, 3, 6)]),
+        (7, [TWICE, smalls(0, 1), smalls(0, 3, 6), b"onetwo"]),
+        (7, [TWO, smalls(0), smalls(0, 3, 6), b"onetwo"]),
+        (7, [TWO, smalls(0, 2), smalls(0, 3, 6), b"onetwo"]),
+        (7, [TWO, smalls(0, 1), smalls(0, 6), b"onetwo"]),
+        (7, [TWO, smalls(0, 1), smalls(1, 3, 6), b"onetwo"]),
+        (7, [TWO, smalls(0, 1), smalls(0, 3, 5), b"onetwo"]),
+        (7, [TWO, smalls(0, 1), smalls(0, 7, 6), b"onetwo"]),
+        (7, [TWO, smalls(0, 1), smalls(0, 3, 6), "onetwo"]),
+        (7, [b"", b"", b"", b""]),
     ],
 )
 def test_a_damaged_blob_is_refused(place: int, value: object) -> None:
     fields = a_blob()
-    assert fields[7] == [[1, TWO, smalls(0, 1), smalls(0, 3, 6), b"onetwo"]]
+    assert fields[7] == [TWO, smalls(0, 1), smalls(0, 3, 6), b"onetwo"]
     decode_blob(pack(fields))
     fields[place] = value
     with pytest.raises(SerializationError):
@@ -204,7 +205,7 @@ def test_random_damage_is_refused_or_gives_a_blob(data: st.DataObject) -> None:
 
 def test_moves_bring_each_tree_to_the_acker_that_keeps_it_now() -> None:
     class Trees(dict[int, OpenTree]):
-        put, remove = dict.__setitem__, dict.__delitem__
+        put, delete = dict.__setitem__, dict.__delitem__
 
     trees = {root: OpenTree(root, 1, 2, b"id") for root in range(1, 40)}
     for before in (1, 2, 5):

@@ -35,7 +35,7 @@ class Trees:
         self.writes += 1
         self.trees[root] = tree
 
-    def remove(self, root: int) -> None:
+    def delete(self, root: int) -> None:
         self.writes += 1
         del self.trees[root]
 
@@ -52,7 +52,7 @@ def sent(news: Contributions, task_id: int) -> Contribution:
 def a_spout(*roots: int, msg_ids: Sequence[bytes] = ()) -> Contributions:
     """Open trees and send one tuple of each, whose id is ten times its root."""
     news = Contributions()
-    news.open_trees(1, as_array(*roots), msg_ids or [b"m"] * len(roots))
+    news.open_trees(as_array(*roots), msg_ids or [b"m"] * len(roots))
     news.add(as_array(*roots), as_array(*roots) * np.uint64(10))
     return news
 
@@ -177,7 +177,7 @@ def test_a_tree_that_is_opened_twice_is_refused() -> None:
 def test_many_trees_are_merged_range_by_range_into_one_report(monkeypatch: pytest.MonkeyPatch) -> None:
     roots = np.sort(ids_of(1, 1000))
     spout, bolt, trees = Contributions(), Contributions(), Trees()
-    spout.open_trees(1, roots[::-1], [b"%d" % root for root in roots[::-1]])
+    spout.open_trees(roots[::-1], [b"%d" % root for root in roots[::-1]])
     spout.add(roots, ids_of(5000, 1000))
     bolt.add(roots[::2], ids_of(5000, 1000)[::2])
     bolt.hold(roots[1::2])
@@ -216,7 +216,7 @@ def test_the_memory_for_trees_that_stay_open_is_that_of_the_report() -> None:
     count = 100_000
     roots = ids_of(1, count)
     spout, bolt = Contributions(), Contributions()
-    spout.open_trees(1, roots, [b"12345678"] * count)
+    spout.open_trees(roots, [b"12345678"] * count)
     spout.add(roots, ids_of(1 << 32, count))
     bolt.hold(roots)
     news = [sent(spout, 1), sent(bolt, 3)]

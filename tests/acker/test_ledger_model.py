@@ -15,7 +15,7 @@ from anchorbolt.acker.contributions import Contributions
 from anchorbolt.acker.ledger import merge
 from anchorbolt.acker.placement import acker_of, apply_moves, moves_to
 from anchorbolt.acker.stored_tree import OpenTree
-from anchorbolt.acker.stored_trees import StoredTrees, TreeState, tree_state
+from anchorbolt.acker.stored_trees import TreeState, tree_state
 from anchorbolt.acker.verdict import Verdict
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.contract import Fence
@@ -103,7 +103,7 @@ class LedgerMachine(RuleBasedStateMachine):
         roots = ids_of(self.root_source.draw(len(plans)), len(plans))
         trees = [Tree(root, spout, msg_id, self.model.wave, spout) for root in roots.tolist()]
         self.model.trees.update((tree.root, tree) for tree in trees)
-        self.news[spout].open_trees(spout, roots, [msg_id] * len(trees))
+        self.news[spout].open_trees(roots, [msg_id] * len(trees))
         for receiver in BOLTS:
             sent = [tree for tree, plan in zip(trees, plans, strict=True) if receiver in plan]
             nodes = self.send(spout, receiver, [tree.root for tree in sent])
@@ -223,9 +223,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def change_ackers(self, ackers: int) -> None:
         for acker in range(max(ackers, self.ackers)):
             self.begin_state(acker)
-        found = [(acker, *entry) for acker in range(self.ackers) for entry in StoredTrees(self.states[acker]).items()]
+        found = [(acker, *entry) for acker in range(self.ackers) for entry in self.states[acker].items()]
         for acker, moves in moves_to(ackers, found).items():
-            apply_moves(moves, StoredTrees(self.states[acker]))
+            apply_moves(moves, self.states[acker])
         for state in self.states.values():
             state.prepare_commit(self.txid)
         self.commit()
@@ -242,7 +242,7 @@ class LedgerMachine(RuleBasedStateMachine):
         for acker in range(self.ackers):
             arrived = [decode_blob(blobs[acker]) for blobs in (reversed(sent) if reverse else sent)]
             state = self.begin_state(acker)
-            verdicts.append(merge(arrived, StoredTrees(state)))
+            verdicts.append(merge(arrived, state))
             state.prepare_commit(self.txid)
         return verdicts
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorbolt.acker.stored_tree import OpenTree, OpenTreeCodec, RootCodec
-from anchorbolt.acker.stored_trees import StoredTrees, tree_state
+from anchorbolt.acker.stored_trees import tree_state
 from anchorbolt.errors import CodecMismatch, SerializationError, StateCorrupted, UnsupportedValue
 from anchorbolt.state_backends.contract import Fence, StagedSlice
 from anchorbolt.state_backends.key_value import KeyValueState
@@ -58,13 +58,12 @@ def test_bytes_that_are_no_root_are_refused(data: bytes) -> None:
 def test_trees_live_in_the_transactions_of_the_acker() -> None:
     provider = MemoryStateProvider()
     state = tree_state(provider.open(NAMESPACE))
-    trees = StoredTrees(state)
     state.begin(SCOPE)
-    assert trees.get_many([7, 2**64 - 1]) == {}
-    trees.put(7, TREE)
-    trees.put(2**64 - 1, TREE)
-    assert trees.get_many([7, 8]) == {7: TREE}
-    trees.remove(2**64 - 1)
+    assert state.get_many([7, 2**64 - 1]) == {}
+    state.put(7, TREE)
+    state.put(2**64 - 1, TREE)
+    assert state.get_many([7, 8]) == {7: TREE}
+    state.delete(2**64 - 1)
     state.prepare_commit(0)
     state.commit(0)
 
@@ -73,9 +72,9 @@ def test_trees_live_in_the_transactions_of_the_acker() -> None:
     assert storage.head().codec == "keys root/1, values open-tree/1"
     later = tree_state(storage)
     later.begin(NEXT)
-    assert dict(StoredTrees(later).items()) == {7: TREE}
-    StoredTrees(later).remove(7)
-    assert StoredTrees(later).get_many([7]) == {}
+    assert dict(later.items()) == {7: TREE}
+    later.delete(7)
+    assert later.get_many([7]) == {}
 
 
 def test_a_damaged_entry_is_corrupted_state() -> None:
@@ -88,7 +87,7 @@ def test_a_damaged_entry_is_corrupted_state() -> None:
     state = tree_state(storage)
     state.begin(NEXT)
     with pytest.raises(StateCorrupted) as caught:
-        StoredTrees(state).get_many([7])
+        state.get_many([7])
     assert caught.value.namespace == NAMESPACE
 
 
@@ -102,4 +101,4 @@ def test_a_namespace_of_a_bolt_is_not_taken_for_an_ackers() -> None:
     state = tree_state(provider.open(NAMESPACE))
     state.begin(NEXT)
     with pytest.raises(CodecMismatch):
-        StoredTrees(state).get_many([7])
+        state.get_many([7])

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from anchorbolt.acker.blob import Contribution, decode_blob
 from anchorbolt.acker.ledger import merge
 from anchorbolt.acker.placement import apply_moves
-from anchorbolt.acker.stored_trees import StoredTrees, tree_state
+from anchorbolt.acker.stored_trees import tree_state
 from anchorbolt.acker.verdict import Verdict
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome, WrappedBolt
@@ -19,7 +19,6 @@ class AckerExecutor(WrappedBolt):
 
     def __init__(self, storage: StateStorage, forward: Callable[[CheckpointTuple], None]) -> None:
         self._state = tree_state(storage)
-        self._trees = StoredTrees(self._state)
         self._forward = forward
         self._contributions: list[Contribution] = []
         self._verdict = Verdict()
@@ -43,14 +42,14 @@ class AckerExecutor(WrappedBolt):
         if blob:
             self._contributions.append(decode_blob(blob))
         if moves:
-            apply_moves(moves, self._trees)
+            apply_moves(moves, self._state)
 
     def execute(self, batch: TupleBatch) -> None:
         raise AssertionError("an acker takes no tuples")
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
         if checkpoint.action is Action.PREPARE:
-            self._verdict = merge(self._contributions, self._trees)
+            self._verdict = merge(self._contributions, self._state)
             self._contributions = []
             self._state.prepare_commit(checkpoint.txid)
             self._forward(checkpoint)

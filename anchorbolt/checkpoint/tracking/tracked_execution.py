@@ -7,7 +7,7 @@ from anchorbolt.bolts.base import FailedException, ReportedFailedException
 from anchorbolt.bolts.tracked_collector import TrackedBasicCollector, TrackedOutputCollector
 from anchorbolt.errors import StateError
 from anchorbolt.streams.tuple import FAILED, TrackedTuple, TupleBatch
-from anchorbolt.util.messages import user_traceback
+from anchorbolt.util.messages import bounded, user_traceback
 
 _TRACEBACK_CHARACTERS = 64_000  # of few failures of a round, see `TaskTracker.wants_traceback`
 _REASON_CHARACTERS = 4_000  # of the text that a bolt gave a failure
@@ -103,11 +103,7 @@ class TrackedExecution:
 
     def _reason(self, error: Exception | SystemExit) -> str:
         if isinstance(error, FailedException):
-            return _bounded(f"{type(error).__name__}: {error}", _REASON_CHARACTERS)
+            return bounded(f"{type(error).__name__}: {error}", _REASON_CHARACTERS)
         if self._tracker.wants_traceback:
-            return _bounded(user_traceback(error), _TRACEBACK_CHARACTERS)
-        return _bounded(f"{type(error).__name__}: {error}", _FEW_CHARACTERS)
-
-
-def _bounded(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most // 2]}\n…\n{text[-most // 2 :]}"
+            return bounded(user_traceback(error), _TRACEBACK_CHARACTERS)
+        return bounded(f"{type(error).__name__}: {error}", _FEW_CHARACTERS)

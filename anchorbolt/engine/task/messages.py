@@ -48,11 +48,6 @@ class TaskReport:
     others: Others | None = None  # tuples of the second half of a `Probe`; None if there are none
 
     @property
-    def is_spout(self) -> bool:
-        """Whether the task is a spout's: it has received nothing."""
-        return not self.seen
-
-    @property
     def component(self) -> str:
         return self.task[0]
 
