@@ -39,6 +39,7 @@ class TaskReport:
     execute_ms: float = 0.0  # time in which a bolt executed tuples, with the reads of its state
     prepare_ms: float = 0.0  # time staging state or writing an outbox file
     errors_reported: int = 0  # calls of `report_error`
+    failures_reported: int = 0  # of them those of tuples that failed
     outcome: TaskOutcome = field(default_factory=TaskOutcome)
     failure: AnchorboltError | None = None  # None if the attempt prepared
     failed_trees: list[Failure] = field(default_factory=list)  # that the bolt failed, if no acker reports them
