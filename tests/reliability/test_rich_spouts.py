@@ -342,8 +342,10 @@ def test_a_wrong_emit_is_refused(emit: Any, error: type[Exception]) -> None:
                 self.messages.clear()
                 emit(self.collector)
 
-    with pytest.raises(error):
+    with pytest.raises(error) as raised:
         LocalCluster().submit(counting(Wrong("a"))).await_termination(30)
+    if isinstance(raised.value, TopologyError):
+        assert raised.value.component == "in"
 
 
 def test_a_spout_that_does_not_return_is_named_with_its_line(caplog: pytest.LogCaptureFixture) -> None:
