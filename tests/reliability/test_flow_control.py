@@ -81,6 +81,17 @@ def test_without_it_only_the_intake_limits_what_waits() -> None:
     assert max(report.tuples_in["slow"] for report in handle.reports) <= 510
 
 
+def test_the_intake_is_limited_in_bytes_too() -> None:
+    conf = {"topology.backpressure.enable": False, "topology.spout.intake.bytes": 2048}
+    spout = GeneratorSpout(["number"], lambda number: ("x" * 600,), count=400, batch=1)
+    handle = LocalCluster().submit(slowly(spout), conf)
+    assert handle.await_termination(60)
+    # The first bytes are counted when 16 tuples wait: the encoding of a stream begins with so many.
+    taken_in = [report.tuples_in["slow"] for report in handle.reports]
+    assert sum(taken_in) == 400
+    assert max(taken_in) <= 16
+
+
 def test_it_throttles_from_the_high_watermark_to_the_low_one() -> None:
     flow = FlowControl(1000, 0.9, 0.4, enabled=True)
     flow.measure(WaveLoad(100, ("slow", 1), 1000, 1010))  # 100 tuples in an interval
