@@ -20,7 +20,8 @@ S = TypeVar("S", bound=State)
 class FailedException(Exception):
     """Raised by a bolt's `execute` to fail its tuple, as `collector.fail` does. Any other exception fails the wave.
 
-    In a topology without rich spouts this one fails the wave, too. With `topology.acker.executors: 0` it has no effect.
+    In a topology without rich spouts this one fails the wave, too. With `topology.acker.executors: 0` it has no effect
+    if all spouts are rich, and fails the wave otherwise.
     """
 
 

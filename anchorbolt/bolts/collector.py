@@ -56,6 +56,7 @@ class OutputCollector:
         self.failed_tuple: Tuple | None = None  # the first that the bolt failed in this wave; for the engine
         self.emitted = 0
         self.errors_reported = 0
+        self.failures_reported = 0  # of them those of tuples that failed
 
     def emit(self, values: Sequence[Any], *, anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
         """Emit a tuple.
@@ -143,6 +144,7 @@ class OutputCollector:
         self.failed_tuple = None
         self.emitted = 0
         self.errors_reported = 0
+        self.failures_reported = 0  # of them those of tuples that failed
 
     def _send(self, stream: str, buffer: list[Any]) -> None:
         rows = buffer.copy()

@@ -24,9 +24,7 @@ class Settings(Checked):
     cache_entries: int = setting(whole(0), 200_000, key="topology.state.cache.max.entries")
     pending_entries: int = setting(whole(1), 100_000, key="topology.state.pending.max.entries")
     blob_bytes: int = setting(whole(1024, 1 << 28, unit="bytes"), 1 << 20, key="topology.transfer.blob.bytes")
-    message_timeout_secs: int = setting(
-        whole(1, 4_294_967, unit="seconds"), 30, key="topology.message.timeout.secs"
-    )  # 49 days: open trees keep it in 32 bits, in ms
+    message_timeout_secs: int = setting(whole(1, unit="seconds"), 30, key="topology.message.timeout.secs")
     task_timeout_secs: int | None = setting(whole(1, unit="seconds"), None, key="topology.task.timeout.secs")
     max_spout_pending: int | None = setting(whole(1, unit="tuples"), None, key="topology.max.spout.pending")
     acker_executors: int | None = setting(whole(0, 65_535), None, key="topology.acker.executors")

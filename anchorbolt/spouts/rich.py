@@ -46,10 +46,11 @@ class BaseRichSpout(Spout):
         """
 
     def ack(self, msg_id: Any) -> None:
-        """Called once for a message whose tuple tree is complete, after the wave that completed it has committed.
+        """Called for a message whose tuple tree is complete, after the wave that completed it has committed.
 
         With stable message ids, a message that the source delivers again, although it is committed, is not processed
-        again, only acked again.
+        again, only acked again. So this may be called twice for one message, and for one that this instance has not
+        emitted in its run.
         """
 
     def fail(self, msg_id: Any) -> None:

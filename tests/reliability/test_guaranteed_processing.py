@@ -205,29 +205,6 @@ def test_reports_count_what_is_acked_and_failed(run: Run) -> None:
     assert pickle.loads(pickle.dumps(reports)) == reports  # noqa: S301 - made here
 
 
-def test_a_time_out_goes_by_the_clock_and_names_who_held_the_tree(
-    conf: Mapping[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    clock = ManualClock()
-    builder = TopologyBuilder()
-    builder.set_spout("in", QueueSpout("word"))
-    builder.set_bolt("forgets", Forgets()).shuffle_grouping("in")
-    MESSAGES.append((1, ("a",)))
-    handle = LocalCluster(clock=clock).submit(builder.create_topology("forgets"), conf)
-    while not handle.reports:
-        assert not handle.await_termination(0.05)
-    clock.advance(29.9)
-    assert not handle.await_termination(0.5)
-    assert (ACKED, FAILED) == ([], [])
-    clock.advance(0.2)
-    assert handle.await_termination(60)
-    assert (ACKED, FAILED) == ([1], [1])
-    assert any("'forgets', task 0" in record.getMessage() for record in caplog.records)
-    [failure] = [failure for report in handle.reports for failure in report.failures]
-    assert failure[:4] == ("in", 1, "forgets", 0)
-    assert "timed out" in failure.reason
-
-
 def test_a_tuple_without_a_message_id_is_not_tracked(run: Run, conf: Mapping[str, Any]) -> None:
     MESSAGES.extend([(1, ("a b",)), (2, ("bad",))])
     builder = TopologyBuilder()

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from anchorbolt.bolts import BaseBasicBolt, FailedException
+from anchorbolt.errors import BoltError
 from anchorbolt.streams.groupings import CustomStreamGrouping
-from anchorbolt.testing import LocalCluster
+from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout, RichBolt
@@ -93,6 +94,19 @@ def test_without_ackers_a_failed_tuple_has_no_effect(bolt: Any) -> None:
     handle = LocalCluster().submit(one_bolt(bolt), {"topology.acker.executors": 0})
     assert handle.await_termination(60)
     assert (sorted(ACKED), FAILED) == ([0, 1], [])
+
+
+def test_without_ackers_a_failed_tuple_fails_the_wave_if_there_are_other_spouts() -> None:
+    MESSAGES.append((0, ("a",)))
+    builder = TopologyBuilder()
+    builder.set_spout("in", QueueSpout("word"))
+    builder.set_spout("lines", FeederSpout(["word"]))
+    builder.set_bolt("bolt", FailsAll()).shuffle_grouping("in").shuffle_grouping("lines")
+    conf = {"topology.acker.executors": 0, "topology.max.batch.retries": 0}
+    with pytest.raises(BoltError) as raised:
+        LocalCluster().submit(builder.create_topology("outside"), conf).await_termination(60)
+    assert raised.value.component == "bolt"
+    assert (ACKED, FAILED) == ([], [])
 
 
 class RaisesOnce(RichBolt):

@@ -121,24 +121,21 @@ def test_each_task_has_a_thread_of_its_own() -> None:
 
 
 def test_an_ack_follows_the_commit() -> None:
-    cluster, committed = LocalCluster(), []
+    words, committed = ["a", "b", "c"], dict[int, Any]()
+    submitted = threading.Event()
 
-    class Late(Messages):
-        def ack(self, msg_id: Any) -> None:
-            committed.append(handle.state("count"))
-
-    opened = threading.Event()
-
-    class Waiting(Late):
+    class Looks(Messages):
         def next_tuple(self) -> None:
-            opened.wait(10)
+            submitted.wait(10)
             super().next_tuple()
 
-    handle = cluster.submit(counting(Waiting("a", "b")))
-    opened.set()
+        def ack(self, msg_id: Any) -> None:
+            committed[msg_id] = handle.state("count")
+
+    handle = LocalCluster().submit(counting(Looks(*words)))
+    submitted.set()
     assert handle.await_termination(30)
-    assert {"a": 1} in committed or {"a": 1, "b": 1} in committed
-    assert all(state for state in committed)
+    assert [committed[number].get(word) for number, word in enumerate(words)] == [1, 1, 1]
 
 
 def test_an_emit_returns_the_tasks_that_the_tuple_goes_to() -> None:
@@ -342,8 +339,10 @@ def test_a_wrong_emit_is_refused(emit: Any, error: type[Exception]) -> None:
                 self.messages.clear()
                 emit(self.collector)
 
-    with pytest.raises(error):
+    with pytest.raises(error) as raised:
         LocalCluster().submit(counting(Wrong("a"))).await_termination(30)
+    if isinstance(raised.value, TopologyError):
+        assert raised.value.component == "in"
 
 
 def test_a_spout_that_does_not_return_is_named_with_its_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -95,6 +95,7 @@ class TrackedExecution:
         collector = self._collector
         if isinstance(error, ReportedFailedException):
             collector.report_error(error)
+            collector.failures_reported += 1
         self._tracker.fail(tup, self._reason(error))
         if not tup.status:
             if tup.roots == ():

@@ -85,6 +85,8 @@ class Rounds:
         stateful, spouts = self._plan.stateful, self._spouts
         repeat = spouts is not None and spouts.judge(reports)
         repeat = (self._isolation is not None and self._isolation.judge(reports)) or repeat
+        if repeat and spouts is not None:
+            spouts.keep_reported(reports)
         letters = [] if repeat else self._dead_letters(reports)
         return PreparedRound(
             winners={
@@ -162,7 +164,7 @@ class WaveReport:
     bytes_shuffled: int = 0  # bytes of the blobs between tasks
     keys_read: int = 0  # keys read from the store
     keys_staged: int = 0  # updates staged
-    errors_reported: int = 0  # calls of `report_error`
+    errors_reported: int = 0  # calls of `report_error`, and each `ReportedFailedException`
     messages_acked: Mapping[str, int] = field(default_factory=dict)  # by rich spout: messages whose trees are complete
     messages_failed: Mapping[str, int] = field(default_factory=dict)  # by rich spout
     failures: tuple[FailedTree, ...] = ()  # the first 100 of the failed messages, with their reasons

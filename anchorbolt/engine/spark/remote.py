@@ -6,6 +6,7 @@ dependencies, which is used only if the worker's Python has not installed them.
 
 import functools
 import importlib.util
+import pickle
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ class RemoteStage:
     """A function for `mapInArrow`: one stage of a run.
 
     It holds the plan pickled: Spark unpickles this object for every task, but the plan is unpickled once per process.
+    It holds the argument pickled: its classes may need the dependencies, which are importable only in the call.
     """
 
     __name__ = "anchorbolt"  # the stage's name in Spark's UI
@@ -27,14 +29,15 @@ class RemoteStage:
         self._kind = kind
         self._run_id = run_id
         self._plan = plan
-        self._argument = argument
+        self._argument = pickle.dumps(argument)
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Run one task. Called by Spark on a worker, with the Arrow batches of its partition."""
         _make_importable()
         from anchorbolt.engine.spark import worker
 
-        return worker.run(self._kind, self._run_id, self._plan, self._argument, batches)
+        argument = pickle.loads(self._argument)  # noqa: S301 - as safe as this object, which Spark unpickles
+        return worker.run(self._kind, self._run_id, self._plan, argument, batches)
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -12,7 +13,8 @@ _BETWEEN_LOOKS_S = 1.0  # Spark's progress takes several calls to the JVM: not a
 class SourceLag:
     """Reads the progress of a query, at most once a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._behind: int | None = None
         self._looked_at = float("-inf")
 
@@ -21,7 +23,7 @@ class SourceLag:
 
         None if no source tells its latest offset. Kafka tells it: there an offset is a record.
         """
-        now = time.monotonic()
+        now = self._clock()
         if now - self._looked_at >= _BETWEEN_LOOKS_S:
             self._looked_at = now
             progress = query.lastProgress

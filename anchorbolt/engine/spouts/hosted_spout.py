@@ -51,7 +51,7 @@ class HostedSpout:
                 stream: {id for edge in edges for id in plan.task_ids[edge.component]}
                 for stream, edges in self._edges.items()
             },
-            chunk_bytes=plan.settings.blob_bytes,
+            chunk_bytes=min(plan.settings.blob_bytes, plan.settings.intake_bytes),
             is_known=self._is_known if self._spout.stable_message_ids else None,
         )
         self._again: list[Any] = []  # messages that a decision has acked, and that the source delivered again

@@ -77,7 +77,8 @@ class RichSpouts:
         self._reports: Sequence[TaskReport] = ()  # of the last round
         self._wave_began = 0.0
         self._errors_before = 0  # that the spouts had reported by the wave before
-        self.errors_reported = 0  # by the spouts until the last committed wave, since the one before
+        self._failures_reported = 0  # of tuples that the current wave leaves out
+        self.errors_reported = 0  # in the last committed wave: by the spouts, and of tuples that it has left out
         self._hosts = {task: new_host(plan, task, self._flow, on_change) for task in plan.rich_spout_tasks}
         tasks = {plan.task_id(task): task for tasks in plan.tasks.values() for task in tasks}
         self._tasks = tasks
@@ -171,6 +172,7 @@ class RichSpouts:
     def begin_wave(self) -> None:
         """Freeze what was emitted: it is the intake of the next wave."""
         self._wave_began = time.perf_counter()
+        self._failures_reported = 0
         taken = {self._plan.task_id(task): host.take() for task, host in self._hosts.items()}
         self._intake = self._in_flight.begin(taken, self._clock())
         for host in self._hosts.values():
@@ -191,7 +193,8 @@ class RichSpouts:
         self._moves = {}
         self._measure()
         errors = sum(host.errors_reported for host in self._hosts.values())
-        self.errors_reported, self._errors_before = errors - self._errors_before, errors
+        self.errors_reported = errors - self._errors_before + self._failures_reported
+        self._errors_before = errors
         by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
         settlements = self._in_flight.settle(self._clock())
         self.acked_messages = _by_spout(settlements, lambda settlement: len(settlement.acked))
@@ -222,6 +225,10 @@ class RichSpouts:
         if not self._plan.ackers:
             verdicts = [Verdict(failed=[failure for report in reports for failure in report.failed_trees])]
         return self._in_flight.judge(verdicts)
+
+    def keep_reported(self, reports: Sequence[TaskReport]) -> None:
+        """Count the errors that bolts have reported of tuples that the next round leaves out."""
+        self._failures_reported += sum(report.failures_reported for report in reports)
 
     def exclude(self, failed: Mapping[int, Failure]) -> dict[int, Failure]:
         """Exclude trees of the current wave; return those that are not ours."""

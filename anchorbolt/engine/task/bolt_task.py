@@ -123,6 +123,7 @@ class _BoltTask:
             report.bytes_out = instance.emitter.bytes_out
             report.tuples_out = instance.collector.emitted
             report.errors_reported = instance.collector.errors_reported
+            report.failures_reported = instance.collector.failures_reported
             if instance.tracker is not None:
                 report.failed_trees = list(instance.tracker.failures.values())
         emitter = Emitter(self._plan, self._task) if instance is None else instance.emitter

@@ -40,6 +40,7 @@ class TaskReport:
     execute_ms: float = 0.0  # time in which a bolt executed tuples, with the reads of its state
     prepare_ms: float = 0.0  # time staging state or writing an outbox file
     errors_reported: int = 0  # calls of `report_error`
+    failures_reported: int = 0  # of them those of tuples that failed
     outcome: TaskOutcome = field(default_factory=TaskOutcome)
     failure: AnchorboltError | None = None  # None if the attempt prepared
     # That the bolt failed, in a round that isolates, or if no acker reports them.

@@ -1,5 +1,6 @@
 """A real standalone cluster runs a job although its executors lack Anchorbolt, its dependencies and the job."""
 
+import json
 import os
 import subprocess
 import sys
@@ -131,3 +132,62 @@ def test_a_package_runs_on_two_workers_and_a_task_that_spark_runs_twice_counts_o
             assert not storage.head().attempts, "a dead attempt left something behind"
             counts |= {unpack(key): unpack(value) for page in storage.scan() for key, value in page}
     assert counts == Counter(word for line in LINES for word in line.split())
+
+
+ACKERS = """
+import json, sys, time
+from anchorbolt.config.spark_options import SparkOptions
+from anchorbolt.engine import SparkCluster
+from anchorbolt.engine.spark.session import build_session, executors_of
+from anchorbolt.bolts import BaseRichBolt
+from anchorbolt.spouts import GeneratorSpout
+from anchorbolt.topology import TopologyBuilder
+
+master, conf = sys.argv[1], json.loads(sys.argv[2])
+
+
+class Acks(BaseRichBolt):
+    def prepare(self, conf, context, collector):
+        self.collector = collector
+
+    def execute(self, tup):
+        self.collector.ack(tup)
+
+
+spark = build_session("ackers", master, SparkOptions())
+deadline = time.monotonic() + 60
+while executors_of(spark) < 2:
+    assert time.monotonic() < deadline
+    time.sleep(0.05)
+builder = TopologyBuilder()
+builder.set_spout("in", GeneratorSpout(["number"], lambda number: (number,), count=100))
+builder.set_bolt("acks", Acks(), parallelism=2).shuffle_grouping("in")
+handle = SparkCluster(spark).submit(builder.create_topology("ackers"), conf, until_empty=True)
+assert handle.await_termination(120)
+acked = sum(report.messages_acked.get("in", 0) for report in handle.reports)
+print("ackers and acked:", handle._plan.ackers, acked)
+"""
+
+
+def test_by_default_there_is_an_acker_for_each_executor(
+    cluster: SparkStandalone, tmp_path: Path, redis_database: RedisServer
+) -> None:
+    job = tmp_path / "ackers.py"
+    job.write_text(ACKERS)
+    conf = {
+        "topology.state.provider": "redis",
+        "topology.state.provider.config": {
+            "jedisPoolConfig": {"host": redis_database.host, "port": redis_database.port}
+        },
+        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
+    }
+    finished = subprocess.run(
+        [sys.executable, str(job), cluster.url, json.dumps(conf)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(bare_python(tmp_path))},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "ackers and acked: 2 100" in finished.stdout

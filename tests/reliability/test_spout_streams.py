@@ -1,0 +1,114 @@
+"""A rich spout with several streams, one of them direct: who gets its tuples, and what becomes of their messages."""
+
+from typing import Any
+
+import pytest
+
+from anchorbolt.bolts import BaseBasicBolt, FailedException
+from anchorbolt.errors import TopologyError
+from anchorbolt.testing import LocalCluster, TupleCapture
+from anchorbolt.topology import Topology, TopologyBuilder
+from tests.reliability import jobs
+from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout
+
+RETURNED: dict[Any, Any] = {}  # by message id: what the emit returned
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    jobs.forget()
+    RETURNED.clear()
+
+
+class Streams(QueueSpout):
+    """Emits each message to the stream that it names: `(stream, index of the task or None, values)`."""
+
+    def open(self, conf: Any, context: Any, collector: Any) -> None:
+        super().open(conf, context, collector)
+        self.receivers = context.get_component_tasks("direct")
+        self.others = context.get_component_tasks("words")
+
+    def next_tuple(self) -> None:
+        if not MESSAGES:
+            return
+        msg_id, message = MESSAGES.popleft()
+        self.pending[msg_id] = message
+        stream, index, values = message
+        if index is None:
+            RETURNED[msg_id] = list(self.collector.emit(values, msg_id, stream=stream))
+        else:
+            RETURNED[msg_id] = self.collector.emit_direct(self.task(index), values, msg_id, stream=stream)
+
+    def task(self, index: int) -> int:
+        return int(self.receivers[index])
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare("word")
+        declarer.declare_stream("pairs", "key", "value")
+        declarer.declare_stream("direct", "number", direct=True)
+
+
+class Shows(BaseBasicBolt):
+    """Emits what it gets, with its own name and task's index; fails the first tuple with "bad" in it."""
+
+    def prepare(self, conf: Any, context: Any) -> None:
+        self.index, self.id = context.this_task_index, context.this_task_id
+
+    def execute(self, tup: Any, collector: Any) -> None:
+        if "bad" in tup.values and not FAILED:
+            raise FailedException("bad")
+        collector.emit((tup.source_stream, repr(tuple(tup.values)), self.index, self.id))
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare("stream", "values", "index", "id")
+
+
+def streams(spout: Streams, captured: TupleCapture) -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("in", spout)
+    builder.set_bolt("words", Shows(), parallelism=2).shuffle_grouping("in")
+    builder.set_bolt("pairs", Shows(), parallelism=2).fields_grouping("in", "key", stream="pairs")
+    builder.set_bolt("direct", Shows(), parallelism=3).direct_grouping("in", stream="direct")
+    out = builder.set_bolt("out", captured)
+    out.global_grouping("words").global_grouping("pairs").global_grouping("direct")
+    return builder.create_topology("streams")
+
+
+@pytest.mark.parametrize(
+    "bad", [("default", None, ("bad",)), ("pairs", None, ("bad", 1)), ("direct", 2, ("bad",))], ids=lambda bad: bad[0]
+)
+def test_the_tuples_of_each_stream_reach_its_receivers_and_a_failed_one_is_replayed_on_its_stream(bad: Any) -> None:
+    messages = [
+        ("default", None, ("a",)),
+        ("pairs", None, ("k", 1)),
+        ("direct", 2, (7,)),
+        ("direct", 0, (8,)),
+        ("pairs", None, ("k", 2)),
+        bad,
+    ]
+    MESSAGES.extend(enumerate(messages))
+    captured = TupleCapture()
+    assert LocalCluster().submit(streams(Streams(), captured)).await_termination(60)
+    assert (sorted(ACKED), FAILED) == (list(range(len(messages))), [5])
+    assert sorted((stream, values) for stream, values, _, _ in captured.tuples) == sorted(
+        (stream, repr(values)) for stream, _, values in messages
+    )
+    shown = {values: (index, id) for _, values, index, id in captured.tuples}
+    assert shown["('k', 1)"] == shown["('k', 2)"]
+    for msg_id, (_, index, values) in enumerate(messages):
+        if index is None:
+            assert RETURNED[msg_id] == [shown[repr(values)][1]]
+        else:
+            assert (RETURNED[msg_id], shown[repr(values)][0]) == (None, index)
+
+
+@pytest.mark.parametrize("wrong", ["unknown", "of_another_stream", "no_id"])
+def test_a_direct_emit_to_a_task_that_does_not_take_the_stream_is_refused(wrong: str) -> None:
+    class Wrong(Streams):
+        def task(self, index: int) -> Any:
+            return {"unknown": 99, "of_another_stream": self.others[0], "no_id": "direct"}[wrong]
+
+    MESSAGES.append((1, ("direct", 0, (7,))))
+    with pytest.raises(TopologyError) as raised:
+        LocalCluster().submit(streams(Wrong(), TupleCapture())).await_termination(60)
+    assert raised.value.component == "in"
