@@ -144,7 +144,7 @@ class OutputCollector:
         self.failed_tuple = None
         self.emitted = 0
         self.errors_reported = 0
-        self.failures_reported = 0  # of them those of tuples that failed
+        self.failures_reported = 0
 
     def _send(self, stream: str, buffer: list[Any]) -> None:
         rows = buffer.copy()
