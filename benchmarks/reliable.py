@@ -1,9 +1,9 @@
 """Word count from a `GeneratorSpout`: tracked beside untracked, in turn, in one session: `make bench-reliable`.
 
 Also how many messages a second one driver takes in, tracks and acks, with a topology that does nothing else, after the
-first wave; how much of what a slow bolt can do it does behind a faster spout, with the failed messages, and the memory of
-the driver, its JVM and the largest worker at first and at last; and how long a message on an idle topology takes until
-the last bolt executes it, and until it is acked. With `--open-roots`, also `open_roots.py`.
+first wave; how much of what a slow bolt can do it does behind a faster spout, with the failed messages, and the memory
+of the driver, its JVM and the largest worker at first and at last; and how long a message on an idle topology takes
+until the last bolt executes it, and until it is acked. With `--open-roots`, also `open_roots.py`.
 """
 
 import os
