@@ -1,10 +1,12 @@
 """Word count from a `GeneratorSpout`: tracked beside untracked, in turn, in one session: `make bench-reliable`.
 
 Also how many messages a second one driver takes in, tracks and acks, with a topology that does nothing else, after the
-first wave; how much of what a slow bolt can do it does behind a faster spout; and how long a message on an idle
-topology takes until the last bolt executes it, and until it is acked.
+first wave; how much of what a slow bolt can do it does behind a faster spout, with the failed messages, and the memory
+of the driver, its JVM and the largest worker at first and at last; and how long a message on an idle topology takes
+until the last bolt executes it, and until it is acked. With `--open-roots`, also `open_roots.py`.
 """
 
+import os
 import statistics
 import tempfile
 import time
@@ -17,13 +19,17 @@ from rich.table import Table
 
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
 from anchorbolt.engine import SparkCluster
+from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.spark.session import build_session
 from anchorbolt.spouts import BaseRichSpout, GeneratorSpout
 from anchorbolt.topology import TopologyBuilder
+from benchmarks.open_roots import show as show_open_roots
+from tests.support.process_memory import java_below, memory_mb, worker_mb
 from tests.support.stores import settings_of, store_of
 
 _WORDS = [f"word{number}" for number in range(20_000)]
 _SLEEP_S = 0.001
+_FIRST_WAVES = 3  # whose largest memory counts as that at first
 _ACKED: list[float] = []  # ms from the emit, of each message
 
 
@@ -150,13 +156,18 @@ def nothing(spout: BaseRichSpout) -> TopologyBuilder:
 def main(
     sentences: Annotated[int, typer.Option(help="Sentences of ten words in each run.")] = 300_000,
     rounds: Annotated[int, typer.Option(help="Runs of each kind.")] = 5,
+    slow_messages: Annotated[int, typer.Option(help="Messages that the slow bolt executes.")] = 60_000,
+    open_roots: Annotated[int, typer.Option(help="Also the memory for so many open roots; 0 leaves it out.")] = 0,
 ) -> None:
     """Measure, and print the medians."""
     console = Console()
     spark = build_session("reliable", "local[2]")
     rates: dict[str, list[float]] = {}
+    memory: list[tuple[float, float, float]] = []  # after each wave of the slow bolt: MB of driver, JVM, worker
+    java = java_below(os.getpid()) or 0
 
-    def run(kind: str, builder: TopologyBuilder, **conf: Any) -> None:
+    def run(kind: str, builder: TopologyBuilder, *, watches: bool = False, **conf: Any) -> int:
+        """Run a topology until its spout is empty; return how many messages have failed."""
         with tempfile.TemporaryDirectory(prefix="anchorbolt-bench-") as directory:
             settings = {
                 "topology.checkpoint.location": str(Path(directory) / "checkpoint"),
@@ -165,22 +176,29 @@ def main(
                 **conf,
             }
             waves: list[tuple[float, int]] = []  # when each ended, and the messages that it took in
+            failed = 0
+
+            def note(report: WaveReport) -> None:
+                nonlocal failed
+                waves.append((time.perf_counter(), report.tuples_in["in"]))
+                failed += sum(report.messages_failed.values())
+                if watches:
+                    memory.append((memory_mb(), memory_mb(java), worker_mb()))
+
             handle = SparkCluster(spark).submit(
-                builder.create_topology("bench"),
-                settings,
-                until_empty=True,
-                on_wave=lambda report: waves.append((time.perf_counter(), report.tuples_in["in"])),
+                builder.create_topology("bench"), settings, until_empty=True, on_wave=note
             )
             handle.await_termination()
             rate = sum(messages for _, messages in waves[1:]) / (waves[-1][0] - waves[0][0])
             rates.setdefault(kind, []).append(rate)
             console.print(f"{kind}: {rate:,.0f} messages/s, {len(waves)} waves")
+            return failed
 
     for _ in range(rounds + 1):  # the first is a warm-up
         run("word count, untracked", word_count(GeneratorSpout(["sentence"], sentence, count=sentences, tracked=False)))
         run("word count, tracked", word_count(GeneratorSpout(["sentence"], sentence, count=sentences)))
         run("nothing, tracked", nothing(GeneratorSpout(["number"], number_only, count=sentences * 5)))
-    run("slow bolt", slow(GeneratorSpout(["number"], number_only, count=60_000)))
+    failed = run("slow bolt", slow(GeneratorSpout(["number"], number_only, count=slow_messages)), watches=True)
     started = time.perf_counter()
     for _ in range(1000):
         time.sleep(_SLEEP_S)
@@ -200,8 +218,14 @@ def main(
     console.print(table)
     share = rates["slow bolt"][0] / alone
     console.print(f"behind a faster spout, a slow bolt does {share:.2f} of the {alone:,.0f} messages/s that it can do")
+    for what, mb in zip(("driver", "its JVM", "its largest worker"), zip(*memory, strict=True), strict=True):
+        first = max(mb[: min(_FIRST_WAVES, len(mb))])
+        console.print(f"meanwhile {what} has {first:.0f} MB at first, {mb[-1]:.0f} MB at last")
+    console.print(f"meanwhile {failed} messages have failed")
     console.print(f"the last bolt has executed a message after {statistics.median(last[50:]):.0f} ms")
     console.print(f"it is acked after {statistics.median(_ACKED[50:]):.0f} ms (medians of {len(_ACKED[50:])})")
+    if open_roots:
+        show_open_roots(console, open_roots)
 
 
 if __name__ == "__main__":

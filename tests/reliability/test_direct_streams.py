@@ -7,6 +7,7 @@ import pytest
 
 from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
+from anchorbolt.checkpoint.letters.letter_store import letters_of
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import TopologyBuilder
 from tests.reliability import jobs
@@ -92,9 +93,9 @@ def test_a_letter_of_a_direct_stream_is_the_same_after_each_replay(tmp_path: Pat
         builder.set_spout("in", SendsMessages("word", "number"))
         builder.set_bolt("checks", RaisesOnBad()).direct_grouping("in")
         assert LocalCluster().submit(builder.create_topology("direct"), conf).await_termination(60)
-        [name] = folder.files()
-        [(_, letter)] = folder.letters(name)
+        [name] = folder.names()
+        [(_, letter)] = letters_of(folder, name)
         found.append(letter.values)
-        assert folder.replay([name]) == 1
+        folder.replay([name])
     assert [values[1:] for values in found] == [("bad", 2)] * 3
     assert len(set(found)) == 1, "the id of the task has not changed"

@@ -3,22 +3,16 @@
 import threading
 import time
 from collections import deque
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt
-from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.engine.driver.one_wave import OneWave
-from anchorbolt.engine.driver.pump import Pump
-from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.submit.handle import prepare_plan
+from anchorbolt.bolts import BaseBasicBolt
 from anchorbolt.errors import BoltError, SourceUnavailable, SpoutError, TopologyError, UnsupportedValue
 from anchorbolt.spouts import BaseRichSpout, Spout
-from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import LocalCluster, TupleCapture
 from anchorbolt.topology import Topology, TopologyBuilder
+from tests.reliability.jobs import Count
 
 CALLS: list[tuple[Any, ...]] = []  # what the spouts were called with, by the threads that called
 EMITTED: list[Any] = []
@@ -28,9 +22,6 @@ EMITTED: list[Any] = []
 def _forget() -> None:
     CALLS.clear()
     EMITTED.clear()
-    FAILED.clear()
-    IN_CALL.clear()
-    MAY_EMIT.clear()
 
 
 class Messages(BaseRichSpout):
@@ -72,18 +63,6 @@ class Messages(BaseRichSpout):
 
     def declare_output_fields(self, declarer: Any) -> None:
         declarer.declare("word")
-
-
-class Count(BaseStatefulBolt[Any]):
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector = collector
-
-    def init_state(self, state: Any) -> None:
-        self.state = state
-
-    def execute(self, tup: Any) -> None:
-        self.state.put(tup["word"], self.state.get(tup["word"], 0) + 1)
-        self.collector.ack(tup)
 
 
 class RaisesOnce(Count):
@@ -160,129 +139,6 @@ def test_an_emit_returns_the_tasks_that_the_tuple_goes_to() -> None:
     assert LocalCluster().submit(builder.create_topology("routes")).await_termination(30)
     seen = {word: sorted(int(each[2:]) for (each,) in capture.tuples if each[0] == word) for word in "abcdefghij"}
     assert [sorted(ids) for ids in EMITTED] == [seen[word] for word in "abcdefghij"]
-
-
-class Away(Messages):
-    """Its source does not answer before the second message, for longer than a run waits that ends when nothing comes.
-
-    With `blocks`, the second call after the ack of the first message waits for the answer.
-    """
-
-    def __init__(self, *messages: Any, blocks: bool) -> None:
-        super().__init__(*messages)
-        self.blocks = blocks
-        self.back_at = 0.0
-
-    def next_tuple(self) -> None:
-        if len(self.messages) != 1 or time.monotonic() >= self.back_at > 0:
-            self.source_is_away = False
-            super().next_tuple()
-        elif ("ack", 0, 0) not in CALLS or not self.blocks:
-            self.source_is_away = True
-            self.back_at = 0.0 if self.blocks else self.back_at or time.monotonic() + 1
-        elif self.source_is_away:
-            self.source_is_away = False
-        else:
-            self.back_at = time.monotonic()
-            threading.Event().wait(1)
-            super().next_tuple()
-
-
-@pytest.mark.parametrize("blocks", [False, True])
-def test_a_run_does_not_end_while_a_source_does_not_answer(blocks: bool) -> None:
-    handle = LocalCluster().submit(counting(Away("a", "b", blocks=blocks)))
-    assert handle.await_termination(30)
-    assert handle.state("count") == {"a": 1, "b": 1}
-
-
-FAILED, IN_CALL, MAY_EMIT = threading.Event(), threading.Event(), threading.Event()
-
-
-class SlowAfterFail(Messages):
-    """Emits a message again that has failed, once it may: meanwhile the call for it does not return."""
-
-    def next_tuple(self) -> None:
-        if FAILED.is_set():
-            assert MAY_EMIT.wait(30)
-        super().next_tuple()
-
-    def fail(self, msg_id: Any) -> None:
-        self.messages.append((msg_id, "a"))
-        FAILED.set()
-
-
-class FailsLate(Count):
-    """Fails the first tuple once the spout has been called in vain for longer than a run waits that ends by itself."""
-
-    def execute(self, tup: Any) -> None:
-        if FAILED.is_set():
-            super().execute(tup)
-            return
-        threading.Event().wait(0.3)
-        self.collector.fail(tup)
-
-
-def test_a_run_does_not_end_before_a_failed_message_is_emitted_again() -> None:
-    builder = TopologyBuilder()
-    builder.set_spout("in", SlowAfterFail("a"))
-    builder.set_bolt("count", FailsLate()).fields_grouping("in", "word")
-    handle = LocalCluster().submit(builder.create_topology("late"))
-    try:
-        assert FAILED.wait(30)
-        handle.await_termination(0.2)  # so long the spout's call takes
-        MAY_EMIT.set()
-        assert handle.await_termination(30)
-    finally:
-        MAY_EMIT.set()
-    assert handle.state("count") == {"a": 1}
-    assert [call[2] for call in CALLS if call[0] == "ack"] == [0]
-
-
-class SlowCall(Messages):
-    """Is in a call of `next_tuple` when the run is stopped, which emits a tuple in the end."""
-
-    def __init__(self, *messages: Any, tracked: bool) -> None:
-        super().__init__(*messages)
-        self.tracked = tracked
-
-    def next_tuple(self) -> None:
-        IN_CALL.set()
-        assert MAY_EMIT.wait(30)
-        index, word = self.messages.popleft()
-        self.collector.emit((word,), index if self.tracked else None)
-
-
-@pytest.mark.parametrize("tracked", [True, False])
-def test_a_stopped_run_does_not_end_without_a_tuple_whose_call_is_under_way(tracked: bool) -> None:
-    handle = LocalCluster().submit(counting(SlowCall("a", tracked=tracked)), until_empty=False)
-    try:
-        assert IN_CALL.wait(30)
-        handle.stop(0)
-        assert not handle.await_termination(0.2)  # so long the spout's call takes
-    finally:
-        MAY_EMIT.set()
-    assert handle.await_termination(30)
-    assert handle.state("count") == {"a": 1}
-    assert [call[2] for call in CALLS if call[0] == "ack"] == ([0] if tracked else [])
-
-
-def test_the_end_of_the_pump_waits_for_a_wave_of_the_query_before_it_writes_the_record(tmp_path: Path) -> None:
-    plan = prepare_plan(counting(Messages()), {}, memory=MemoryStateProvider(), location=str(tmp_path))
-    one_wave = OneWave()
-
-    class Record:
-        record = DecisionRecord()
-        was_held = False
-
-        def keep_acked(self, acked: Any) -> None:
-            self.was_held = not one_wave.acquire(timeout=0)
-
-    spout: Any = Record()
-    pump = Pump(plan, DriverSpouts(plan), one_wave)
-    pump.start(spout, lambda report: None, until_empty=False)
-    pump.stop()
-    pump.wait()
-    assert spout.was_held
 
 
 def test_a_failed_round_replays_the_intake_and_acks_once() -> None:

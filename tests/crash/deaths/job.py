@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import StatefulBolt
+from tests.support.process_memory import java_below, memory_mb, worker_mb
 from tests.support.redis_server import RedisServer
 
 NAME, STREAM = "deaths", "messages"
@@ -103,44 +103,6 @@ def topology(conf: Mapping[str, Any]) -> Topology:
         builder.set_bolt("words", Split(), TASKS).shuffle_grouping("messages")
     builder.set_bolt("count", StatefulBolt(), TASKS).fields_grouping("words", "word")
     return builder.create_topology(NAME)
-
-
-def memory_mb(pid: int | str = "self") -> float:
-    """Return the resident memory of a process; 0 if it is gone."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:")), 0.0)
-
-
-def _children(pid: int) -> list[int]:
-    """Return the processes that a process has started; none if it is gone."""
-    found: list[int] = []
-    with suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            found += map(int, (task / "children").read_text().split())
-    return found
-
-
-def java_below(pid: int) -> int | None:
-    """Return the JVM that a process has started."""
-    return next((child for child in _children(pid) if Path(f"/proc/{child}/comm").read_text().strip() == "java"), None)
-
-
-def worker_mb() -> float:
-    """Return the resident memory of the largest worker in this process's session; 0 if there is none.
-
-    A worker outlives its daemon, and is no descendant of this process any more then.
-    """
-    session, found = os.getsid(0), [0.0]
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with suppress(OSError):
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                if int(fields[3]) == session and "pyspark.daemon" in (folder / "cmdline").read_text():
-                    found.append(memory_mb(folder.name))
-    return max(found)
 
 
 def run_job(path: str, make: Callable[[Mapping[str, Any]], Topology], first: str) -> None:
