@@ -10,13 +10,7 @@ from anchorbolt.engine.spouts.flow_control import FlowControl, WaveLoad
 from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, MESSAGES, QueueSpout, RichBolt
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
 
 
 class Slow(RichBolt):
