@@ -11,63 +11,42 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from anchorbolt.bolts import BaseRichBolt
 from anchorbolt.engine import RunHandle
 from anchorbolt.errors import SpoutError
-from anchorbolt.spouts import BaseRichSpout
 from anchorbolt.testing import CrashRunner, Fault, FaultPoint, LocalCluster, ManualClock, TupleCapture
 from tests.cli.command import wait_until
 from tests.docs.pages import Page
 from tests.examples.conftest import EXAMPLES, ROOT, LoadJob
+from tests.reliability import jobs
+from tests.reliability.jobs import ACKED, FAILED, QueueSpout, RichBolt
 
 QUEUES: defaultdict[str, deque[tuple[Any, Any]]] = defaultdict(deque)  # by spout: message ids and values
-ACKED: list[Any] = []
-FAILED: list[Any] = []
 DIES = threading.Event()
 FAILS: list[Any] = []  # values that `FailsOnce` has yet to fail
 
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    for kept in (QUEUES, ACKED, FAILED, FAILS):
-        kept.clear()
+    jobs.forget()
+    QUEUES.clear()
+    FAILS.clear()
     DIES.clear()
 
 
-class QueueSpout(BaseRichSpout):
-    """Emits the messages of its queue. Raises once `DIES` is set: that ends the run, as a crash does."""
-
-    stable_message_ids = True
-
-    def __init__(self, *fields: str) -> None:
-        self.fields = fields
+class OwnQueue(QueueSpout):
+    """Emits the messages of its component's queue. Raises once `DIES` is set: that ends the run, as a crash does."""
 
     def open(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector, self.queue, self.pending = collector, QUEUES[context.this_component_id], dict[Any, Any]()
+        super().open(conf, context, collector)
+        self.queue = QUEUES[context.this_component_id]
 
     def next_tuple(self) -> None:
         if DIES.is_set():
             raise ConnectionError("the driver dies")
-        if self.queue:
-            msg_id, values = self.queue.popleft()
-            self.pending[msg_id] = values
-            self.collector.emit(values, msg_id)
-
-    def ack(self, msg_id: Any) -> None:
-        ACKED.append(msg_id)
-
-    def fail(self, msg_id: Any) -> None:
-        FAILED.append(msg_id)
-        self.queue.append((msg_id, self.pending[msg_id]))
-
-    def declare_output_fields(self, declarer: Any) -> None:
-        declarer.declare(*self.fields)
+        super().next_tuple()
 
 
-class FailsOnce(BaseRichBolt):
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector = collector
-
+class FailsOnce(RichBolt):
     def execute(self, tup: Any) -> None:
         if tup.values in FAILS:
             FAILS.remove(tup.values)
@@ -76,12 +55,12 @@ class FailsOnce(BaseRichBolt):
             self.collector.ack(tup)
 
 
-def orders() -> QueueSpout:
-    return QueueSpout("order_id", "item")
+def orders() -> OwnQueue:
+    return OwnQueue("order_id", "item")
 
 
-def payments() -> QueueSpout:
-    return QueueSpout("order_id", "amount")
+def payments() -> OwnQueue:
+    return OwnQueue("order_id", "amount")
 
 
 def readings(first: int, count: int) -> list[tuple[str, Any]]:
@@ -148,7 +127,7 @@ def test_an_order_that_timed_out_is_joined_under_its_new_handle(load_job: LoadJo
 
 def test_ten_readings_are_acked_with_their_sum_over_a_crash_and_not_before(load_job: LoadJob) -> None:
     job, captured = load_job("batch_sums"), TupleCapture()
-    topology = job.wire(QueueSpout("id", "sensor", "value"), captured)
+    topology = job.wire(OwnQueue("id", "sensor", "value"), captured)
     cluster = LocalCluster()
     QUEUES["readings"].extend(readings(0, 14))
     handle = cluster.submit(topology)
@@ -169,7 +148,7 @@ def test_ten_readings_are_acked_with_their_sum_over_a_crash_and_not_before(load_
 def test_a_reading_that_timed_out_counts_once(load_job: LoadJob) -> None:
     job, captured, clock = load_job("batch_sums"), TupleCapture(), ManualClock()
     QUEUES["readings"].extend(readings(0, 4))
-    handle = LocalCluster(clock=clock).submit(job.wire(QueueSpout("id", "sensor", "value"), captured))
+    handle = LocalCluster(clock=clock).submit(job.wire(OwnQueue("id", "sensor", "value"), captured))
     wait_until(lambda: len(handle.state("sums").get("attic", ())) == 4, "a batch of four", seconds=30)
     before = handle.state("sums")["attic"]
     clock.advance(31)

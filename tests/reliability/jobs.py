@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from anchorbolt.bolts import BaseRichBolt, BaseStatefulBolt
 from anchorbolt.spouts import BaseRichSpout
+from tests.engine.jobs import RichBolt as PlainBolt
+from tests.engine.jobs import StatefulBolt
 
 MESSAGES: deque[tuple[Any, Any]] = deque()  # the message ids and values that wait to be emitted
 ACKED: list[Any] = []
@@ -48,7 +49,10 @@ def noted(conf: Mapping[str, Any], name: str) -> int:
 
 
 class QueueSpout(BaseRichSpout):
-    """Emits the messages of this module, one a call. With `replay`, a message that fails is emitted again."""
+    """Emits the messages of this module, one a call. With `replay`, a message that fails is emitted again.
+
+    A subclass may replace the `queue`.
+    """
 
     stable_message_ids = True
 
@@ -58,12 +62,12 @@ class QueueSpout(BaseRichSpout):
         self.tracked = tracked
 
     def open(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector = collector
+        self.collector, self.queue = collector, MESSAGES
         self.pending: dict[Any, Any] = {}
 
     def next_tuple(self) -> None:
-        if MESSAGES:
-            msg_id, values = MESSAGES.popleft()
+        if self.queue:
+            msg_id, values = self.queue.popleft()
             self.pending[msg_id] = values
             self.collector.emit(values, msg_id if self.tracked else None)
 
@@ -73,40 +77,35 @@ class QueueSpout(BaseRichSpout):
 
     def fail(self, msg_id: Any) -> None:
         if self.replay:
-            MESSAGES.append((msg_id, self.pending[msg_id]))
+            self.queue.append((msg_id, self.pending[msg_id]))
         told(FAILED, msg_id)
 
     def declare_output_fields(self, declarer: Any) -> None:
         declarer.declare(*self.fields)
 
 
-class Count(BaseStatefulBolt[Any]):
+class AllAtOnce(QueueSpout):
+    """Emits all messages in one call."""
+
+    def next_tuple(self) -> None:
+        while self.queue:
+            super().next_tuple()
+
+
+class Count(StatefulBolt):
     """Counts words, and acks."""
 
+
+class RichBolt(PlainBolt):
+    """Keeps its configuration, too."""
+
     def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector = collector
-
-    def init_state(self, state: Any) -> None:
-        self.state = state
-
-    def execute(self, tup: Any) -> None:
-        self.state.put(tup["word"], self.state.get(tup["word"], 0) + 1)
-        self.collector.ack(tup)
+        super().prepare(conf, context, collector)
+        self.conf = conf
 
 
-class RichBolt(BaseRichBolt):
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.conf, self.collector = conf, collector
-
-
-class Pairs(BaseStatefulBolt[Any]):
+class Pairs(StatefulBolt):
     """Joins the first two tuples of an id, keeps the first one's handle in its state, and acks both."""
-
-    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
-        self.collector = collector
-
-    def init_state(self, state: Any) -> None:
-        self.state = state
 
     def execute(self, tup: Any) -> None:
         waiting = self.state.get(tup["id"])

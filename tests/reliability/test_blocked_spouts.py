@@ -10,7 +10,6 @@ from anchorbolt.engine.driver import pump
 from anchorbolt.errors import SpoutError
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, CHANGED, MESSAGES, Count, QueueSpout, told, wait_for
 
 CALLS: list[str] = []  # of `Beside`, once it has emitted its message
@@ -19,7 +18,6 @@ MAY_RETURN = threading.Event()
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    jobs.forget()
     CALLS.clear()
     MAY_RETURN.clear()
     yield

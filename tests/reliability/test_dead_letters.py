@@ -21,14 +21,8 @@ from anchorbolt.spouts import StreamSpout
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.util.retry import NO_RETRY
-from tests.reliability import jobs
-from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout, RichBolt
+from tests.reliability.jobs import ACKED, FAILED, MESSAGES, AllAtOnce, Count, QueueSpout, RichBolt
 from tests.support.redis_server import RedisServer
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
 
 
 class Checks(RichBolt):
@@ -203,12 +197,6 @@ def test_a_wave_with_too_many_dead_letters_is_not_run_without_them(
     assert any("topology.dead.letter.max.per.wave" in record.getMessage() for record in caplog.records)
     # The first row, then all of them in the round that isolates, then the first row again.
     assert executed.stat().st_size == 1 + len(rows) + 1
-
-
-class AllAtOnce(QueueSpout):
-    def next_tuple(self) -> None:
-        while MESSAGES:
-            super().next_tuple()
 
 
 class RaisesAtFirst(Checks):

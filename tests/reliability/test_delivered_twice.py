@@ -14,13 +14,7 @@ from anchorbolt.errors import Fenced
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
 
 
 class FailsTheFirst(Pairs):

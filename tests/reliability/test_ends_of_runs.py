@@ -17,7 +17,6 @@ from anchorbolt.engine.submit.handle import prepare_plan
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout, told, wait_for
 
 LOOKS: list[str] = []  # at whether the spouts are idle, or drained: while there is no wave
@@ -28,7 +27,6 @@ MAY_RETURN = threading.Event()
 @pytest.fixture(autouse=True)
 def _forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have a run end by itself as soon as it sees two calls of `next_tuple` that have emitted nothing."""
-    jobs.forget()
     LOOKS.clear()
     CALLS.clear()
     MAY_RETURN.clear()

@@ -14,13 +14,7 @@ from anchorbolt.spouts import GeneratorSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, MESSAGES, QueueSpout, RichBolt
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
 
 
 class Slow(RichBolt):

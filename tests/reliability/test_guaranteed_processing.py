@@ -12,15 +12,9 @@ from anchorbolt.engine import RunHandle, SparkCluster
 from anchorbolt.errors import BoltError
 from anchorbolt.testing import FeederSpout, LocalCluster, ManualClock, TupleCapture
 from anchorbolt.topology import TopologyBuilder
-from tests.reliability import jobs
-from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout, RichBolt, note, noted
+from tests.reliability.jobs import ACKED, FAILED, MESSAGES, AllAtOnce, Count, Pairs, QueueSpout, RichBolt, note, noted
 
 Run = Callable[..., RunHandle]
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
 
 
 @pytest.fixture
@@ -286,12 +280,6 @@ def test_after_a_round_that_was_rolled_back_no_attribute_holds_a_tuple_of_it(con
     assert handle.state("count") == {"ac": 1, "bad": 1}
     assert sorted(ACKED) == [1, 2, 3, 4]
     assert sorted(FAILED) == [2, 3]
-
-
-class AllAtOnce(QueueSpout):
-    def next_tuple(self) -> None:
-        while MESSAGES:
-            super().next_tuple()
 
 
 def test_a_bolt_that_acks_late_runs_without_trees_too(conf: Mapping[str, Any]) -> None:

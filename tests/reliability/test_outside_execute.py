@@ -11,7 +11,6 @@ from anchorbolt.errors import BoltError
 from anchorbolt.streams.groupings import CustomStreamGrouping
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, QueueSpout, RichBolt
 
 SEEN: list[tuple[Any, ...]] = []
@@ -19,7 +18,6 @@ SEEN: list[tuple[Any, ...]] = []
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    jobs.forget()
     SEEN.clear()
 
 

@@ -21,13 +21,7 @@ from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
 from anchorbolt.testing import LocalCluster, ManualClock
 from anchorbolt.testing.conformance.base import entries
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, Count, Pairs, QueueSpout, told
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
 
 
 class Forgetful(QueueSpout):

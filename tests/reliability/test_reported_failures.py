@@ -8,13 +8,7 @@ import pytest
 from anchorbolt.bolts import BaseBasicBolt, FailedException, ReportedFailedException
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import TopologyBuilder
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
 
 
 def check(word: str) -> None:

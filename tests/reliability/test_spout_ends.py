@@ -8,7 +8,6 @@ import pytest
 from anchorbolt.errors import SpoutError
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import TopologyBuilder
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, MESSAGES, Count, QueueSpout, RichBolt
 
 CLOSED: list[int] = []
@@ -16,7 +15,6 @@ CLOSED: list[int] = []
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    jobs.forget()
     CLOSED.clear()
 
 

@@ -8,7 +8,6 @@ from anchorbolt.bolts import BaseBasicBolt, FailedException
 from anchorbolt.errors import TopologyError
 from anchorbolt.testing import LocalCluster, TupleCapture
 from anchorbolt.topology import Topology, TopologyBuilder
-from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout
 
 RETURNED: dict[Any, Any] = {}  # by message id: what the emit returned
@@ -16,7 +15,6 @@ RETURNED: dict[Any, Any] = {}  # by message id: what the emit returned
 
 @pytest.fixture(autouse=True)
 def _forget() -> None:
-    jobs.forget()
     RETURNED.clear()
 
 

@@ -12,11 +12,6 @@ from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
 
 
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    jobs.forget()
-
-
 class KeepsFirst(RichBolt):
     """Keeps the word "keep" the first time that it comes, gives it its whole time again on "reset", acks all others."""
 

@@ -1,22 +1,20 @@
 """The rows of a run: drawn from a seed, written to files or a stream, and counted in plain Python."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
 import redis
 
-from tests.crash.deaths.job import STREAM
+from tests.crash.deaths.messages import add_entries
 
 RAISES, FAILS, RAISES_LATE, DIES = "raises", "fails", "raises-late", "dies"
 POISONS = (RAISES, FAILS, RAISES_LATE)
 """What becomes of a row: its first bolt raises, or fails it; or its second one raises, once its state has changed."""
 
 _WORDS = [f"word{number}" for number in range(2000)]
-_AT_ONCE = 5000
 
 
 class Row(NamedTuple):
@@ -62,10 +60,5 @@ def write_files(folder: Path, all_rows: Sequence[Row], files: int) -> None:
 
 
 def load(client: redis.Redis, all_rows: Sequence[Row]) -> None:
-    """Add the rows to the stream, with ids that count from 1."""
-    waiting: Iterator[Row] = iter(all_rows)
-    while some := list(islice(waiting, _AT_ONCE)):
-        with client.pipeline(transaction=False) as pipeline:
-            for row in some:
-                pipeline.xadd(STREAM, {"row": row.text}, id=f"{row.number}-0")
-            pipeline.execute()
+    """Add the rows to the stream, each with its number as id."""
+    add_entries(client, ({"row": row.text} for row in all_rows))

@@ -1,9 +1,10 @@
 """The messages of a run: drawn from a seed, put into the stream, and counted in plain Python."""
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import redis
 
@@ -40,10 +41,15 @@ def counts(all_messages: list[Message]) -> Counter[str]:
 
 
 def load(client: redis.Redis, all_messages: list[Message]) -> None:
-    """Add the messages to the stream, with ids that count from 1."""
-    waiting = iter(enumerate(all_messages, 1))
+    """Add the messages to the stream."""
+    add_entries(client, (dict(zip(FIELDS, message, strict=True)) for message in all_messages))
+
+
+def add_entries(client: redis.Redis, entries: Iterable[Mapping[Any, Any]]) -> None:
+    """Add entries to the stream, with ids that count from 1."""
+    waiting = iter(enumerate(entries, 1))
     while some := list(islice(waiting, _AT_ONCE)):
         with client.pipeline(transaction=False) as pipeline:
-            for number, message in some:
-                pipeline.xadd(STREAM, dict(zip(FIELDS, message, strict=True)), id=f"{number}-0")
+            for number, entry in some:
+                pipeline.xadd(STREAM, dict(entry), id=f"{number}-0")
             pipeline.execute()
