@@ -25,7 +25,7 @@ from anchorbolt.acker.in_flight import InFlight
 from anchorbolt.acker.ledger import merge
 from anchorbolt.acker.redelivery import Redelivery
 from anchorbolt.acker.sorted_roots import Roots
-from anchorbolt.acker.stored_trees import StoredTrees, tree_state
+from anchorbolt.acker.stored_trees import tree_state
 from anchorbolt.acker.verdict import Verdict
 from anchorbolt.serialization.msgpack_values import pack_many
 from anchorbolt.spouts.intake import Chunk
@@ -78,7 +78,7 @@ def _open_in_acker(storage: StateStorage, roots: int) -> object:
     for txid, (start, stop) in enumerate(_waves(roots)):
         scope = AttemptScope(Fence(1, txid), txid, f"{txid:032x}", before.txid, before.attempt)
         state.begin(scope)
-        merge([decode_blob(blob) for blob in _blobs(start, stop)], StoredTrees(state))
+        merge([decode_blob(blob) for blob in _blobs(start, stop)], state)
         state.prepare_commit(txid)
         state.commit(txid)
         before = scope
@@ -88,7 +88,7 @@ def _open_in_acker(storage: StateStorage, roots: int) -> object:
 def _blobs(start: int, stop: int) -> list[bytes]:
     """Return what a spout's task and a bolt's task tell the acker: the bolt keeps all tuples."""
     roots, spout, bolt = ids_of(1 + start, stop - start), Contributions(), Contributions()
-    spout.open_trees(_SPOUT, roots, pack_many(map(message_id, range(start, stop))))
+    spout.open_trees(roots, pack_many(map(message_id, range(start, stop))))
     spout.add(roots, ids_of((1 << 40) + start, stop - start))
     bolt.hold(roots)
     return [*spout.blobs(1, _SPOUT), *bolt.blobs(1, _BOLT)]
