@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from anchorbolt.config.loading import load_conf
-from anchorbolt.state_backends.attempt import NamespaceAttempt
+from anchorbolt.state_backends.attempt import TaskNamespace
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, StateProvider
 from anchorbolt.state_backends.provider_factory import provider_from
 from anchorbolt.state_backends.state import AttemptScope
@@ -60,7 +60,7 @@ def _measured(provider: StateProvider, raw: RawClient, rounds: int) -> Iterator[
     times: dict[str, list[float]] = {"written": [], "raw written": [], "read": [], "raw read": []}
     with closing(provider.open(f"bench:{uuid.uuid4().hex}-0")) as storage:
         fence = storage.claim()
-        state = NamespaceAttempt(storage, _CODEC)
+        state = TaskNamespace(storage, _CODEC)
         committed, winner = NOTHING_COMMITTED, ""
         for number in range(rounds + 1):
             items = _items(number)

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from anchorbolt.config.loading import load_conf
-from anchorbolt.state_backends.attempt import NamespaceAttempt
+from anchorbolt.state_backends.attempt import TaskNamespace
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, Fence, StateStorage
 from anchorbolt.state_backends.provider_factory import provider_from
 from anchorbolt.state_backends.state import AttemptScope
@@ -38,7 +38,7 @@ class Waves:
 
     def __init__(self, storage: StateStorage) -> None:
         self.keys = 0
-        self._state = NamespaceAttempt(storage, "bench/1")
+        self._state = TaskNamespace(storage, "bench/1")
         self._fence: Fence = storage.claim()
         self._txid, self._winner = NOTHING_COMMITTED, ""
 
