@@ -18,8 +18,8 @@ Letter = tuple[int, DeadLetter]
 class LetterStore(Protocol):
     """The dead letters of one topology. A name stands for those of one wave.
 
-    Nothing is deleted: what was replayed is moved. All methods raise `SinkUnavailable` if the place cannot be reached
-    or changed.
+    No letter is deleted: a replay moves them. All methods raise `SinkUnavailable` if the place cannot be reached or
+    changed.
     """
 
     location: str
@@ -28,25 +28,25 @@ class LetterStore(Protocol):
         """Keep the letters of a wave. May be repeated with the same lines."""
 
     def names(self) -> list[str]:
-        """Return the names of what is not to be replayed, oldest first."""
+        """Return the names of all letters that no replay was asked for, oldest first."""
 
     def read(self, name: str) -> str | None:
-        """Return the lines of this name; None if there are none."""
+        """Return the lines of the letters with this name; None if there are no such letters."""
 
     def replay(self, names: Sequence[str]) -> None:
-        """Have the topology process what has these names again. May be repeated.
+        """Have the topology process the letters with these names again. May be repeated.
 
-        Raises `ConfigError` if something of such a name waits already, before anything is moved.
+        Raises `ConfigError` if letters of such a name wait already, before any letter is moved.
         """
 
     def waiting(self) -> list[str]:
-        """Return the names of what waits to be replayed, oldest first."""
+        """Return the names of the letters that wait to be replayed, oldest first."""
 
     def read_waiting(self, name: str) -> str | None:
-        """Return the lines of what waits; None if there are none."""
+        """Return the lines of waiting letters with this name; None if there are no such letters."""
 
     def finish(self, name: str) -> None:
-        """Move away what was replayed. May be repeated."""
+        """Move the letters with this name to those that were replayed. May be repeated."""
 
 
 def letter_store(destination: object, settings: ProviderSettings) -> LetterStore | None:

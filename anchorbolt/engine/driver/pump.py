@@ -29,9 +29,9 @@ class Query(Waves, Protocol):
 def driver_spouts(
     plan: ExecutionPlan, engine: str, kinds: tuple[type[Spout], ...], clock: Clock = time.monotonic
 ) -> DriverSpouts | None:
-    """Return the spouts, ticks and replays that the driver runs itself; None if there are none.
+    """Return the spouts, ticks and replays that the driver runs itself; None if the plan has none of them.
 
-    Raises `TopologyError` if a spout is none of `kinds`, those that the engine with this name runs.
+    `kinds` are the spouts that the engine with this name can run. Raises `TopologyError` for any other spout.
     """
     for component, spec in plan.graph.spouts.items():
         if not isinstance(spec.spout, kinds):
