@@ -73,6 +73,21 @@ def topology(conf):
 """
 
 
+def output_of(arguments: list[str], tmp_path: Path, cwd: Path) -> str:
+    """Run this Python as a driver whose workers lack all dependencies; return what it printed."""
+    finished = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(bare_python(tmp_path))},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    return finished.stdout
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[SparkStandalone]:
     standalone = SparkStandalone(tmp_path)
@@ -104,26 +119,8 @@ def test_a_package_runs_on_two_workers_and_a_task_that_spark_runs_twice_counts_o
         "job.marker": tmp_path / "killed",
     }
     options = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-    finished = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "anchorbolt",
-            "run",
-            "wordjob.topology:topology",
-            "--master",
-            cluster.url,
-            "--until-empty",
-            *options,
-        ],
-        cwd=tmp_path / "job",
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(bare_python(tmp_path))},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stdout + finished.stderr
+    command = ["-m", "anchorbolt", "run", "wordjob.topology:topology", "--master", cluster.url, "--until-empty"]
+    output_of([*command, *options], tmp_path, cwd=tmp_path / "job")
     assert (tmp_path / "killed").exists(), "no worker was killed"
     provider = RedisStateProvider(redis_database.host, redis_database.port)
     counts: dict[str, int] = {}
@@ -181,13 +178,4 @@ def test_by_default_there_is_an_acker_for_each_executor(
         },
         "topology.checkpoint.location": str(tmp_path / "checkpoint"),
     }
-    finished = subprocess.run(
-        [sys.executable, str(job), cluster.url, json.dumps(conf)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(bare_python(tmp_path))},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert "ackers and acked: 2 100" in finished.stdout
+    assert "ackers and acked: 2 100" in output_of([str(job), cluster.url, json.dumps(conf)], tmp_path, cwd=tmp_path)
