@@ -17,6 +17,7 @@ from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord
 from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, Records
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.recovery import bound_to_query, check_sequence, is_of_query, plan_recovery
 from anchorbolt.checkpoint.startup import Found, namespace_problems, query_problem, record_problems
@@ -54,6 +55,7 @@ class CommittedWave:
     batch_id: int
     rounds: int  # 1 if nothing failed
     reports: Sequence[Any]
+    dead_letters: Sequence[DeadLetter]
     round_ms: float  # the last round
     decide_ms: float
     commit_ms: float
@@ -208,6 +210,7 @@ class CheckpointSpout:
             batch_id=batch.batch_id,
             rounds=rounds,
             reports=prepared.reports,
+            dead_letters=prepared.dead_letters,
             round_ms=(decided - started) * 1000,
             decide_ms=(committed - decided) * 1000,
             commit_ms=(perf_counter() - committed) * 1000,

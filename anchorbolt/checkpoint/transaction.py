@@ -11,6 +11,7 @@ rollback the updates of a failed round are dropped, and PREPARING(t) starts agai
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,8 @@ from anchorbolt.errors import BoltError, ConfigError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.serialization.schema import FIRST_VERSION
 from anchorbolt.state_backends.state import NO_FENCE, Fence
+
+_log = logging.getLogger("anchorbolt.checkpoint")
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,8 @@ class Transaction:
                 key="topology.dead.letter",
             )
         self._run.dead_letters.write(record.txid, record.dead_letters)
+        for letter in record.dead_letters:
+            _log.warning("txid %d: %s", record.txid, letter)
 
     def _round(self) -> Round:
         return Round(self.txid, self.fence, self.committed, self.task_winners, rolled_back=self._rolled_back)

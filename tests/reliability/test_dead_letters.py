@@ -74,6 +74,23 @@ def test_a_message_that_fails_too_often_becomes_a_dead_letter_and_is_acked(poiso
     assert all(("ValueError" if poison == "raise" else "collector.fail") in each["reason"] for each in letters)
 
 
+def test_dead_letters_are_logged_and_counted_apart_from_acks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    MESSAGES.extend([(1, ("a",)), (2, ("fail",)), (3, ("b",))])
+    conf = {"topology.dead.letter": str(tmp_path / "dead"), "topology.max.tuple.retries": 1}
+    handle = LocalCluster().submit(checking(QueueSpout("word")), conf)
+    assert handle.await_termination(60)
+    totals = {
+        name: sum(sum(getattr(report, name).values()) for report in handle.reports)
+        for name in ("messages_acked", "messages_failed", "dead_letters")
+    }
+    assert totals == {"messages_acked": 2, "messages_failed": 1, "dead_letters": 1}
+    [line] = [
+        each.getMessage() for each in caplog.records if each.name == "anchorbolt.checkpoint" and each.levelno > 20
+    ]
+    assert "message 2 of spout 'in'" in line
+    assert "bolt 'checks'" in line
+
+
 def test_a_message_that_times_out_too_often_is_left_out_when_it_comes_again(tmp_path: Path) -> None:
     class Forgets(Checks):
         def execute(self, tup: Any) -> None:
@@ -355,6 +372,8 @@ def test_a_replay_feeds_dead_letters_back_in_once(engine: str, request: pytest.F
     replayed = CliRunner().invoke(app, ["dead-letters", "replay", str(dead), "--json"])
     assert (replayed.exit_code, json.loads(replayed.output)) == (0, {"replayed": 2})
     assert letters_in(dead) == []
+    waiting = CliRunner().invoke(app, ["dead-letters", "list", str(dead)])
+    assert (waiting.stdout, "2 dead letters wait" in waiting.stderr) == ("", True)
     for _ in range(2):
         assert run().state("count") == {"a": 1, "b": 1, "raise a": 1, "raise b": 1}
     assert len(letters_in(dead / "replayed")) == 2

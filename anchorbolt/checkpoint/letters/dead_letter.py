@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anchorbolt.serialization import pack, unpack
-from anchorbolt.util.messages import printable
+from anchorbolt.util.messages import counted, printable, shortened
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,18 @@ class DeadLetter:
     reason: str  # the exception, or what else failed it
     tries: int  # how often it was tried
     at: float  # when it was left out, in seconds since 1970
+
+    @property
+    def cause(self) -> str:
+        """The bolt's task that failed it, if it is known, and the last line of the reason."""
+        by = f"bolt {self.component!r}, task {self.task_index}: " if self.component else ""
+        return by + self.reason.rstrip().rpartition("\n")[2]
+
+    def __str__(self) -> str:
+        """Return what happened, without the values: for the log."""
+        what = "a tuple" if self.msg_id is None else f"message {shortened(self.msg_id)}"
+        tries = counted(self.tries, "time")
+        return f"{what} of spout {self.spout!r} is a dead letter, after it was tried {tries}: {self.cause}"
 
     def encode(self) -> list[Any]:
         """Return plain values, for the decision record."""

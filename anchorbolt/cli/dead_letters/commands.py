@@ -10,6 +10,7 @@ import typer
 from anchorbolt.cli.command import App, option, print_line, with_exit_code
 from anchorbolt.cli.exit_codes import DONE
 from anchorbolt.errors import ConfigError
+from anchorbolt.util.messages import counted
 
 if TYPE_CHECKING:
     from anchorbolt.checkpoint.letters.letter_store import LetterStore
@@ -41,14 +42,15 @@ def list_letters(place: Place, conf: Conf = None, overrides: Overrides = None, a
                 print_line(letter.as_json(txid))
                 continue
             at = datetime.fromtimestamp(letter.at).astimezone().isoformat(" ", "seconds")
-            last_line = letter.reason.rstrip().rpartition("\n")[2]
-            by = f"{letter.component}, task {letter.task_index}: " if letter.component else ""
             print_line(
-                f"txid {txid}  {at}  {letter.spout}/{letter.stream} {letter.values!r}  tried {letter.tries} times  "
-                f"{by}{last_line}"
+                f"txid {txid}  {at}  {letter.spout}/{letter.stream} {letter.values!r}  "
+                f"tried {counted(letter.tries, 'time')}  {letter.cause}"
             )
+    waiting = sum(len(letters_of(store, name, waiting=True)) for name in store.waiting())
+    if waiting and not as_json:
+        sys.stderr.write(f"{_waiting(waiting)} to be processed again\n")
     if not names and not as_json:
-        sys.stderr.write(f"there are no dead letters in {store.location}\n")
+        sys.stderr.write(f"there are no {'other ' if waiting else ''}dead letters in {store.location}\n")
     return DONE
 
 
@@ -79,8 +81,12 @@ def replay(
         found = {name: letters for name, letters in found.items() if wanted.intersection(txid for txid, _ in letters)}
     store.replay(list(found))
     count = sum(map(len, found.values()))
-    print_line(f'{{"replayed": {count}}}' if as_json else f"{count} dead letters wait to be processed again")
+    print_line(f'{{"replayed": {count}}}' if as_json else f"{_waiting(count)} to be processed again")
     return DONE
+
+
+def _waiting(number: int) -> str:
+    return f"{counted(number, 'dead letter')} {'waits' if number == 1 else 'wait'}"
 
 
 def _opened(place: str, conf: Path | None, overrides: list[str] | None) -> "LetterStore":

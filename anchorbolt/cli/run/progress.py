@@ -44,6 +44,7 @@ class Progress:
         self.last: WaveReport | None = None
         self.retried = 0  # rounds that were run again
         self.acked = self.failed = 0  # messages of rich spouts
+        self.dead_letters = 0
         self.wave_began = now  # at the earliest: the end of the last wave
         self.activity = Activity()  # in the current wave
         self._spouts = spouts
@@ -61,6 +62,7 @@ class Progress:
         self.retried += report.rounds - 1
         self.acked += sum(report.messages_acked.values())
         self.failed += sum(report.messages_failed.values())
+        self.dead_letters += sum(report.dead_letters.values())
         self.wave_began = now
         self.activity = self.activity._replace(waits_for=None)
 
@@ -88,13 +90,14 @@ class Progress:
             return "waiting for the first wave"
         retried = f", rounds run again: {self.retried}" if self.retried else ""
         messages = f", {self.acked:,} acked, {self.failed:,} failed" if self.acked or self.failed else ""
+        dead = f", {counted(self.dead_letters, 'dead letter')}" if self.dead_letters else ""
         throttled = f", spouts throttled {_cause(self.last)}" if self.last.throttled else ""
         behind = f", {counted(self.last.offsets_behind, 'offset')} behind" if self.last.offsets_behind else ""
         read, executed = self.rates(now)
         return (
             f"wave {self.last.txid}: {counted(self.tuples, 'tuple')}, {read:,.0f} read/s, {executed:,.0f} executed/s, "
             f"checkpoint {self.last.checkpoint_ms:,.0f} ms, lag {self.lag_ms:,.0f} ms{behind}"
-            f"{messages}{throttled}{retried}"
+            f"{messages}{dead}{throttled}{retried}"
         )
 
     def current_wave(self, now: float) -> str:

@@ -41,7 +41,7 @@ def driver_spouts(
                 component=component,
             )
     has_others = len(plan.graph.stream_spouts) < len(plan.graph.spouts)
-    return DriverSpouts(plan, clock) if has_others or plan.ticks or plan.keeps_dead_letters else None
+    return DriverSpouts(plan, clock) if has_others or plan.ticks or plan.replays_letters else None
 
 
 def waves_of(plan: ExecutionPlan, query: Query | None, spouts: DriverSpouts | None) -> Waves:

@@ -167,6 +167,7 @@ class WaveReport:
     errors_reported: int = 0  # calls of `report_error`, and each `ReportedFailedException`
     messages_acked: Mapping[str, int] = field(default_factory=dict)  # by rich spout: messages whose trees are complete
     messages_failed: Mapping[str, int] = field(default_factory=dict)  # by rich spout
+    dead_letters: Mapping[str, int] = field(default_factory=dict)  # by spout: tuples left out; not counted as acked
     failures: tuple[FailedTree, ...] = ()  # the first 100 of the failed messages, with their reasons
     throttled: str = ""  # why the rich spouts were throttled when the wave ended; empty if they were not
     throttled_by: TaskKey | None = None  # the bolt's task for which they were, if a wave had shown how fast it is
@@ -243,6 +244,7 @@ def summarise(wave: CommittedWave) -> WaveReport:
         keys_read=sum(report.outcome.keys_read for report in reports),
         keys_staged=sum(report.outcome.keys_staged for report in reports),
         errors_reported=sum(report.errors_reported for report in reports),
+        dead_letters=Counter(letter.spout for letter in wave.dead_letters),
         source_ms=source_ms,
         compute_ms=max(0.0, wave.round_ms - source_ms - prepare_ms),
         prepare_ms=prepare_ms,

@@ -88,6 +88,7 @@ class RichSpouts:
         self._redeliveries: dict[str, Redelivery] = {}  # by spout with stable message ids
         self._intake: Mapping[int, Sequence[RootedChunk]] = {}  # by the id of the spout's task
         self._acked: dict[str, AckedMessages] = {}  # by spout: what the last decision acks
+        self._buried = Counter[str]()  # by spout: messages that the last decision acks as dead letters
         self.acked_messages: Mapping[str, int] = {}  # by spout, in the last committed wave
         self.failed_messages: Mapping[str, int] = {}
         self.failures: tuple[FailedTree, ...] = ()  # of the last committed wave
@@ -197,7 +198,8 @@ class RichSpouts:
         self._errors_before = errors
         by_component: defaultdict[str, Settlement] = defaultdict(Settlement)
         settlements = self._in_flight.settle(self._clock())
-        self.acked_messages = _by_spout(settlements, lambda settlement: len(settlement.acked))
+        acked = _by_spout(settlements, lambda settlement: len(settlement.acked))
+        self.acked_messages = {spout: number - self._buried[spout] for spout, number in acked.items()}
         self.failed_messages = _by_spout(settlements, lambda settlement: len(settlement.failed))
         self.failures = failed_trees(settlements)
         for (component, _), settlement in settlements.items():
@@ -240,7 +242,9 @@ class RichSpouts:
 
     def dead_letters(self) -> list[DeadLetter]:
         """Return the dead letters of the last round. Must be called before `acked`: they are acked."""
-        return [] if self._failed is None else self._failed.bury(self._in_flight.settlements())
+        letters = [] if self._failed is None else self._failed.bury(self._in_flight.settlements())
+        self._buried = Counter(letter.spout for letter in letters)
+        return letters
 
     def acked(self) -> tuple[AckedMessages, ...]:
         """Return what the decision of the last round has to keep, see `DecisionRecord.acked`."""

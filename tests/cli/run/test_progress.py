@@ -144,3 +144,12 @@ def test_within_a_wave_the_line_shows_tasks_time_and_the_bolt_that_is_waited_for
     progress.add(wave(0), now=43.0)
     assert progress.activity.waits_for is None
     assert progress.current_wave(43.5) == ""
+
+
+def test_messages_and_dead_letters_are_counted_once_there_are_any(progress: Progress) -> None:
+    progress.add(wave(0), now=1.0)
+    assert "acked" not in progress.line(1.0)
+    assert "dead" not in progress.line(1.0)
+    failed = replace(wave(1), messages_acked={"in": 2}, messages_failed={"in": 1}, dead_letters={"in": 1, "lines": 1})
+    progress.add(failed, now=2.0)
+    assert "2 acked, 1 failed, 2 dead letters" in progress.line(2.0)
