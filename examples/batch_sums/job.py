@@ -4,7 +4,7 @@
     anchorbolt run examples/batch_sums/job.py:topology --until-empty
 
 The first command runs in one process, on LocalCluster, and prints the totals; the second runs on Spark, and writes
-`out/` below the current directory. `batch_sums.readings` and `batch_sums.output` set number and place.
+`out-sums/` below the current directory. `batch_sums.readings` and `batch_sums.output` set number and place.
 """
 
 from collections import Counter
@@ -65,7 +65,7 @@ def made_up(count, sink):
 
 
 def topology(conf):
-    return made_up(conf.get("batch_sums.readings", READINGS), ParquetSink(conf.get("batch_sums.output", "out")))
+    return made_up(conf.get("batch_sums.readings", READINGS), ParquetSink(conf.get("batch_sums.output", "out-sums")))
 
 
 def main():

@@ -4,7 +4,7 @@
     anchorbolt run examples/order_join/job.py:topology --until-empty
 
 The first command runs in one process, on LocalCluster, and prints the joined orders; the second runs on Spark, and
-writes `out/` below the current directory. `order_join.orders` and `order_join.output` set number and place.
+writes `out-joins/` below the current directory. `order_join.orders` and `order_join.output` set number and place.
 """
 
 from functools import partial
@@ -73,7 +73,7 @@ def made_up(count, sink):
 
 
 def topology(conf):
-    return made_up(conf.get("order_join.orders", ORDERS), ParquetSink(conf.get("order_join.output", "out")))
+    return made_up(conf.get("order_join.orders", ORDERS), ParquetSink(conf.get("order_join.output", "out-joins")))
 
 
 def main():

@@ -2,8 +2,8 @@
 
     anchorbolt run examples/redis_word_count/job.py:topology --until-empty
 
-reads the stream `sentences` of a Redis at port 6379 of this machine, and writes `out/` below the current directory.
-`redis.host`, `redis.port` and `word_count.output` name other places.
+reads the stream `sentences` of a Redis at port 6379 of this machine, and writes `out-words/` below the current
+directory. `redis.host`, `redis.port` and `word_count.output` name other places.
 """
 
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, ParquetSink
@@ -45,5 +45,5 @@ def topology(conf):
     builder.set_spout("sentences", RedisStreamsSpout("sentences", ["text"], host=host, port=port), parallelism=2)
     builder.set_bolt("split", SplitSentence(), parallelism=2).shuffle_grouping("sentences")
     builder.set_bolt("count", WordCount(), parallelism=2).fields_grouping("split", "word")
-    builder.set_bolt("out", ParquetSink(conf.get("word_count.output", "out"))).global_grouping("count")
+    builder.set_bolt("out", ParquetSink(conf.get("word_count.output", "out-words"))).global_grouping("count")
     return builder.create_topology("redis-word-count")

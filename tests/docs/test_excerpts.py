@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.bolts import BaseStatefulBolt
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
 from anchorbolt.config.loading import load_conf
 from anchorbolt.spouts import BaseRichSpout
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.state_backends import rules
 from anchorbolt.state_backends.contract import StateStorage
-from anchorbolt.testing import FaultPoint
+from anchorbolt.testing import FaultPoint, FeederSpout, LocalCluster, ManualClock, TupleCapture
+from anchorbolt.topology import TopologyBuilder
 from tests.docs.pages import ROOT, Page, text_of
 
 
@@ -115,3 +117,23 @@ def test_the_examples_for_storms_bytes_print_what_the_page_shows(capsys: pytest.
     [shown] = [block.text for block in blocks if block.language == "text"]
     assert capsys.readouterr().out.strip() == shown.strip()
     assert names["decoder"].decode_key(b"\x01\x00acme.Colou\xf2\x01\x02").to_json()["v"] == "GREEN"
+
+
+def test_the_bolt_with_ticks_emits_its_total() -> None:
+    [bolt] = [block.text for block in Page("docs/reliability.md").blocks if "is_tick" in block.text]
+    names: dict[str, Any] = {"BaseStatefulBolt": BaseStatefulBolt}
+    exec(bolt, names)
+    captured, clock = TupleCapture(), ManualClock()
+    builder = TopologyBuilder()
+    builder.set_spout("in", FeederSpout(["amount"], [[(2,), (3,)]]))
+    builder.set_bolt("total", names["Total"]()).global_grouping("in")
+    builder.set_bolt("out", captured).global_grouping("total")
+    handle = LocalCluster(clock=clock).submit(builder.create_topology("ticks"), until_empty=False)
+    while not handle.reports:
+        assert not handle.await_termination(0.05)
+    assert captured.tuples == []
+    clock.advance(10.5)
+    while not captured.tuples:
+        assert not handle.await_termination(0.05)
+    assert captured.tuples == [(5,)]
+    assert handle.stop(30)

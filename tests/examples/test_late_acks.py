@@ -192,7 +192,7 @@ def test_on_spark_killed_while_batches_are_open_every_reading_is_in_one_sum(tmp_
     )
     report = runner.run(Fault(FaultPoint.SEALED, component="sums", txid=1))  # a worker
     assert report.struck == report.faults
-    rows = [tuple(row.values()) for row in pq.read_table(folder / "out").to_pylist()]
+    rows = [tuple(row.values()) for row in pq.read_table(folder / "out-sums").to_pylist()]
     totals: defaultdict[str, int] = defaultdict(int)
     for sensor, batch_sum in rows:
         totals[sensor] += batch_sum

@@ -77,4 +77,4 @@ def test_on_spark_with_a_killed_worker_and_a_killed_driver_each_entry_counts_onc
         )
         assert report.struck == report.faults
         assert client.xpending(STREAM, GROUP)["pending"] == 0
-    assert written_to(folder / "out") == rows_of(counts)
+    assert written_to(folder / "out-words") == rows_of(counts)
