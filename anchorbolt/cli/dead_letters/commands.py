@@ -46,10 +46,12 @@ def list_letters(place: Place, conf: Conf = None, overrides: Overrides = None, a
                 f"txid {txid}  {at}  {letter.spout}/{letter.stream} {letter.values!r}  "
                 f"tried {counted(letter.tries, 'time')}  {letter.cause}"
             )
+    if as_json:
+        return DONE
     waiting = sum(len(letters_of(store, name, waiting=True)) for name in store.waiting())
-    if waiting and not as_json:
+    if waiting:
         sys.stderr.write(f"{_waiting(waiting)} to be processed again\n")
-    if not names and not as_json:
+    if not names:
         sys.stderr.write(f"there are no {'other ' if waiting else ''}dead letters in {store.location}\n")
     return DONE
 
