@@ -1,5 +1,6 @@
-"""A spout for the tests of tracking, which keeps what it is told in this module; and small bolts."""
+"""A spout for the tests of tracking, which keeps what it is told in this module; small bolts; reads dead letters."""
 
+import json
 import os
 import threading
 from collections import deque
@@ -120,3 +121,7 @@ class Pairs(StatefulBolt):
 
     def declare_output_fields(self, declarer: Any) -> None:
         declarer.declare("word", "sum")
+
+
+def letters_in(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]

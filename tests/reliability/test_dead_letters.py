@@ -1,6 +1,5 @@
 """Dead letters: tuples that fail for good are left out and recorded, and the run goes on."""
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,19 +8,17 @@ from uuid import uuid4
 
 import pytest
 import redis
-from typer.testing import CliRunner
 
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.letters.writers import dead_letter_writer
-from anchorbolt.cli.main import app
 from anchorbolt.config.loading import load_conf
-from anchorbolt.engine import RunHandle, SparkCluster
+from anchorbolt.engine import SparkCluster
 from anchorbolt.errors import BoltError, SinkUnavailable
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.util.retry import NO_RETRY
-from tests.reliability.jobs import ACKED, FAILED, MESSAGES, AllAtOnce, Count, QueueSpout, RichBolt
+from tests.reliability.jobs import ACKED, FAILED, MESSAGES, AllAtOnce, Count, QueueSpout, RichBolt, letters_in
 from tests.support.redis_server import RedisServer
 
 
@@ -49,10 +46,6 @@ def checking(spout: Any) -> Topology:
     builder.set_bolt("checks", Checks(), parallelism=2).shuffle_grouping("in")
     builder.set_bolt("count", Count(), parallelism=2).fields_grouping("checks", "word")
     return builder.create_topology("checking")
-
-
-def letters_in(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for file in sorted(folder.glob("*.jsonl")) for line in file.read_text().splitlines()]
 
 
 @pytest.mark.parametrize("poison", ["raise", "fail"])
@@ -319,65 +312,6 @@ def test_what_fails_without_the_other_half_of_a_wave_is_no_dead_letter(spark: An
     assert handle.await_termination(200)
     assert [letter["values"] for letter in letters_in(tmp_path / "dead")] == [["die"]]
     assert handle.state("count") == {word: 1 for word in words if word != "die"}
-
-
-class ChecksLater(Checks):
-    """Raises only as long as a file exists."""
-
-    def execute(self, tup: Any) -> None:
-        if Path(self.conf["poisoned"]).exists():
-            super().execute(tup)
-        else:
-            self.collector.emit((tup["word"],), anchors=tup)
-            self.collector.ack(tup)
-
-
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
-def test_a_replay_feeds_dead_letters_back_in_once(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a.txt").write_text("a\nraise a\n")
-    MESSAGES.extend([(1, ("b",)), (2, ("raise b",))])
-    poisoned, dead = tmp_path / "poisoned", tmp_path / "dead"
-    poisoned.touch()
-    conf = {
-        "poisoned": str(poisoned),
-        "topology.dead.letter": str(dead),
-        "topology.max.tuple.retries": 0,
-        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
-        "topology.state.provider": "sqlite",
-        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
-        "topology.state.checkpoint.interval.ms": 100,
-    }
-    feeder = FeederSpout(["word"], [[("a",), ("raise a",)]])
-
-    def run() -> RunHandle:
-        builder = TopologyBuilder()
-        builder.set_spout("in", QueueSpout("word"))
-        files = StreamSpout(lambda session: session.readStream.text(str(tmp_path / "in")), ["word"])
-        builder.set_spout("lines", feeder if engine == "local" else files)
-        checks = builder.set_bolt("checks", ChecksLater(), parallelism=2)
-        checks.shuffle_grouping("in").shuffle_grouping("lines")
-        builder.set_bolt("count", Count(), parallelism=2).fields_grouping("checks", "word")
-        cluster: Any = LocalCluster() if engine == "local" else SparkCluster(request.getfixturevalue("spark"))
-        handle: RunHandle = cluster.submit(builder.create_topology("replay"), conf, until_empty=True)
-        assert handle.await_termination(120)
-        return handle
-
-    assert run().state("count") == {"a": 1, "b": 1}
-    assert sorted(each["values"] for each in letters_in(dead)) == [["raise a"], ["raise b"]]
-    listed = CliRunner().invoke(app, ["dead-letters", "list", str(dead), "--json"])
-    shown = [json.loads(line) for line in listed.output.splitlines()]
-    assert sorted((each["spout"], each["values"]) for each in shown) == [("in", ["raise b"]), ("lines", ["raise a"])]
-    poisoned.unlink()
-    replayed = CliRunner().invoke(app, ["dead-letters", "replay", str(dead), "--json"])
-    assert (replayed.exit_code, json.loads(replayed.output)) == (0, {"replayed": 2})
-    assert letters_in(dead) == []
-    waiting = CliRunner().invoke(app, ["dead-letters", "list", str(dead)])
-    assert (waiting.stdout, "2 dead letters wait" in waiting.stderr) == ("", True)
-    for _ in range(2):
-        assert run().state("count") == {"a": 1, "b": 1, "raise a": 1, "raise b": 1}
-    assert len(letters_in(dead / "replayed")) == 2
-    assert letters_in(dead / "replay") == []
 
 
 def test_a_redis_stream_gets_each_dead_letter_once(redis_server: RedisServer) -> None:

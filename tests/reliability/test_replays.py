@@ -16,7 +16,7 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.letters.letter_store import letter_store
 from anchorbolt.cli.main import app
 from anchorbolt.config.loading import load_conf
-from anchorbolt.engine import SparkCluster
+from anchorbolt.engine import RunHandle, SparkCluster
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import prepare_plan
 from anchorbolt.errors import ConfigError, SinkUnavailable
@@ -25,7 +25,7 @@ from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import TopologyBuilder
 from tests.reliability import jobs
-from tests.reliability.jobs import MESSAGES, Count, QueueSpout, RichBolt
+from tests.reliability.jobs import MESSAGES, Count, QueueSpout, RichBolt, letters_in
 from tests.support.redis_server import RedisServer
 
 
@@ -118,6 +118,45 @@ def test_a_replayed_letter_that_fails_again_is_a_letter_again(word: str, kind: s
     assert replayed(dead) == 1
     assert run(LocalCluster(), spout, conf) == {"a": 1, word: 1}
     assert listed(dead) == []
+
+
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
+def test_a_replay_feeds_dead_letters_back_in_once(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("a\nraise a\n")
+    MESSAGES.extend([(1, ("b",)), (2, ("raise b",))])
+    poisoned, dead = tmp_path / "poisoned", tmp_path / "dead"
+    poisoned.touch()
+    conf = configured(tmp_path, str(dead), in_sqlite(tmp_path))
+    feeder = FeederSpout(["word"], [[("a",), ("raise a",)]])
+
+    def run_both() -> RunHandle:
+        builder = TopologyBuilder()
+        builder.set_spout("in", QueueSpout("word"))
+        files = StreamSpout(lambda session: session.readStream.text(str(tmp_path / "in")), ["word"])
+        builder.set_spout("lines", feeder if engine == "local" else files)
+        checks = builder.set_bolt("checks", FailsWhile(), parallelism=2)
+        checks.shuffle_grouping("in").shuffle_grouping("lines")
+        builder.set_bolt("count", Count(), parallelism=2).fields_grouping("checks", "word")
+        cluster: Any = LocalCluster() if engine == "local" else SparkCluster(request.getfixturevalue("spark"))
+        handle: RunHandle = cluster.submit(builder.create_topology("replay"), conf, until_empty=True)
+        assert handle.await_termination(120)
+        return handle
+
+    assert run_both().state("count") == {"a": 1, "b": 1}
+    assert sorted(each["values"] for each in letters_in(dead)) == [["raise a"], ["raise b"]]
+    output = CliRunner().invoke(app, ["dead-letters", "list", str(dead), "--json"]).output
+    shown = [json.loads(line) for line in output.splitlines()]
+    assert sorted((each["spout"], each["values"]) for each in shown) == [("in", ["raise b"]), ("lines", ["raise a"])]
+    poisoned.unlink()
+    assert replayed(str(dead)) == 2
+    assert letters_in(dead) == []
+    waiting = CliRunner().invoke(app, ["dead-letters", "list", str(dead)])
+    assert (waiting.stdout, "2 dead letters wait" in waiting.stderr) == ("", True)
+    for _ in range(2):
+        assert run_both().state("count") == {"a": 1, "b": 1, "raise a": 1, "raise b": 1}
+    assert len(letters_in(dead / "replayed")) == 2
+    assert letters_in(dead / "replay") == []
 
 
 @pytest.mark.slow
