@@ -149,8 +149,12 @@ class OutputCollector:
     def _send(self, stream: str, buffer: list[Any]) -> None:
         rows = buffer.copy()
         buffer.clear()
+        self._check_width([row for _, row in rows] if stream in self._direct else rows, stream)
+        self.emitted += len(rows)
+        self._capacity[stream] = self._deliver(stream, rows)
+
+    def _check_width(self, values: list[Any], stream: str) -> None:
         width = len(self._streams[stream].fields)
-        values = [row for _, row in rows] if stream in self._direct else rows
         if set(map(len, values)) != {width}:
             wrong = next(row for row in values if len(row) != width)
             raise self._refusal(
@@ -158,8 +162,6 @@ class OutputCollector:
                 f"{', '.join(self._streams[stream].fields)}. Got {shortened(wrong, 120)}. Emit one value per field; a "
                 "single value is written (value,)."
             )
-        self.emitted += len(rows)
-        self._capacity[stream] = self._deliver(stream, rows)
 
     def _deliver(self, stream: str, rows: list[Any]) -> int:
         return self._flush(stream, rows)

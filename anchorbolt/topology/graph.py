@@ -14,6 +14,7 @@ from anchorbolt.checkpoint.outbox import SinkExecutor
 from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, StatefulBoltExecutor
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import Spout, StreamSpout
+from anchorbolt.spouts.transactional import BatchSpout
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 
@@ -45,6 +46,11 @@ class BoltSpec:
     inputs: tuple[Input, ...]  # in the order of their declaration, each stream once
     streams: Mapping[str, StreamDeclaration]
     tick_secs: float | None = None  # time between its tick tuples; None for the topology's
+    is_committer: bool = False  # in a transactional topology: its batch is finished in the commit phase
+
+    @property
+    def is_sink(self) -> bool:
+        return isinstance(self.bolt, DataFrameSink)
 
     @property
     def is_stateful(self) -> bool:
@@ -55,7 +61,7 @@ class BoltSpec:
         """The class that runs the bolt in its tasks, and handles the checkpoint tuples."""
         if self.is_stateful:
             return StatefulBoltExecutor
-        return SinkExecutor if isinstance(self.bolt, DataFrameSink) else CheckpointTupleForwarder
+        return SinkExecutor if self.is_sink else CheckpointTupleForwarder
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -98,6 +104,24 @@ class Topology:
     def bolts(self) -> Mapping[str, BoltSpec]:
         """The bolts by id."""
         return MappingProxyType({id: spec for id, spec in self.components.items() if isinstance(spec, BoltSpec)})
+
+    @cached_property
+    def batch_spout(self) -> SpoutSpec | None:
+        """The spout of a transactional topology, which has no other; None in an ordinary topology."""
+        return next((spec for spec in self.spouts.values() if isinstance(spec.spout, BatchSpout)), None)
+
+    @cached_property
+    def late_bolts(self) -> frozenset[str]:
+        """The bolts of a transactional topology that finish a batch in its commit phase.
+
+        These are the committers, the stateful bolts, the sinks, and all bolts below one of them.
+        """
+        late: set[str] = set()
+        if self.batch_spout is not None:
+            for spec in self.bolts.values():  # in topological order
+                if spec.is_committer or spec.is_stateful or spec.is_sink or late.intersection(spec.sources):
+                    late.add(spec.id)
+        return frozenset(late)
 
     @property
     def is_stateful(self) -> bool:

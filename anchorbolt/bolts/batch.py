@@ -1,0 +1,63 @@
+"""Base classes for the bolts of a transactional topology that process a batch as a whole."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from anchorbolt.bolts.base import Bolt
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.tuple import Tuple
+
+if TYPE_CHECKING:
+    from anchorbolt.bolts.batch_collector import BatchOutputCollector
+
+
+class Committer:
+    """Marks the class of a bolt whose `finish_batch` is called in the commit phase, in the order of the batches.
+
+    Extend it beside `BaseBatchBolt`, `BaseTransactionalBolt` or `BaseStatefulBolt`, or add the bolt with
+    `TransactionalTopologyBuilder.set_committer_bolt`.
+    """
+
+
+class BaseBatchBolt(Bolt):
+    """A bolt of a transactional topology with a new instance for every batch.
+
+    The order of calls on an instance: `prepare`, any number of `execute`, `finish_batch`, `cleanup`. If the batch fails
+    meanwhile, `finish_batch` is not called. A batch that is tried again has new instances.
+
+    A committer, and a bolt below a committer, executes in the processing phase the tuples that it gets there. The
+    instance is then pickled, and `finish_batch` is called on the unpickled one in the commit phase, perhaps in another
+    process. If it cannot be pickled after `prepare`, because it holds a connection for instance, its tuples are kept
+    instead, and all its hooks are called in the commit phase.
+    """
+
+    def prepare(
+        self, conf: Mapping[str, Any], context: TopologyContext, collector: BatchOutputCollector, id: Any
+    ) -> None:
+        """Called once on each instance, before its first tuple.
+
+        Args:
+            conf: The configuration.
+            context: The task's identity, and the topology.
+            collector: Emits tuples. The first value of each is `id`.
+            id: The batch: its `TransactionAttempt`.
+        """
+
+    @abstractmethod
+    def execute(self, tup: Tuple) -> None:
+        """Process one tuple. If it raises, the batch fails and is tried again."""
+
+    def finish_batch(self) -> None:
+        """Called when the task has all tuples of its batch; may emit.
+
+        It is called in the processing phase, or, on a committer and on a bolt below a committer, in the commit phase:
+        after all earlier batches have committed. Never called for a batch that failed. If it raises, the batch fails
+        and is tried again.
+        """
+
+
+class BaseTransactionalBolt(BaseBatchBolt):
+    """A `BaseBatchBolt`, under the name that it has in Storm's transactional topologies."""

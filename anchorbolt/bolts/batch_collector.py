@@ -1,0 +1,34 @@
+"""The collector of a transactional topology: the first value of every tuple is the attempt at its batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from anchorbolt.bolts.collector import FlushRows, OutputCollector
+from anchorbolt.streams.attempt import TransactionAttempt
+from anchorbolt.streams.declaration import StreamDeclaration
+from anchorbolt.util.messages import shortened
+
+
+class BatchOutputCollector(OutputCollector):
+    """Emits the tuples of one batch. The framework anchors and acks: `anchors` and `ack` are accepted without effect.
+
+    `fail` fails the batch.
+    """
+
+    def __init__(self, component: str, streams: Mapping[str, StreamDeclaration], flush: FlushRows) -> None:
+        """Called by the engine, never by a job. `flush` is that of `OutputCollector`."""
+        super().__init__(component, streams, flush, must_anchor=False)
+        self.attempt: TransactionAttempt | None = None  # set by the engine for each batch
+
+    def _check_width(self, values: list[Any], stream: str) -> None:
+        attempt, fields = self.attempt, self._streams[stream].fields
+        wrong = next((row for row in values if not row or row[0] != attempt), None)
+        if wrong is not None:
+            raise self._refusal(
+                f"emitted {shortened(wrong, 120)} to stream {stream!r}. In a transactional topology the first value of "
+                f"every tuple is the attempt at its batch, here {attempt!r}, for the field {fields[0]!r}. Emit "
+                "(attempt, …) with the attempt that prepare, execute (as tup[0]) or the emitter got."
+            )
+        super()._check_width(values, stream)
