@@ -32,3 +32,8 @@ class BatchOutputCollector(OutputCollector):
                 "(attempt, …) with the attempt that prepare, execute (as tup[0]) or the emitter got."
             )
         super()._check_width(values, stream)
+
+    def refuse_emitted(self, hook: str) -> None:
+        """Raise `TopologyError` if the bolt has emitted in a hook that must not emit. Called by the engine."""
+        if self.emitted or any(self._all.values()):
+            raise self._refusal(f"emitted in {hook}, before its batch has begun. Emit in execute or finish_batch.")

@@ -57,6 +57,8 @@ class DecisionRecord:
     dead_letters: tuple[DeadLetter, ...] = ()  # of this transaction
     replayed: str = ""  # the file of dead letters that this transaction has processed again
     spout_tasks: Mapping[int, str] = field(default_factory=dict)  # the spouts, by the task ids in the ackers' state
+    batch_spout: str = ""  # of a transactional topology: the id and kind of its spout; empty for an ordinary one
+    batch: bytes = b""  # of a transactional topology: the metadata of this transaction's batch, encoded
 
     @property
     def txid(self) -> int:
@@ -91,6 +93,7 @@ class DecisionRecord:
                 "replayed": self.replayed,
                 "dead_letters": [letter.encode() for letter in self.dead_letters],
                 "spout_tasks": dict(self.spout_tasks),
+                **({"batch_spout": self.batch_spout, "batch": self.batch} if self.batch_spout else {}),
             }
         )
 
@@ -134,6 +137,8 @@ class DecisionRecord:
                 replayed=str(content["replayed"]),
                 dead_letters=tuple(map(DeadLetter.decode, content["dead_letters"])),
                 spout_tasks={int(id): str(name) for id, name in content["spout_tasks"].items()},
+                batch_spout=str(content.get("batch_spout", "")),
+                batch=memoryview(content.get("batch", b"")).tobytes(),
             )
         except (SerializationError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise StateCorrupted(

@@ -6,6 +6,8 @@ a newer driver has claimed the topology.
 
 import json
 import logging
+import threading
+from collections.abc import Mapping
 
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.recovery import check_same_decision
@@ -23,6 +25,7 @@ _log = logging.getLogger("anchorbolt.checkpoint")
 
 CHECKPOINT_SPOUT_ID = "$checkpointspout"
 STATE_KEY = "__state"
+_BATCH_KEY = "__batch-"
 
 _PLACE = "anchorbolt"  # below the checkpoint location
 _PREFIX = "decision-"
@@ -49,7 +52,8 @@ def is_record_namespace(name: str) -> bool:
 class DecisionLog:
     """The decision record of one topology, written under the fence of this driver.
 
-    The namespace of the record takes part in no transaction.
+    The namespace of the record takes part in no transaction. In a transactional topology it also holds the metadata of
+    batches that are not committed. `write_batch` may be called on any thread; all other methods on one.
     """
 
     def __init__(
@@ -62,10 +66,11 @@ class DecisionLog:
         self._copy = None if folder is None else FolderCopy(folder)
         self._retry = retry
         self._fence = NO_FENCE
+        self._lock = threading.RLock()  # held during a call of the storage
         codec = MsgpackCodec()
-        encoding = EntryEncoding(storage.namespace, codec, codec)
-        self._header = encoding.header
-        [self._key] = encoding.key_bytes([STATE_KEY])
+        self._encoding = EntryEncoding(storage.namespace, codec, codec)
+        self._header = self._encoding.header
+        [self._key] = self._encoding.key_bytes([STATE_KEY])
 
     @property
     def namespace(self) -> str:
@@ -73,13 +78,15 @@ class DecisionLog:
 
     def claim(self) -> Fence:
         """Take a new generation. From now on, writes of older drivers are refused."""
-        self._fence = self._retry.until_available(self._storage.claim)
+        with self._lock:
+            self._fence = self._retry.until_available(self._storage.claim)
         return self._fence
 
     def next_fence(self) -> Fence:
         """Return a higher fence of this driver than all before."""
-        self._fence = Fence(self._fence.generation, self._fence.seq + 1)
-        return self._fence
+        with self._lock:
+            self._fence = Fence(self._fence.generation, self._fence.seq + 1)
+            return self._fence
 
     def stored_generation(self) -> int:
         """Read the generation of the driver that claimed the topology last."""
@@ -91,7 +98,8 @@ class DecisionLog:
         Raises `StateUnavailable` if the store or the checkpoint location cannot be read, and `StateCorrupted` if it
         holds bytes that are not a decision record.
         """
-        return self._retry.until_available(self._load)
+        with self._lock:
+            return self._retry.until_available(self._load)
 
     def decide(self, record: DecisionRecord) -> None:
         """Make a decision durable in the store, then copy it to the checkpoint location. Raises as `check_claim`."""
@@ -102,12 +110,23 @@ class DecisionLog:
 
     def write(self, record: DecisionRecord) -> None:
         """Write the record in the store, and leave the copy as it is. Raises as `check_claim`."""
+        self._write({self._key: record.encode()})
 
-        def write() -> None:
-            self._check_claim()
-            self._storage.write(self._fence, {self._key: record.encode()}, self._header)
+    def write_batch(self, slot: int, metadata: bytes) -> None:
+        """Make the metadata of a batch durable in place of what the slot held. Raises as `check_claim`."""
+        [key] = self._encoding.key_bytes([f"{_BATCH_KEY}{slot}"])
+        self._write({key: metadata})
 
-        self._retry.until_available(write)
+    def load_batches(self) -> Mapping[int, bytes]:
+        """Read the metadata of batches by slot."""
+
+        def load() -> dict[int, bytes]:
+            entries = (entry for page in self._storage.scan() for entry in page)
+            keys = ((str(self._encoding.key_from(key)), data) for key, data in entries)
+            return {int(key.removeprefix(_BATCH_KEY)): data for key, data in keys if key.startswith(_BATCH_KEY)}
+
+        with self._lock:
+            return self._retry.until_available(load)
 
     def copy(self, record: DecisionRecord) -> None:
         """Copy a decision that is durable in the store."""
@@ -128,12 +147,14 @@ class DecisionLog:
 
     def check_claim(self) -> None:
         """Raise `Fenced` if a newer driver has claimed the topology, `StateRegressed` if the store lost this claim."""
-        self._retry.until_available(self._check_claim)
+        with self._lock:
+            self._retry.until_available(self._check_claim)
 
     def check_not_overtaken(self) -> None:
         """Check the claim at the end of a run, once. A store that does not answer then does not fail the run."""
         try:
-            self._check_claim()
+            with self._lock:
+                self._check_claim()
         except NOT_OURS_ANY_MORE:
             raise
         except AnchorboltError as error:
@@ -154,7 +175,8 @@ class DecisionLog:
             check_same_decision(record, stored, copied)
 
         try:
-            self._retry.until_available(check)
+            with self._lock:
+                self._retry.until_available(check)
         except NOT_OURS_ANY_MORE:
             self.abandon()
             raise
@@ -178,6 +200,14 @@ class DecisionLog:
 
     def close(self) -> None:
         self._storage.close()
+
+    def _write(self, entries: Mapping[bytes, bytes]) -> None:
+        def write() -> None:
+            self._check_claim()
+            self._storage.write(self._fence, entries, self._header)
+
+        with self._lock:
+            self._retry.until_available(write)
 
     def _load(self) -> Records:
         try:

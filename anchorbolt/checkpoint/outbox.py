@@ -39,6 +39,8 @@ def _round_folder(fence: Fence) -> str:
 class SinkExecutor(WrappedBolt):
     """Writes the rows column by column; PREPARE makes the file durable."""
 
+    takes_txid = True  # no column can hold an attempt
+
     def __init__(
         self,
         sink: DataFrameSink,

@@ -10,6 +10,7 @@ from anchorbolt.checkpoint.decision import Committed, Winner
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.state_backends.state import Fence
+from anchorbolt.streams.attempt import TransactionAttempt
 
 TaskKey = tuple[str, int]
 """A task: its component's id and its index; for a stream spout, the index of the source's partition."""
@@ -49,6 +50,28 @@ class Others(NamedTuple):
         return cls(min(lowest), max(highest), sum(tuples))
 
 
+class HandOff(NamedTuple):
+    """What a task of a late bolt keeps from the processing phase of a batch for its commit phase: a file.
+
+    See `anchorbolt.checkpoint.batches.hand_off`.
+    """
+
+    name: str  # below the checkpoint location
+    holds_instance: bool  # the pickled bolt; otherwise the blobs that the task received
+    digest: bytes  # of the content
+
+
+@dataclass(frozen=True)
+class BatchTry:
+    """One try at a batch of a transactional topology, in one of its phases."""
+
+    attempt: TransactionAttempt
+    fence: Fence  # of the processing phase; it names the folder of the hand-offs
+    committed: int  # the last committed txid when the try began
+    metadata: bytes | None = None  # packed, of a spout whose coordinator decides on the whole batch
+    hand_offs: Mapping[TaskKey, HandOff] | None = None  # in the commit phase; None in the processing phase
+
+
 @dataclass(frozen=True)
 class Round:
     """One try at running a wave, as its tasks see it. Pickled to every task."""
@@ -63,6 +86,7 @@ class Round:
     isolates: bool = False  # an exception of a bolt fails only the trees of its tuple; all tuples are tracked
     excluded_rows: frozenset[int] = frozenset()  # roots of rows of stream spouts that are left out
     probe: Probe | None = None  # only some tuples are sent, and nothing is decided
+    batch: BatchTry | None = None  # in a transactional topology
 
     def was_rolled_back(self, fence: Fence) -> bool:
         """Return whether a round of this run was rolled back; True if it is too old to be known."""
@@ -84,6 +108,7 @@ class PreparedRound:
     acked: tuple[AckedMessages, ...] = ()  # see `DecisionRecord.acked`
     dead_letters: tuple[DeadLetter, ...] = ()
     replayed: str = ""  # see `DecisionRecord.replayed`
+    batch: bytes = b""  # see `DecisionRecord.batch`
     repeat: bool = False  # it has to be rolled back, and run again without the tuple trees that failed in it
 
 
@@ -113,3 +138,4 @@ class Layout:
     schema_versions: Mapping[str, int] = field(default_factory=dict)  # per stateful bolt
     tasks: Mapping[str, TaskKey] = field(default_factory=dict)  # by namespace: the task that keeps its state there
     spout_tasks: Mapping[int, str] = field(default_factory=dict)  # the rich spouts, by the ids of their tasks
+    batch_spout: str = ""  # see `DecisionRecord.batch_spout`

@@ -21,7 +21,7 @@ from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.recovery import bound_to_query, check_sequence, is_of_query, plan_recovery
 from anchorbolt.checkpoint.startup import Found, namespace_problems, query_problem, record_problems
-from anchorbolt.checkpoint.state_machine import Action
+from anchorbolt.checkpoint.state_machine import BEFORE_FIRST_BATCH, Action
 from anchorbolt.checkpoint.transaction import Run, Transaction
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import NamespaceHead
@@ -103,7 +103,10 @@ class CheckpointSpout:
         transaction.fence = fence
         if found.stored is None:
             # A new topology: write its first record.
-            transaction.decide(replace(record, topology=layout.topology, parallelism=dict(layout.parallelism)), {})
+            first = replace(record, topology=layout.topology, parallelism=dict(layout.parallelism))
+            if layout.batch_spout:
+                first = replace(first, batch_spout=layout.batch_spout, state=BEFORE_FIRST_BATCH)
+            transaction.decide(first, {})
         else:
             log.copy(plan.record)  # an older driver may have died before it did
         log.forget_older_copies()

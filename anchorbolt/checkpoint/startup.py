@@ -43,6 +43,8 @@ def record_problems(layout: Layout, found: Found, *, accept_new: bool) -> Iterat
                 "was changed. Give each topology a checkpoint location, and a namespace prefix, of its own."
             )
     record = found.stored or found.copied or DecisionRecord()
+    if record.topology and record.batch_spout != layout.batch_spout:
+        yield TopologyError(_other_kind(layout, record))
     if found.query_id is not None and not accept_new:
         if found.stored is None and found.copied is None and found.query_id:
             yield QueryChanged(
@@ -61,6 +63,16 @@ def record_problems(layout: Layout, found: Found, *, accept_new: bool) -> Iterat
                 f"task holds the keys that are grouped to it. Set its parallelism back to {before}.",
                 component=component,
             )
+
+
+def _other_kind(layout: Layout, record: DecisionRecord) -> str:
+    def shown(spout: str) -> str:
+        return f"a transactional topology with the spout {spout}" if spout else "an ordinary topology"
+
+    return (
+        f"the id {layout.topology!r} is in use by {shown(record.batch_spout)}, which has progress stored under it; "
+        f"{shown(layout.batch_spout)} was submitted. Nothing was changed. Give it an id of its own."
+    )
 
 
 def query_problem(record: DecisionRecord, query_id: str) -> QueryChanged | None:

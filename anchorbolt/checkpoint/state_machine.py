@@ -73,3 +73,6 @@ _MOVES = {(Phase.PREPARING, Action.PREPARE): Phase.COMMITTING, (Phase.COMMITTING
 
 INITIAL_STATE = CheckpointState(NOTHING_COMMITTED, Phase.COMMITTED)
 """Before the first transaction, which is 0."""
+
+BEFORE_FIRST_BATCH = CheckpointState(0, Phase.COMMITTED)
+"""Before the first transaction of a transactional topology, which is 1, as in Storm."""

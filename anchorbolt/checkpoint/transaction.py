@@ -160,6 +160,8 @@ class Transaction:
             dead_letters=prepared.dead_letters,
             replayed=prepared.replayed,
             spout_tasks={**before.spout_tasks, **layout.spout_tasks},
+            batch_spout=layout.batch_spout,
+            batch=prepared.batch,
         )
 
 

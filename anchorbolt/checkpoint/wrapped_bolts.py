@@ -26,6 +26,7 @@ from anchorbolt.util.messages import user_traceback
 if TYPE_CHECKING:
     from anchorbolt.acker.task_tracker import TaskTracker
     from anchorbolt.acker.verdict import Verdict
+    from anchorbolt.checkpoint.ports import BatchTry, HandOff
     from anchorbolt.checkpoint.tracking.tracked_execution import TrackedExecution
 
 _log = logging.getLogger("anchorbolt.checkpoint")
@@ -43,6 +44,7 @@ class TaskOutcome:
     seal: Seal | None = None  # None if the state did not change
     file: SinkFile | None = None  # a sink's file in the outbox; None if the wave brought no rows
     verdict: Verdict | None = None  # an acker's
+    hand_off: HandOff | None = None  # of a late bolt, in the processing phase of a batch
 
 
 class WrappedBolt(ABC):
@@ -51,12 +53,24 @@ class WrappedBolt(ABC):
     isolates = False
     """Whether an exception of the bolt fails only the trees of its tuple. Set by the engine for each round."""
 
+    keeps_blobs = False
+    """Whether the task keeps its blobs for the commit phase of its batch, and executes nothing now."""
+
+    takes_txid = False
+    """Whether the first value of a batch's tuples is its txid, and not its attempt."""
+
     @property
     def outcome(self) -> TaskOutcome:
         return TaskOutcome()
 
+    def begin_batch(self, batch: BatchTry, attempt: str) -> None:
+        """Start a phase of a batch under a new attempt of the task, in a transactional topology: before `begin`."""
+
     def begin(self, scope: AttemptScope, winner: str = "") -> None:
         """Start a round; `winner` is the attempt that won it, if COMMIT follows; else empty."""
+
+    def keep(self, payload: bytes) -> None:
+        """Keep a blob for the commit phase, if it `keeps_blobs`."""
 
     def prefetch(self, batch: TupleBatch) -> None:
         """Fetch in one round trip the state that executing `batch` will read. Called before `execute`."""
@@ -104,7 +118,10 @@ class CheckpointTupleForwarder(WrappedBolt):
             assert isinstance(collector, TrackedOutputCollector)
             self._tracked = TrackedExecution(bolt, collector, tracker, basic=basic)
         self._basic = BasicOutputCollector(collector) if basic else None
-        self._call("prepare", conf, context, *(() if self._basic else (collector,)))
+        self._prepare(conf)
+
+    def _prepare(self, conf: Mapping[str, Any]) -> None:
+        self._call("prepare", conf, self._context, *(() if self._basic else (self._collector,)))
 
     def execute(self, batch: TupleBatch) -> None:
         execute, basic = self._bolt.execute, self._basic

@@ -31,6 +31,12 @@ class Folder(Protocol):
     def create(self, name: str) -> BinaryIO:
         """Open a new file for writing; it is durable once closed. No other process may use the name."""
 
+    def create_passing(self, name: str) -> BinaryIO:
+        """Open a new file for writing that need not survive a loss of power."""
+
+    def open(self, name: str) -> BinaryIO:
+        """Open a file for reading. Raises `FileNotFoundError`."""
+
     def exists(self, name: str) -> bool: ...
 
     def move_in(self, source: str, name: str) -> None:
@@ -88,6 +94,14 @@ class _LocalFolder:
         target = self._path / name
         _make_directory(target.parent)
         return io.BufferedWriter(_DurableFile(target, "wb"), 1 << 16)
+
+    def create_passing(self, name: str) -> BinaryIO:
+        target = self._path / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target.open("wb")
+
+    def open(self, name: str) -> BinaryIO:
+        return (self._path / name).open("rb")
 
     def exists(self, name: str) -> bool:
         return (self._path / name).exists()
@@ -196,6 +210,13 @@ class _RemoteFolder:
 
     def create(self, name: str) -> BinaryIO:
         stream: BinaryIO = self._fs.open_output_stream(self._with_parent(name))
+        return stream
+
+    def create_passing(self, name: str) -> BinaryIO:
+        return self.create(name)
+
+    def open(self, name: str) -> BinaryIO:
+        stream: BinaryIO = self._fs.open_input_stream(self._at(name))
         return stream
 
     def exists(self, name: str) -> bool:

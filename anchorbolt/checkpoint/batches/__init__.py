@@ -1,0 +1,1 @@
+"""The batches of a transactional topology: their metadata, their bolts, and what is kept between their two phases."""

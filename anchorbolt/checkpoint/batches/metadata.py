@@ -1,0 +1,107 @@
+"""The metadata of batches: what is stored of a batch before it is emitted, and which of it is kept. Pure.
+
+The decision record holds the metadata of the last committed batch. The batches behind it are kept in slots beside the
+record, one for each batch in flight: a slot is used again once its batch has committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from anchorbolt.errors import SerializationError, StateCorrupted, TopologyError, UnsupportedValue
+from anchorbolt.serialization import pack, unpack
+from anchorbolt.state_backends.contract import START_OVER
+from anchorbolt.util.messages import shortened
+
+LARGEST_METADATA = 256 << 10
+"""The largest encoded metadata of a batch, in bytes: all partitions together."""
+
+
+@dataclass(frozen=True)
+class BatchMetadata:
+    """The metadata of one batch, each value packed."""
+
+    txid: int
+    whole: bytes | None = None  # of a spout whose coordinator decides on the whole batch
+    partitions: Mapping[int, bytes] = field(default_factory=dict)  # by partition, without those that have none
+    number_of_partitions: int = 0  # 0 if the spout has none
+    is_complete: bool = True  # all partitions that the batch has are in `partitions`
+
+    def encode(self) -> bytes:
+        return pack([self.txid, self.whole, dict(self.partitions), self.number_of_partitions, self.is_complete])
+
+    @classmethod
+    def decode(cls, data: bytes) -> BatchMetadata:
+        """Decode what `encode` returned. Raises `StateCorrupted`."""
+        try:
+            txid, whole, partitions, number, is_complete = unpack(data)
+            return cls(
+                int(txid),
+                None if whole is None else memoryview(whole).tobytes(),
+                {int(partition): memoryview(each).tobytes() for partition, each in partitions.items()},
+                int(number),
+                bool(is_complete),
+            )
+        except (SerializationError, TypeError, ValueError, AttributeError) as error:
+            raise StateCorrupted(f"the stored metadata of a batch cannot be read: {error}. {START_OVER}.") from error
+
+    def with_partitions(self, told: Mapping[int, bytes], *, is_complete: bool) -> BatchMetadata:
+        return replace(self, partitions={**self.partitions, **told}, is_complete=is_complete)
+
+    def values(self) -> Any:
+        """Return the plain values as a coordinator gets them: of all partitions, or of the whole batch."""
+        if self.number_of_partitions:
+            return {partition: unpack(each) for partition, each in self.partitions.items()}
+        return None if self.whole is None else unpack(self.whole)
+
+
+NO_BATCH = BatchMetadata(0)
+"""Before the first batch."""
+
+
+def packed_metadata(spout: str, metadata: Any, last: bytes | None, where: str) -> bytes:
+    """Pack what a spout returned as metadata; `last` is the packed metadata before, if there is any.
+
+    Raises `TopologyError` if it cannot be encoded, is too large, or has another type than the metadata before.
+    """
+    try:
+        packed = pack(metadata)
+    except UnsupportedValue as error:
+        raise TopologyError(
+            f"spout {spout!r}: the metadata that {where} returned cannot be encoded: {error.message} "
+            f"Got {shortened(metadata)}. Return plain values, such as numbers, text, lists and dicts.",
+            component=spout,
+        ) from error
+    if len(packed) > LARGEST_METADATA:
+        raise TopologyError(
+            f"spout {spout!r}: the metadata that {where} returned has {len(packed):,} bytes; the most is "
+            f"{LARGEST_METADATA:,}. Return from where to where the batch goes, not its tuples.",
+            component=spout,
+        )
+    before = None if last is None else unpack(last)
+    if before is not None and metadata is not None and type(before) is not type(unpack(packed)):
+        raise TopologyError(
+            f"spout {spout!r}: {where} returned {shortened(metadata)}, a {type(metadata).__name__}, as metadata; that "
+            f"of the batch before is {shortened(before)}, a {type(before).__name__}. Return metadata of one type. To "
+            "continue with another type, give the topology a new id.",
+            component=spout,
+        )
+    return packed
+
+
+class Slots:
+    """The slots of the batches in flight. As few as there are batches in flight at a time."""
+
+    def __init__(self, pending: int, stored: Mapping[int, bytes], committed: int) -> None:
+        """Take over what an earlier run has stored; `committed` is the last committed txid.
+
+        Raises `StateCorrupted` if a slot cannot be read.
+        """
+        self.number = max(pending, 1 + max(stored, default=-1))
+        batches = [BatchMetadata.decode(data) for data in stored.values()]
+        self.found = {batch.txid: batch for batch in batches if batch.txid > committed}
+
+    def slot_of(self, txid: int) -> int:
+        return txid % self.number
