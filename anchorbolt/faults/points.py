@@ -34,6 +34,11 @@ class FaultPoint(str, Enum):
     CLAIMED = "driver.claimed", "driver", None  # a driver has taken a new generation; no other namespace knows of it
     FENCES_RAISED = "driver.fences_raised", "driver", None  # all namespaces refuse older drivers; nothing is recovered
     RECOVERED = "driver.recovered", "driver", -1  # recovery has ended; no wave has begun
+    # A transactional topology's batch: its metadata is stored, or its emitters are about to find it.
+    BATCH_BEGUN = "batch.begun", "driver", 1
+    METADATA_STORED = "batch.metadata_stored", "driver", 1  # the metadata that the emitters found is durable
+    HAND_OFF_WRITTEN = "batch.hand_off_written", "worker", 1  # a late bolt's task has written its hand-off
+    BATCH_PROCESSED = "batch.processed", "driver", 1  # the processing phase has ended; the commit phase has not begun
     ROUND_BEGUN = "round.begun"  # the driver is about to run a round of a wave
     TASK_BEGUN = "task.begun", "worker"  # a task's attempt has begun, a spout's included; it has executed no tuple
     TASK_EXECUTED = "task.executed", "worker"  # a task has executed a blob, or up to 2,048 tuples of it

@@ -82,6 +82,8 @@ class BatchBoltExecutor(CheckpointTupleForwarder):
 class HandingBatchExecutor(BatchBoltExecutor):
     """Runs a late batch bolt in the processing phase, and keeps its instance, or its blobs, for the commit phase."""
 
+    _writer: HandOffWriter | None = None
+
     def begin_batch(self, batch: BatchTry, attempt: str) -> None:
         super().begin_batch(batch, attempt)
         self._outcome = TaskOutcome()
@@ -99,11 +101,13 @@ class HandingBatchExecutor(BatchBoltExecutor):
         return self._outcome
 
     def keep(self, payload: bytes) -> None:
+        assert self._writer is not None
         self._writer.write_blob(payload)
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
         if checkpoint.action is not Action.PREPARE:
             return
+        assert self._writer is not None
         self._raise_if_failed()
         self._collector.flush()
         if self.keeps_blobs:
@@ -119,7 +123,7 @@ class HandingBatchExecutor(BatchBoltExecutor):
         self._forward(checkpoint)
 
     def close(self) -> None:
-        if self._is_open:
+        if self._writer is not None:
             self._writer.abandon()
         super().close()
 

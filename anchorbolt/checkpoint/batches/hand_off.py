@@ -19,6 +19,7 @@ import cloudpickle
 
 from anchorbolt.checkpoint.ports import HandOff
 from anchorbolt.errors import StateUnavailable, WaveFailed
+from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.state import Fence
 from anchorbolt.util.locations import Folder, join, open_folder
 
@@ -109,6 +110,7 @@ class HandOffWriter:
         except OSError as error:
             raise self._unwritable(error) from error
         self._file = None
+        reach(FaultPoint.HAND_OFF_WRITTEN)
         return HandOff(self._name, holds_instance, self._digest.digest())
 
     def _unwritable(self, error: OSError) -> StateUnavailable:

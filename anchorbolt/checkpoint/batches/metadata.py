@@ -7,7 +7,7 @@ record, one for each batch in flight: a slot is used again once its batch has co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from anchorbolt.errors import SerializationError, StateCorrupted, TopologyError, UnsupportedValue
@@ -25,33 +25,31 @@ class BatchMetadata:
 
     txid: int
     whole: bytes | None = None  # of a spout whose coordinator decides on the whole batch
-    partitions: Mapping[int, bytes] = field(default_factory=dict)  # by partition, without those that have none
     number_of_partitions: int = 0  # 0 if the spout has none
-    is_complete: bool = True  # all partitions that the batch has are in `partitions`
+    # By partition: the metadata of its latest batch, which is this one or an earlier one.
+    partitions: Mapping[int, bytes] = field(default_factory=dict)
+    emitted: frozenset[int] = frozenset()  # the partitions that have a part of this batch
 
     def encode(self) -> bytes:
-        return pack([self.txid, self.whole, dict(self.partitions), self.number_of_partitions, self.is_complete])
+        return pack([self.txid, self.whole, self.number_of_partitions, dict(self.partitions), sorted(self.emitted)])
 
     @classmethod
     def decode(cls, data: bytes) -> BatchMetadata:
         """Decode what `encode` returned. Raises `StateCorrupted`."""
         try:
-            txid, whole, partitions, number, is_complete = unpack(data)
+            txid, whole, number, partitions, emitted = unpack(data)
             return cls(
                 int(txid),
                 None if whole is None else memoryview(whole).tobytes(),
-                {int(partition): memoryview(each).tobytes() for partition, each in partitions.items()},
                 int(number),
-                bool(is_complete),
+                {int(partition): memoryview(each).tobytes() for partition, each in partitions.items()},
+                frozenset(map(int, emitted)),
             )
         except (SerializationError, TypeError, ValueError, AttributeError) as error:
             raise StateCorrupted(f"the stored metadata of a batch cannot be read: {error}. {START_OVER}.") from error
 
-    def with_partitions(self, told: Mapping[int, bytes], *, is_complete: bool) -> BatchMetadata:
-        return replace(self, partitions={**self.partitions, **told}, is_complete=is_complete)
-
     def values(self) -> Any:
-        """Return the plain values as a coordinator gets them: of all partitions, or of the whole batch."""
+        """Return the plain values as a coordinator gets them: of the whole batch, or by partition."""
         if self.number_of_partitions:
             return {partition: unpack(each) for partition, each in self.partitions.items()}
         return None if self.whole is None else unpack(self.whole)

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
-from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.driver.hooks import HookRunner, Hooks
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.spouts.failed_trees import FailedTree
 from anchorbolt.engine.submit.plan import ExecutionPlan
@@ -27,10 +27,8 @@ _log = logging.getLogger("anchorbolt.engine")
 
 _ONLY_REPEAT = PreparedRound({}, {}, (), (), repeat=True)
 
-_HOOKS = {Action.COMMIT: "pre_commit", Action.ROLLBACK: "pre_rollback"}
 
-
-class Runner(Protocol):
+class Runner(HookRunner, Protocol):
     """Runs the tasks of a round; each engine implements it."""
 
     spouts: DriverSpouts | None  # those that the driver runs itself; None if there are none
@@ -41,9 +39,6 @@ class Runner(Protocol):
         Called again for another round of the same batch. Raises any exception if the round as a whole failed.
         """
 
-    def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
-        """Have these tasks handle COMMIT or ROLLBACK. Raises `BoltError`, or `WaveFailed` if a worker was lost."""
-
     def read_files(self, locations: Sequence[str]) -> Any:
         """Return a Spark DataFrame of Parquet files."""
 
@@ -52,19 +47,18 @@ class Runner(Protocol):
 
 
 class Rounds:
-    """`checkpoint.ports.Tasks` on any engine. Sends COMMIT and ROLLBACK again if a worker was lost meanwhile."""
+    """`checkpoint.ports.Tasks` on any engine."""
 
     def __init__(self, plan: ExecutionPlan, runner: Runner) -> None:
         self._plan = plan
         self._runner = runner
-        self._max_retries = plan.settings.max_batch_retries
+        self._hooks = Hooks(plan, runner)
         self._spouts = None if runner.spouts is None else runner.spouts.rich
         self._isolation: Isolation | None = None
         if plan.keeps_dead_letters:
             from anchorbolt.engine.driver.isolation import Isolation  # NumPy: only where it is needed
 
             self._isolation = Isolation(plan.settings.most_dead_letters, self._spouts)
-        self._hooked = {action: _hooked_tasks(plan, name) for action, name in _HOOKS.items()}
 
     def prepare(self, current: Round) -> PreparedRound:
         replayed = ""
@@ -132,24 +126,7 @@ class Rounds:
         return letters
 
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
-        tasks = self._hooked[checkpoint.action]
-        for number in range(self._max_retries + 1 if tasks else 0):
-            try:
-                self._runner.send(checkpoint, current, tasks)
-                return
-            except WaveFailed as failure:
-                if number == self._max_retries:
-                    raise
-                _log.warning("the hooks of txid %d are tried again: %s", current.txid, failure)
-
-
-def _hooked_tasks(plan: ExecutionPlan, hook: str) -> list[TaskKey]:
-    return [
-        task
-        for component in plan.stateful_bolts
-        if getattr(type(plan.graph.bolts[component].bolt), hook) is not getattr(BaseStatefulBolt, hook)
-        for task in plan.tasks[component]
-    ]
+        self._hooks.send(checkpoint, current)
 
 
 @dataclass(frozen=True)

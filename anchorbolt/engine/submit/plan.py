@@ -1,14 +1,11 @@
 """The execution plan: which task runs in which stage and partition. Fixed for a run, pickled to every worker. Pure."""
 
 import copy
-import io
-import pickle
-import sys
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
+from enum import Enum
 from itertools import count, islice
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -17,11 +14,13 @@ from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.acker.stored_trees import TREE_HEADER
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
+from anchorbolt.checkpoint.batches.hand_off import Unpickler
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.settings import DEAD_LETTER, Settings
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.serialization.schema import Schema
 from anchorbolt.spouts.rich import BaseRichSpout
+from anchorbolt.spouts.transactional import BatchSpout, CommitterTransactionalSpout
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.key_value import KeyValueState
@@ -31,6 +30,13 @@ from anchorbolt.state_backends.state import State
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 from anchorbolt.topology.graph import Topology
+
+
+class BatchPhase(Enum):
+    """What a plan of a transactional topology is for: one of the two jobs of a batch."""
+
+    PROCESSING = "processing"
+    COMMIT = "commit"
 
 
 class Edge(NamedTuple):
@@ -75,11 +81,18 @@ class ExecutionPlan:
         self.prefix = settings.namespace_prefix_of(graph.name)
         bolts, rich_spouts = graph.bolts.values(), graph.rich_spouts.values()
         self._pickled = {spec.id: cloudpickle.dumps(spec.bolt) for spec in bolts}
+        batch_spout = graph.batch_spout
+        self.batch_spout = "" if batch_spout is None else batch_spout.id  # of a transactional topology
+        self.phase = None if batch_spout is None else BatchPhase.PROCESSING
+        self.late_bolts = graph.late_bolts
         self.streams = {name: dict(spec.streams) for name, spec in graph.components.items()}
         ids = count(1)
         numbers = {spec.id: spec.parallelism for spec in bolts} | {
             spec.id: spec.parallelism or 1 for spec in rich_spouts
         }
+        if batch_spout is not None:
+            self._pickled[batch_spout.id] = cloudpickle.dumps(batch_spout.spout)
+            numbers[batch_spout.id] = batch_spout.parallelism or 1
         self.is_tracked = bool(rich_spouts) and ackers > 0
         # If all bolts are basic, no tree stays open behind its wave: the tasks themselves report which trees failed.
         can_stay_open = any(not isinstance(spec.bolt, BaseBasicBolt | DataFrameSink) for spec in bolts)
@@ -119,15 +132,37 @@ class ExecutionPlan:
             for component, sources in self.sources.items()
         }
         self.levels = [[task for component in level for task in self.tasks[component]] for level in levels]
-        # By bolt task: its level, and its partition there.
+        self._place()
+        self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
+        self.stateful = (*self.stateful_bolts, *([ACKER_ID] if self.ackers else ()))  # all that keep state
+        self.namespaces = {self.namespace(task): task for component in self.stateful for task in self.tasks[component]}
+
+    def commit_phase(self) -> "ExecutionPlan":
+        """Return the plan for the commit phase of a transactional topology: of its late bolts, in a job of their own.
+
+        Tasks of the spout are on the first level if they take part in the commit.
+        """
+        plan, late = copy.copy(self), self.late_bolts
+        plan.phase, plan.run_id = BatchPhase.COMMIT, f"{self.run_id}-commit"
+        levels = [[task for task in level if task[0] in late] for level in self.levels]
+        plan.levels = [level for level in levels if level]
+        if self.batch_spout and isinstance(self.graph.spouts[self.batch_spout].spout, CommitterTransactionalSpout):
+            first = plan.levels[0] if plan.levels else []
+            plan.levels[:1] = [[*self.tasks[self.batch_spout], *first]]
+        plan._place()
+        plan.sources = {
+            bolt: tuple(source for source in sources if source in late) for bolt, sources in self.sources.items()
+        }
+        plan.upstream = {bolt: [task for task in tasks if task[0] in late] for bolt, tasks in self.upstream.items()}
+        return plan
+
+    def _place(self) -> None:
+        # By task: its level, and its partition there.
         self.places = {
             task: (number, partition)
             for number, level in enumerate(self.levels, start=1)
             for partition, task in enumerate(level)
         }
-        self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
-        self.stateful = (*self.stateful_bolts, *([ACKER_ID] if self.ackers else ()))  # all that keep state
-        self.namespaces = {self.namespace(task): task for component in self.stateful for task in self.tasks[component]}
 
     @property
     def excludes_failed(self) -> bool:
@@ -228,8 +263,13 @@ class ExecutionPlan:
         return data
 
     def unpickle_bolt(self, component: str) -> Bolt:
-        bolt: Bolt = _Unpickler(io.BytesIO(self._pickled[component])).load()
+        bolt: Bolt = Unpickler(self._pickled[component]).load()
         return bolt
+
+    def unpickle_spout(self) -> BatchSpout:
+        """Return a copy of a transactional topology's spout."""
+        spout: BatchSpout = Unpickler(self._pickled[self.batch_spout]).load()
+        return spout
 
     def copy_spout(self, component: str) -> BaseRichSpout:
         """Return a copy of a rich spout for a task, on the driver. Its class is the job's own, not a copy of it."""
@@ -238,17 +278,5 @@ class ExecutionPlan:
         try:
             return copy.deepcopy(spout)
         except Exception:  # of what only cloudpickle can copy, such as an attribute that is a module
-            copied: BaseRichSpout = _Unpickler(io.BytesIO(cloudpickle.dumps(spout))).load()
+            copied: BaseRichSpout = Unpickler(cloudpickle.dumps(spout)).load()
             return copied
-
-
-class _Unpickler(pickle.Unpickler):
-    """Takes classes from loaded modules without importing these again.
-
-    If a module submits a topology to `LocalCluster` while it is being imported, another thread unpickles its bolts. An
-    import on that thread would wait for the end of the first import, and the module waits for the run.
-    """
-
-    def find_class(self, module: str, name: str) -> Any:
-        loaded = sys.modules.get(module)
-        return super().find_class(module, name) if loaded is None else attrgetter(name)(loaded)

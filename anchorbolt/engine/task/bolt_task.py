@@ -11,12 +11,14 @@ from collections.abc import Generator, Iterable, Iterator
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from anchorbolt.checkpoint.batches.hand_off import read_blobs
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.checkpoint.wrapped_bolts import WrappedBolt
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
-from anchorbolt.engine.task.instances import Instance, InstanceRegistry
+from anchorbolt.engine.task.instance import Instance
+from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import (
     Envelope,
     PrepareMessage,
@@ -24,6 +26,7 @@ from anchorbolt.engine.task.messages import (
     TuplesMessage,
     as_failure,
     decode_message,
+    encode_message,
 )
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import WaveFailed
@@ -47,6 +50,7 @@ def run_bolt_task(
     level, partition = plan.places[task]
     with watched(task, plan.settings):
         run = _BoltTask(plan, task, current, registry)
+        yield from run.execute_kept()
         for envelope in envelopes:
             if envelope.level != level:
                 following = plan.next_partition(level, envelope.level, envelope.destination)
@@ -96,11 +100,31 @@ class _BoltTask:
             elif isinstance(message, TuplesMessage):
                 self._check_attempt(message.source, message.attempt)
                 for ready in self._in_order(message):
-                    for _ in self._execute(ready, instance.bolt):
-                        reach(FaultPoint.TASK_EXECUTED)
-                        yield from instance.emitter.take()
+                    if instance.bolt.keeps_blobs:
+                        instance.bolt.keep(payload if ready is message else encode_message(ready))
+                        continue
+                    yield from self._execute_and_send(ready, instance)
         except Exception as error:
             self._fail(error)
+
+    def execute_kept(self) -> Iterator[Envelope]:
+        """In the commit phase of a batch, execute the blobs that the task kept; yield what is emitted meanwhile."""
+        batch, instance = self._round.batch, self._instance
+        hand_off = None if batch is None or batch.hand_offs is None else batch.hand_offs.get(self._task)
+        if batch is None or hand_off is None or hand_off.holds_instance or instance is None:
+            return
+        try:
+            for payload in read_blobs(self._plan.checkpoint_location, hand_off, batch.attempt.txid):
+                message = decode_message(payload)
+                assert isinstance(message, TuplesMessage), "only tuples are kept"
+                yield from self._execute_and_send(message, instance)
+        except Exception as error:
+            self._fail(error)
+
+    def _execute_and_send(self, message: TuplesMessage, instance: Instance) -> Iterator[Envelope]:
+        for _ in self._execute(message, instance.bolt):
+            reach(FaultPoint.TASK_EXECUTED)
+            yield from instance.emitter.take()
 
     def finish(self) -> list[Envelope]:
         """The input has ended: prepare if PREPARE came from every upstream task, and report in any case."""
@@ -162,7 +186,11 @@ class _BoltTask:
     def _execute(self, message: TuplesMessage, bolt: WrappedBolt) -> Iterator[None]:
         header = self._header(message)
         lineage = None if message.lineage is None else _lineage(message)
-        whole = TupleBatch(header, message.size, message.columns, lineage)
+        columns = message.columns
+        if self._round.batch is not None:
+            attempt = self._round.batch.attempt
+            columns = [[attempt.txid if bolt.takes_txid else attempt] * message.size, *columns]
+        whole = TupleBatch(header, message.size, columns, lineage)
         self.report.tuples_in += message.size
         started = perf_counter()
         bolt.prefetch(whole)

@@ -124,6 +124,8 @@ class Emitter:
             if not rows:
                 return 0
         columns = list(map(list, zip(*rows, strict=True)))
+        if self._plan.batch_spout:
+            del columns[0]  # the attempt, which the receiver knows
         lineage = None
         if self._tracker is not None:
             lineage = self._tracker.send(columns.pop())

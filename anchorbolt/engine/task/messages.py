@@ -47,6 +47,7 @@ class TaskReport:
     failed_trees: list[Failure] = field(default_factory=list)
     left_out: list[tuple[int, str, bytes]] = field(default_factory=list)  # excluded rows: root, stream, packed values
     others: Others | None = None  # tuples of the second half of a `Probe`; None if there are none
+    metadata: dict[int, bytes] = field(default_factory=dict)  # of an emitter's task: by partition, packed
 
     @property
     def component(self) -> str:

@@ -1,0 +1,49 @@
+"""Sends COMMIT and ROLLBACK to the tasks of bolts that have a hook for it."""
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from anchorbolt.bolts.base import BaseStatefulBolt
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.errors import WaveFailed
+
+_log = logging.getLogger("anchorbolt.engine")
+
+_HOOKS = {Action.COMMIT: "pre_commit", Action.ROLLBACK: "pre_rollback"}
+
+
+class HookRunner(Protocol):
+    def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
+        """Have these tasks handle COMMIT or ROLLBACK. Raises `BoltError`, or `WaveFailed` if a worker was lost."""
+
+
+class Hooks:
+    """The tasks of a topology that have such hooks. Sends again if a worker was lost meanwhile."""
+
+    def __init__(self, plan: ExecutionPlan, runner: HookRunner) -> None:
+        self._runner = runner
+        self._max_retries = plan.settings.max_batch_retries
+        self._tasks = {action: _hooked_tasks(plan, name) for action, name in _HOOKS.items()}
+
+    def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
+        tasks = self._tasks[checkpoint.action]
+        for number in range(self._max_retries + 1 if tasks else 0):
+            try:
+                self._runner.send(checkpoint, current, tasks)
+                return
+            except WaveFailed as failure:
+                if number == self._max_retries:
+                    raise
+                _log.warning("the hooks of txid %d are tried again: %s", current.txid, failure)
+
+
+def _hooked_tasks(plan: ExecutionPlan, hook: str) -> list[TaskKey]:
+    return [
+        task
+        for component in plan.stateful_bolts
+        if getattr(type(plan.graph.bolts[component].bolt), hook) is not getattr(BaseStatefulBolt, hook)
+        for task in plan.tasks[component]
+    ]

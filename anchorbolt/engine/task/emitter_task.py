@@ -1,0 +1,164 @@
+"""A task of a transactional topology's spout in the processing phase of a batch: emits its share, then PREPARE.
+
+The tasks of the next stage begin when all tasks of this one have ended. So the metadata of a batch is durable before a
+bolt sees a tuple of it: the task tells it to the driver, which stores it, and ends only then.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol
+
+from anchorbolt.bolts.batch_collector import BatchOutputCollector
+from anchorbolt.checkpoint.batches.metadata import packed_metadata
+from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
+from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.batch_instances import spout_error
+from anchorbolt.engine.task.emitter import Emitter
+from anchorbolt.engine.task.instances import InstanceRegistry
+from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure
+from anchorbolt.engine.task.producer import Produced
+from anchorbolt.engine.task.watchdog import watched
+from anchorbolt.errors import TopologyError
+from anchorbolt.faults.points import FaultPoint, at_task, reach
+from anchorbolt.serialization import unpack
+from anchorbolt.spouts import transactional as spouts
+from anchorbolt.util.messages import shortened
+
+_WAITING = 4
+"""How many times the task has emitted full buffers before the emitter waits until they are taken."""
+
+_Put = Callable[[list[Envelope]], None]
+
+
+class PartitionStart(NamedTuple):
+    """Where the batch of a partition begins."""
+
+    partition: int
+    last: bytes | None  # the packed metadata of the batch before; None if there is none
+    stored: bytes | None  # of an earlier try of this batch: it is emitted again
+    is_empty: bool  # an earlier try of this batch emitted nothing of the partition
+
+
+Told = Mapping[int, bytes | None]
+"""By partition: the packed metadata of its batch; None if the batch has nothing of the partition."""
+
+
+class BatchDriver(Protocol):
+    """What a task of the spout asks the driver. Raises `WaveFailed` if the driver does not answer, or refuses."""
+
+    def partitions(self, current: Round, task: TaskKey) -> list[PartitionStart]:
+        """Return the partitions of the task."""
+
+    def tell(self, current: Round, task: TaskKey, told: Told) -> None:
+        """Make the metadata of the task's partitions durable."""
+
+
+def run_emitter_task(
+    plan: ExecutionPlan, task: TaskKey, current: Round, registry: InstanceRegistry, driver: BatchDriver
+) -> Iterator[Envelope]:
+    """Yield what a task of the spout sends. A failure is reported to the driver, never raised."""
+    attempt = uuid.uuid4().hex
+    emitter = Emitter(plan, task)
+    emitter.begin(attempt)
+    report = TaskReport(task, attempt, current.fence.seq)
+    at_task(*task, current.txid)
+    started = perf_counter()
+    try:
+        reach(FaultPoint.TASK_BEGUN)
+        with watched(task, plan.settings, "spout"):
+            emission = _Emission(plan, task, current, registry, driver, emitter, report)
+            for envelopes in Produced(emission.run, _WAITING):
+                yield from envelopes
+        emitter.forward(CheckpointTuple(current.txid, Action.PREPARE))
+        reach(FaultPoint.TASK_PREPARED)
+    except (Exception, SystemExit) as error:
+        emitter.take()
+        report.failure = as_failure(spout_error(task, "its emitter", error), current.txid)
+    report.source_ms = (perf_counter() - started) * 1000
+    report.bytes_out = emitter.bytes_out
+    emitter.report(report)
+    yield from emitter.take()
+
+
+class _Emission:
+    """The emission of one task's share of a batch."""
+
+    def __init__(
+        self,
+        plan: ExecutionPlan,
+        task: TaskKey,
+        current: Round,
+        registry: InstanceRegistry,
+        driver: BatchDriver,
+        emitter: Emitter,
+        report: TaskReport,
+    ) -> None:
+        assert current.batch is not None
+        self._task = task
+        self._round = current
+        self._batch: BatchTry = current.batch
+        self._driver = driver
+        self._report = report
+        self._emitter = emitter
+        self._collector = BatchOutputCollector(task[0], plan.streams[task[0]], self._flush)
+        self._collector.attempt = current.batch.attempt
+        self._source = registry.emitter(plan, task)
+
+    def run(self, put: _Put) -> None:
+        """Emit everything; pass on what is sent."""
+        self._put = put
+        source, batch = self._source, self._batch
+        self._called("cleanup_before", batch.committed + 1)
+        if isinstance(source, spouts.TransactionalEmitter):
+            metadata = None if batch.metadata is None else unpack(batch.metadata)
+            self._called("emit_batch", batch.attempt, metadata, self._collector)
+            self._collector.flush()
+        else:
+            told = {
+                start.partition: self._partition(start) for start in self._driver.partitions(self._round, self._task)
+            }
+            self._driver.tell(self._round, self._task, told)
+            self._report.metadata = {partition: each for partition, each in told.items() if each is not None}
+        self._report.tuples_in = self._report.tuples_out = self._collector.emitted
+
+    def _partition(self, start: PartitionStart) -> bytes | None:
+        """Emit a partition's share; return its packed metadata, None if nothing was emitted."""
+        attempt, collector, partition = self._batch.attempt, self._collector, start.partition
+        if start.stored is not None:
+            self._called("emit_partition_batch", attempt, collector, partition, unpack(start.stored))
+            collector.flush()
+            return start.stored
+        if start.is_empty:
+            return None
+        before = collector.emitted
+        last = None if start.last is None else unpack(start.last)
+        metadata = self._called("emit_partition_batch_new", attempt, collector, partition, last)
+        collector.flush()
+        emitted = collector.emitted - before
+        packed = packed_metadata(self._task[0], metadata, start.last, "emit_partition_batch_new")
+        if metadata is not None and packed != start.last:
+            return packed
+        if emitted:
+            shown = "no metadata" if metadata is None else f"the metadata of the batch before, {shortened(last)},"
+            raise TopologyError(
+                f"spout {self._task[0]!r}: emit_partition_batch_new emitted {emitted:,} tuples of partition "
+                f"{partition}, but returned {shown} with them: they would be emitted again. Return metadata of this "
+                "batch, such as the position behind its last tuple.",
+                component=self._task[0],
+            )
+        return None
+
+    def _called(self, hook: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self._source, hook)(*arguments)
+        except (Exception, SystemExit) as error:
+            raise spout_error(self._task, hook, error) from None
+
+    def _flush(self, stream: str, rows: list[Any]) -> int:
+        capacity = self._emitter.flush(stream, rows)
+        self._put(self._emitter.take())
+        return capacity

@@ -1,0 +1,136 @@
+"""One instance of a bolt with all that belongs to it, and how it is built for an ordinary topology."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from anchorbolt.acker.placement import ACKER_ID
+from anchorbolt.bolts.base import BaseStatefulBolt
+from anchorbolt.bolts.batch_collector import BatchOutputCollector
+from anchorbolt.bolts.collector import OutputCollector
+from anchorbolt.bolts.sink import DataFrameSink
+from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
+from anchorbolt.checkpoint.custom_state import CustomTaskState
+from anchorbolt.checkpoint.decision import Committed
+from anchorbolt.checkpoint.outbox import SinkExecutor
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, StatefulBoltExecutor, TaskState, WrappedBolt
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.emitter import Emitter
+from anchorbolt.serialization.schema import Schema
+from anchorbolt.state_backends.key_value import KeyValueState
+from anchorbolt.state_backends.state import NO_FENCE, NOTHING_COMMITTED, AttemptScope, Fence
+
+if TYPE_CHECKING:
+    from anchorbolt.acker.task_tracker import TaskTracker
+
+
+@dataclass
+class Instance:
+    """One bolt instance with all that belongs to it."""
+
+    bolt: WrappedBolt
+    is_stateful: bool
+    collector: OutputCollector
+    emitter: Emitter
+    tracker: TaskTracker | None = None  # None if its tuples are not tracked
+    attempt: str = ""  # the last attempt that it prepared; empty if it failed since
+    fence: Fence = NO_FENCE  # of the round that it was last used in
+
+    def begin(self, plan: ExecutionPlan, task: TaskKey, current: Round, attempt: str, winner: str = "") -> None:
+        """Start a round; `winner` is the attempt that won it, if COMMIT follows; else empty."""
+        self.attempt = ""
+        self.fence = current.fence
+        self.collector.begin()
+        self.emitter.begin(attempt)
+        if self.tracker is not None:
+            self.tracker.keeps_failures = current.isolates or not plan.ackers
+        position = current.committed.get(plan.namespace(task), Committed(NOTHING_COMMITTED, ""))
+        scope = AttemptScope(current.fence, current.txid, attempt, position.txid, position.attempt)
+        self.bolt.isolates = current.isolates
+        if current.batch is not None:
+            assert isinstance(self.collector, BatchOutputCollector)
+            self.collector.attempt = current.batch.attempt
+            self.bolt.begin_batch(current.batch, attempt)
+        self.bolt.begin(scope, winner)
+        self.bolt.handle(CheckpointTuple(current.txid - 1, Action.INITSTATE))
+
+
+def build(plan: ExecutionPlan, task: TaskKey, *, tracked: bool) -> Instance:
+    """Build an instance of a bolt, or of an acker, with its wrapper, collector and emitter."""
+    component, index = task
+    if component == ACKER_ID:
+        return _build_acker(plan, task)
+    tracker = None
+    if tracked:
+        from anchorbolt.acker.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
+
+        tracker = TaskTracker(
+            component,
+            index,
+            plan.task_id(task),
+            counts=plan.ackers > 0,
+            most_tracebacks=plan.settings.most_dead_letters,
+        )
+    bolt = plan.unpickle_bolt(component)
+    emitter = Emitter(plan, task, tracker)
+    context = emitter.context
+    collector = _collector(plan, emitter, tracked=tracked)
+    wrapped: WrappedBolt
+    if isinstance(bolt, BaseStatefulBolt):
+        state = open_state(plan, task, bolt)
+        wrapped = StatefulBoltExecutor(
+            bolt, plan.conf, context, collector, emitter.forward, state, plan.key_fields[component], tracker
+        )
+    elif isinstance(bolt, DataFrameSink):
+        wrapped = SinkExecutor(bolt, context, plan.checkpoint_location, emitter.forward, tracker)
+    else:
+        wrapped = CheckpointTupleForwarder(bolt, plan.conf, context, collector, emitter.forward, tracker)
+    return Instance(wrapped, isinstance(bolt, BaseStatefulBolt), collector, emitter, tracker)
+
+
+def _build_acker(plan: ExecutionPlan, task: TaskKey) -> Instance:
+    from anchorbolt.checkpoint.tracking.acker_executor import AckerExecutor
+
+    emitter = Emitter(plan, task)
+    storage = plan.provider.open(plan.namespace(task))
+    acker = AckerExecutor(storage, emitter.forward)
+    return Instance(acker, True, OutputCollector(ACKER_ID, {}, emitter.flush, must_anchor=False), emitter)
+
+
+def _collector(plan: ExecutionPlan, emitter: Emitter, *, tracked: bool) -> OutputCollector:
+    context, must_anchor = emitter.context, bool(plan.stateful_bolts)
+    component = context.this_component_id
+    streams = plan.streams[component]
+    if not tracked:
+        # As in Storm, nothing fails in a topology of rich spouts without ackers.
+        return OutputCollector(
+            component, streams, emitter.flush, must_anchor=must_anchor, fail_has_effect=plan.has_other_spouts
+        )
+    return TrackedOutputCollector(
+        component,
+        streams,
+        emitter.flush,
+        must_anchor=must_anchor,
+        task_index=context.this_task_index,
+        untracked_fail=plan.has_other_spouts,
+        strict=plan.is_tracked,
+        fail_has_effect=plan.is_tracked or plan.has_other_spouts,
+    )
+
+
+def open_state(plan: ExecutionPlan, task: TaskKey, bolt: BaseStatefulBolt[Any]) -> TaskState:
+    custom = plan.new_state(task)
+    storage = plan.provider.open(plan.namespace(task))
+    if custom is not None:
+        return CustomTaskState(custom, storage)
+    return KeyValueState(
+        storage,
+        key_codec=plan.key_codec,
+        value_codec=plan.value_codec,
+        schema=Schema(bolt.state_schema_version, bolt.upcast),
+        cache_entries=plan.settings.cache_entries,
+        pending_entries=plan.settings.pending_entries,
+    )
