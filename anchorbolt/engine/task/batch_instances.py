@@ -82,8 +82,8 @@ def new_emitter(plan: ExecutionPlan, task: TaskKey) -> spouts.Emitter:
             task_index=task[1],
             user_traceback="",
         )
-    made: spouts.Emitter = emitter
-    return made
+    assert isinstance(emitter, spouts.Emitter)
+    return emitter
 
 
 _KINDS: tuple[tuple[type, type], ...] = (  # a kind before its base

@@ -1,0 +1,91 @@
+"""Calls the coordinator of a transactional topology's spout, and checks what it returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anchorbolt.checkpoint.batches.metadata import BatchMetadata, packed_metadata
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.batch_instances import spout_error
+from anchorbolt.errors import SpoutError, TopologyError
+from anchorbolt.spouts import transactional as spouts
+from anchorbolt.util.messages import shortened
+
+_KINDS: tuple[tuple[type, str, type], ...] = (
+    (spouts.CommitterTransactionalSpout, "transactional, with committing emitters", spouts.TransactionalCoordinator),
+    (spouts.TransactionalSpout, "transactional", spouts.TransactionalCoordinator),
+    (spouts.PartitionedTransactionalSpout, "partitioned", spouts.PartitionedCoordinator),
+    (spouts.OpaquePartitionedTransactionalSpout, "opaque partitioned", spouts.PartitionedCoordinator),
+)
+
+
+def batch_spout_text(plan: ExecutionPlan) -> str:
+    """Return the id and kind of a transactional topology's spout for the decision record; empty without one."""
+    if not plan.batch_spout:
+        return ""
+    spout = plan.graph.spouts[plan.batch_spout].spout
+    return f"{plan.batch_spout!r} ({next(kind for each, kind, _ in _KINDS if isinstance(spout, each))})"
+
+
+class BatchCoordinator:
+    """The coordinator of one run. Its calls never overlap."""
+
+    def __init__(self, plan: ExecutionPlan) -> None:
+        """Make the coordinator. Raises `SpoutError` if the spout raises, or returns something else."""
+        spout: Any = plan.graph.spouts[plan.batch_spout].spout
+        self._task = plan.batch_spout, 0
+        self.is_opaque = isinstance(spout, spouts.OpaquePartitionedTransactionalSpout)
+        self.is_partitioned = self.is_opaque or isinstance(spout, spouts.PartitionedTransactionalSpout)
+        kind = next(coordinator for each, _, coordinator in _KINDS if isinstance(spout, each))
+        try:
+            self._source: Any = spout.coordinator(plan.conf, plan.context(self._task))
+        except Exception as error:
+            raise spout_error(self._task, "coordinator", error) from None
+        if not isinstance(self._source, kind):
+            raise SpoutError(
+                f"spout {plan.batch_spout!r}: coordinator(conf, context) returned a {type(self._source).__name__}. "
+                f"Return a {kind.__name__}.",
+                component=plan.batch_spout,
+                task_index=0,
+                user_traceback="",
+            )
+
+    def is_ready(self, last: BatchMetadata) -> bool:
+        """Return whether a batch may begin behind `last`."""
+        self._called("resume", last.values())
+        return bool(self._called("is_ready"))
+
+    def new_batch(self, last: BatchMetadata) -> BatchMetadata:
+        """Return the metadata of the batch behind `last`, as far as it is known before its emitters run.
+
+        Raises `TopologyError` if what the coordinator returns cannot be used.
+        """
+        txid = last.txid + 1
+        if not self.is_partitioned:
+            # A copy: the coordinator may change what it got.
+            metadata = self._called("initialize_transaction", txid, last.values())
+            return BatchMetadata(txid, packed_metadata(self._task[0], metadata, last.whole, "initialize_transaction"))
+        number: object = self._called("number_of_partitions")
+        if type(number) is not int or number < 1:
+            raise self._refusal(
+                f"number_of_partitions returned {shortened(number)}. Return a whole number of at least 1."
+            )
+        if number < last.number_of_partitions:
+            raise self._refusal(
+                f"number_of_partitions returned {number}, but batch {last.txid} had {last.number_of_partitions}: what "
+                "the missing partitions still hold would be lost. Bring them back. A partition that is away for some "
+                "batches keeps its number, and emits nothing meanwhile."
+            )
+        return BatchMetadata(txid, number_of_partitions=number, partitions=last.partitions)
+
+    def close(self) -> None:
+        self._called("close")
+
+    def _called(self, hook: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self._source, hook)(*arguments)
+        except (Exception, SystemExit) as error:
+            raise spout_error(self._task, hook, error) from None
+
+    def _refusal(self, problem: str) -> TopologyError:
+        return TopologyError(f"spout {self._task[0]!r}: {problem}", component=self._task[0])

@@ -1,0 +1,89 @@
+"""The batches in flight of a transactional topology, from the start of their processing phase to their commit. Pure.
+
+```
+begin          the metadata of a batch is stored, and its processing phase starts
+told           all emitters have told their metadata: the next batch may begin
+take           the processing phase has ended: the commit phase of the batch may begin
+failed         the batch and all behind it are given up, and begin again from where the batch before ended
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from anchorbolt.checkpoint.batches.metadata import BatchMetadata
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.engine.task.emitter_task import PartitionStart, Told
+from anchorbolt.errors import WaveFailed
+from anchorbolt.state_backends.state import Fence
+from anchorbolt.streams.attempt import TransactionAttempt
+
+
+@dataclass
+class Flight:
+    """One try at a batch. Its metadata is complete once all partitions have been told."""
+
+    metadata: BatchMetadata
+    fence: Fence  # of the processing phase
+    is_stored: bool  # all its metadata is durable
+    last: BatchMetadata  # of the batch before
+    told: dict[int, bytes | None] = field(default_factory=dict)  # by partition
+
+    @property
+    def txid(self) -> int:
+        return self.metadata.txid
+
+    @property
+    def attempt(self) -> TransactionAttempt:
+        return TransactionAttempt(self.txid, self.fence.seq)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the whole metadata is known."""
+        return self.is_stored or len(self.told) == self.metadata.number_of_partitions
+
+    def starts(self, task: TaskKey, tasks: int) -> list[PartitionStart]:
+        """Return the partitions of a task of the spout, out of so many tasks."""
+        stored, metadata = self.is_stored, self.metadata
+        return [
+            PartitionStart(
+                partition,
+                self.last.partitions.get(partition),
+                metadata.partitions[partition] if stored and partition in metadata.emitted else None,
+                stored and partition not in metadata.emitted,
+            )
+            for partition in range(task[1], metadata.number_of_partitions, tasks)
+        ]
+
+    def tell(self, told: Told) -> bool:
+        """Take what a task has told; return whether the metadata has become known by it, and has to be stored.
+
+        Raises `WaveFailed` if the task was run twice, and found another batch the second time.
+        """
+        for partition, metadata in told.items():
+            known = self.told.setdefault(partition, metadata)
+            if known != metadata:
+                raise self._ran_twice(partition)
+        if self.is_stored or not self.is_known:
+            return False
+        emitted = {partition: each for partition, each in self.told.items() if each is not None}
+        partitions = {**self.last.partitions, **emitted}
+        self.metadata = replace(self.metadata, partitions=partitions, emitted=frozenset(emitted))
+        return True
+
+    def check_reported(self, reported: Mapping[int, bytes]) -> None:
+        """Check that the tasks that won have emitted what is stored. Raises `WaveFailed`."""
+        if not self.metadata.number_of_partitions:
+            return
+        expected = {partition: self.metadata.partitions[partition] for partition in self.metadata.emitted}
+        if dict(reported) != expected:
+            raise self._ran_twice(min(expected.keys() ^ reported.keys(), default=0))
+
+    def _ran_twice(self, partition: int) -> WaveFailed:
+        return WaveFailed(
+            f"Spark ran a task of the spout twice in batch {self.txid}, and partition {partition} had another batch the "
+            "second time. The batch is tried again.",
+            txid=self.txid,
+        )

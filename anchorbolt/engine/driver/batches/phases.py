@@ -1,0 +1,126 @@
+"""The rounds of a transactional topology's waves: a batch's processing phase, which may have begun, and its commit."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from anchorbolt.checkpoint.decision import Winner
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
+from anchorbolt.checkpoint.ports import BatchTry, PreparedRound, Round
+from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
+from anchorbolt.engine.driver.batches.pipeline import Pipeline
+from anchorbolt.engine.driver.hooks import HookRunner, Hooks
+from anchorbolt.engine.driver.rounds import check_round
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.errors import AnchorboltError, BoltError, ConfigError, SpoutError, StateError, TopologyError, WaveFailed
+
+_log = logging.getLogger("anchorbolt.engine")
+
+
+class CommitRunner(HookRunner, Protocol):
+    """Runs the commit phases of batches; each engine implements it."""
+
+    def run_commit(self, current: Round) -> Sequence[TaskReport]:
+        """Run the late bolts on what they kept, and PREPARE; return their reports. Raises any exception."""
+
+
+class PhasedRounds:
+    """`checkpoint.ports.Tasks` of a transactional topology."""
+
+    def __init__(self, plan: ExecutionPlan, runner: CommitRunner, pipeline: Pipeline) -> None:
+        self._plan = plan
+        self._commit_plan = plan.commit_phase()
+        self._runner = runner
+        self._pipeline = pipeline
+        self._hooks = Hooks(self._commit_plan, runner)
+        self._retries = plan.settings.max_batch_retries
+        self._failures = 0  # of the current batch
+        self._txid = -1
+        self._cause: AnchorboltError | None = None
+        self._left_out = -1  # the last batch that was left out
+
+    def prepare(self, current: Round) -> PreparedRound:
+        if current.txid != self._txid:
+            self._txid, self._failures, self._cause = current.txid, 0, None
+        if self._cause is not None and self._failures > self._retries:
+            return self._leave_out(current.txid, self._cause)
+        try:
+            return self._run_phases(current)
+        except StateError:
+            raise
+        except (TopologyError, ConfigError):
+            raise
+        except AnchorboltError as error:
+            if self._plan.keeps_dead_letters:
+                self._failures += 1
+                self._cause = error
+            raise
+
+    def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
+        if checkpoint.action is Action.ROLLBACK:
+            self._pipeline.give_up(current.txid)
+        self._hooks.send(checkpoint, current)
+
+    def _run_phases(self, current: Round) -> PreparedRound:
+        plan, commit_plan, txid = self._plan, self._commit_plan, current.txid
+        flight, processed = self._pipeline.take(txid)
+        check_round(plan, processed, txid)
+        hand_offs = {
+            report.task: report.outcome.hand_off for report in processed if report.outcome.hand_off is not None
+        }
+        batch = BatchTry(flight.attempt, flight.fence, txid - 1, flight.metadata.whole, hand_offs)
+        reports: Sequence[TaskReport] = ()
+        if commit_plan.levels:
+            reports = self._commit(replace(current, batch=batch))
+            check_round(commit_plan, reports, txid)
+            reports = list({report.task: report for report in reports}.values())
+        return PreparedRound(
+            winners={
+                plan.namespace(report.task): Winner(report.attempt, report.outcome.base, report.outcome.seal)
+                for report in reports
+                if report.outcome.seal is not None
+            },
+            task_winners={report.task: report.attempt for report in reports if report.component in plan.stateful},
+            files=tuple(report.outcome.file for report in reports if report.outcome.file is not None),
+            reports=[*{report.task: report for report in processed}.values(), *reports],
+            batch=flight.metadata.encode(),
+        )
+
+    def _commit(self, current: Round) -> Sequence[TaskReport]:
+        try:
+            return self._runner.run_commit(current)
+        except AnchorboltError:
+            raise
+        except Exception as error:
+            raise WaveFailed(
+                f"the engine could not finish the commit phase of batch {current.txid}: {error}", txid=current.txid
+            ) from error
+
+    def _leave_out(self, txid: int, cause: AnchorboltError) -> PreparedRound:
+        """Commit nothing of a batch that failed for good, and keep it as a dead letter.
+
+        Raises the cause if the batch before was left out as well, since then the batches are not to blame; or if its
+        metadata is not known, since then nobody knows where the next batch begins.
+        """
+        metadata = self._pipeline.known(txid)
+        if metadata is None or self._left_out == txid - 1:
+            raise cause
+        self._left_out = txid
+        by = (cause.component, cause.task_index) if isinstance(cause, BoltError | SpoutError) else ("", -1)
+        letter = DeadLetter(
+            spout=self._plan.batch_spout,
+            stream="",
+            values=(txid, metadata.values()),
+            msg_id=None,
+            component=by[0],
+            task_index=by[1],
+            reason=cause.message,
+            tries=self._failures,
+            at=time.time(),
+        )
+        return PreparedRound({}, {}, (), (), dead_letters=(letter,), batch=metadata.encode())
