@@ -11,19 +11,20 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import driver_spouts, waves_of
+from anchorbolt.engine.local.batches import LocalBatchRunner
+from anchorbolt.engine.local.levels import run_levels
 from anchorbolt.engine.spouts.driver_spouts import Clock
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener, prepare_plan
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
-from anchorbolt.engine.task.messages import Envelope, TaskReport, decode_message, reports_in
+from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import StreamSpout
@@ -32,8 +33,6 @@ from anchorbolt.topology.graph import Topology
 from anchorbolt.util.locations import Folder, join, open_folder
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from anchorbolt.engine.spark.runner import LocalStreams
 
 
@@ -80,6 +79,9 @@ class LocalCluster:
         location = join(self._directory.path, topology.name)
         plan = prepare_plan(topology, conf, memory=self._memory, location=location)
         folder = open_folder(plan.checkpoint_location)
+        if plan.batch_spout:
+            batches = LocalBatchRunner(plan, self._seed, partial(_read_files, topology.name), self._directory)
+            return RunHandle(plan, folder, batches, batches.waves, on_wave, until_empty=until_empty)
         source = _Source(plan, folder, self._clock)
         runner = _LocalRunner(plan, source, random.Random(self._seed), self._directory)
         return RunHandle(plan, folder, runner, source.waves, on_wave, until_empty=until_empty)
@@ -107,46 +109,17 @@ class _LocalRunner:
         self.spouts = source.spouts
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
-        """Run level by level: the tasks of a level in a random order, the blobs of each sender in their own order."""
-        plan = self._plan
-        rows: list[Envelope] = list(self._source.rows(current))
-        for level in plan.levels:
-            inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
-            for row in rows:
-                inputs[row.partition].append(row)
-            rows = []
-            partitions = list(range(len(level)))
-            self._order.shuffle(partitions)
-            for partition in partitions:
-                arriving = _interleaved(inputs[partition], self._order)
-                rows.extend(run_bolt_task(plan, level[partition], current, self._registry, arriving))
-        return reports_in(rows, current)
+        return run_levels(self._plan, self._source.rows(current), current, self._registry, self._order)
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         for task in tasks:
             self._registry.handle(self._plan, checkpoint, task, current)
 
     def read_files(self, locations: Sequence[str]) -> Any:
-        """Read Parquet files: except for stream spouts, the only thing here that needs Spark."""
-        return self._source.spark_session().read.parquet(*locations)
+        return _read_files(self._plan.topology, locations)
 
     def close_instances(self) -> None:
         self._registry.close_run(self._plan.run_id)
-
-
-def _interleaved(rows: list[Envelope], order: random.Random) -> Iterator[Envelope]:
-    """Yield rows in a random order that keeps the order of each sender's rows."""
-    senders: dict[object, list[Envelope]] = defaultdict(list)
-    for row in rows:
-        message = decode_message(row.payload)
-        senders[row.level, row.destination, message.source].append(row)
-    queues = [iter(queue) for queue in senders.values()]
-    while queues:
-        position = order.randrange(len(queues))
-        try:
-            yield next(queues[position])
-        except StopIteration:
-            queues.pop(position)
 
 
 class _Source:
@@ -169,7 +142,9 @@ class _Source:
         if self.spouts is not None:
             yield from self.spouts.run_tasks(current)
 
-    def spark_session(self) -> SparkSession:
-        from anchorbolt.engine.spark.session import build_session
 
-        return build_session(self._plan.topology)
+def _read_files(topology: str, locations: Sequence[str]) -> Any:
+    """Read Parquet files: except for stream spouts, the only thing here that needs Spark."""
+    from anchorbolt.engine.spark.session import build_session
+
+    return build_session(topology).read.parquet(*locations)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
@@ -15,12 +15,15 @@ from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.letters.writers import dead_letter_writer
 from anchorbolt.checkpoint.namespaces import Namespaces
 from anchorbolt.checkpoint.outbox import Outbox
-from anchorbolt.checkpoint.ports import Layout
+from anchorbolt.checkpoint.ports import Layout, Tasks
 from anchorbolt.checkpoint.spout import CheckpointSpout, RecoveryReport
 from anchorbolt.checkpoint.transaction import Run
 from anchorbolt.config.loading import load_conf
 from anchorbolt.config.providers import PROVIDER_CONFIG
 from anchorbolt.config.settings import Settings
+from anchorbolt.engine.driver.batches.coordinator import batch_spout_text
+from anchorbolt.engine.driver.batches.phases import CommitRunner, PhasedRounds
+from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.rounds import Rounds, Runner, WaveReport
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.errors import ConfigError, StateError, TopologyError
@@ -98,7 +101,21 @@ def check_store(topology: str, settings: Settings) -> StateProvider:
     return provider
 
 
-def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> CheckpointSpout:
+@runtime_checkable
+class BatchRunner(CommitRunner, Protocol):
+    """Runs the phases of a transactional topology's batches; each engine implements it."""
+
+    def use(self, pipeline: Pipeline) -> None:
+        """Take the run's pipeline. Called once, before anything runs."""
+
+    def read_files(self, locations: Sequence[str]) -> Any:
+        """Return a Spark DataFrame of Parquet files."""
+
+    def close_instances(self) -> None:
+        """Close the instances of bolts that the tasks keep."""
+
+
+def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | BatchRunner) -> CheckpointSpout:
     """Return the spout of a run whose streaming checkpoint location is `folder`; it has read nothing yet."""
     retry = RetryPolicy(plan.settings.message_timeout_secs * 1000)
     layout = Layout(
@@ -108,18 +125,29 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner) -> Che
         parallelism={component: plan.parallelism(component) for component in plan.stateful},
         schema_versions={component: plan.schema(component).version for component in plan.stateful_bolts},
         spout_tasks={plan.task_id(task): task[0] for task in plan.rich_spout_tasks},
+        batch_spout=batch_spout_text(plan),
     )
+    log = DecisionLog(plan.provider.open(record_namespace(plan.prefix)), folder, retry)
+    tasks: Tasks
+    if isinstance(runner, BatchRunner):
+        pipeline = Pipeline(plan, log, folder)
+        runner.use(pipeline)
+        tasks = PhasedRounds(plan, runner, pipeline)
+    else:
+        tasks = Rounds(plan, runner)
     run = Run(
         layout=layout,
-        log=DecisionLog(plan.provider.open(record_namespace(plan.prefix)), folder, retry),
-        tasks=Rounds(plan, runner),
+        log=log,
+        tasks=tasks,
         namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.namespaces),
         outbox=Outbox(folder, plan.sinks, runner.read_files),
         dead_letters=dead_letter_writer(plan.settings.dead_letter, plan.settings.provider, retry),
     )
     retries = plan.settings.max_batch_retries
-    # Before it leaves a tuple out, a wave runs once more, to find the tuple.
-    return CheckpointSpout(run, retry, max_batch_retries=max(1, retries) if plan.keeps_dead_letters else retries)
+    if plan.keeps_dead_letters:
+        # Before it leaves a tuple out, a wave runs once more, to find the tuple; a batch is left out in a last round.
+        retries = retries + 1 if plan.batch_spout else max(1, retries)
+    return CheckpointSpout(run, retry, max_batch_retries=retries)
 
 
 class Waves(Protocol):
@@ -152,7 +180,7 @@ class RunHandle:
         self,
         plan: ExecutionPlan,
         folder: Folder,
-        runner: Runner,
+        runner: Runner | BatchRunner,
         waves: Waves,
         listener: WaveListener | None,
         *,
@@ -195,7 +223,7 @@ class RunHandle:
     @property
     def messages_in_flight(self) -> int:
         """The number of messages of rich spouts that are neither acked nor failed. `stop` waits for them."""
-        spouts = self._runner.spouts
+        spouts = None if isinstance(self._runner, BatchRunner) else self._runner.spouts
         return 0 if spouts is None or spouts.rich is None else spouts.rich.in_flight
 
     @property

@@ -83,7 +83,7 @@ class Flight:
 
     def _ran_twice(self, partition: int) -> WaveFailed:
         return WaveFailed(
-            f"Spark ran a task of the spout twice in batch {self.txid}, and partition {partition} had another batch the "
-            "second time. The batch is tried again.",
+            f"Spark ran a task of the spout twice in batch {self.txid}, and partition {partition} had another batch "
+            "the second time",
             txid=self.txid,
         )

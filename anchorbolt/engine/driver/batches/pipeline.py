@@ -33,8 +33,7 @@ _POLL_S = 0.05
 class Processing(Protocol):
     """A processing phase that runs in the background."""
 
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until it has ended, or until something has changed in the pipeline; return whether it has ended."""
+    is_ended: bool
 
     def reports(self) -> Sequence[TaskReport]:
         """Return the reports of all its tasks, once it has ended. Raises what has ended it."""
@@ -43,7 +42,8 @@ class Processing(Protocol):
         """Give it up: it may still run for a while, but its hand-offs are of no use."""
 
 
-StartProcessing = Callable[[Round], Processing]
+StartProcessing = Callable[[Round, Callable[[], None]], Processing]
+"""Starts a processing phase; the second argument is called, on any thread, when it has ended."""
 
 
 class Pipeline:
@@ -57,6 +57,8 @@ class Pipeline:
         self._most = plan.settings.max_spout_pending or 1
         self._tasks = len(plan.tasks[plan.batch_spout])
         self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._changes = 0
         self._flights: dict[int, tuple[Flight, Processing | None]] = {}  # by txid, ascending
         self._stored: dict[int, BatchMetadata] = {}  # of batches that begin again
         self._retried = -1  # the batch that begins again without being ready
@@ -95,11 +97,15 @@ class Pipeline:
         if txid not in self._flights:
             self._retried = txid
         while True:
+            seen = self._changes
             self.fill()
             flight, processing = self._flights[txid]
             assert processing is not None
-            if processing.wait(_POLL_S):
+            if processing.is_ended:
                 break
+            with self._changed:
+                if self._changes == seen:
+                    self._changed.wait(_POLL_S)
         reports = processing.reports()
         reported = {partition: each for report in reports for partition, each in report.metadata.items()}
         with self._lock:
@@ -143,6 +149,7 @@ class Pipeline:
             if flight.tell(told):
                 self._log.write_batch(self._slots.slot_of(flight.txid), flight.metadata.encode())
                 reach(FaultPoint.METADATA_STORED, txid=flight.txid)
+                self._notify()
 
     def _last(self) -> BatchMetadata | None:
         """Return the metadata of the last batch; None if it is not known yet."""
@@ -169,10 +176,15 @@ class Pipeline:
         with self._lock:
             self._flights[txid] = flight, None
         batch = BatchTry(flight.attempt, flight.fence, self._spout.record.txid, metadata.whole)
-        processing = self._start(Round(txid, flight.fence, batch=batch))
+        processing = self._start(Round(txid, flight.fence, batch=batch), self._notify)
         with self._lock:
             self._flights[txid] = flight, processing
         return True
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changes += 1
+            self._changed.notify_all()
 
     def _flight_of(self, current: Round) -> Flight:
         flight, _ = self._flights.get(current.txid, (None, None))

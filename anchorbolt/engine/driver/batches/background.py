@@ -1,0 +1,78 @@
+"""Runs processing phases in the background, on threads that are used again."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+
+from anchorbolt.checkpoint.ports import Round
+from anchorbolt.engine.task.messages import TaskReport
+
+Run = Callable[[Round, threading.Event], Sequence[TaskReport]]
+"""Runs a processing phase; ends soon once the event is set."""
+
+
+class InBackground:
+    """One processing phase: `anchorbolt.engine.driver.batches.pipeline.Processing`."""
+
+    def __init__(self, current: Round, notify: Callable[[], None]) -> None:
+        self.round = current
+        self.cancelled = threading.Event()
+        self._notify = notify
+        self._reports: Sequence[TaskReport] | None = None
+        self._failure: BaseException | None = None
+        self.is_ended = False
+
+    def run(self, run: Run) -> None:
+        try:
+            self._reports = run(self.round, self.cancelled)
+        except BaseException as error:  # it is raised on the thread that waits for the reports
+            self._failure = error
+        self.is_ended = True
+        self._notify()
+
+    def reports(self) -> Sequence[TaskReport]:
+        if self._failure is not None:
+            raise self._failure
+        assert self._reports is not None, "it has ended"
+        return self._reports
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+
+class Background:
+    """The threads. A thread that is stuck in a phase that was given up does not hold up the next phase."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._waiting: queue.SimpleQueue[InBackground | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._idle = 0
+        self._threads = 0
+
+    def start(self, current: Round, notify: Callable[[], None]) -> InBackground:
+        """Begin a processing phase; `notify` is called on its thread when it has ended."""
+        processing = InBackground(current, notify)
+        with self._lock:
+            is_new = self._idle == 0
+            if is_new:
+                self._threads += 1
+            else:
+                self._idle -= 1
+        self._waiting.put(processing)
+        if is_new:
+            threading.Thread(target=self._work, name="anchorbolt-batch", daemon=True).start()
+        return processing
+
+    def close(self) -> None:
+        """Have the threads end when they have nothing to do any more."""
+        for _ in range(self._threads):
+            self._waiting.put(None)
+
+    def _work(self) -> None:
+        while (processing := self._waiting.get()) is not None:
+            processing.run(self._run)
+            with self._lock:
+                self._idle += 1

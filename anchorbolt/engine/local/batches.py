@@ -1,0 +1,77 @@
+"""Runs the two phases of a transactional topology's batches in this process."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.driver.batches.background import Background
+from anchorbolt.engine.driver.batches.pipeline import Pipeline
+from anchorbolt.engine.driver.batches.waves import BatchWaves
+from anchorbolt.engine.local.levels import run_levels
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.emitter_task import run_emitter_task
+from anchorbolt.engine.task.instances import InstanceRegistry
+from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.errors import WaveFailed
+
+
+class LocalBatchRunner:
+    """Runs processing phases on threads, each with instances of its own, and commit phases on the wave's thread.
+
+    The order of the tasks within a phase follows from the seed; how the phases of several batches overlap does not.
+    """
+
+    spouts = None
+
+    def __init__(
+        self, plan: ExecutionPlan, seed: int, read_files: Callable[[Sequence[str]], Any], directory: object
+    ) -> None:
+        """Create it; `directory` exists as long as the run."""
+        self._plan = plan
+        self._commit_plan = plan.commit_phase()
+        self._seed = seed
+        self._directory = directory
+        self.read_files = read_files
+        self._registry = InstanceRegistry()  # of the commit phase
+        self._free: list[InstanceRegistry] = []  # of processing phases that have ended
+        self._background = Background(self._process)
+        self.waves = BatchWaves(self._background.start)
+
+    def use(self, pipeline: Pipeline) -> None:
+        """Take the run's pipeline, which the emitters ask."""
+        self._pipeline = self.waves.pipeline = pipeline
+
+    def run_commit(self, current: Round) -> list[TaskReport]:
+        return run_levels(self._commit_plan, (), current, self._registry, self._order(current))
+
+    def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
+        for task in tasks:
+            self._registry.handle(self._commit_plan, checkpoint, task, current)
+
+    def close_instances(self) -> None:
+        self._background.close()
+        self._registry.close_run(self._commit_plan.run_id)
+        for registry in self._free:
+            registry.close_run(self._plan.run_id)
+
+    def _process(self, current: Round, cancelled: threading.Event) -> list[TaskReport]:
+        def check() -> None:
+            if cancelled.is_set():
+                raise WaveFailed(f"batch {current.txid} was given up", txid=current.txid)
+
+        registry = self._free.pop() if self._free else InstanceRegistry()
+        rows: list[Envelope] = []
+        for task in self._plan.tasks[self._plan.batch_spout]:
+            check()
+            rows.extend(run_emitter_task(self._plan, task, current, registry, self._pipeline))
+        reports = run_levels(self._plan, rows, current, registry, self._order(current), check)
+        self._free.append(registry)  # not after a failure, whose instances hold what is unknown
+        return reports
+
+    def _order(self, current: Round) -> random.Random:
+        return random.Random(f"{self._seed}/{current.fence.seq}")

@@ -1,0 +1,61 @@
+"""Runs the tasks of a topology in this process, level by level, in an order that a seed decides."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+
+from anchorbolt.checkpoint.ports import Round
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.instances import InstanceRegistry
+from anchorbolt.engine.task.messages import Envelope, TaskReport, decode_message, reports_in
+
+
+def run_levels(
+    plan: ExecutionPlan,
+    rows: Iterable[Envelope],
+    current: Round,
+    registry: InstanceRegistry,
+    order: random.Random,
+    check: Callable[[], None] = lambda: None,
+) -> list[TaskReport]:
+    """Run the tasks of a level in a random order, with the blobs of each sender in their own order.
+
+    Args:
+        plan: The plan.
+        rows: What the spouts send.
+        current: The round.
+        registry: The instances of the bolts.
+        order: Decides the order.
+        check: Called before each task; may raise.
+    """
+    waiting = list(rows)
+    for level in plan.levels:
+        inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
+        for row in waiting:
+            inputs[row.partition].append(row)
+        waiting = []
+        partitions = list(range(len(level)))
+        order.shuffle(partitions)
+        for partition in partitions:
+            check()
+            arriving = _interleaved(inputs[partition], order)
+            waiting.extend(run_bolt_task(plan, level[partition], current, registry, arriving))
+    return reports_in(waiting, current)
+
+
+def _interleaved(rows: list[Envelope], order: random.Random) -> Iterator[Envelope]:
+    """Yield rows in a random order that keeps the order of each sender's rows."""
+    senders: dict[object, list[Envelope]] = defaultdict(list)
+    for row in rows:
+        message = decode_message(row.payload)
+        senders[row.level, row.destination, message.source].append(row)
+    queues = [iter(queue) for queue in senders.values()]
+    while queues:
+        position = order.randrange(len(queues))
+        try:
+            yield next(queues[position])
+        except StopIteration:
+            queues.pop(position)
