@@ -115,8 +115,8 @@ def _check_kind(id: str, bolt: Bolt) -> None:
 
 
 def _check_prepare(id: str, bolt: Bolt) -> None:
-    if isinstance(bolt, DataFrameSink):
-        return  # it has no prepare
+    if not isinstance(bolt, BaseBatchBolt | BaseStatefulBolt | BaseBasicBolt):
+        return  # a sink has no prepare
     kind, arguments, hint = next(each for each in _PREPARE if isinstance(bolt, each[0]))
     try:
         signature = inspect.signature(bolt.prepare)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
-from anchorbolt.errors import StateError
+from anchorbolt.errors import StateCorrupted, StateError
 from anchorbolt.transactional.values import (
     OpaqueValue,
     TransactionalValue,
@@ -68,8 +68,14 @@ class _BatchMap(ABC):
         return found
 
     def _decoded(self, keys: Iterable[Any], found: Sequence[Any]) -> dict[Any, Any]:
-        decode = self._kind.decode
-        return {key: decode(value) for key, value in zip(keys, found, strict=True) if value is not None}
+        values = {}
+        for key, encoded in zip(keys, found, strict=True):
+            if encoded is not None:
+                try:
+                    values[key] = self._kind.decode(encoded)
+                except StateCorrupted as error:
+                    raise StateCorrupted(f"key {shortened(key)}: {error}") from None
+        return values
 
     def _write(self, values: Mapping[Any, Any]) -> None:
         if values:
@@ -162,8 +168,13 @@ class OpaqueMap(_BatchMap):
         """Return the keys that earlier tries of this batch have updated."""
         if encoded is None:
             return {}
-        journal = TransactionalValue.decode(encoded)
-        refuse_later(journal.txid, txid, f"the journal {self._journal!r}")
+        try:
+            journal = TransactionalValue.decode(encoded)
+            if not isinstance(journal.value, list):
+                raise StateCorrupted(f"the store holds {shortened(encoded)}, which is not a journal. Use another key.")
+        except StateCorrupted as error:
+            raise StateCorrupted(f"journal {shortened(self._journal)}: {error}") from None
+        refuse_later(journal.txid, txid, f"the journal {shortened(self._journal)}")
         return {_hashable(key): None for key in journal.value} if journal.txid == txid else {}
 
 
