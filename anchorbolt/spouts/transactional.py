@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 class Coordinator(ABC):
     """Decides on the driver when the next batch begins. All calls come on one thread; there is one in a run."""
 
+    def after(self, last_metadata: Any) -> None:
+        """Called just before each `is_ready`: the question is about the batch that follows this metadata.
+
+        Args:
+            last_metadata: The metadata of the batch before, which may not have committed yet. When a batch fails, the
+                next call has the metadata of an earlier batch. For a partitioned spout, a mapping of each partition
+                that has metadata to it; for another, what `initialize_transaction` returned. None before the first
+                batch.
+        """
+
     def is_ready(self) -> bool:
         """Return whether a new batch may begin. Called before each new one, and again and again while it is False.
 

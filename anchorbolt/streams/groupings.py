@@ -1,7 +1,7 @@
 """Groupings: how a bolt wants the tuples of a stream distributed over its tasks. `routing` carries them out.
 
 To add a grouping: write its router in `routing`, enter the router in `routing.ROUTERS` under the grouping's name, and
-add the method NAME_grouping to `topology.builder.BoltDeclarer`; its docstring says what the grouping does.
+add the method NAME_grouping to `topology.declarer.BoltDeclarer`; its docstring says what the grouping does.
 """
 
 from abc import ABC, abstractmethod

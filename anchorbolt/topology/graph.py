@@ -14,7 +14,7 @@ from anchorbolt.checkpoint.outbox import SinkExecutor
 from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, StatefulBoltExecutor
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import Spout, StreamSpout
-from anchorbolt.spouts.transactional import BatchSpout
+from anchorbolt.spouts.transactional import BatchSpout, CommitterTransactionalSpout
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 
@@ -74,7 +74,7 @@ Component = SpoutSpec | BoltSpec
 
 @dataclass(frozen=True)
 class Topology:
-    """A checked graph of spouts and bolts, made by `TopologyBuilder.create_topology`.
+    """A checked graph of spouts and bolts, made by `TopologyBuilder` or `TransactionalTopologyBuilder`.
 
     Attributes:
         name: Its name.
@@ -140,13 +140,23 @@ class Topology:
         )
 
     def describe(self) -> str:
-        """Return a text with one line per component, level by level: its class, its inputs and its streams."""
-        lines = [
-            f"topology {self.name}, {'stateful' if self.is_stateful else 'without state'}",
-            f"  driver: {CHECKPOINT_SPOUT_ID} sends PREPARE to all tasks, COMMIT and ROLLBACK to bolts with a hook",
-        ]
+        """Return a text with one line per component, level by level: its class, its inputs and its streams.
+
+        For a transactional topology it names the committers, and the other bolts that finish in the commit phase.
+        """
+        state = "stateful" if self.is_stateful else "without state"
+        if self.batch_spout is None:
+            lines = [
+                f"topology {self.name}, {state}",
+                f"  driver: {CHECKPOINT_SPOUT_ID} sends PREPARE to all tasks, COMMIT and ROLLBACK to bolts with a hook",
+            ]
+        else:
+            lines = [
+                f"topology {self.name}, transactional, {state}",
+                f"  driver: the coordinator of {self.batch_spout.id} begins the batches, which commit in their order",
+            ]
         for number, level in enumerate(self.levels):
-            lines += [f"  level {number}", *(f"    {_component(self.components[id])}" for id in level)]
+            lines += [f"  level {number}", *(f"    {self._described(self.components[id])}" for id in level)]
         if self.rich_spouts:
             lines += [
                 f"  level {len(self.levels)}",
@@ -155,16 +165,22 @@ class Topology:
             ]
         return "\n".join(lines)
 
-
-def _component(spec: Component) -> str:
-    emitted = ", ".join(
-        f"{name}({', '.join(declaration.fields)})" + (" direct" if declaration.direct else "")
-        for name, declaration in spec.streams.items()
-    )
-    emits = f" emits {emitted}" if emitted else ""
-    if isinstance(spec, SpoutSpec):
-        tasks = "" if spec.parallelism is None else f" x{spec.parallelism}"
-        return f"{spec.id}{tasks} ({type(spec.spout).__name__}){emits}"
-    taken = ", ".join(f"{each.source.stream} of {each.source.component} by {each.grouping}" for each in spec.inputs)
-    executed = f"{type(spec.bolt).__name__} in {spec.wrapper.__name__}"
-    return f"{spec.id} x{spec.parallelism} ({executed}) takes {taken}" + (f",{emits}" if emits else "")
+    def _described(self, spec: Component) -> str:
+        emitted = ", ".join(
+            f"{name}({', '.join(declaration.fields)})" + (" direct" if declaration.direct else "")
+            for name, declaration in spec.streams.items()
+        )
+        emits = f" emits {emitted}" if emitted else ""
+        if isinstance(spec, SpoutSpec):
+            tasks = "" if spec.parallelism is None else f" x{spec.parallelism}"
+            phase = ", committer" if isinstance(spec.spout, CommitterTransactionalSpout) else ""
+            return f"{spec.id}{tasks} ({type(spec.spout).__name__}{phase}){emits}"
+        taken = ", ".join(f"{each.source.stream} of {each.source.component} by {each.grouping}" for each in spec.inputs)
+        if self.batch_spout is None:
+            executed = f" in {spec.wrapper.__name__}"
+        elif spec.is_committer:
+            executed = ", committer"
+        else:
+            executed = ", finishes in the commit phase" if spec.id in self.late_bolts else ""
+        bolt = f"{spec.id} x{spec.parallelism} ({type(spec.bolt).__name__}{executed})"
+        return f"{bolt} takes {taken}" + (f",{emits}" if emits else "")

@@ -9,12 +9,14 @@ from typing import Any
 import cloudpickle
 
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
+from anchorbolt.bolts.batch import BaseBatchBolt, Committer
 from anchorbolt.config.declaration import SECONDS
 from anchorbolt.config.settings import TICK_SECS
 from anchorbolt.errors import TopologyError
 from anchorbolt.serialization.schema import FIRST_VERSION, LAST_VERSION
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import Spout
+from anchorbolt.spouts.transactional import BatchSpout
 from anchorbolt.topology.graph import BoltSpec, Component, Input
 from anchorbolt.util.messages import did_you_mean, shortened
 
@@ -34,6 +36,17 @@ def check_instance(id: str, candidate: object, kind: type[Spout] | type[Bolt]) -
     else:
         problem = f"{candidate!r}, of type {given}, is not a {wanted}. Extend a class of anchorbolt.{wanted}s."
     raise TopologyError(f"{wanted} {id!r}: {problem}", component=id)
+
+
+def refuse_transactional(id: str, component: Spout | Bolt) -> None:
+    """Refuse a component that only a transactional topology can run."""
+    if isinstance(component, BatchSpout | BaseBatchBolt | Committer):
+        kind = "spout" if isinstance(component, Spout) else "bolt"
+        raise TopologyError(
+            f"{kind} {id!r}: a {type(component).__name__} processes batches of transactions. It belongs in a "
+            "TransactionalTopologyBuilder.",
+            component=id,
+        )
 
 
 def check_parallelism(id: str, parallelism: object) -> None:
@@ -97,19 +110,21 @@ def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:
 
 
 def check_picklable(specs: Iterable[Component]) -> None:
-    """Check bolts with their custom groupings, and rich spouts. A stream spout need not be picklable."""
+    """Check bolts with their custom groupings, rich spouts and batch spouts. Other spouts need not be picklable."""
     for spec in specs:
+        opened_in = "prepare"
         if isinstance(spec, BoltSpec):
             customs = [each.grouping.custom for each in spec.inputs if each.grouping.custom is not None]
             candidates = [(spec.id, spec.bolt), *((type(each).__name__, each) for each in customs)]
+        elif isinstance(spec.spout, BatchSpout):
+            candidates, opened_in = [(spec.id, spec.spout)], "emitter or coordinator"
         elif isinstance(spec.spout, BaseRichSpout):
-            candidates = [(spec.id, spec.spout)]
+            candidates, opened_in = [(spec.id, spec.spout)], "open"
             with suppress(Exception):  # its copies stay in this process, where its class need not be picklable
                 copy.deepcopy(spec.spout)
                 continue
         else:
             continue
-        opened_in = "prepare" if isinstance(spec, BoltSpec) else "open"
         for name, candidate in candidates:
             error = _pickling_error(candidate)
             if error is not None:

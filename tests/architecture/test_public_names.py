@@ -48,6 +48,14 @@ PUBLIC = {
     """,
     "anchorbolt.testing.conformance": "StateStorageConformance",
     "anchorbolt.topology": "BoltDeclarer Topology TopologyBuilder",
+    "anchorbolt.transactional": """
+        BackingMap BaseBatchBolt BaseTransactionalBolt BatchOutputCollector Committer CommitterTransactionalEmitter
+        CommitterTransactionalSpout MemoryTransactionalSpout OpaqueMap OpaqueMemoryTransactionalSpout
+        OpaquePartitionedEmitter OpaquePartitionedTransactionalSpout OpaqueValue PartitionedCoordinator
+        PartitionedEmitter PartitionedTransactionalSpout TransactionAttempt TransactionalCoordinator
+        TransactionalEmitter TransactionalMap TransactionalSpout TransactionalTopologyBuilder TransactionalValue
+        update_opaque update_transactional
+    """,
 }
 
 
