@@ -18,7 +18,7 @@ from anchorbolt.state_backends.redis.addresses import RedisAddress
 from anchorbolt.state_backends.redis.stream_entries import FIRST, Entry, id_parts, next_id
 from anchorbolt.state_backends.redis.stream_ranges import LAST, StreamRanges
 from anchorbolt.streams.attempt import TransactionAttempt
-from anchorbolt.util.messages import counted, shortened
+from anchorbolt.util.messages import shortened
 from anchorbolt.util.retry import RetryPolicy
 
 _PAGE = 1000  # entries in memory at one time
@@ -30,7 +30,7 @@ class BatchRange(NamedTuple):
     key: str
     first: str  # ids, both included
     last: str
-    count: int
+    entries: int
 
 
 class StreamPartitions:
@@ -93,12 +93,14 @@ class StreamPartitions:
         """Raise `StateRegressed` unless the entries found are those of the batch."""
         if found == batch:
             return
-        there = "none" if found is None else f"{found.count:,}, with ids from {found.first} to {found.last}"
+        expected, there = (
+            "0" if each is None else f"{each.entries} from {each.first} to {each.last}" for each in (batch, found)
+        )
         raise self._lost(
-            f"a batch cannot be emitted again. It had {counted(batch.count, 'entry')} of the stream {batch.key!r} at "
-            f"{self._ranges}, with ids from {batch.first} to {batch.last}; now {there}.",
-            expected=f"{batch.count} from {batch.first} to {batch.last}",
-            found="0" if found is None else f"{found.count} from {found.first} to {found.last}",
+            f"a batch cannot be emitted again, because it has lost entries. Of the stream {batch.key!r} at "
+            f"{self._ranges} it had this number, by ids: {expected}. Now this is left: {there}.",
+            expected=expected,
+            found=there,
         )
 
     def close(self) -> None:
@@ -193,7 +195,7 @@ class StreamEmission:
         for page in pages:
             for _, fields in page:
                 emit((attempt, *values(fields)))
-            first, count = (page[0][0], 0) if emitted is None else (emitted.first, emitted.count)
+            first, count = (page[0][0], 0) if emitted is None else (emitted.first, emitted.entries)
             emitted = BatchRange(key, first, page[-1][0], count + len(page))
         return emitted
 

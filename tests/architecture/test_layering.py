@@ -58,7 +58,7 @@ READ_CONFIGURATIONS = ("config", "config.*", "engine", "engine.*", "cli", "cli.*
 # What runs on a Spark executor, and what it must never load: the commands and what reads configurations.
 ON_EXECUTORS = (
     *("engine.spark.worker*", "engine.task.*"),
-    *("checkpoint.*", "acker.*", "spouts.*", "bolts.*", "state_backends.*"),
+    *("checkpoint.*", "acker.*", "spouts.*", "bolts.*", "state_backends.*", "transactional.redis_*"),
 )
 NEVER_ON_EXECUTORS = ("typer", "rich", "yaml", "anchorbolt.config.loading")
 

@@ -48,6 +48,7 @@ PUBLIC = {
     """,
     "anchorbolt.testing.conformance": "StateStorageConformance",
     "anchorbolt.topology": "BoltDeclarer Topology TopologyBuilder",
+    "anchorbolt.transactional": "OpaqueRedisTransactionalSpout RedisTransactionalSpout",
 }
 
 
