@@ -157,7 +157,9 @@ def test_a_batch_that_lost_entries_is_not_emitted_again(
     lose: Any, left: int, place: dict[str, Any], client: redis.Redis
 ) -> None:
     with running(RedisTransactionalSpout("a", ["text"], take=4, **place)) as run:
-        ids = [client.xadd("a", {"text": "x"}, id=f"{number}-1").decode() for number in range(1, 7)]
+        ids = [f"{number}-1" for number in range(1, 7)]
+        for id in ids:
+            client.xadd("a", {"text": "x"}, id=id)
         assert run.new_batch() == {0: ["x"] * 4}
         lose(client, ids[:4])
         with pytest.raises(StateRegressed, match="OpaqueRedisTransactionalSpout") as caught:
