@@ -93,12 +93,11 @@ class StreamPartitions:
         """Raise `StateRegressed` unless the entries found are those of the batch."""
         if found == batch:
             return
-        expected, there = (
-            "0" if each is None else f"{each.entries} from {each.first} to {each.last}" for each in (batch, found)
-        )
-        raise self._lost(
-            f"a batch cannot be emitted again, because it has lost entries. Of the stream {batch.key!r} at "
-            f"{self._ranges} it had this number, by ids: {expected}. Now this is left: {there}.",
+        expected, there = _described(batch), "0 entries" if found is None else _described(found)
+        raise StateRegressed(
+            f"{self._spout}: a batch of the stream {batch.key!r} at {self._ranges} cannot be emitted again: it had "
+            f"{expected}, and now there are {there}. Restore the entries, as from a backup, and start the topology "
+            "again; or use OpaqueRedisTransactionalSpout, which reads on with the entries that are there.",
             expected=expected,
             found=there,
         )
@@ -120,20 +119,14 @@ class StreamPartitions:
 
     def _check_last_id(self, key: str, position: str, last_id: str | None) -> None:
         if last_id is not None and id_parts(last_id) < id_parts(position):
-            raise self._lost(
-                f"the stream {key!r} at {self._ranges} has had no id higher than {last_id}, but a batch ended with "
-                f"{position}: it is not the stream that the batch came from, or an older copy of it.",
+            raise StateRegressed(
+                f"{self._spout}: the last batch of the stream {key!r} at {self._ranges} ended with id {position}, but "
+                f"the stream has had no id higher than {last_id}: it was deleted and made again, or is an older copy. "
+                "Restore the stream, as from a backup, and start the topology again; or give the topology another id "
+                "to read the stream from its start.",
                 expected=position,
                 found=last_id,
             )
-
-    def _lost(self, what: str, *, expected: str, found: str) -> StateRegressed:
-        return StateRegressed(
-            f"{self._spout}: {what} Restore the stream, as from a backup, and start the topology again; or use "
-            "OpaqueRedisTransactionalSpout, which reads on with the entries that are there.",
-            expected=expected,
-            found=found,
-        )
 
 
 class RedisCoordinator(PartitionedCoordinator):
@@ -233,3 +226,7 @@ class OpaqueRedisEmitter(OpaquePartitionedEmitter):
 
     def close(self) -> None:
         self._emission.close()
+
+
+def _described(batch: BatchRange) -> str:
+    return f"{batch.entries} {'entry' if batch.entries == 1 else 'entries'} with ids from {batch.first} to {batch.last}"

@@ -164,7 +164,7 @@ def test_a_batch_that_lost_entries_is_not_emitted_again(
         lose(client, ids[:4])
         with pytest.raises(StateRegressed, match="OpaqueRedisTransactionalSpout") as caught:
             run.again(0, run.metadata[0])
-        assert caught.value.expected == "4 from 1-1 to 4-1"
+        assert caught.value.expected == "4 entries with ids from 1-1 to 4-1"
         assert caught.value.found.partition(" ")[0] == str(left)
         assert all(part in caught.value.message for part in ("'a'", f"{place['port']}", caught.value.found))
 
