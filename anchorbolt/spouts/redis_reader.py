@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from anchorbolt.state_backends.redis.stream_consumers import FIRST, Entry, StreamConsumer
+from anchorbolt.state_backends.redis.stream_consumers import StreamConsumer
+from anchorbolt.state_backends.redis.stream_entries import FIRST, Entry
 
 _log = logging.getLogger("anchorbolt.spouts")
 

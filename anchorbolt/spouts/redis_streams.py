@@ -21,23 +21,23 @@ from functools import partial
 from typing import Any
 
 from anchorbolt.config.providers import TlsSettings
-from anchorbolt.config.secret import Secret, find_password
-from anchorbolt.errors import ConfigError, SourceUnavailable, TopologyError
+from anchorbolt.config.secret import Secret
+from anchorbolt.errors import SourceUnavailable
 from anchorbolt.spouts.collector import SpoutOutputCollector
 from anchorbolt.spouts.entry_values import values_of
+from anchorbolt.spouts.redis_arguments import connection_of, names, refusal, stream_keys
 from anchorbolt.spouts.redis_reader import StreamReader, Task
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.state_backends.redis.client import RedisClient
-from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
-from anchorbolt.state_backends.redis.stream_consumers import Entry, StreamConsumer, connected
+from anchorbolt.state_backends.redis.stream_consumers import StreamConsumer, connected
+from anchorbolt.state_backends.redis.stream_entries import Entry
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
-from anchorbolt.util.messages import shortened
 from anchorbolt.util.retry import Backoff, RetryPolicy
 
 _log = logging.getLogger("anchorbolt.spouts")
 
-_PASSWORD_ARGUMENTS = ("password", "password_env", "password_file")
+_NAME = "RedisStreamsSpout"
 _TIMEOUTS_UNTIL_CLAIM = 4
 _MOST_ACKS = 10_000
 
@@ -111,50 +111,36 @@ class RedisStreamsSpout(BaseRichSpout):
             TopologyError: Streams, fields or another argument that is not about the connection is not such a value.
             ConfigError: An argument about the connection is not such a value.
         """
-        self.streams = (streams,) if isinstance(streams, str) else _names("streams", streams)
-        if not all(self.streams):
-            raise _refusal("streams", streams, "Pass the key of a stream, or a list of keys.")
-        self.fields = _names("fields", fields)
+        self.streams = stream_keys(_NAME, streams)
+        self.fields = names(_NAME, "fields", fields)
         if group is not None and (not isinstance(group, str) or not group):
-            raise _refusal("group", group, "Pass a name, or None.")
+            raise refusal(_NAME, "group", group, "Pass a name, or None.")
         for name, flag in (("from_start", from_start), ("decode", decode)):
             if type(flag) is not bool:
-                raise _refusal(name, flag, "Pass True or False.")
+                raise refusal(_NAME, name, flag, "Pass True or False.")
         if type(batch) is not int or batch < 1:
-            raise _refusal("batch", batch, "Pass a whole number, at least 1.")
+            raise refusal(_NAME, "batch", batch, "Pass a whole number, at least 1.")
         if claim_after_s is not None and not (type(claim_after_s) in (int, float) and claim_after_s > 0):
-            raise _refusal("claim_after_s", claim_after_s, "Pass a number of seconds greater than 0, or None.")
+            raise refusal(_NAME, "claim_after_s", claim_after_s, "Pass a number of seconds greater than 0, or None.")
         self._client: RedisClient | None = None
         self.group = group
         self.from_start = from_start
         self.decode = decode
         self.batch = batch
         self.claim_after_s = claim_after_s
-        self._password_from = (password_env, password_file)
-        given = [
-            name
-            for name, value in zip(_PASSWORD_ARGUMENTS, (password, *self._password_from), strict=True)
-            if value is not None
-        ]
-        if len(given) > 1:
-            raise ConfigError(f"RedisStreamsSpout: {' and '.join(given)} are given. Pass one of them.", key=given[1])
-        common: dict[str, Any] = {
-            "username": username,
-            "password": Secret(password) if isinstance(password, str) else password,
-            "timeout_ms": timeout_ms,
-            "tls": tls,
-        }
-        self._connection: RedisStateProvider | RedisClusterStateProvider
-        if nodes is None:
-            self._connection = RedisStateProvider(host, port, database=database, **common)
-        elif (host, port, database) == ("localhost", 6379, 0):
-            self._connection = RedisClusterStateProvider(nodes, **common)
-        else:
-            raise ConfigError(
-                "RedisStreamsSpout: nodes is given, and host, port or database too. Pass nodes for a Redis Cluster, or "
-                "host, port and database for a server.",
-                key="nodes",
-            )
+        self._connection = connection_of(
+            _NAME,
+            host=host,
+            port=port,
+            database=database,
+            nodes=nodes,
+            username=username,
+            password=password,
+            password_env=password_env,
+            password_file=password_file,
+            timeout_ms=timeout_ms,
+            tls=tls,
+        )
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Declare the default stream with the given fields."""
@@ -177,8 +163,7 @@ class RedisStreamsSpout(BaseRichSpout):
         self._pending = 0  # emitted, and neither acked nor failed
         self._retry = RetryPolicy(timeout_s * 1000)
         self._values = values_of([name.encode() for name in self.fields], self.decode)
-        password = find_password(_PASSWORD_ARGUMENTS, self._connection.password, *self._password_from)
-        address = dataclasses.replace(self._connection, password=password).address
+        address = self._connection.address()
         group = self.group if self.group is not None else f"{context.topology}:{component}"
         idle_s = self.claim_after_s if self.claim_after_s is not None else timeout_s * _TIMEOUTS_UNTIL_CLAIM
         client = self._client = connected(address)
@@ -306,18 +291,3 @@ class _Source:
     reader: StreamReader
     backoff: Backoff | None = None  # while its server is away
     retry_at: float = 0.0
-
-
-def _names(argument: str, given: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(given, str | bytes) or not isinstance(given, Sequence) or not given:
-        raise _refusal(argument, given, "Pass a list of names.")
-    for name in given:
-        if not isinstance(name, str) or not name:
-            raise _refusal(argument, given, "Pass each name as a string.")
-    if len(set(given)) < len(given):
-        raise _refusal(argument, given, "Pass each name once.")
-    return tuple(given)
-
-
-def _refusal(argument: str, given: object, advice: str) -> TopologyError:
-    return TopologyError(f"RedisStreamsSpout: {argument} is {shortened(given)}. {advice}")

@@ -1,4 +1,11 @@
-"""Transactional topologies: batches that are processed at the same time, and committed in their order."""
+"""Transactional topologies: batches that are processed at the same time, and committed in their order.
+
+The spouts over Redis, which import `redis`, are imported on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from anchorbolt.bolts.batch import BaseBatchBolt, BaseTransactionalBolt, Committer
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
@@ -19,6 +26,10 @@ from anchorbolt.transactional.builder import TransactionalTopologyBuilder
 from anchorbolt.transactional.maps import BackingMap, OpaqueMap, TransactionalMap
 from anchorbolt.transactional.memory import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
 from anchorbolt.transactional.values import OpaqueValue, TransactionalValue, update_opaque, update_transactional
+from anchorbolt.util.imports import lazy_names
+
+if TYPE_CHECKING:
+    from anchorbolt.transactional.redis_streams import OpaqueRedisTransactionalSpout, RedisTransactionalSpout
 
 __all__ = [
     "BackingMap",
@@ -33,10 +44,12 @@ __all__ = [
     "OpaqueMemoryTransactionalSpout",
     "OpaquePartitionedEmitter",
     "OpaquePartitionedTransactionalSpout",
+    "OpaqueRedisTransactionalSpout",
     "OpaqueValue",
     "PartitionedCoordinator",
     "PartitionedEmitter",
     "PartitionedTransactionalSpout",
+    "RedisTransactionalSpout",
     "TransactionAttempt",
     "TransactionalCoordinator",
     "TransactionalEmitter",
@@ -47,3 +60,9 @@ __all__ = [
     "update_opaque",
     "update_transactional",
 ]
+
+_REDIS_STREAMS = "anchorbolt.transactional.redis_streams"
+
+__getattr__ = lazy_names(
+    __name__, {"OpaqueRedisTransactionalSpout": _REDIS_STREAMS, "RedisTransactionalSpout": _REDIS_STREAMS}
+)

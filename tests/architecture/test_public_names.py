@@ -51,8 +51,9 @@ PUBLIC = {
     "anchorbolt.transactional": """
         BackingMap BaseBatchBolt BaseTransactionalBolt BatchOutputCollector Committer CommitterTransactionalEmitter
         CommitterTransactionalSpout MemoryTransactionalSpout OpaqueMap OpaqueMemoryTransactionalSpout
-        OpaquePartitionedEmitter OpaquePartitionedTransactionalSpout OpaqueValue PartitionedCoordinator
-        PartitionedEmitter PartitionedTransactionalSpout TransactionAttempt TransactionalCoordinator
+        OpaquePartitionedEmitter OpaquePartitionedTransactionalSpout OpaqueRedisTransactionalSpout OpaqueValue
+        PartitionedCoordinator PartitionedEmitter PartitionedTransactionalSpout RedisTransactionalSpout
+        TransactionAttempt TransactionalCoordinator
         TransactionalEmitter TransactionalMap TransactionalSpout TransactionalTopologyBuilder TransactionalValue
         update_opaque update_transactional
     """,

@@ -8,7 +8,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import redis
@@ -117,6 +117,27 @@ class RedisClient(SharedClient[RedisAddress]):
                 if refusal is None:
                     raise
                 raise refusal from error
+
+    def at_once(self, commands: Sequence[Sequence[Any]]) -> list[Any]:
+        """Run repeatable commands, whose first argument is their key, in one round trip to each server.
+
+        Returns their replies. The reply to a command that failed is None: run that command alone to get its error, or
+        its reply if another server has the key now.
+        """
+        replies: list[Any] = [None] * len(commands)
+        groups: dict[int, tuple[Any, list[int]]] = {}
+        with suppress(*REDIS_ERRORS):
+            client = self._connected()
+            for index, (_, key, *_) in enumerate(commands):
+                server = self.address.holder(client, key)
+                groups.setdefault(id(server), (server, []))[1].append(index)
+        for server, indexes in groups.values():
+            with suppress(*REDIS_ERRORS), server.pipeline(transaction=False) as pipeline:
+                for index in indexes:
+                    pipeline.execute_command(*_without_numbers(commands[index]))
+                for index, reply in zip(indexes, pipeline.execute(raise_on_error=False), strict=True):
+                    replies[index] = None if isinstance(reply, Exception) else reply
+        return replies
 
     def once(self, server: Any, namespace: str | None, *command: Any) -> Any:
         """Run one command, without retries, by a client of one server."""

@@ -8,27 +8,15 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from anchorbolt.errors import ConfigError, SourceUnavailable, StateError
+from anchorbolt.errors import StateError
 from anchorbolt.state_backends.redis.addresses import RedisAddress
 from anchorbolt.state_backends.redis.client import RedisClient
-from anchorbolt.state_backends.redis.errors import Advice
+from anchorbolt.state_backends.redis.stream_entries import FIRST, Entry, advice_for, id_parts, next_id, no_stream
 
 _log = logging.getLogger("anchorbolt.spouts")
 
-Entry = tuple[str, dict[bytes, bytes]]
-"""An entry's id, and its fields. An entry that was deleted while it was pending has no fields."""
-
-FIRST = "0-0"
-"""Position of a group that has read nothing, and lower than all ids."""
-
-_NO_GROUP, _EXISTS, _WRONG_TYPE, _NO_KEY = "NOGROUP", "BUSYGROUP", "WRONGTYPE", "no such key"
-_ADVICE = Advice(
-    use_server="pass host and port instead of nodes",
-    use_cluster="pass its nodes instead of host and port",
-    commands="XREADGROUP, XACK, XCLAIM, XPENDING, XGROUP, XINFO, XRANGE",
-    key=None,
-    unavailable=SourceUnavailable,
-)
+_NO_GROUP, _EXISTS, _NO_KEY = "NOGROUP", "BUSYGROUP", "no such key"
+_ADVICE = advice_for("XREADGROUP, XACK, XCLAIM, XPENDING, XGROUP, XINFO, XRANGE")
 
 
 def connected(address: RedisAddress) -> RedisClient:
@@ -79,7 +67,7 @@ class StreamConsumer:
 
     def pending_of(self, consumer: str, after: str, count: int) -> list[tuple[str, float]]:
         """Return at most `count` of a consumer's pending entries after an id: ids, and seconds since their delivery."""
-        start = _next_id(after)
+        start = next_id(after)
         name = consumer.encode("utf-8", "surrogateescape")
         found = self._run("XPENDING", self.key, self._group, start, "+", count, name, parse_detail=True)
         return [(each["message_id"].decode(), each["time_since_delivered"] / 1000) for each in found or ()]
@@ -101,7 +89,7 @@ class StreamConsumer:
         return [(id.decode(), fields) for id, fields in reply[0][1]] if reply else []
 
     def _advance(self, position: str) -> None:
-        self._position = max(self._position, position, key=_parts)
+        self._position = max(self._position, position, key=id_parts)
 
     def _run(self, *command: Any, **options: Any) -> Any | None:
         """Run a command; return None if the group was missing. It is there again then."""
@@ -118,7 +106,7 @@ class StreamConsumer:
     def _regain(self) -> None:
         """Create the group again if the stream was emptied, as by FLUSHALL or a Redis that keeps nothing."""
         oldest = self._client.attempt(("XRANGE", self.key, "-", "+", "COUNT", 1), self._refused)
-        if oldest and _parts(oldest[0][0].decode()) <= _parts(self._position):
+        if oldest and id_parts(oldest[0][0].decode()) <= id_parts(self._position):
             raise StateError(
                 f"{self._client.address} has no group {self._group!r} of the stream {self.key!r} any longer, but it "
                 f"still has entries that the group had delivered. Which of them were processed is lost with the group. "
@@ -139,12 +127,7 @@ class StreamConsumer:
             return _GroupMissing()
         if text.startswith(_EXISTS):
             return _GroupExists()
-        if _WRONG_TYPE in text:
-            return ConfigError(
-                f"{self._client.address} has something else than a stream under the key {self.key!r} ({text}). Name a "
-                "stream, or a key that is free."
-            )
-        return None
+        return no_stream(self._client.address, self.key, text)
 
 
 class _GroupMissing(Exception):
@@ -153,13 +136,3 @@ class _GroupMissing(Exception):
 
 class _GroupExists(Exception):
     """The group was there before. Never leaves this module."""
-
-
-def _parts(id: str) -> tuple[int, int]:
-    first, _, second = id.partition("-")
-    return int(first), int(second or 0)
-
-
-def _next_id(id: str) -> str:
-    first, second = _parts(id)
-    return f"{first}-{second + 1}"

@@ -52,7 +52,7 @@ class BatchCoordinator:
 
     def is_ready(self, last: BatchMetadata) -> bool:
         """Return whether a batch may begin behind `last`."""
-        self._called("resume", last.values())
+        self._called("after", last.values() or None)
         return bool(self._called("is_ready"))
 
     def new_batch(self, last: BatchMetadata) -> BatchMetadata:
