@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.driver.batches.background import Background
+from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.batches.waves import BatchWaves
 from anchorbolt.engine.local.levels import run_levels
@@ -59,9 +58,9 @@ class LocalBatchRunner:
         for registry in self._free:
             registry.close_run(self._plan.run_id)
 
-    def _process(self, current: Round, cancelled: threading.Event) -> list[TaskReport]:
+    def _process(self, current: Round, cancellation: Cancellation) -> list[TaskReport]:
         def check() -> None:
-            if cancelled.is_set():
+            if cancellation.is_set:
                 raise WaveFailed(f"batch {current.txid} was given up", txid=current.txid)
 
         registry = self._free.pop() if self._free else InstanceRegistry()

@@ -9,8 +9,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.config.loading import load_conf
+from anchorbolt.engine.spark.batches import SparkBatchRunner
 from anchorbolt.engine.spark.runner import SparkRunner
-from anchorbolt.engine.spark.session import build_session, check_options, engine_session, executors_of
+from anchorbolt.engine.spark.session import build_session, check_options, engine_session, executors_of, jobs_at_once
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener, check_store, prepare_plan
 from anchorbolt.topology.graph import Topology
@@ -54,13 +55,15 @@ class SparkCluster:
         options = conf.settings.spark
         if self._spark is None:
             check_store(topology.name, conf.settings)
-        spark = self._spark or build_session(topology.name, self._master, options)
+        at_once = jobs_at_once(topology, conf.settings)
+        spark = self._spark or build_session(topology.name, self._master, options, jobs_at_once=at_once)
         check_options(spark, options)
         local = (spark.sparkContext.master or "").startswith("local")
         plan = prepare_plan(topology, conf, shared_by_machines=not local, executors=executors_of(spark))
         ship(spark.sparkContext)
         folder = open_folder(plan.checkpoint_location)
-        runner = SparkRunner(engine_session(spark), plan, folder)
+        session = engine_session(spark)
+        runner = SparkBatchRunner(session, plan) if plan.batch_spout else SparkRunner(session, plan, folder)
         return SparkRunHandle(plan, folder, runner, runner.waves, on_wave, until_empty=until_empty)
 
 
@@ -70,12 +73,12 @@ class SparkRunHandle(RunHandle):
     @property
     def query(self) -> StreamingQuery | None:
         """Spark's own handle of the streaming query, whose `recentProgress` describes the source. None without one."""
-        assert isinstance(self._runner, SparkRunner)
-        return self._runner.query
+        return self._runner.query if isinstance(self._runner, SparkRunner) else None
 
     @property
     def tasks(self) -> tuple[int, int, int]:
         """Of the last job for bolts: its ended tasks, all its tasks if it still runs, and the executed tuples."""
-        assert isinstance(self._runner, SparkRunner)
-        ended = dict(self._runner.ended.value)  # a task that Spark has run twice counts once
-        return len(ended), self._runner.tasks, sum(ended.values())
+        assert isinstance(self._runner, SparkRunner | SparkBatchRunner)
+        jobs = self._runner.jobs
+        ended = dict(jobs.ended.value)  # a task that Spark has run twice counts once
+        return len(ended), jobs.tasks, sum(ended.values())

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Iterator, Mapping, Set
 from contextlib import ExitStack, contextmanager
 from io import BufferedIOBase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,38 +45,40 @@ def asked_intake(address: IntakeAddress, task: TaskKey, txid: int) -> Iterator[A
 
     Raises `WaveFailed` if the driver cannot be reached or does not answer, and `SerializationError`; so do the rows.
     """
-    with _asked(address, task, txid) as file:
-        excluded, expired, moves = unpack(_frame(address, file, txid))
+    with asked(address, list(task), txid) as file:
+        excluded, expired, moves = unpack(answer(address, file, txid))
         yield AskedIntake(_rows(address, file, txid), frozenset(excluded), np.frombuffer(expired, np.uint64), moves)
 
 
 def asked_replays(address: IntakeAddress, txid: int) -> list[tuple[TaskKey, list[SourceRows]]]:
     """Ask the driver for the dead letters that the current wave processes again. Raises the same errors."""
-    with _asked(address, ("", 0), txid) as file:
-        replays = unpack(_frame(address, file, txid))
+    with asked(address, ["", 0], txid) as file:
+        replays = unpack(answer(address, file, txid))
     return [((component, index), [SourceRows(*rows) for rows in each]) for (component, index), each in replays]
 
 
 @contextmanager
-def _asked(address: IntakeAddress, task: TaskKey, txid: int) -> Iterator[BufferedIOBase]:
+def asked(address: IntakeAddress, request: list[Any], txid: int) -> Iterator[BufferedIOBase]:
+    """Send a request to the driver; yield the file with its answers. Raises `WaveFailed`."""
     with ExitStack() as stack:
         try:
             connection = stack.enter_context(socket.create_connection((address.host, address.port), timeout=TIMEOUT_S))
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.sendall(address.secret + frame_of(pack(list(task))))
+            connection.sendall(address.secret + frame_of(pack(request)))
         except OSError as error:
             raise _lost(address, error, txid) from error
         yield stack.enter_context(connection.makefile("rb"))
 
 
 def _rows(address: IntakeAddress, file: BufferedIOBase, txid: int) -> Iterator[SourceRows]:
-    while head := _frame(address, file, txid):
+    while head := answer(address, file, txid):
         stream, size, roots, msg_ids = unpack(head)
-        columns = Chunk(stream, size, _frame(address, file, txid), ()).columns()
+        columns = Chunk(stream, size, answer(address, file, txid), ()).columns()
         yield SourceRows(stream, size, columns, np.frombuffer(roots, np.uint64), msg_ids)
 
 
-def _frame(address: IntakeAddress, file: BufferedIOBase, txid: int) -> bytes:
+def answer(address: IntakeAddress, file: BufferedIOBase, txid: int) -> bytes:
+    """Read the next answer. Raises `WaveFailed` if the driver does not answer."""
     try:
         return read_frame(file, _LONGEST_FRAME)
     except OSError as error:

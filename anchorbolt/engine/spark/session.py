@@ -17,9 +17,11 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from anchorbolt.config.settings import Settings
 from anchorbolt.config.spark_options import NO_OPTIONS, SPARK, SparkOptions
 from anchorbolt.errors import ConfigError, PlatformError
 from anchorbolt.faults.injection import FAULTS_VARIABLE
+from anchorbolt.topology.graph import Topology
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -61,13 +63,25 @@ def check_platform() -> None:
         )
 
 
+def jobs_at_once(topology: Topology, settings: Settings) -> int:
+    """Return how many jobs of a topology run at the same time: one for each batch that may be in flight, and one."""
+    return 1 if topology.batch_spout is None else 1 + (settings.max_spout_pending or 1)
+
+
 def build_session(
-    app_name: str, master: str | None = None, options: SparkOptions = NO_OPTIONS, *, jvm_stderr: int | None = None
+    app_name: str,
+    master: str | None = None,
+    options: SparkOptions = NO_OPTIONS,
+    *,
+    jvm_stderr: int | None = None,
+    jobs_at_once: int = 1,
 ) -> SparkSession:
     """Build a session with Anchorbolt's settings, which `options` override, or return the active session.
 
-    The default master is that of spark-submit, or `local[*]`. With a local one, Spark's UI and ports listen on
-    127.0.0.1 only, unless SPARK_LOCAL_IP is set. Java writes its standard error to the file descriptor `jvm_stderr`.
+    The default master is that of spark-submit, or `local[*]`. If several jobs run at once, they share Spark fairly, and
+    the default master has threads for each of them: a batch that waits for input or output needs no core. With a local
+    master, Spark's UI and ports listen on 127.0.0.1 only, unless SPARK_LOCAL_IP is set. Java writes its standard error
+    to the file descriptor `jvm_stderr`.
 
     Raises `ConfigError` if the master or an option cannot be used, or if there are options although the session, or
     its JVM, was not built here; `PlatformError` if PySpark, Java or the master cannot be used.
@@ -84,9 +98,12 @@ def build_session(
         return active
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # set by spark-submit, which has started the JVM
     _check_usable(options, submitted)
-    settings: dict[str, Any] = {"spark.app.name": app_name, **_SETTINGS, **options.settings()}
+    settings: dict[str, Any] = {"spark.app.name": app_name, **_SETTINGS}
+    if jobs_at_once > 1:
+        settings["spark.scheduler.mode"] = "FAIR"
+    settings.update(options.settings())
     if master is not None or not submitted:
-        master = master or "local[*]"
+        master = master or ("local[*]" if jobs_at_once == 1 else f"local[{(os.cpu_count() or 1) * jobs_at_once}]")
         settings["spark.master"] = master
         if master.startswith("local"):
             # Local workers must use the driver's Python; on a cluster, PYSPARK_PYTHON names it.

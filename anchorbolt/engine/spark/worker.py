@@ -13,9 +13,11 @@ from pyspark import Accumulator, TaskContext
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.spark.batch_metadata_client import AskedBatchDriver
 from anchorbolt.engine.spark.intake_client import IntakeAddress, asked_intake, asked_replays
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure, encode_report
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
@@ -48,8 +50,8 @@ def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches
     """Run one task of a stage; `pickled` is the plan of the run `run_id`.
 
     The kinds and their arguments: `spout` (component), `intake` (the driver's address, and how many
-    partitions there are), `bolts` (level, and `Ended`), `checkpoint` (checkpoint tuple,
-    tasks, and `Ended`), `close` (None).
+    partitions there are), `bolts` (level, and `Ended`), `emit` (the driver's address), `commit` (`Ended`), `checkpoint`
+    (checkpoint tuple, tasks, and `Ended`), `close` (None).
     """
     plan = _plan(run_id, pickled)
     _freeze()
@@ -100,6 +102,18 @@ def _bolts(plan: ExecutionPlan, context: TaskContext, argument: tuple[int, Ended
     return _to_arrow(sent())
 
 
+def _emit(plan: ExecutionPlan, context: TaskContext, address: IntakeAddress, batches: _Batches) -> _Batches:
+    for _ in batches:
+        task = plan.batch_spout, context.partitionId()
+        yield from _to_arrow(run_emitter_task(plan, task, _round(context), _registry, AskedBatchDriver(address)))
+
+
+def _commit(plan: ExecutionPlan, context: TaskContext, ended: Ended, batches: _Batches) -> _Batches:
+    """Run a task of the first level of a commit phase, which gets nothing from other tasks."""
+    for _ in batches:
+        yield from _bolts(plan, context, (1, ended), iter(()))
+
+
 def _checkpoint(
     plan: ExecutionPlan, context: TaskContext, argument: tuple[CheckpointTuple, list[TaskKey], Ended], batches: _Batches
 ) -> _Batches:
@@ -125,6 +139,8 @@ _KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches
     "spout": _spout,
     "intake": _intake,
     "bolts": _bolts,
+    "emit": _emit,
+    "commit": _commit,
     "checkpoint": _checkpoint,
     "close": _close,
 }

@@ -9,8 +9,38 @@ from collections.abc import Callable, Sequence
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.task.messages import TaskReport
 
-Run = Callable[[Round, threading.Event], Sequence[TaskReport]]
-"""Runs a processing phase; ends soon once the event is set."""
+
+class Cancellation:
+    """Whether a processing phase was given up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+        self.is_set = False
+
+    def set(self) -> None:
+        with self._lock:
+            self.is_set = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def call(self, callback: Callable[[], None]) -> None:
+        """Call it once the phase is given up, at once if it was."""
+        with self._lock:
+            if not self.is_set:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def clear(self) -> None:
+        """Call nothing any more: the phase has ended."""
+        with self._lock:
+            self._callbacks = []
+
+
+Run = Callable[[Round, Cancellation], Sequence[TaskReport]]
+"""Runs a processing phase; ends soon once it is given up."""
 
 
 class InBackground:
@@ -18,7 +48,7 @@ class InBackground:
 
     def __init__(self, current: Round, notify: Callable[[], None]) -> None:
         self.round = current
-        self.cancelled = threading.Event()
+        self._cancellation = Cancellation()
         self._notify = notify
         self._reports: Sequence[TaskReport] | None = None
         self._failure: BaseException | None = None
@@ -26,9 +56,10 @@ class InBackground:
 
     def run(self, run: Run) -> None:
         try:
-            self._reports = run(self.round, self.cancelled)
+            self._reports = run(self.round, self._cancellation)
         except BaseException as error:  # it is raised on the thread that waits for the reports
             self._failure = error
+        self._cancellation.clear()
         self.is_ended = True
         self._notify()
 
@@ -39,7 +70,7 @@ class InBackground:
         return self._reports
 
     def cancel(self) -> None:
-        self.cancelled.set()
+        self._cancellation.set()
 
 
 class Background:

@@ -1,0 +1,106 @@
+"""Runs the two phases of a transactional topology's batches as Spark jobs, those of several batches at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from pyspark.sql import DataFrame, SparkSession
+
+from anchorbolt.bolts.base import Bolt
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.driver.batches.background import Background, Cancellation
+from anchorbolt.engine.driver.batches.pipeline import Pipeline
+from anchorbolt.engine.driver.batches.waves import BatchWaves
+from anchorbolt.engine.spark.batch_metadata_server import BatchServer
+from anchorbolt.engine.spark.jobs import RoundJobs
+from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.messages import TaskReport
+
+_POOL = "spark.scheduler.pool"
+
+
+class SparkBatchRunner:
+    """The port `anchorbolt.engine.submit.handle.BatchRunner` on Spark."""
+
+    def __init__(self, session: SparkSession, plan: ExecutionPlan) -> None:
+        self._session = session
+        self._plan = plan
+        self._pickled = plan.pickled()
+        self._commit_plan = plan.commit_phase()
+        self.jobs = RoundJobs(session, self._commit_plan)  # of the commit phases
+        self._free: list[_Chain] = []  # of processing phases that have ended
+        self._background = Background(self._process)
+        self._server: BatchServer | None = None
+        self.waves = BatchWaves(self._background.start)
+        self._commit: DataFrame | None = None
+        if self._commit_plan.levels:
+            tasks = self.jobs.one_row_each(len(self._commit_plan.levels[0]))
+            first = tasks.mapInArrow(self.jobs.stage("commit", self.jobs.ended), ENVELOPE_SCHEMA)
+            self._commit = self.jobs.with_bolts(first, first_level=2)
+
+    def use(self, pipeline: Pipeline) -> None:
+        """Take the run's pipeline, and listen for the emitters, which ask it."""
+        self.waves.pipeline = pipeline
+        self._server = BatchServer(self._session, pipeline)
+
+    def run_commit(self, current: Round) -> Sequence[TaskReport]:
+        assert self._commit is not None, "called only if there is something to do"
+        with self._in_pool("anchorbolt-commit"):
+            return self.jobs.run_again("finish the commit phase of a batch", self._commit, current)
+
+    def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
+        self.jobs.send(checkpoint, current, tasks)
+
+    def read_files(self, locations: Sequence[str]) -> DataFrame:
+        return self._session.read.parquet(*locations)
+
+    def close_instances(self) -> None:
+        """Have the workers close the emitters and bolts that they keep."""
+        self._background.close()
+        if self._server is not None:
+            self._server.close()
+        for chain in self._free[:1]:
+            chain.jobs.close_instances()
+        if any(type(spec.bolt).cleanup is not Bolt.cleanup for spec in self._plan.graph.bolts.values()):
+            self.jobs.close_instances()
+
+    def _process(self, current: Round, cancellation: Cancellation) -> Sequence[TaskReport]:
+        chain = self._free.pop() if self._free else self._new_chain()
+        context = self._session.sparkContext
+        group = f"anchorbolt-{self._plan.run_id}-{current.fence.seq}"
+        context.setJobGroup(group, f"processing phase of batch {current.txid} of {self._plan.topology}")
+        cancellation.call(partial(context._jsc.sc().cancelJobGroupAndFutureJobs, group))
+        with self._in_pool("anchorbolt-processing"):
+            reports = chain.jobs.run_again("finish the processing phase of a batch", chain.frame, current)
+        self._free.append(chain)  # one that failed may still run for a while
+        return reports
+
+    def _new_chain(self) -> _Chain:
+        assert self._server is not None
+        jobs = RoundJobs(self._session, self._plan, self._pickled)
+        tasks = len(self._plan.tasks[self._plan.batch_spout])
+        emitted = jobs.one_row_each(tasks).mapInArrow(jobs.stage("emit", self._server.address), ENVELOPE_SCHEMA)
+        return _Chain(jobs, jobs.with_bolts(emitted))
+
+    @contextmanager
+    def _in_pool(self, pool: str) -> Iterator[None]:
+        """Have the jobs of this thread share Spark fairly with those of the other pool."""
+        context = self._session.sparkContext
+        before = context.getLocalProperty(_POOL)
+        context.setLocalProperty(_POOL, pool)
+        try:
+            yield
+        finally:
+            context.setLocalProperty(_POOL, before)  # type: ignore[arg-type]
+
+
+class _Chain:
+    """The stages of a processing phase. Two phases that run at the same time must not share a shuffle."""
+
+    def __init__(self, jobs: RoundJobs, frame: DataFrame) -> None:
+        self.jobs = jobs
+        self.frame = frame

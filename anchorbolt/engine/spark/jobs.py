@@ -1,0 +1,144 @@
+"""Runs DataFrames as the jobs of rounds, and says what failed in them."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Sequence
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.accumulators import AddingAccumulatorParam
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.spark.remote import RemoteStage
+from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended, round_to_text
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
+from anchorbolt.errors import WaveFailed, WorkerLost
+from anchorbolt.util.messages import shortened
+
+_log = logging.getLogger("anchorbolt.engine")
+
+_STACK_LINE = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
+
+_WORKER_DIED = re.compile(r"Python worker exited unexpectedly|java\.io\.EOFException|ExecutorLostFailure")
+# What a cluster manager says of an executor; what Python writes if native code crashes, with the bolt's own frames.
+_CAUSE = re.compile(
+    r"(ExecutorLostFailure .*|Fatal Python error: .*)"
+    r'(?s:.*?\n(Current thread .*?\n)(?=  File "[^"]*/anchorbolt/|\n))?'
+)
+_NO_CAUSE = (
+    "It was killed (by the kernel if memory ran out, or by topology.task.timeout.secs), a bolt ended it with os._exit, "
+    "or it crashed in native code (spark.python.worker.faulthandler.enabled=true would show where). Look at its last "
+    "output and at the kernel's log (dmesg)"
+)
+_LOST_TASK = re.compile(r"Task (?P<partition>\d+) in stage (?P<stage>\d+)\.\d+ failed")
+
+
+def collect_rows(session: SparkSession, frame: DataFrame, current: Round) -> Iterator[Envelope]:
+    """Run a DataFrame as one job whose tasks read `current`; return the blobs for the driver."""
+    context = session.sparkContext
+    context.setLocalProperty(ROUND_PROPERTY, round_to_text(current))
+    try:
+        table = frame.toArrow()
+    finally:
+        context.setLocalProperty(ROUND_PROPERTY, None)  # type: ignore[arg-type]
+    return map(Envelope, *(column.to_pylist() for column in table.columns))
+
+
+def _without_frames(text: str) -> str:
+    """Leave out lines of py4j itself and the stack of a Java exception, but not its causes."""
+    lines = [line.strip().removeprefix(": ") for line in text.splitlines()]
+    return "\n".join(line for line in lines if line and not _STACK_LINE.match(line))
+
+
+class RoundJobs:
+    """The jobs of one plan. Of several that run at the same time, each has a `RoundJobs` of its own."""
+
+    def __init__(self, session: SparkSession, plan: ExecutionPlan, pickled: bytes | None = None) -> None:
+        self._session = session
+        self._plan = plan
+        self.pickled = plan.pickled() if pickled is None else pickled
+        self.tasks = 0  # of the current job
+        self.ended: Ended = session.sparkContext.accumulator([], AddingAccumulatorParam([]))
+        self._ran: DataFrame | None = None
+
+    def with_bolts(self, frame: DataFrame, first_level: int = 1) -> DataFrame:
+        """Return the blobs for the driver, after the stages of the bolts from `first_level` on."""
+        for level, tasks in list(enumerate(self._plan.levels, start=1))[first_level - 1 :]:
+            frame = frame.repartitionById(len(tasks), frame["partition"]).mapInArrow(
+                self.stage("bolts", (level, self.ended)), ENVELOPE_SCHEMA
+            )
+        return frame
+
+    def run_again(self, what: str, frame: DataFrame, current: Round) -> list[TaskReport]:
+        """Run the whole chain of the plan's stages, as `run` does, perhaps as the last time."""
+        if frame is self._ran:
+            # Otherwise Spark skips stages whose shuffle output still exists: the output of rolled back attempts.
+            frame._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
+        self._ran = frame
+        return self.run(what, frame, current, self._plan.levels)
+
+    def run(self, what: str, frame: DataFrame, current: Round, stages: list[list[TaskKey]]) -> list[TaskReport]:
+        """Run a job, and return its tasks' reports; `stages` are the tasks of its last stages."""
+        self.ended.value, self.tasks = [], sum(map(len, stages))
+        try:
+            rows = collect_rows(self._session, frame, current)
+        except (PySparkException, Py4JError, OSError) as error:  # OSError: the JVM is gone
+            text, failed = str(error), f"Spark could not {what} of txid {current.txid}: "
+            if _WORKER_DIED.search(text):
+                raise WorkerLost(self._lost_worker(failed, text, stages), txid=current.txid) from error
+            raise WaveFailed(failed + _without_frames(text), txid=current.txid) from error
+        finally:
+            self.tasks = 0
+        return reports_in(rows, current)
+
+    def _lost_worker(self, failed: str, text: str, stages: list[list[TaskKey]]) -> str:
+        ended = dict(self.ended.value)
+        unheard = [task for stage in stages for task in stage if task not in ended]
+        cause = _CAUSE.search(text)
+        said, stack = cause.groups(default="") if cause else (_NO_CAUSE, "")
+        return (
+            f"{stack}{failed}the worker process of {self._lost_task(text, stages)} ended before it reported. {said}. "
+            f"No report from: {shortened(unheard, 400)}. Start again: the run resumes after the last committed wave."
+        )
+
+    def _lost_task(self, text: str, stages: list[list[TaskKey]]) -> str:
+        """Name the task that Spark's message is about. The stages of a round are those of the spouts and then ours."""
+        lost = _LOST_TASK.search(text)
+        context = self._session.sparkContext
+        tracker = context.statusTracker()
+        jobs = tracker.getJobIdsForGroup(context.getLocalProperty("spark.jobGroup.id"))
+        info = tracker.getJobInfo(max(jobs)) if jobs and lost else None
+        if lost is None or info is None or int(lost["stage"]) not in info.stageIds:
+            return "a task"
+        position = sorted(info.stageIds).index(int(lost["stage"])) - len(info.stageIds) + len(stages)
+        if position < 0:
+            return f"a spout ({', '.join(self._plan.graph.spouts)}), partition {lost['partition']},"
+        component, index = stages[position][int(lost["partition"])]
+        return f"bolt {component!r}, task {index},"
+
+    def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
+        """Have these tasks handle COMMIT or ROLLBACK. Raises `BoltError`, or `WaveFailed` if a worker was lost."""
+        stage = self.stage("checkpoint", (checkpoint, list(tasks), self.ended))
+        frame = self.one_row_each(len(tasks)).mapInArrow(stage, ENVELOPE_SCHEMA)
+        for report in self.run("run the hooks", frame, current, [list(tasks)]):
+            if report.failure is not None:
+                raise report.failure
+
+    def close_instances(self) -> None:
+        """Have the workers close the instances that they keep, if Spark gives each of them a task."""
+        try:
+            tasks = self._session.sparkContext.defaultParallelism
+            self.one_row_each(tasks).mapInArrow(self.stage("close", None), ENVELOPE_SCHEMA).toArrow()
+        except Exception as error:
+            _log.warning("the workers did not clean up: %s", error)
+
+    def stage(self, kind: str, argument: object) -> RemoteStage:
+        return RemoteStage(kind, self._plan.run_id, self.pickled, argument)
+
+    def one_row_each(self, partitions: int) -> DataFrame:
+        return self._session.range(0, partitions, 1, partitions)
