@@ -1,0 +1,1 @@
+"""Kills in the two phases of the batches of a transactional topology."""

@@ -1,0 +1,145 @@
+"""Runs of the job of this folder that are killed at named points, and what they must leave."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
+from anchorbolt.config.loading import load_conf
+from anchorbolt.serialization import MsgpackCodec
+from anchorbolt.state_backends.encoding import EntryEncoding
+from anchorbolt.state_backends.provider_factory import provider_from
+from anchorbolt.testing import CrashReport, CrashRunner, Fault, FaultAction, FaultPoint, Victim
+from anchorbolt.testing.conformance.base import entries
+from tests.crash.plans import AFTER_A_FAILURE, IN_RECOVERY
+from tests.crash.transactional.job import NAME, write_batches
+
+JOB = "tests.crash.transactional.job:topology"
+PENDING = 3
+_ENCODING = EntryEncoding(NAME, MsgpackCodec(), MsgpackCodec())
+
+# By point, at which component: in the processing phase, and in the commit phase. There, a stateful committer reaches
+# some of its points for the second time.
+IN_PROCESSING: tuple[tuple[FaultPoint, str], ...] = (
+    (FaultPoint.TASK_BEGUN, "words"),
+    (FaultPoint.TASK_PREPARED, "words"),
+    (FaultPoint.TASK_BEGUN, "partial"),
+    (FaultPoint.TASK_EXECUTED, "partial"),
+    (FaultPoint.TASK_ALIGNED, "partial"),
+    (FaultPoint.TASK_PREPARED, "partial"),
+    (FaultPoint.HAND_OFF_WRITTEN, "count"),
+    (FaultPoint.HAND_OFF_WRITTEN, "global"),
+)
+IN_COMMIT: tuple[tuple[FaultPoint, str], ...] = (
+    (FaultPoint.TASK_BEGUN, "count"),
+    (FaultPoint.TASK_EXECUTED, "count"),
+    (FaultPoint.TASK_ALIGNED, "count"),
+    (FaultPoint.SLICE_STAGED, "count"),
+    (FaultPoint.STAGED, "count"),
+    (FaultPoint.SEALED, "count"),
+    (FaultPoint.TASK_PREPARED, "count"),
+    (FaultPoint.TASK_PREPARED, "global"),
+    (FaultPoint.SINK_FILE_BEGUN, "out"),
+    (FaultPoint.SINK_FILE_WRITTEN, "out"),
+)
+_IN_BOTH = (FaultPoint.TASK_BEGUN, FaultPoint.TASK_ALIGNED, FaultPoint.TASK_PREPARED)
+
+
+def worker_kills(victim: Victim = Victim.HERE) -> list[Fault]:
+    """Return kills at each point of both phases that a task reaches, each in a batch of its own."""
+    faults = [
+        Fault(point, component=component, task_index=0, txid=txid, victim=victim)
+        for txid, (point, component) in enumerate(IN_PROCESSING, 2)
+    ]
+    return faults + [
+        Fault(point, component=component, task_index=0, txid=txid, nth=1 + (point in _IN_BOTH), victim=victim)
+        for txid, (point, component) in enumerate(IN_COMMIT, 2 + len(IN_PROCESSING))
+    ]
+
+
+def driver_kills(points: Sequence[FaultPoint], victim: Victim = Victim.HERE) -> Iterator[Fault]:
+    """Yield kills at each of the driver's points, the n-th one in batch n + 1."""
+    for txid, point in enumerate(points, 2):
+        if point in IN_RECOVERY:
+            yield Fault(point, nth=1 if victim is not Victim.WORKER else 2, victim=victim)
+            continue
+        if point in AFTER_A_FAILURE:
+            yield Fault(FaultPoint.TASK_ALIGNED, FaultAction.RAISE, component="count", task_index=0, nth=2, txid=txid)
+        yield Fault(point, victim=victim, txid=txid)
+
+
+def conf_of(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **settings,
+        "topology.checkpoint.location": str(folder / "checkpoint"),
+        "topology.max.spout.pending": PENDING,
+    }
+
+
+def killed(folder: Path, settings: Mapping[str, Any], faults: Sequence[Fault]) -> tuple[CrashReport, list[str]]:
+    """Run the job on the store of these settings with these faults; return what is wrong after its end.
+
+    Raises:
+        CrashTestError: The job could not be brought to its end.
+    """
+    slices = [fault.txid for fault in faults if fault.point is FaultPoint.SLICE_APPLIED]
+    batches = write_batches(folder, max((fault.txid or 0 for fault in faults), default=0) + 2, *slices)
+    conf = conf_of(folder, settings)
+    runner = CrashRunner(JOB, folder, conf=conf, arguments=["--master", "local[4]"], start_timeout_s=900)
+    report = runner.run(*faults)
+    wrong = differences(folder, conf, batches)
+    return report, wrong + [f"never struck: {fault}" for fault in report.faults if fault not in report.struck]
+
+
+def differences(folder: Path, conf: Mapping[str, Any], batches: Sequence[Sequence[str]]) -> list[str]:
+    """Say in which ways the outcome is not what it must be."""
+    found = []
+    total = Counter(word for batch in batches for word in batch)
+    provider = provider_from(load_conf(conf).settings, shared_by_processes=True, shared_by_machines=False)
+    counts: dict[str, Any] = {}
+    for namespace in sorted(provider.namespaces()):
+        with closing(provider.open(namespace)) as storage:
+            if storage.head().attempts:
+                found.append(f"{namespace} keeps leftovers of dead attempts")
+            if namespace.startswith(f"{NAME}:count-"):
+                for key, data in entries(storage).items():
+                    held = _ENCODING.cached_value(_ENCODING.key_from(key), data)
+                    counts[_ENCODING.key_from(key)] = _ENCODING.value_from(key, held)
+    if counts != total:
+        found.append(f"the state holds {counts}, not {total}")
+    with closing(sqlite3.connect(folder / "global.db")) as database:
+        [row] = database.execute("SELECT value, txid FROM count").fetchall()
+    if row != (total.total(), len(batches)):
+        found.append(f"the value outside is {row}, not {total.total()}, of txid {len(batches)}")
+    rows = sorted(
+        (int(path.name.split("-")[1]), row["word"], row["count"])
+        for path in (folder / "out").glob("*.parquet")
+        for row in pq.ParquetFile(path).read().to_pylist()
+    )
+    if rows != expected_rows(batches):
+        found.append(f"the sink holds {rows[:20]}, not {expected_rows(batches)[:20]}")
+    with closing(provider.open(record_namespace(NAME))) as storage:
+        log = DecisionLog(storage)
+        record, _ = log.load()
+        slots = log.load_batches()
+        log.close()
+    if record is None or record.txid != len(batches):
+        found.append(f"the record is of {record}, not of batch {len(batches)}")
+    if len(slots) > PENDING:
+        found.append(f"there is metadata in the slots {sorted(slots)}")
+    return found
+
+
+def expected_rows(batches: Sequence[Sequence[str]]) -> list[tuple[int, str, int]]:
+    """Return what the sink must hold: the batch, each word in it, and its count then; sorted."""
+    counts: Counter[str] = Counter()
+    rows = []
+    for txid, batch in enumerate(batches, 1):
+        counts.update(batch)
+        rows += [(txid, word, counts[word]) for word in set(batch)]
+    return sorted(rows)
