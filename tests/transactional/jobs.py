@@ -335,7 +335,7 @@ class PagesCoordinator(PartitionedCoordinator):
         self.conf, self.spout, self.last = conf, spout, 0
 
     def after(self, last_metadata: Any) -> None:
-        self.last = (last_metadata or {}).get(0, 0)
+        self.last = (last_metadata or {}).get(0, [0, 0])[1]
 
     def is_ready(self) -> bool:
         return self.last < numbers_of(self.conf)
@@ -350,16 +350,15 @@ class PagesEmitter(PartitionedEmitter):
         self.conf, self.spout = conf, spout
 
     def emit_partition_batch_new(self, attempt: Any, collector: Any, partition: int, last_metadata: Any) -> Any:
-        first = last_metadata or 0
+        first = last_metadata[1] if last_metadata else 0
         end = min(first + self.spout.take, numbers_of(self.conf))
         note(self.conf, "new", attempt.txid, first, end)
         self.emit(attempt, collector, first, end)
-        return end
+        return [first, end]
 
     def emit_partition_batch(self, attempt: Any, collector: Any, partition: int, metadata: Any) -> None:
-        first = max(0, metadata - self.spout.take)
-        note(self.conf, "again", attempt.txid, metadata)
-        self.emit(attempt, collector, first, metadata)
+        note(self.conf, "again", attempt.txid, *metadata)
+        self.emit(attempt, collector, *metadata)
 
     def emit(self, attempt: Any, collector: Any, first: int, end: int) -> None:
         for number in range(first, end):

@@ -145,8 +145,6 @@ class Fails(Values):
 def test_a_tuple_that_is_failed_fails_its_batch(run: Run, conf: dict[str, Any]) -> None:
     spout = MemoryTransactionalSpout({0: rows(range(3))}, ["number"], 1)
     assert [report.rounds for report in run(values_topology(spout, Fails())).reports] == [2, 1, 1]
-    handle = run(values_topology(spout, Fails(), "again"), wait=False, max_batch_retries=0)
-    handle.await_termination(60)
 
 
 def test_the_warning_of_a_failed_try_holds_the_exception_and_the_number_of_the_try(

@@ -10,16 +10,7 @@ from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.transactional.conftest import Run
-from tests.transactional.jobs import (
-    CountBatch,
-    Database,
-    Passing,
-    PassingCommitter,
-    UpdateCounts,
-    calls,
-    note,
-    notes,
-)
+from tests.transactional.jobs import CountBatch, Database, Passing, PassingCommitter, UpdateCounts, calls, note, notes
 
 WORDS = {partition: [(f"w{number % 7}",) for number in range(120 + partition)] for partition in range(3)}
 

@@ -206,9 +206,9 @@ class StatefulBatchExecutor(StatefulBoltExecutor):
 class EmitterCommit(WrappedBolt):
     """The part of a spout's task in the commit phase: calls `commit` of its emitter."""
 
-    def __init__(self, context: TopologyContext, commit: Callable[[BatchTry], None]) -> None:
-        self._context = context
+    def __init__(self, commit: Callable[[BatchTry], None], close: Callable[[], None]) -> None:
         self._commit = commit
+        self._close = close
         self._batch: BatchTry | None = None
 
     def begin_batch(self, batch: BatchTry, attempt: str) -> None:
@@ -222,7 +222,7 @@ class EmitterCommit(WrappedBolt):
             self._commit(self._batch)
 
     def close(self) -> None:
-        pass
+        self._close()
 
 
 def _name(context: TopologyContext, attempt: str) -> str:

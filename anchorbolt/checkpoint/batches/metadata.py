@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from anchorbolt.errors import SerializationError, StateCorrupted, TopologyError, UnsupportedValue
@@ -90,16 +91,25 @@ def packed_metadata(spout: str, metadata: Any, last: bytes | None, where: str) -
 
 
 class Slots:
-    """The slots of the batches in flight. As few as there are batches in flight at a time."""
+    """The slots of the batches in flight: never more than were in flight at a time, in this run or an earlier one."""
 
-    def __init__(self, pending: int, stored: Mapping[int, bytes], committed: int) -> None:
+    def __init__(self, stored: Mapping[int, bytes], committed: int) -> None:
         """Take over what an earlier run has stored; `committed` is the last committed txid.
 
         Raises `StateCorrupted` if a slot cannot be read.
         """
-        self.number = max(pending, 1 + max(stored, default=-1))
-        batches = [BatchMetadata.decode(data) for data in stored.values()]
-        self.found = {batch.txid: batch for batch in batches if batch.txid > committed}
+        batches = {slot: BatchMetadata.decode(data) for slot, data in stored.items()}
+        self._txids = {slot: batch.txid for slot, batch in batches.items()}
+        self.found = {batch.txid: batch for batch in batches.values() if batch.txid > committed}
 
-    def slot_of(self, txid: int) -> int:
-        return txid % self.number
+    def slot_of(self, txid: int, committed: int) -> int:
+        """Return the slot of a batch: its own if it has one, or one of a committed batch, or a new one."""
+        own = (slot for slot, holder in self._txids.items() if holder == txid)
+        slot = next(own, None)
+        if slot is None:
+            free = (slot for slot, holder in sorted(self._txids.items()) if holder <= committed)
+            slot = next(free, None)
+        if slot is None:
+            slot = next(number for number in count() if number not in self._txids)
+        self._txids[slot] = txid
+        return slot

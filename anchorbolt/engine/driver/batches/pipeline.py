@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 from anchorbolt.checkpoint.batches.hand_off import remove_hand_offs
 from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata, Slots
-from anchorbolt.checkpoint.decision_log import DecisionLog
+from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, DecisionLog
 from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.batches.coordinator import BatchCoordinator
@@ -21,7 +23,7 @@ from anchorbolt.engine.driver.batches.flights import Flight
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told
 from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.errors import WaveFailed
+from anchorbolt.errors import AnchorboltError, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.util.locations import Folder
 
@@ -51,6 +53,7 @@ class Pipeline:
 
     def __init__(self, plan: ExecutionPlan, log: DecisionLog, folder: Folder) -> None:
         """Create it for a run with this decision log and checkpoint location."""
+        self.settings = plan.settings
         self._plan = plan
         self._log = log
         self._folder = folder
@@ -61,15 +64,17 @@ class Pipeline:
         self._changes = 0
         self._flights: dict[int, tuple[Flight, Processing | None]] = {}  # by txid, ascending
         self._stored: dict[int, BatchMetadata] = {}  # of batches that begin again
+        self._given_up: BatchMetadata | None = None  # of the batch that failed last
         self._retried = -1  # the batch that begins again without being ready
+        self._is_held = False  # the coordinator failed: it is called again when no batch is in flight
 
     def open(self, spout: CheckpointSpout, start: StartProcessing) -> None:
         """Continue behind the last decision. Raises `SpoutError`, and what the store raises."""
         self._spout = spout
         self._start = start
         remove_hand_offs(self._folder)  # of drivers before this one
+        self._slots = Slots(self._log.load_batches(), spout.record.txid)
         self._coordinator = BatchCoordinator(self._plan)
-        self._slots = Slots(self._most, self._log.load_batches(), spout.record.txid)
         if not self._coordinator.is_opaque:
             self._stored = dict(self._slots.found)
 
@@ -83,11 +88,22 @@ class Pipeline:
         return not self._flights
 
     def fill(self) -> None:
-        """Begin batches while one may begin."""
-        while len(self._flights) < self._most:
+        """Begin batches while one may begin.
+
+        Raises what the coordinator raises, but not while batches are in flight, which are not to blame.
+        """
+        self._is_held = self._is_held and not self.is_empty
+        while len(self._flights) < self._most and not self._is_held:
             last = self._last()
-            if last is None or not self._begin(last):
-                return
+            try:
+                if last is None or not self._begin(last):
+                    return
+            except NOT_OURS_ANY_MORE:
+                raise
+            except AnchorboltError:
+                if self.is_empty:
+                    raise
+                self._is_held = True
 
     def take(self, txid: int) -> tuple[Flight, Sequence[TaskReport]]:
         """Wait for the end of a batch's processing phase, and begin others meanwhile. The batch stays in flight.
@@ -123,21 +139,25 @@ class Pipeline:
     def give_up(self, txid: int) -> None:
         """Give up a batch and all behind it. They begin again, from where the batch before them ended."""
         with self._lock:
+            self._given_up = self.known(txid)
             given_up = [self._flights.pop(each) for each in list(self._flights) if each >= txid]
             for flight, _ in given_up:
-                if not self._coordinator.is_opaque and (flight.is_stored or flight.is_known):
+                if not self._coordinator.is_opaque and flight.is_known:
                     self._stored[flight.txid] = flight.metadata
-        for _, processing in given_up:
+        for flight, processing in given_up:
             if processing is not None:
                 processing.cancel()
+                if processing.is_ended:
+                    remove_hand_offs(self._folder, flight.fence)
 
     def known(self, txid: int) -> BatchMetadata | None:
-        """Return the whole metadata of a batch in flight, or of one that begins again; None if it is not known."""
+        """Return the whole metadata of a batch in flight, or of its last try; None if it is not known."""
         with self._lock:
             if txid in self._flights:
                 flight, _ = self._flights[txid]
                 return flight.metadata if flight.is_known else None
-            return self._stored.get(txid)
+            given_up = self._given_up if self._given_up is not None and self._given_up.txid == txid else None
+            return self._stored.get(txid, given_up)
 
     def partitions(self, current: Round, task: TaskKey) -> list[PartitionStart]:
         with self._lock:
@@ -147,7 +167,8 @@ class Pipeline:
         with self._lock:
             flight = self._flight_of(current)
             if flight.tell(told):
-                self._log.write_batch(self._slots.slot_of(flight.txid), flight.metadata.encode())
+                self._store(flight.metadata)
+                flight.is_known = True
                 reach(FaultPoint.METADATA_STORED, txid=flight.txid)
                 self._notify()
 
@@ -162,24 +183,39 @@ class Pipeline:
 
     def _begin(self, last: BatchMetadata) -> bool:
         txid = last.txid + 1
-        metadata = self._stored.pop(txid, None)
-        is_stored = metadata is not None
+        metadata = self._stored.get(txid)
+        is_again = metadata is not None
         if metadata is None:
             if txid != self._retried and not self._coordinator.is_ready(last):
                 return False
             metadata = self._coordinator.new_batch(last)
             if not self._coordinator.is_partitioned:
-                self._log.write_batch(self._slots.slot_of(txid), metadata.encode())
-                is_stored = True
-        flight = Flight(metadata, self._log.next_fence(), is_stored, last)
+                self._store(metadata)
+                self._stored[txid] = metadata
+        is_known = txid in self._stored
+        flight = Flight(metadata, self._log.next_fence(), is_again, last, is_known)
         reach(FaultPoint.BATCH_BEGUN, txid=txid)
         with self._lock:
             self._flights[txid] = flight, None
+            self._stored.pop(txid, None)
         batch = BatchTry(flight.attempt, flight.fence, self._spout.record.txid, metadata.whole)
-        processing = self._start(Round(txid, flight.fence, batch=batch), self._notify)
+        processing = self._start(Round(txid, flight.fence, batch=batch), partial(self._ended, flight))
         with self._lock:
             self._flights[txid] = flight, processing
         return True
+
+    def _store(self, metadata: BatchMetadata) -> None:
+        slot = self._slots.slot_of(metadata.txid, self._spout.record.txid)
+        self._log.write_batch(slot, metadata.encode())
+
+    def _ended(self, flight: Flight) -> None:
+        """Note that a processing phase has ended. If it was given up before, nobody else removes what it kept."""
+        with self._lock:
+            current, _ = self._flights.get(flight.txid, (None, None))
+        if current is not flight:
+            with suppress(OSError):
+                remove_hand_offs(self._folder, flight.fence)
+        self._notify()
 
     def _notify(self) -> None:
         with self._changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 
 from anchorbolt.checkpoint.ports import Batch
@@ -9,8 +10,15 @@ from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.batches.pipeline import Pipeline, StartProcessing
 from anchorbolt.engine.driver.rounds import summarise
 from anchorbolt.engine.submit.handle import WaveListener
+from anchorbolt.errors import SpoutError
+from anchorbolt.util.messages import reason_of
+from anchorbolt.util.retry import RetryPolicy
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _POLL_S = 0.05
+_PAUSE_S = 0.1
+"""Before a coordinator that has failed is called again."""
 
 
 class BatchWaves:
@@ -42,8 +50,19 @@ class BatchWaves:
         return self._thread != threading.get_ident()
 
     def _run_batches(self) -> None:
+        settings = self.pipeline.settings
+        retry, failures = RetryPolicy(settings.message_timeout_secs * 1000), 0
         while not self._stopped.is_set():
-            self.pipeline.fill()
+            try:
+                retry.until_available(self.pipeline.fill)
+            except SpoutError as error:
+                failures, tries = failures + 1, settings.max_batch_retries + 1
+                if failures >= tries:
+                    raise
+                _log.warning("try %d of %d to begin a batch failed: %s", failures, tries, reason_of(error))
+                self._stopped.wait(_PAUSE_S)
+                continue
+            failures = 0
             if not self.pipeline.is_empty:
                 self._run_batch(self._spout.record.txid + 1)
             elif self._until_empty:
