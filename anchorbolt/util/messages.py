@@ -38,7 +38,7 @@ def last_line(text: str) -> str:
 
 
 def reason_of(error: AnchorboltError) -> str:
-    """Return one line about an error, for the log: the user's exception, if there is one, and the task that raised it."""
+    """Return one line about an error, for the log: the user's exception, if any, and which task raised it."""
     raised, message = last_line(getattr(error, "user_traceback", "")), last_line(error.message)
     return message if not raised or raised in message else f"{raised}, {message}"
 

@@ -1,6 +1,6 @@
 """The parts of small transactional topologies, and how a test runs one: on LocalCluster, or on both engines."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,7 @@ def run(conf: dict[str, Any]) -> Run:
 
 
 @pytest.fixture(params=["local", pytest.param("spark", marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
-def run_on(request: pytest.FixtureRequest, conf: dict[str, Any]) -> Iterator[Run]:
+def run_on(request: pytest.FixtureRequest, conf: dict[str, Any]) -> Run:
     """Runs a topology on each engine."""
     cluster: Any = LocalCluster() if request.param == "local" else SparkCluster(request.getfixturevalue("spark"))
-    yield submitted(cluster, conf)
+    return submitted(cluster, conf)

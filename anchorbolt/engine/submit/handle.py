@@ -324,5 +324,5 @@ class RunHandle:
         for clean_up in (self._runner.close_instances, self._spout.close):
             try:
                 clean_up()
-            except Exception:  # `await_termination` must return in any case
+            except (Exception, SystemExit):  # `await_termination` must return in any case
                 _log.warning("the run has ended, but cleaning up failed", exc_info=True)

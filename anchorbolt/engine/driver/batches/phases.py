@@ -58,10 +58,8 @@ class PhasedRounds:
             self._failures += 1
             self._cause = error
             if self._failures > self._retries and not self._plan.keeps_dead_letters:
-                raise self._for_good(
-                    error,
-                    "Start again to try it again. To leave out a batch that fails for good, set topology.dead.letter",
-                ) from None
+                advice = "Start again to try it again. To leave out a batch that fails for good, set topology.dead.letter"
+                raise self._for_good(error, advice) from None
             raise
 
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
