@@ -7,13 +7,15 @@ import os
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from anchorbolt.bolts import BaseBasicBolt
-from anchorbolt.errors import AnchorboltError
+from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
+from anchorbolt.config.loading import load_conf
+from anchorbolt.state_backends.provider_factory import provider_from
 from anchorbolt.streams import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology
@@ -31,6 +33,7 @@ from anchorbolt.transactional import (
     TransactionalValue,
     update_transactional,
 )
+from anchorbolt.util.locations import open_folder
 
 Conf = Mapping[str, Any]
 
@@ -365,12 +368,19 @@ class PagesEmitter(PartitionedEmitter):
             collector.emit((attempt, number))
 
 
+@contextmanager
+def decision_log(conf: Conf, topology: str) -> Iterator[DecisionLog]:
+    """Read what is stored for a topology."""
+    settings = load_conf({key: value for key, value in conf.items() if key != "notes"}).settings
+    provider = provider_from(settings, shared_by_processes=True, shared_by_machines=False)
+    folder = open_folder(conf["topology.checkpoint.location"])
+    with closing(DecisionLog(provider.open(record_namespace(settings.namespace_prefix_of(topology))), folder)) as log:
+        yield log
+
+
 def rows(numbers: Sequence[int]) -> list[tuple[int]]:
     return [(number,) for number in numbers]
 
 
 def boom() -> BaseException:
     return ValueError("boom")
-
-
-Failure = type[AnchorboltError]

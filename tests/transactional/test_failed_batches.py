@@ -123,6 +123,23 @@ class ExitingEmitter(PagesEmitter):
         super().emit(attempt, collector, first, end)
 
 
+class FailingPartition(PagesEmitter):
+    """Fails in its second partition, after the first one has said what it emitted."""
+
+    def emit_partition_batch_new(self, attempt: Any, collector: Any, partition: int, last_metadata: Any) -> Any:
+        if partition == 1:
+            raise ValueError("boom")
+        return super().emit_partition_batch_new(attempt, collector, partition, last_metadata)
+
+
+def test_the_error_of_one_of_several_emitters_is_that_of_the_batch(run: Run, conf: dict[str, Any]) -> None:
+    set_numbers(conf, 3)
+    topology = values_topology(Pages(10, 2, FailingPartition), parallelism=2)
+    error = failure_of(run(topology, wait=False, max_batch_retries=0))
+    assert isinstance(error, SpoutError)
+    assert (error.component, error.task_index) == ("spout", 1)
+
+
 @pytest.mark.parametrize("emitter", [FailingEmitter, ExitingEmitter])
 def test_a_failing_emitter_fails_its_batch(run: Run, conf: dict[str, Any], emitter: type[PagesEmitter]) -> None:
     set_numbers(conf, 25)

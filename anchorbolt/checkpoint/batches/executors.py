@@ -18,7 +18,7 @@ from anchorbolt.checkpoint.wrapped_bolts import (
     TaskState,
     WrappedBolt,
 )
-from anchorbolt.errors import BoltError
+from anchorbolt.errors import AnchorboltError, BoltError
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
 from anchorbolt.util.messages import shortened
@@ -55,7 +55,12 @@ class BatchBoltExecutor(CheckpointTupleForwarder):
         hand_off = None if batch.hand_offs is None else batch.hand_offs.get(task)
         if hand_off is not None and hand_off.holds_instance:
             own = self._collector, self._context, self._conf
-            self._bolt = read_instance(self._location, hand_off, batch.attempt.txid, *own)
+            try:
+                self._bolt = read_instance(self._location, hand_off, batch.attempt.txid, *own)
+            except AnchorboltError:
+                raise
+            except Exception as error:  # of a `__setstate__`, for instance
+                self._fail("its unpickling for the commit phase", None, error)
             self._is_open = True
             return
         self._bolt = self._new_bolt()

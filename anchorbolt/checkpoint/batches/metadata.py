@@ -17,7 +17,7 @@ from anchorbolt.state_backends.contract import START_OVER
 from anchorbolt.util.messages import shortened
 
 LARGEST_METADATA = 256 << 10
-"""The largest encoded metadata of a batch, in bytes: all partitions together."""
+"""The largest metadata of a batch, in packed bytes: all partitions together."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,7 @@ def packed_metadata(spout: str, metadata: Any, last: bytes | None, where: str) -
             f"Got {shortened(metadata)}. Return plain values, such as numbers, text, lists and dicts.",
             component=spout,
         ) from error
-    if len(packed) > LARGEST_METADATA:
-        raise TopologyError(
-            f"spout {spout!r}: the metadata that {where} returned has {len(packed):,} bytes; the most is "
-            f"{LARGEST_METADATA:,}. Return from where to where the batch goes, not its tuples.",
-            component=spout,
-        )
+    check_size(spout, f"the metadata that {where} returned", len(packed))
     before = None if last is None else unpack(last)
     if before is not None and metadata is not None and type(before) is not type(unpack(packed)):
         raise TopologyError(
@@ -88,6 +83,16 @@ def packed_metadata(spout: str, metadata: Any, last: bytes | None, where: str) -
             component=spout,
         )
     return packed
+
+
+def check_size(spout: str, what: str, size: int) -> None:
+    """Raise `TopologyError` if metadata of so many bytes is too large."""
+    if size > LARGEST_METADATA:
+        raise TopologyError(
+            f"spout {spout!r}: {what} has {size:,} bytes; the most is {LARGEST_METADATA:,} in a batch. Return from "
+            "where to where the batch goes, not its tuples.",
+            component=spout,
+        )
 
 
 class Slots:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.task.messages import TaskReport
 
-
 _END_S = 5.0
 """How long the end of a run waits for phases that were given up."""
 

@@ -58,7 +58,9 @@ class PhasedRounds:
             self._failures += 1
             self._cause = error
             if self._failures > self._retries and not self._plan.keeps_dead_letters:
-                advice = "Start again to try it again. To leave out a batch that fails for good, set topology.dead.letter"
+                advice = (
+                    "Start again to try it anew. To leave out a batch that fails for good, set topology.dead.letter"
+                )
                 raise self._for_good(error, advice) from None
             raise
 

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from anchorbolt.checkpoint.batches.hand_off import remove_hand_offs
-from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata, Slots
+from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata, Slots, check_size
 from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, DecisionLog
 from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout
@@ -108,7 +108,7 @@ class Pipeline:
     def take(self, txid: int) -> tuple[Flight, Sequence[TaskReport]]:
         """Wait for the end of a batch's processing phase, and begin others meanwhile. The batch stays in flight.
 
-        Raises what has ended its processing phase.
+        Raises what has ended its processing phase. A report may hold a failure of its task.
         """
         if txid not in self._flights:
             self._retried = txid
@@ -123,9 +123,10 @@ class Pipeline:
                 if self._changes == seen:
                     self._changed.wait(_POLL_S)
         reports = processing.reports()
-        reported = {partition: each for report in reports for partition, each in report.metadata.items()}
-        with self._lock:
-            flight.check_reported(reported)
+        if all(report.failure is None for report in reports):
+            reported = {partition: each for report in reports for partition, each in report.metadata.items()}
+            with self._lock:
+                flight.check_reported(reported)
         reach(FaultPoint.BATCH_PROCESSED, txid=txid)
         return flight, reports
 
@@ -167,6 +168,8 @@ class Pipeline:
         with self._lock:
             flight = self._flight_of(current)
             if flight.tell(told):
+                size = sum(map(len, flight.metadata.partitions.values()))
+                check_size(self._plan.batch_spout, "the metadata of all partitions", size)
                 self._store(flight.metadata)
                 flight.is_known = True
                 reach(FaultPoint.METADATA_STORED, txid=flight.txid)
