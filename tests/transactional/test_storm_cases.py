@@ -4,8 +4,10 @@ from collections import Counter
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
-from anchorbolt.bolts import ParquetSink
+from anchorbolt.bolts import DataFrameSink, ParquetSink
+from anchorbolt.engine import SparkCluster
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
@@ -113,3 +115,21 @@ def test_the_phases_of_bolts_below_a_committer(run_on: Run, conf: dict[str, Any]
     assert sorted(row["value"] for row in rows if row["tx"] == 2) == sorted(
         ["sACD", "ACD", "sABCD", "ABCD", "BCD", "CD", "D"]
     )
+
+
+PUBLISHED: dict[int, list[tuple[int, str]]] = {}
+
+
+def publish(frame: Any, txid: int) -> None:
+    PUBLISHED[txid] = [tuple(row) for row in frame.collect()]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_dataframe_sink_gets_the_txid_in_its_first_column(spark: Any, conf: dict[str, Any]) -> None:
+    PUBLISHED.clear()
+    spout = MemoryTransactionalSpout({0: [("a",), ("b",)]}, ["word"], 1)
+    builder = TransactionalTopologyBuilder("sink", "spout", spout)
+    builder.set_bolt("sink", DataFrameSink(publish)).global_grouping("spout")
+    assert SparkCluster(spark).submit(builder.build_topology(), conf, until_empty=True).await_termination(120)
+    assert PUBLISHED == {1: [(1, "a")], 2: [(2, "b")]}
