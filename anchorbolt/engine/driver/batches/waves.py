@@ -10,7 +10,7 @@ from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.batches.pipeline import Pipeline, StartProcessing
 from anchorbolt.engine.driver.rounds import summarise
 from anchorbolt.engine.submit.handle import WaveListener
-from anchorbolt.errors import SpoutError
+from anchorbolt.errors import AnchorboltError, ConfigError, StateError, TopologyError
 from anchorbolt.util.messages import reason_of
 from anchorbolt.util.retry import RetryPolicy
 
@@ -55,7 +55,9 @@ class BatchWaves:
         while not self._stopped.is_set():
             try:
                 retry.until_available(self.pipeline.fill)
-            except SpoutError as error:
+            except (StateError, TopologyError, ConfigError):
+                raise
+            except AnchorboltError as error:  # the coordinator's, mostly
                 failures, tries = failures + 1, settings.max_batch_retries + 1
                 if failures >= tries:
                     raise
