@@ -1,7 +1,8 @@
 """A task of a transactional topology's spout in the processing phase of a batch: emits its share, then PREPARE.
 
 The tasks of the next stage begin when all tasks of this one have ended. So the metadata of a batch is durable before a
-bolt sees a tuple of it: the task tells it to the driver, which stores it, and ends only then.
+bolt sees a tuple of it: the task tells it to the driver, which stores it, and ends only then. If that fails, bolts may
+see tuples of the batch, but none of them finishes it.
 """
 
 from __future__ import annotations
