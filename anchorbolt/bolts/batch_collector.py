@@ -8,7 +8,7 @@ from typing import Any
 from anchorbolt.bolts.collector import FlushRows, OutputCollector
 from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.streams.declaration import StreamDeclaration
-from anchorbolt.util.messages import shortened
+from anchorbolt.util.messages import counted, shortened
 
 
 class BatchOutputCollector(OutputCollector):
@@ -24,14 +24,27 @@ class BatchOutputCollector(OutputCollector):
 
     def _check_width(self, values: list[Any], stream: str) -> None:
         attempt, fields = self.attempt, self._streams[stream].fields
-        wrong = next((row for row in values if not row or row[0] != attempt), None)
+        # A value of any other kind is not compared: its `==` may raise, or return an array.
+        wrong = next(
+            (
+                row
+                for row in values
+                if not row or (row[0] is not attempt and (not isinstance(row[0], tuple) or row[0] != attempt))
+            ),
+            None,
+        )
         if wrong is not None:
             raise self._refusal(
                 f"emitted {shortened(wrong, 120)} to stream {stream!r}. In a transactional topology the first value of "
                 f"every tuple is the attempt at its batch, here {attempt!r}, for the field {fields[0]!r}. Emit "
                 "(attempt, …) with the attempt that prepare, execute (as tup[0]) or the emitter got."
             )
-        super()._check_width(values, stream)
+        if set(map(len, values)) != {len(fields)}:
+            row = next(row for row in values if len(row) != len(fields))
+            raise self._refusal(
+                f"emitted {shortened(row, 120)} to stream {stream!r}, which declares {counted(len(fields), 'field')}: "
+                f"{', '.join(fields)}. Emit the attempt, and behind it one value for each other field."
+            )
 
     def refuse_emitted(self, hook: str) -> None:
         """Raise `TopologyError` if the bolt has emitted in a hook that must not emit. Called by the engine."""

@@ -26,6 +26,7 @@ from anchorbolt.checkpoint.transaction import Run, Transaction
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import NamespaceHead
 from anchorbolt.state_backends.state import Fence
+from anchorbolt.util.messages import reason_of
 from anchorbolt.util.retry import RetryPolicy
 
 _log = logging.getLogger("anchorbolt.checkpoint")
@@ -64,10 +65,12 @@ class CommittedWave:
 class CheckpointSpout:
     """Drives one topology's transactions, one at a time. Not thread-safe."""
 
-    def __init__(self, run: Run, retry: RetryPolicy, *, max_batch_retries: int) -> None:
+    def __init__(self, run: Run, retry: RetryPolicy, *, max_batch_retries: int, extra_rounds: int = 0) -> None:
+        """Create it; a wave that fails for good has `extra_rounds` more, to leave out what fails."""
         self._run = run
         self._retry = retry
         self._max_batch_retries = max_batch_retries
+        self._extra_rounds = extra_rounds
         self._last = Transaction(run, DecisionRecord(), {}, {})
 
     @property
@@ -169,7 +172,7 @@ class CheckpointSpout:
         return batch.batch_id <= record.batch_id
 
     def run_wave(self, batch: Batch) -> CommittedWave:
-        """Run one batch as one transaction, in at most `max_batch_retries` + 1 rounds.
+        """Run one batch as one transaction, in at most `max_batch_retries` + 1 rounds, and the extra ones.
 
         Rounds that fail because the store does not answer do not count; only time bounds them. Nor do rounds that are
         repeated without failed tuple trees: each leaves out some. If this raises, either
@@ -197,11 +200,9 @@ class CheckpointSpout:
                 if isinstance(error, errors.StateUnavailable) and backoff.sleep_or_give_up(error):
                     continue
                 failures += 1
-                if isinstance(error, _FINAL) or failures > self._max_batch_retries:
+                if isinstance(error, _FINAL) or failures > self._max_batch_retries + self._extra_rounds:
                     raise
-                # The last line says who failed and on what; the whole is shown if it fails for good.
-                reason = error.message.rstrip().rpartition("\n")[2]
-                _log.warning("txid %d failed in round %d and is tried again: %s", transaction.txid, rounds, reason)
+                self._warn(transaction.txid, failures, error)
         decided = perf_counter()
         transaction.decide(decision, prepared.task_winners)
         self._last = transaction
@@ -217,6 +218,14 @@ class CheckpointSpout:
             round_ms=(decided - started) * 1000,
             decide_ms=(committed - decided) * 1000,
             commit_ms=(perf_counter() - committed) * 1000,
+        )
+
+    def _warn(self, txid: int, failures: int, error: errors.AnchorboltError) -> None:
+        """Log a failed round in one line. The whole error is shown if the wave fails for good."""
+        tries = self._max_batch_retries + 1
+        following = "is tried again" if failures < tries else "runs once more, to leave out what fails"
+        _log.warning(
+            "txid %d failed in try %d of %d and %s: %s", txid, min(failures, tries), tries, following, reason_of(error)
         )
 
     def keep_acked(self, acked: tuple[AckedMessages, ...]) -> None:

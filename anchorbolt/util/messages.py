@@ -32,6 +32,17 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def last_line(text: str) -> str:
+    """Return the last line of a text that is not empty."""
+    return text.rstrip().rpartition("\n")[2]
+
+
+def reason_of(error: AnchorboltError) -> str:
+    """Return one line about an error, for the log: the user's exception, if any, and which task raised it."""
+    raised, message = last_line(getattr(error, "user_traceback", "")), last_line(error.message)
+    return message if not raised or raised in message else f"{raised}, {message}"
+
+
 def printable(text: str) -> str:
     """Escape what UTF-8 cannot encode, such as the bytes of a file's name that are not text."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -18,7 +18,7 @@ from anchorbolt.checkpoint.wrapped_bolts import (
     TaskState,
     WrappedBolt,
 )
-from anchorbolt.errors import BoltError
+from anchorbolt.errors import AnchorboltError, BoltError
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
 from anchorbolt.util.messages import shortened
@@ -55,7 +55,12 @@ class BatchBoltExecutor(CheckpointTupleForwarder):
         hand_off = None if batch.hand_offs is None else batch.hand_offs.get(task)
         if hand_off is not None and hand_off.holds_instance:
             own = self._collector, self._context, self._conf
-            self._bolt = read_instance(self._location, hand_off, batch.attempt.txid, *own)
+            try:
+                self._bolt = read_instance(self._location, hand_off, batch.attempt.txid, *own)
+            except AnchorboltError:
+                raise
+            except Exception as error:  # of a `__setstate__`, for instance
+                self._fail("its unpickling for the commit phase", None, error)
             self._is_open = True
             return
         self._bolt = self._new_bolt()
@@ -206,9 +211,9 @@ class StatefulBatchExecutor(StatefulBoltExecutor):
 class EmitterCommit(WrappedBolt):
     """The part of a spout's task in the commit phase: calls `commit` of its emitter."""
 
-    def __init__(self, context: TopologyContext, commit: Callable[[BatchTry], None]) -> None:
-        self._context = context
+    def __init__(self, commit: Callable[[BatchTry], None], close: Callable[[], None]) -> None:
         self._commit = commit
+        self._close = close
         self._batch: BatchTry | None = None
 
     def begin_batch(self, batch: BatchTry, attempt: str) -> None:
@@ -222,7 +227,7 @@ class EmitterCommit(WrappedBolt):
             self._commit(self._batch)
 
     def close(self) -> None:
-        pass
+        self._close()
 
 
 def _name(context: TopologyContext, attempt: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from anchorbolt.errors import SerializationError, StateCorrupted, TopologyError, UnsupportedValue
@@ -16,7 +17,7 @@ from anchorbolt.state_backends.contract import START_OVER
 from anchorbolt.util.messages import shortened
 
 LARGEST_METADATA = 256 << 10
-"""The largest encoded metadata of a batch, in bytes: all partitions together."""
+"""The largest metadata of a batch, in packed bytes: all partitions together."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,7 @@ def packed_metadata(spout: str, metadata: Any, last: bytes | None, where: str) -
             f"Got {shortened(metadata)}. Return plain values, such as numbers, text, lists and dicts.",
             component=spout,
         ) from error
-    if len(packed) > LARGEST_METADATA:
-        raise TopologyError(
-            f"spout {spout!r}: the metadata that {where} returned has {len(packed):,} bytes; the most is "
-            f"{LARGEST_METADATA:,}. Return from where to where the batch goes, not its tuples.",
-            component=spout,
-        )
+    check_size(spout, f"the metadata that {where} returned", len(packed))
     before = None if last is None else unpack(last)
     if before is not None and metadata is not None and type(before) is not type(unpack(packed)):
         raise TopologyError(
@@ -89,17 +85,36 @@ def packed_metadata(spout: str, metadata: Any, last: bytes | None, where: str) -
     return packed
 
 
-class Slots:
-    """The slots of the batches in flight. As few as there are batches in flight at a time."""
+def check_size(spout: str, what: str, size: int) -> None:
+    """Raise `TopologyError` if metadata of so many bytes is too large."""
+    if size > LARGEST_METADATA:
+        raise TopologyError(
+            f"spout {spout!r}: {what} has {size:,} bytes; the most is {LARGEST_METADATA:,} in a batch. Return from "
+            "where to where the batch goes, not its tuples.",
+            component=spout,
+        )
 
-    def __init__(self, pending: int, stored: Mapping[int, bytes], committed: int) -> None:
+
+class Slots:
+    """The slots of the batches in flight: never more than were in flight at a time, in this run or an earlier one."""
+
+    def __init__(self, stored: Mapping[int, bytes], committed: int) -> None:
         """Take over what an earlier run has stored; `committed` is the last committed txid.
 
         Raises `StateCorrupted` if a slot cannot be read.
         """
-        self.number = max(pending, 1 + max(stored, default=-1))
-        batches = [BatchMetadata.decode(data) for data in stored.values()]
-        self.found = {batch.txid: batch for batch in batches if batch.txid > committed}
+        batches = {slot: BatchMetadata.decode(data) for slot, data in stored.items()}
+        self._txids = {slot: batch.txid for slot, batch in batches.items()}
+        self.found = {batch.txid: batch for batch in batches.values() if batch.txid > committed}
 
-    def slot_of(self, txid: int) -> int:
-        return txid % self.number
+    def slot_of(self, txid: int, committed: int) -> int:
+        """Return the slot of a batch: its own if it has one, or one of a committed batch, or a new one."""
+        own = (slot for slot, holder in self._txids.items() if holder == txid)
+        slot = next(own, None)
+        if slot is None:
+            free = (slot for slot, holder in sorted(self._txids.items()) if holder <= committed)
+            slot = next(free, None)
+        if slot is None:
+            slot = next(number for number in count() if number not in self._txids)
+        self._txids[slot] = txid
+        return slot

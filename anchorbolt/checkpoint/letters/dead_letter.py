@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from anchorbolt.serialization import pack, unpack
-from anchorbolt.util.messages import counted, printable, shortened
+from anchorbolt.util.messages import counted, last_line, printable, shortened
 
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """One tuple of a spout that failed for good."""
+    """One tuple of a spout that failed for good; or a batch of a transactional topology, without its tuples."""
 
     spout: str  # its id
-    stream: str
-    values: tuple[Any, ...]
+    stream: str  # empty for a batch
+    values: tuple[Any, ...]  # of a batch: its txid and its metadata
     msg_id: Any  # None for a tuple of a stream spout
-    component: str  # the bolt that failed it, or a tuple that descends from it; empty if unknown
+    component: str  # the bolt, or of a batch also the spout, that failed it or what descends from it; empty if unknown
     task_index: int
     reason: str  # the exception, or what else failed it
     tries: int  # how often it was tried
@@ -26,13 +26,29 @@ class DeadLetter:
 
     @property
     def cause(self) -> str:
-        """The bolt's task that failed it, if it is known, and the last line of the reason."""
-        by = f"bolt {self.component!r}, task {self.task_index}: " if self.component else ""
-        return by + self.reason.rstrip().rpartition("\n")[2]
+        """The task that failed it, if it is known, and the last line of the reason."""
+        kind = "spout" if self.component == self.spout else "bolt"
+        by = f"{kind} {self.component!r}, task {self.task_index}: " if self.component else ""
+        return by + last_line(self.reason)
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether it stands for a batch of a transactional topology."""
+        return not self.stream
+
+    @property
+    def content(self) -> str:
+        """What was left out, in one line: the spout with the values, or the batch with its metadata."""
+        if self.is_batch:
+            txid, metadata = self.values
+            return f"{self.spout}, batch {txid} with the metadata {metadata!r}"
+        return f"{self.spout}/{self.stream} {self.values!r}"
 
     def __str__(self) -> str:
         """Return what happened, without the values: for the log."""
         what = "a tuple" if self.msg_id is None else f"message {shortened(self.msg_id)}"
+        if self.is_batch:
+            what = f"batch {self.values[0]}"
         tries = counted(self.tries, "time")
         return f"{what} of spout {self.spout!r} is a dead letter, after it was tried {tries}: {self.cause}"
 

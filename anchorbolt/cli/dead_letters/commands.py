@@ -42,10 +42,7 @@ def list_letters(place: Place, conf: Conf = None, overrides: Overrides = None, a
                 print_line(letter.as_json(txid))
                 continue
             at = datetime.fromtimestamp(letter.at).astimezone().isoformat(" ", "seconds")
-            print_line(
-                f"txid {txid}  {at}  {letter.spout}/{letter.stream} {letter.values!r}  "
-                f"tried {counted(letter.tries, 'time')}  {letter.cause}"
-            )
+            print_line(f"txid {txid}  {at}  {letter.content}  tried {counted(letter.tries, 'time')}  {letter.cause}")
     if as_json:
         return DONE
     waiting = sum(len(letters_of(store, name, waiting=True)) for name in store.waiting())
@@ -81,6 +78,12 @@ def replay(
                 "List them."
             )
         found = {name: letters for name, letters in found.items() if wanted.intersection(txid for txid, _ in letters)}
+    batches = [str(letter.values[0]) for letters in found.values() for _, letter in letters if letter.is_batch]
+    if batches:
+        raise ConfigError(
+            f"batch {', '.join(batches)} of a transactional topology cannot be replayed: batches commit once, and in "
+            "their order. Read the tuples from the source again, from where the metadata in the letter says."
+        )
     store.replay(list(found))
     count = sum(map(len, found.values()))
     print_line(f'{{"replayed": {count}}}' if as_json else f"{_waiting(count)} to be processed again")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,6 +38,8 @@ class LocalBatchRunner:
         self._directory = directory
         self.read_files = read_files
         self._registry = InstanceRegistry()  # of the commit phase
+        self._lock = threading.Lock()
+        self._is_closed = False
         self._free: list[InstanceRegistry] = []  # of processing phases that have ended
         self._background = Background(self._process)
         self.waves = BatchWaves(plan, self._background.start)
@@ -54,6 +57,8 @@ class LocalBatchRunner:
 
     def close_instances(self) -> None:
         self._background.close()
+        with self._lock:
+            self._is_closed = True
         self._registry.close_run(self._commit_plan.run_id)
         for registry in self._free:
             registry.close_run(self._plan.run_id)
@@ -63,14 +68,21 @@ class LocalBatchRunner:
             if cancellation.is_set:
                 raise WaveFailed(f"batch {current.txid} was given up", txid=current.txid)
 
-        registry = self._free.pop() if self._free else InstanceRegistry()
-        rows: list[Envelope] = []
-        for task in self._plan.tasks[self._plan.batch_spout]:
-            check()
-            rows.extend(run_emitter_task(self._plan, task, current, registry, self._pipeline))
-        reports = run_levels(self._plan, rows, current, registry, self._order(current), check)
-        self._free.append(registry)  # not after a failure, whose instances hold what is unknown
-        return reports
+        with self._lock:
+            registry = self._free.pop() if self._free else InstanceRegistry()
+        try:
+            rows: list[Envelope] = []
+            for task in self._plan.tasks[self._plan.batch_spout]:
+                check()
+                rows.extend(run_emitter_task(self._plan, task, current, registry, self._pipeline))
+            return run_levels(self._plan, rows, current, registry, self._order(current), check)
+        finally:
+            with self._lock:
+                is_kept = not self._is_closed
+                if is_kept:
+                    self._free.append(registry)
+            if not is_kept:  # the run has ended without waiting for this phase, which was given up
+                registry.close_run(self._plan.run_id)
 
     def _order(self, current: Round) -> random.Random:
         return random.Random(f"{self._seed}/{current.fence.seq}")

@@ -1,11 +1,12 @@
 """The worker's side of the metadata of batches: an emitter's task asks the driver, and tells it."""
 
+import pickle
 from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.engine.spark.intake_client import IntakeAddress, answer, asked
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told
-from anchorbolt.errors import WaveFailed
+from anchorbolt.errors import AnchorboltError
 from anchorbolt.serialization import unpack
 
 
@@ -26,5 +27,6 @@ class AskedBatchDriver:
         with asked(self._address, request, current.txid) as file:
             is_done, content = unpack(answer(self._address, file, current.txid))
         if not is_done:
-            raise WaveFailed(content, txid=current.txid)
+            error: AnchorboltError = pickle.loads(content)  # noqa: S301 - made by the driver of this run
+            raise error
         return content

@@ -1,5 +1,6 @@
 """The driver's side of the metadata of batches on Spark: answers the emitters' tasks over a socket."""
 
+import pickle
 from collections.abc import Iterator
 
 from pyspark.sql import SparkSession
@@ -8,6 +9,7 @@ from anchorbolt.checkpoint.batches.metadata import LARGEST_METADATA
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.spark.worker_server import WorkerServer
 from anchorbolt.engine.task.emitter_task import BatchDriver
+from anchorbolt.engine.task.messages import as_failure
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.state import Fence
@@ -32,4 +34,4 @@ class BatchServer(WorkerServer):
                 self._driver.tell(current, task, told)
                 yield pack([True, None])
         except AnchorboltError as error:
-            yield pack([False, error.message])
+            yield pack([False, pickle.dumps(as_failure(error, txid))])

@@ -150,10 +150,9 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | Batch
         dead_letters=dead_letter_writer(plan.settings.dead_letter, plan.settings.provider, retry),
     )
     retries = plan.settings.max_batch_retries
-    if plan.keeps_dead_letters:
-        # Before it leaves a tuple out, a wave runs once more, to find the tuple; a batch is left out in a last round.
-        retries = retries + 1 if plan.batch_spout else max(1, retries)
-    return CheckpointSpout(run, retry, max_batch_retries=retries)
+    # Before it leaves a tuple out, a wave runs once more, to find the tuple; a batch is left out in a last round.
+    extra = int(plan.keeps_dead_letters and (bool(plan.batch_spout) or retries == 0))
+    return CheckpointSpout(run, retry, max_batch_retries=retries, extra_rounds=extra)
 
 
 class Waves(Protocol):
@@ -331,5 +330,5 @@ class RunHandle:
         for clean_up in (self._runner.close_instances, self._spout.close):
             try:
                 clean_up()
-            except Exception:  # `await_termination` must return in any case
+            except (Exception, SystemExit):  # `await_termination` must return in any case
                 _log.warning("the run has ended, but cleaning up failed", exc_info=True)

@@ -44,7 +44,7 @@ def _wrapped(
     if component == plan.batch_spout:
         committing = new_emitter(plan, task)
         assert isinstance(committing, spouts.CommitterTransactionalEmitter)
-        return EmitterCommit(context, partial(_commit, committing, task)), False
+        return EmitterCommit(partial(_commit, committing, task), partial(_close, committing, task)), False
     bolt = plan.unpickle_bolt(component)
     if isinstance(bolt, BaseBatchBolt):
         kind = HandingBatchExecutor if is_late and processing else BatchBoltExecutor
@@ -73,7 +73,7 @@ def new_emitter(plan: ExecutionPlan, task: TaskKey) -> spouts.Emitter:
     kind = next(emitter for each, emitter in _KINDS if isinstance(spout, each))
     try:
         emitter: object = spout.emitter(plan.conf, plan.context(task))  # type: ignore[attr-defined]
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise spout_error(task, "emitter", error) from None
     if not isinstance(emitter, kind):
         raise SpoutError(
@@ -111,5 +111,12 @@ def spout_error(task: TaskKey, hook: str, error: BaseException) -> AnchorboltErr
 def _commit(emitter: spouts.CommitterTransactionalEmitter, task: TaskKey, batch: BatchTry) -> None:
     try:
         emitter.commit(batch.attempt)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise spout_error(task, "commit", error) from None
+
+
+def _close(emitter: spouts.Emitter, task: TaskKey) -> None:
+    try:
+        emitter.close()
+    except (Exception, SystemExit) as error:
+        raise spout_error(task, "close", error) from None

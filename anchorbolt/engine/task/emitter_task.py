@@ -1,7 +1,8 @@
 """A task of a transactional topology's spout in the processing phase of a batch: emits its share, then PREPARE.
 
 The tasks of the next stage begin when all tasks of this one have ended. So the metadata of a batch is durable before a
-bolt sees a tuple of it: the task tells it to the driver, which stores it, and ends only then.
+bolt sees a tuple of it: the task tells it to the driver, which stores it, and ends only then. If that fails, bolts may
+see tuples of the batch, but none of them finishes it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
-from anchorbolt.checkpoint.batches.metadata import packed_metadata
+from anchorbolt.checkpoint.batches.metadata import check_size, packed_metadata
 from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
@@ -48,7 +49,7 @@ Told = Mapping[int, bytes | None]
 
 
 class BatchDriver(Protocol):
-    """What a task of the spout asks the driver. Raises `WaveFailed` if the driver does not answer, or refuses."""
+    """What a task of the spout asks the driver. Raises `WaveFailed` if the driver does not answer, or gave it up."""
 
     def partitions(self, current: Round, task: TaskKey) -> list[PartitionStart]:
         """Return the partitions of the task."""
@@ -69,10 +70,9 @@ def run_emitter_task(
     started = perf_counter()
     try:
         reach(FaultPoint.TASK_BEGUN)
-        with watched(task, plan.settings, "spout"):
-            emission = _Emission(plan, task, current, registry, driver, emitter, report)
-            for envelopes in Produced(emission.run, _WAITING):
-                yield from envelopes
+        emission = _Emission(plan, task, current, registry, driver, emitter, report)
+        for envelopes in Produced(emission.run, _WAITING):
+            yield from envelopes
         emitter.forward(CheckpointTuple(current.txid, Action.PREPARE))
         reach(FaultPoint.TASK_PREPARED)
     except (Exception, SystemExit) as error:
@@ -98,6 +98,7 @@ class _Emission:
         report: TaskReport,
     ) -> None:
         assert current.batch is not None
+        self._settings = plan.settings
         self._task = task
         self._round = current
         self._batch: BatchTry = current.batch
@@ -109,8 +110,12 @@ class _Emission:
         self._source = registry.emitter(plan, task)
 
     def run(self, put: _Put) -> None:
-        """Emit everything; pass on what is sent."""
+        """Emit everything; pass on what is sent. Runs on a thread of its own."""
         self._put = put
+        with watched(self._task, self._settings, "emitter"):
+            self._emit()
+
+    def _emit(self) -> None:
         source, batch = self._source, self._batch
         self._called("cleanup_before", batch.committed + 1)
         if isinstance(source, spouts.TransactionalEmitter):
@@ -121,6 +126,8 @@ class _Emission:
             told = {
                 start.partition: self._partition(start) for start in self._driver.partitions(self._round, self._task)
             }
+            size = sum(len(each) for each in told.values() if each is not None)
+            check_size(self._task[0], "the metadata of the task's partitions", size)
             self._driver.tell(self._round, self._task, told)
             self._report.metadata = {partition: each for partition, each in told.items() if each is not None}
         self._report.tuples_in = self._report.tuples_out = self._collector.emitted

@@ -79,7 +79,7 @@ class InstanceRegistry:
         for task, emitter in self._emitters.pop(run_id, {}).items():
             try:
                 emitter.close()
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 _log.warning("closing the emitter of task %s of %r: %s", task[1], task[0], error)
 
     def _run(self, plan: ExecutionPlan) -> dict[TaskKey, Instance]:

@@ -31,7 +31,7 @@ _CALLERS = tuple(str(_PACKAGE / room) for room in ("bolts", "checkpoint", "engin
 
 @dataclass
 class _Watched:
-    kind: str  # "bolt" or "spout"
+    kind: str  # "bolt"; "spout", or "emitter" in a transactional topology
     task: TaskKey
     warn_s: float
     end_s: float | None
@@ -55,7 +55,10 @@ def allow_to_end_this_process() -> None:
 
 @contextmanager
 def watched(task: TaskKey, settings: Settings, kind: str = "bolt") -> Iterator[None]:
-    """Watch what the calling thread runs: a task of a bolt or of a spout. The thread must not change until the end."""
+    """Watch what the calling thread runs: a task of a bolt, a spout or an emitter.
+
+    The thread must not change until the end.
+    """
     _start()
     thread = threading.get_ident()
     _watched[thread] = _Watched(kind, task, settings.message_timeout_secs, settings.task_timeout_secs)
@@ -121,7 +124,7 @@ def _description(watched: _Watched, call: FrameType, stack: FrameType | None, se
     ended = (
         " Its worker is ended now, as topology.task.timeout.secs says, and the round fails."
         if ending
-        else f" {'The wave waits' if watched.kind == 'bolt' else 'Its acks and fails wait'} for it."
+        else f" {'Its acks and fails wait' if watched.kind == 'spout' else 'The wave waits'} for it."
     )
     who = f"{watched.kind} {component!r}, task {index},"
     return f"{who} has been in {what} for {seconds:,.0f} s.{ended} It is here:\n{lines}"

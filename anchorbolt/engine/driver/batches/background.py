@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.engine.task.messages import TaskReport
+
+_END_S = 5.0
+"""How long the end of a run waits for phases that were given up."""
 
 
 class Cancellation:
@@ -81,26 +85,29 @@ class Background:
         self._waiting: queue.SimpleQueue[InBackground | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._idle = 0
-        self._threads = 0
+        self._threads: list[threading.Thread] = []
 
     def start(self, current: Round, notify: Callable[[], None]) -> InBackground:
         """Begin a processing phase; `notify` is called on its thread when it has ended."""
         processing = InBackground(current, notify)
         with self._lock:
             is_new = self._idle == 0
-            if is_new:
-                self._threads += 1
-            else:
+            if not is_new:
                 self._idle -= 1
         self._waiting.put(processing)
         if is_new:
-            threading.Thread(target=self._work, name="anchorbolt-batch", daemon=True).start()
+            thread = threading.Thread(target=self._work, name="anchorbolt-batch", daemon=True)
+            self._threads.append(thread)
+            thread.start()
         return processing
 
-    def close(self) -> None:
-        """Have the threads end when they have nothing to do any more."""
-        for _ in range(self._threads):
+    def close(self, timeout_s: float = _END_S) -> None:
+        """Have the threads end when they have nothing to do any more, and wait for them, for so long at most."""
+        for _ in self._threads:
             self._waiting.put(None)
+        until = time.monotonic() + timeout_s
+        for thread in self._threads:
+            thread.join(max(0.0, until - time.monotonic()))
 
     def _work(self) -> None:
         while (processing := self._waiting.get()) is not None:

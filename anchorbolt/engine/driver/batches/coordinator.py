@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from anchorbolt.checkpoint.batches.metadata import BatchMetadata, packed_metadata
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.batch_instances import spout_error
-from anchorbolt.errors import SpoutError, TopologyError
+from anchorbolt.errors import AnchorboltError, SpoutError, TopologyError
 from anchorbolt.spouts import transactional as spouts
 from anchorbolt.util.messages import shortened
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _KINDS: tuple[tuple[type, str, type], ...] = (
     (spouts.CommitterTransactionalSpout, "transactional, with committing emitters", spouts.TransactionalCoordinator),
@@ -39,7 +42,7 @@ class BatchCoordinator:
         kind = next(coordinator for each, _, coordinator in _KINDS if isinstance(spout, each))
         try:
             self._source: Any = spout.coordinator(plan.conf, plan.context(self._task))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise spout_error(self._task, "coordinator", error) from None
         if not isinstance(self._source, kind):
             raise SpoutError(
@@ -57,7 +60,8 @@ class BatchCoordinator:
 
     def is_ready(self, last: BatchMetadata) -> bool:
         """Return whether a batch may begin behind `last`."""
-        self._called("after", last.values() or None)
+        values = last.values()
+        self._called("after", values or None if self.is_partitioned else values)
         return bool(self._called("is_ready"))
 
     def new_batch(self, last: BatchMetadata) -> BatchMetadata:
@@ -84,7 +88,11 @@ class BatchCoordinator:
         return BatchMetadata(txid, number_of_partitions=number, partitions=last.partitions)
 
     def close(self) -> None:
-        self._called("close")
+        """Close the coordinator. An error in its `close` is logged."""
+        try:
+            self._called("close")
+        except AnchorboltError as error:
+            _log.warning("closing the coordinator of spout %r: %s", self._task[0], error)
 
     def _called(self, hook: str, *arguments: Any) -> Any:
         try:

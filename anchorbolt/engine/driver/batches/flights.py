@@ -27,8 +27,9 @@ class Flight:
 
     metadata: BatchMetadata
     fence: Fence  # of the processing phase
-    is_stored: bool  # all its metadata is durable
+    is_again: bool  # its metadata was made by an earlier try: its emitters emit the same
     last: BatchMetadata  # of the batch before
+    is_known: bool  # all its metadata is durable
     told: dict[int, bytes | None] = field(default_factory=dict)  # by partition
 
     @property
@@ -39,26 +40,21 @@ class Flight:
     def attempt(self) -> TransactionAttempt:
         return TransactionAttempt(self.txid, self.fence.seq)
 
-    @property
-    def is_known(self) -> bool:
-        """Whether the whole metadata is known."""
-        return self.is_stored or len(self.told) == self.metadata.number_of_partitions
-
     def starts(self, task: TaskKey, tasks: int) -> list[PartitionStart]:
         """Return the partitions of a task of the spout, out of so many tasks."""
-        stored, metadata = self.is_stored, self.metadata
+        again, metadata = self.is_again, self.metadata
         return [
             PartitionStart(
                 partition,
                 self.last.partitions.get(partition),
-                metadata.partitions[partition] if stored and partition in metadata.emitted else None,
-                stored and partition not in metadata.emitted,
+                metadata.partitions[partition] if again and partition in metadata.emitted else None,
+                again and partition not in metadata.emitted,
             )
             for partition in range(task[1], metadata.number_of_partitions, tasks)
         ]
 
     def tell(self, told: Told) -> bool:
-        """Take what a task has told; return whether the metadata has become known by it, and has to be stored.
+        """Take what a task has told; return whether the metadata is complete now, and has to be made durable.
 
         Raises `WaveFailed` if the task was run twice, and found another batch the second time.
         """
@@ -66,7 +62,7 @@ class Flight:
             known = self.told.setdefault(partition, metadata)
             if known != metadata:
                 raise self._ran_twice(partition)
-        if self.is_stored or not self.is_known:
+        if self.is_known or len(self.told) < self.metadata.number_of_partitions:
             return False
         emitted = {partition: each for partition, each in self.told.items() if each is not None}
         partitions = {**self.last.partitions, **emitted}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeVar
 
 from anchorbolt.checkpoint.decision import Winner
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
@@ -18,8 +18,9 @@ from anchorbolt.engine.driver.rounds import check_round
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, BoltError, ConfigError, SpoutError, StateError, TopologyError, WaveFailed
+from anchorbolt.util.messages import counted
 
-_log = logging.getLogger("anchorbolt.engine")
+T = TypeVar("T")
 
 
 class CommitRunner(HookRunner, Protocol):
@@ -51,14 +52,16 @@ class PhasedRounds:
             return self._leave_out(current.txid, self._cause)
         try:
             return self._run_phases(current)
-        except StateError:
-            raise
-        except (TopologyError, ConfigError):
+        except (StateError, TopologyError, ConfigError):
             raise
         except AnchorboltError as error:
-            if self._plan.keeps_dead_letters:
-                self._failures += 1
-                self._cause = error
+            self._failures += 1
+            self._cause = error
+            if self._failures > self._retries and not self._plan.keeps_dead_letters:
+                advice = (
+                    "Start again to try it anew. To leave out a batch that fails for good, set topology.dead.letter"
+                )
+                raise self._for_good(error, advice) from None
             raise
 
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
@@ -68,7 +71,7 @@ class PhasedRounds:
 
     def _run_phases(self, current: Round) -> PreparedRound:
         plan, commit_plan, txid = self._plan, self._commit_plan, current.txid
-        flight, processed = self._pipeline.take(txid)
+        flight, processed = self._guarded("processing", txid, partial(self._pipeline.take, txid))
         check_round(plan, processed, txid)
         hand_offs = {
             report.task: report.outcome.hand_off for report in processed if report.outcome.hand_off is not None
@@ -76,7 +79,8 @@ class PhasedRounds:
         batch = BatchTry(flight.attempt, flight.fence, txid - 1, flight.metadata.whole, hand_offs)
         reports: Sequence[TaskReport] = ()
         if commit_plan.levels:
-            reports = self._commit(replace(current, batch=batch))
+            committing = replace(current, batch=batch)
+            reports = self._guarded("commit", txid, partial(self._runner.run_commit, committing))
             check_round(commit_plan, reports, txid)
             reports = list({report.task: report for report in reports}.values())
         return PreparedRound(
@@ -91,15 +95,23 @@ class PhasedRounds:
             batch=flight.metadata.encode(),
         )
 
-    def _commit(self, current: Round) -> Sequence[TaskReport]:
+    def _guarded(self, phase: str, txid: int, run: Callable[[], T]) -> T:
         try:
-            return self._runner.run_commit(current)
+            return run()
         except AnchorboltError:
             raise
         except Exception as error:
             raise WaveFailed(
-                f"the engine could not finish the commit phase of batch {current.txid}: {error}", txid=current.txid
+                f"the engine could not finish the {phase} phase of batch {txid}: {type(error).__name__}: {error}",
+                txid=txid,
             ) from error
+
+    def _for_good(self, error: AnchorboltError, advice: str) -> AnchorboltError:
+        """Return the error with a sentence about how often the batch was tried."""
+        tries = counted(self._failures, "time")
+        error.message += f"\n\nBatch {self._txid} was tried {tries}. {advice}."
+        error.args = (error.message,)
+        return error
 
     def _leave_out(self, txid: int, cause: AnchorboltError) -> PreparedRound:
         """Commit nothing of a batch that failed for good, and keep it as a dead letter.
@@ -108,8 +120,10 @@ class PhasedRounds:
         metadata is not known, since then nobody knows where the next batch begins.
         """
         metadata = self._pipeline.known(txid)
-        if metadata is None or self._left_out == txid - 1:
-            raise cause
+        if self._left_out == txid - 1:
+            raise self._for_good(cause, f"Batch {txid - 1} was left out before it, so the batches are not to blame")
+        if metadata is None:
+            raise self._for_good(cause, "It cannot be left out, because it failed before its metadata was known")
         self._left_out = txid
         by = (cause.component, cause.task_index) if isinstance(cause, BoltError | SpoutError) else ("", -1)
         letter = DeadLetter(
@@ -119,7 +133,7 @@ class PhasedRounds:
             msg_id=None,
             component=by[0],
             task_index=by[1],
-            reason=cause.message,
+            reason=getattr(cause, "user_traceback", "") or cause.message,
             tries=self._failures,
             at=time.time(),
         )

@@ -10,12 +10,13 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
 from anchorbolt.checkpoint.batches.hand_off import remove_hand_offs, remove_older_hand_offs
-from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata, Slots
-from anchorbolt.checkpoint.decision_log import DecisionLog
+from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata, Slots, check_size
+from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, DecisionLog
 from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.batches.coordinator import BatchCoordinator
@@ -23,7 +24,7 @@ from anchorbolt.engine.driver.batches.flights import Flight
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told
 from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.errors import WaveFailed
+from anchorbolt.errors import AnchorboltError, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.util.locations import Folder
 
@@ -63,8 +64,9 @@ class Pipeline:
         self._changes = 0
         self._flights: dict[int, tuple[Flight, Processing | None]] = {}  # by txid, ascending
         self._stored: dict[int, BatchMetadata] = {}  # of batches that begin again
-        self._given_up: BatchMetadata | None = None  # the last known of a batch that failed
+        self._given_up: BatchMetadata | None = None  # of the batch that failed last
         self._retried = -1  # the batch that begins again without being ready
+        self._is_held = False  # the coordinator failed: it is called again when no batch is in flight
         self._rests_until = 0.0  # by `time.monotonic`: no new batch begins before
 
     def open(self, spout: CheckpointSpout, start: StartProcessing) -> None:
@@ -72,8 +74,8 @@ class Pipeline:
         self._spout = spout
         self._start = start
         remove_older_hand_offs(self._folder, self._log.next_fence().generation)
+        self._slots = Slots(self._log.load_batches(), spout.record.txid)
         self._coordinator = BatchCoordinator(self._plan)
-        self._slots = Slots(self._most, self._log.load_batches(), spout.record.txid)
         if not self._coordinator.is_opaque:
             self._stored = dict(self._slots.found)
 
@@ -87,16 +89,27 @@ class Pipeline:
         return not self._flights
 
     def fill(self) -> None:
-        """Begin batches while one may begin."""
-        while len(self._flights) < self._most:
+        """Begin batches while one may begin.
+
+        Raises what the coordinator raises, but not while batches are in flight, which are not to blame.
+        """
+        self._is_held = self._is_held and not self.is_empty
+        while len(self._flights) < self._most and not self._is_held:
             last = self._last()
-            if last is None or not self._begin(last):
-                return
+            try:
+                if last is None or not self._begin(last):
+                    return
+            except NOT_OURS_ANY_MORE:
+                raise
+            except AnchorboltError:
+                if self.is_empty:
+                    raise
+                self._is_held = True
 
     def take(self, txid: int) -> tuple[Flight, Sequence[TaskReport]]:
         """Wait for the end of a batch's processing phase, and begin others meanwhile. The batch stays in flight.
 
-        Raises what has ended its processing phase.
+        Raises what has ended its processing phase. A report may hold a failure of its task.
         """
         if txid not in self._flights:
             self._retried = txid
@@ -111,9 +124,10 @@ class Pipeline:
                 if self._changes == seen:
                     self._changed.wait(_POLL_S)
         reports = processing.reports()
-        reported = {partition: each for report in reports for partition, each in report.metadata.items()}
-        with self._lock:
-            flight.check_reported(reported)
+        if all(report.failure is None for report in reports):
+            reported = {partition: each for report in reports for partition, each in report.metadata.items()}
+            with self._lock:
+                flight.check_reported(reported)
         reach(FaultPoint.BATCH_PROCESSED, txid=txid)
         return flight, reports
 
@@ -128,16 +142,16 @@ class Pipeline:
     def give_up(self, txid: int) -> None:
         """Give up a batch and all behind it. They begin again, from where the batch before them ended."""
         with self._lock:
+            self._given_up = self.known(txid)
             given_up = [self._flights.pop(each) for each in list(self._flights) if each >= txid]
             for flight, _ in given_up:
-                if flight.is_known and flight.txid == txid:
-                    self._given_up = flight.metadata
-                if flight.is_known and not self._coordinator.is_opaque:
+                if not self._coordinator.is_opaque and flight.is_known:
                     self._stored[flight.txid] = flight.metadata
         for flight, processing in given_up:
             if processing is not None:
                 processing.cancel()
-            remove_hand_offs(self._folder, flight.fence)
+                if processing.is_ended:
+                    remove_hand_offs(self._folder, flight.fence)
 
     def rest(self, seconds: float) -> None:
         """Begin no new batch for so long."""
@@ -149,10 +163,13 @@ class Pipeline:
         return self._coordinator.can_tell
 
     def known(self, txid: int) -> BatchMetadata | None:
-        """Return the metadata of the last try at a batch that got as far as that; None if there is none."""
+        """Return the whole metadata of a batch in flight, or of its last try; None if it is not known."""
         with self._lock:
-            given_up = self._given_up
-            return given_up if given_up is not None and given_up.txid == txid else self._stored.get(txid)
+            if txid in self._flights:
+                flight, _ = self._flights[txid]
+                return flight.metadata if flight.is_known else None
+            given_up = self._given_up if self._given_up is not None and self._given_up.txid == txid else None
+            return self._stored.get(txid, given_up)
 
     def partitions(self, current: Round, task: TaskKey) -> list[PartitionStart]:
         with self._lock:
@@ -162,7 +179,10 @@ class Pipeline:
         with self._lock:
             flight = self._flight_of(current)
             if flight.tell(told):
-                self._log.write_batch(self._slots.slot_of(flight.txid), flight.metadata.encode())
+                size = sum(map(len, flight.metadata.partitions.values()))
+                check_size(self._plan.batch_spout, "the metadata of all partitions", size)
+                self._store(flight.metadata)
+                flight.is_known = True
                 reach(FaultPoint.METADATA_STORED, txid=flight.txid)
                 self._notify()
 
@@ -177,32 +197,39 @@ class Pipeline:
 
     def _begin(self, last: BatchMetadata) -> bool:
         txid = last.txid + 1
-        metadata = self._stored.pop(txid, None)
-        is_stored = metadata is not None
+        metadata = self._stored.get(txid)
+        is_again = metadata is not None
         if metadata is None:
             is_new = txid != self._retried
             if is_new and (time.monotonic() < self._rests_until or not self._coordinator.is_ready(last)):
                 return False
             metadata = self._coordinator.new_batch(last)
             if not self._coordinator.is_partitioned:
-                self._log.write_batch(self._slots.slot_of(txid), metadata.encode())
-                is_stored = True
-        flight = Flight(metadata, self._log.next_fence(), is_stored, last)
+                self._store(metadata)
+                self._stored[txid] = metadata
+        is_known = txid in self._stored
+        flight = Flight(metadata, self._log.next_fence(), is_again, last, is_known)
         reach(FaultPoint.BATCH_BEGUN, txid=txid)
         with self._lock:
             self._flights[txid] = flight, None
+            self._stored.pop(txid, None)
         batch = BatchTry(flight.attempt, flight.fence, self._spout.record.txid, metadata.whole)
         processing = self._start(Round(txid, flight.fence, batch=batch), partial(self._ended, flight))
         with self._lock:
             self._flights[txid] = flight, processing
         return True
 
+    def _store(self, metadata: BatchMetadata) -> None:
+        slot = self._slots.slot_of(metadata.txid, self._spout.record.txid)
+        self._log.write_batch(slot, metadata.encode())
+
     def _ended(self, flight: Flight) -> None:
-        """Called on the thread of a processing phase when it has ended."""
+        """Note that a processing phase has ended. If it was given up before, nobody else removes what it kept."""
         with self._lock:
-            is_given_up = self._flights.get(flight.txid, (None, None))[0] is not flight
-        if is_given_up:
-            remove_hand_offs(self._folder, flight.fence)
+            current, _ = self._flights.get(flight.txid, (None, None))
+        if current is not flight:
+            with suppress(OSError):
+                remove_hand_offs(self._folder, flight.fence)
         self._notify()
 
     def _notify(self) -> None:

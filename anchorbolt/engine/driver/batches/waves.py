@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 
@@ -11,8 +12,15 @@ from anchorbolt.engine.driver.batches.pipeline import Pipeline, StartProcessing
 from anchorbolt.engine.driver.rounds import summarise
 from anchorbolt.engine.submit.handle import WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.errors import AnchorboltError, ConfigError, StateError, TopologyError
+from anchorbolt.util.messages import reason_of
+from anchorbolt.util.retry import RetryPolicy
+
+_log = logging.getLogger("anchorbolt.engine")
 
 _POLL_S = 0.05
+_PAUSE_S = 0.1
+"""Before a coordinator that has failed is called again."""
 
 
 class BatchWaves:
@@ -21,7 +29,7 @@ class BatchWaves:
     def __init__(self, plan: ExecutionPlan, start: StartProcessing) -> None:
         """Create it; `start` begins the processing phase of a batch in the background."""
         self._spout_id = plan.batch_spout
-        self._interval_s = plan.settings.checkpoint_interval_ms / 1000
+        self._settings = plan.settings
         self._start_processing = start
         self._stopped = threading.Event()
         self._thread: int | None = None
@@ -46,8 +54,21 @@ class BatchWaves:
         return self._thread != threading.get_ident()
 
     def _run_batches(self) -> None:
+        settings = self._settings
+        retry, failures = RetryPolicy(settings.message_timeout_secs * 1000), 0
         while not self._stopped.is_set():
-            self.pipeline.fill()
+            try:
+                retry.until_available(self.pipeline.fill)
+            except (StateError, TopologyError, ConfigError):
+                raise
+            except AnchorboltError as error:  # the coordinator's, mostly
+                failures, tries = failures + 1, settings.max_batch_retries + 1
+                if failures >= tries:
+                    raise
+                _log.warning("try %d of %d to begin a batch failed: %s", failures, tries, reason_of(error))
+                self._stopped.wait(_PAUSE_S)
+                continue
+            failures = 0
             if not self.pipeline.is_empty:
                 self._run_batch(self._spout.record.txid + 1)
             elif self._until_empty:
@@ -61,5 +82,5 @@ class BatchWaves:
         self.pipeline.committed(txid)
         report = summarise(wave)
         if not report.tuples_out.get(self._spout_id) and not self.pipeline.can_tell:
-            self.pipeline.rest(math.inf if self._until_empty else self._interval_s)
+            self.pipeline.rest(math.inf if self._until_empty else self._settings.checkpoint_interval_ms / 1000)
         self._add(report)

@@ -1,0 +1,278 @@
+"""The parts of the engine of batches, one by one: flights, slots, hand-offs, producers, threads, the collector."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anchorbolt.checkpoint.batches.hand_off import HandOffWriter, pickled, read_blobs, read_instance, remove_hand_offs
+from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata, Slots, packed_metadata
+from anchorbolt.checkpoint.ports import Round
+from anchorbolt.engine.driver.batches.background import Background, Cancellation
+from anchorbolt.engine.driver.batches.flights import Flight
+from anchorbolt.engine.task.emitter_task import PartitionStart
+from anchorbolt.engine.task.producer import Produced
+from anchorbolt.errors import StateCorrupted, StateUnavailable, TopologyError, WaveFailed
+from anchorbolt.serialization import pack
+from anchorbolt.state_backends.state import Fence
+from anchorbolt.streams.declaration import StreamDeclaration
+from anchorbolt.transactional import BatchOutputCollector, TransactionAttempt
+from anchorbolt.util.locations import open_folder
+
+FENCE = Fence(2, 7)
+
+
+def flight(number: int = 2, *, again: bool = False, emitted: dict[int, bytes] | None = None) -> Flight:
+    """Return a try at batch 4, of so many partitions, behind a batch that had something of partition 0."""
+    last = BatchMetadata(3, number_of_partitions=1, partitions={0: b"before"}, emitted=frozenset({0}))
+    partitions = {**last.partitions, **(emitted or {})}
+    metadata = BatchMetadata(4, None, number, partitions, frozenset(emitted or {}))
+    return Flight(metadata, FENCE, again, last, is_known=again)
+
+
+def test_a_new_flight_is_known_when_all_partitions_are_told() -> None:
+    tried = flight(2)
+    assert tried.attempt == TransactionAttempt(4, 7)
+    assert tried.starts(("spout", 0), 1) == [
+        PartitionStart(0, b"before", None, is_empty=False),
+        PartitionStart(1, None, None, is_empty=False),
+    ]
+    assert not tried.tell({})
+    assert not tried.tell({1: None})
+    assert not tried.tell({1: None})  # Spark ran the task twice
+    assert tried.tell({0: b"now"})
+    assert tried.tell({0: b"now"})  # it is not durable yet
+    tried.is_known = True
+    assert not tried.tell({0: b"now"})
+    assert tried.metadata.partitions == {0: b"now"}
+    assert tried.metadata.emitted == {0}
+    tried.check_reported({0: b"now"})
+    for reported in ({}, {0: b"other"}, {0: b"now", 1: b"more"}):
+        with pytest.raises(WaveFailed) as raised:
+            tried.check_reported(reported)
+        assert raised.value.txid == 4
+    with pytest.raises(WaveFailed):
+        tried.tell({1: b"another batch"})
+
+
+def test_a_flight_that_begins_again_emits_what_is_stored_and_nothing_else() -> None:
+    tried = flight(3, again=True, emitted={1: b"one"})
+    assert tried.starts(("spout", 0), 2) == [
+        PartitionStart(0, b"before", None, is_empty=True),
+        PartitionStart(2, None, None, is_empty=True),
+    ]
+    assert tried.starts(("spout", 1), 2) == [PartitionStart(1, None, b"one", is_empty=False)]
+    assert not tried.tell({0: None, 1: b"one", 2: None})
+    tried.check_reported({1: b"one"})
+
+
+@given(
+    st.builds(
+        BatchMetadata,
+        st.integers(0, 2**40),
+        st.none() | st.binary(),
+        st.integers(0, 9),
+        st.dictionaries(st.integers(0, 9), st.binary()),
+        st.frozensets(st.integers(0, 9)),
+    )
+)
+def test_metadata_is_stored_as_it_is(metadata: BatchMetadata) -> None:
+    assert BatchMetadata.decode(metadata.encode()) == metadata
+
+
+@pytest.mark.parametrize("data", [b"", b"\xc1", pack(1), pack([1, 2]), pack([1, None, 0, [], []]), pack([None] * 5)])
+def test_damaged_metadata_is_refused(data: bytes) -> None:
+    with pytest.raises(StateCorrupted):
+        BatchMetadata.decode(data)
+    with pytest.raises(StateCorrupted):
+        Slots({0: data}, 0)
+
+
+def test_metadata_as_a_coordinator_gets_it() -> None:
+    assert NO_BATCH.values() is None
+    assert BatchMetadata(1, pack([1])).values() == [1]
+    assert BatchMetadata(1, number_of_partitions=2, partitions={1: pack("x")}).values() == {1: "x"}
+    assert packed_metadata("spout", None, pack(1), "hook") == pack(None)
+    with pytest.raises(TopologyError) as raised:
+        packed_metadata("spout", "1", pack(1), "hook")
+    assert raised.value.component == "spout"
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=6), st.data())
+def test_no_slot_of_a_batch_in_flight_is_used_for_another(runs: list[int], data: st.DataObject) -> None:
+    stored: dict[int, bytes] = {}
+    committed = 0
+    for pending in runs:  # each is a run with so many batches in flight at most
+        slots = Slots(stored, committed)
+        assert {txid: batch.txid for txid, batch in slots.found.items()} == {txid: txid for txid in slots.found}
+        for _ in range(data.draw(st.integers(0, 6), label="commits")):
+            for txid in range(committed + 1, committed + 1 + data.draw(st.integers(1, pending), label="in flight")):
+                kept = {BatchMetadata.decode(each).txid for each in stored.values()} - {txid}
+                stored[slots.slot_of(txid, committed)] = BatchMetadata(txid).encode()
+                assert {each for each in kept if each > committed} <= {
+                    BatchMetadata.decode(each).txid for each in stored.values()
+                }
+            committed += 1
+        assert len(stored) <= max(runs)
+
+
+def writer(location: Path) -> HandOffWriter:
+    return HandOffWriter(str(location), FENCE, "bolt-0-attempt")
+
+
+def test_blobs_are_handed_off_in_their_order(tmp_path: Path) -> None:
+    writing = writer(tmp_path)
+    blobs = [b"one", b"", b"x" * 100_000]
+    for blob in blobs:
+        writing.write_blob(blob)
+    hand_off = writing.close_blobs()
+    assert hand_off is not None
+    assert not hand_off.holds_instance
+    assert list(read_blobs(str(tmp_path), hand_off, 4)) == blobs
+    for change in (lambda data: data[:-1], lambda data: data + b"\0\0\0\1z", lambda data: data.replace(b"one", b"two")):
+        path = tmp_path / hand_off.name
+        kept = path.read_bytes()
+        path.write_bytes(change(kept))
+        with pytest.raises(WaveFailed) as raised:
+            list(read_blobs(str(tmp_path), hand_off, 4))
+        assert raised.value.txid == 4
+        path.write_bytes(kept)
+    remove_hand_offs(open_folder(str(tmp_path)), FENCE)
+    with pytest.raises(WaveFailed):
+        list(read_blobs(str(tmp_path), hand_off, 4))
+
+
+def test_a_task_without_input_hands_nothing_off(tmp_path: Path) -> None:
+    assert writer(tmp_path).close_blobs() is None
+    assert list(tmp_path.rglob("*")) == []
+    abandoned = writer(tmp_path)
+    abandoned.write_blob(b"x")
+    abandoned.abandon()
+    abandoned.abandon()
+
+
+def test_an_instance_is_handed_off_without_the_objects_of_the_engine(tmp_path: Path) -> None:
+    own, other = threading.Lock(), threading.Lock()  # neither can be pickled
+    hand_off = writer(tmp_path).write_instance(pickled({"own": own, "count": 3}, own))
+    assert hand_off.holds_instance
+    assert read_instance(str(tmp_path), hand_off, 4, other) == {"own": other, "count": 3}
+    (tmp_path / hand_off.name).write_bytes(pickled("another"))
+    with pytest.raises(WaveFailed):
+        read_instance(str(tmp_path), hand_off, 4, other)
+    with pytest.raises(TypeError):
+        pickled(own)
+
+
+def test_a_hand_off_that_cannot_be_written_names_its_place(tmp_path: Path) -> None:
+    (tmp_path / "anchorbolt").write_text("a file in the way")
+    with pytest.raises(StateUnavailable) as raised:
+        writer(tmp_path).write_blob(b"x")
+    assert str(tmp_path) in raised.value.message
+
+
+def test_what_is_produced_comes_in_order_and_then_its_error() -> None:
+    def produce(put: Callable[[int], None]) -> None:
+        for number in range(100):
+            put(number)
+        raise SystemExit(3)
+
+    taken = []
+    with pytest.raises(SystemExit):
+        taken.extend(Produced(produce, 2))
+    assert list(Produced(lambda put: None, 1)) == []
+    iterator = iter(Produced(produce, 2))
+    assert [next(iterator) for _ in range(5)] == [0, 1, 2, 3, 4]
+
+
+def test_a_producer_whose_items_nobody_takes_any_more_ends() -> None:
+    ended = threading.Event()
+
+    def produce(put: Callable[[int], None]) -> None:
+        try:
+            while True:
+                try:
+                    put(1)
+                except Exception:
+                    continue
+        finally:
+            ended.set()
+
+    items: Any = iter(Produced(produce, 2))
+    assert next(items) == 1
+    assert not ended.is_set()
+    items.close()
+    assert ended.wait(10)
+
+
+def test_a_cancellation_calls_each_callback_once() -> None:
+    called: list[str] = []
+    cancellation = Cancellation()
+    cancellation.call(lambda: called.append("before"))
+    cancellation.set()
+    cancellation.set()
+    cancellation.call(lambda: called.append("at once"))
+    assert called == ["before", "at once"]
+    ended = Cancellation()
+    ended.call(lambda: called.append("never"))
+    ended.clear()
+    ended.set()
+    assert called == ["before", "at once"]
+
+
+def test_a_stuck_phase_does_not_hold_up_the_next_one() -> None:
+    release, ended = threading.Event(), threading.Semaphore(0)
+
+    def run(current: Round, cancellation: Cancellation) -> list[Any]:
+        if current.txid == 1:
+            assert release.wait(30)
+            raise WaveFailed("it was given up", txid=1)
+        return [current.txid]
+
+    background = Background(run)
+    stuck = background.start(Round(1, FENCE), ended.release)
+    stuck.cancel()
+    others = [background.start(Round(txid, FENCE), ended.release) for txid in (2, 3)]
+    for _ in others:
+        assert ended.acquire(timeout=30)
+    assert [each.reports() for each in others] == [[2], [3]]
+    background.close(timeout_s=0)
+    assert not stuck.is_ended
+    release.set()
+    assert ended.acquire(timeout=30)
+    assert stuck.is_ended
+    with pytest.raises(WaveFailed):
+        stuck.reports()
+    background.close()
+
+
+def test_the_collector_of_a_batch_takes_the_batchs_tuples_only() -> None:
+    sent: list[Any] = []
+
+    def flush(stream: str, rows: list[Any]) -> int:
+        sent.extend((stream, row) for row in rows)
+        return 512
+
+    streams = {"default": StreamDeclaration(("tx", "word")), "to": StreamDeclaration(("tx",), direct=True)}
+    collector = BatchOutputCollector("bolt", streams, flush)
+    attempt = collector.attempt = TransactionAttempt(3, 9)
+    collector.emit((attempt, "a"), anchors=None)
+    collector.emit([TransactionAttempt(3, 9), "b"])
+    collector.emit_direct(5, (attempt,), stream="to")
+    with pytest.raises(TopologyError):
+        collector.refuse_emitted("prepare")
+    collector.flush()
+    with pytest.raises(TopologyError):
+        collector.refuse_emitted("prepare")
+    assert [row for _, row in sent] == [(attempt, "a"), (attempt, "b"), (5, (attempt,))]
+    for stream, row in (("default", (3, "a")), ("default", (attempt,)), ("to", ((3, 8),)), ("to", ())):
+        collector.begin()
+        collector.refuse_emitted("prepare")
+        collector.emit(row) if stream == "default" else collector.emit_direct(5, row, stream="to")
+        with pytest.raises(TopologyError) as raised:
+            collector.flush()
+        assert raised.value.component == "bolt"
+        assert "attempt" in raised.value.message
