@@ -12,17 +12,22 @@ from anchorbolt.util.messages import counted, printable, shortened
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """One tuple of a spout that failed for good."""
+    """One tuple of a spout that failed for good; or a whole batch of a transactional topology."""
 
     spout: str  # its id
-    stream: str
-    values: tuple[Any, ...]
+    stream: str  # empty for a batch
+    values: tuple[Any, ...]  # of a batch: its txid, and its metadata as its coordinator gets it
     msg_id: Any  # None for a tuple of a stream spout
     component: str  # the bolt that failed it, or a tuple that descends from it; empty if unknown
     task_index: int
     reason: str  # the exception, or what else failed it
     tries: int  # how often it was tried
     at: float  # when it was left out, in seconds since 1970
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether it is a batch, which cannot be replayed: the letter does not have its tuples."""
+        return not self.stream
 
     @property
     def cause(self) -> str:
@@ -33,6 +38,8 @@ class DeadLetter:
     def __str__(self) -> str:
         """Return what happened, without the values: for the log."""
         what = "a tuple" if self.msg_id is None else f"message {shortened(self.msg_id)}"
+        if self.is_batch:
+            what = f"batch {self.values[0]}"
         tries = counted(self.tries, "time")
         return f"{what} of spout {self.spout!r} is a dead letter, after it was tried {tries}: {self.cause}"
 

@@ -42,10 +42,10 @@ def list_letters(place: Place, conf: Conf = None, overrides: Overrides = None, a
                 print_line(letter.as_json(txid))
                 continue
             at = datetime.fromtimestamp(letter.at).astimezone().isoformat(" ", "seconds")
-            print_line(
-                f"txid {txid}  {at}  {letter.spout}/{letter.stream} {letter.values!r}  "
-                f"tried {counted(letter.tries, 'time')}  {letter.cause}"
-            )
+            what = f"{letter.spout}/{letter.stream} {letter.values!r}"
+            if letter.is_batch:
+                what = f"{letter.spout} batch with metadata {letter.values[1]!r}"
+            print_line(f"txid {txid}  {at}  {what}  tried {counted(letter.tries, 'time')}  {letter.cause}")
     if as_json:
         return DONE
     waiting = sum(len(letters_of(store, name, waiting=True)) for name in store.waiting())
@@ -81,6 +81,13 @@ def replay(
                 "List them."
             )
         found = {name: letters for name, letters in found.items() if wanted.intersection(txid for txid, _ in letters)}
+    batches = sorted(txid for letters in found.values() for txid, letter in letters if letter.is_batch)
+    if batches:
+        raise ConfigError(
+            f"txid {', '.join(map(str, batches))} left out a whole batch of a transactional topology. It cannot be "
+            "processed again, because its dead letter has the metadata of the batch, not its tuples. Nothing was "
+            "changed. Name the others by --txid."
+        )
     store.replay(list(found))
     count = sum(map(len, found.values()))
     print_line(f'{{"replayed": {count}}}' if as_json else f"{_waiting(count)} to be processed again")
