@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from anchorbolt.bolts import BaseStatefulBolt
 from anchorbolt.cli.main import app
-from anchorbolt.errors import BoltError
+from anchorbolt.errors import BoltError, SpoutError
 from anchorbolt.spouts.transactional import BatchSpout
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology.graph import Topology
@@ -17,6 +17,7 @@ from anchorbolt.transactional import (
     Committer,
     MemoryTransactionalSpout,
     OpaqueMemoryTransactionalSpout,
+    PartitionedCoordinator,
     TransactionalTopologyBuilder,
 )
 
@@ -62,4 +63,34 @@ def test_a_batch_of_an_opaque_spout_is_not_left_out(tmp_path: Path) -> None:
     with pytest.raises(BoltError):
         handle.await_termination(30)
     assert handle.state("count") == {"words": ["a"]}
+    assert list(tmp_path.iterdir()) == []
+
+
+class BreakingCoordinator(PartitionedCoordinator):
+    """Has one batch, and raises when it is asked for another one."""
+
+    def after(self, last_metadata: Any) -> None:
+        self.is_first = last_metadata is None
+
+    def is_ready(self) -> bool:
+        if not self.is_first:
+            raise OSError("the source is away")
+        return True
+
+    def number_of_partitions(self) -> int:
+        return 1
+
+
+class BreakingSpout(MemoryTransactionalSpout):
+    def coordinator(self, conf: Any, context: Any) -> PartitionedCoordinator:
+        return BreakingCoordinator()
+
+
+def test_a_coordinator_that_raises_ends_the_run_and_no_batch_in_flight_pays_for_it(tmp_path: Path) -> None:
+    conf = {**conf_of(tmp_path), "topology.max.spout.pending": 3}
+    handle = LocalCluster().submit(count_with(BreakingSpout({0: [("a",)]}, ["word"], 1)), conf)
+    with pytest.raises(SpoutError):
+        handle.await_termination(30)
+    assert handle.state("count") == {"words": ["a"]}
+    assert [report.rounds for report in handle.reports] == [1]
     assert list(tmp_path.iterdir()) == []

@@ -21,7 +21,7 @@ from anchorbolt.engine.driver.batches.flights import Flight
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told
 from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.errors import WaveFailed
+from anchorbolt.errors import AnchorboltError, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.util.locations import Folder
 
@@ -62,6 +62,7 @@ class Pipeline:
         self._flights: dict[int, tuple[Flight, Processing | None]] = {}  # by txid, ascending
         self._stored: dict[int, BatchMetadata] = {}  # of batches that begin again
         self._retried = -1  # the batch that begins again without being ready
+        self._is_blocked = False  # the coordinator has failed; it is asked again when no batch is in flight
 
     def open(self, spout: CheckpointSpout, start: StartProcessing) -> None:
         """Continue behind the last decision. Raises `SpoutError`, and what the store raises."""
@@ -83,7 +84,10 @@ class Pipeline:
         return not self._flights
 
     def fill(self) -> None:
-        """Begin batches while one may begin."""
+        """Begin batches while one may begin. Raises what the coordinator raises only if no batch is in flight."""
+        if self._is_blocked and self._flights:
+            return
+        self._is_blocked = False
         while len(self._flights) < self._most:
             last = self._last()
             if last is None or not self._begin(last):
@@ -165,9 +169,15 @@ class Pipeline:
         metadata = self._stored.pop(txid, None)
         is_stored = metadata is not None
         if metadata is None:
-            if txid != self._retried and not self._coordinator.is_ready(last):
+            try:
+                if txid != self._retried and not self._coordinator.is_ready(last):
+                    return False
+                metadata = self._coordinator.new_batch(last)
+            except AnchorboltError:
+                if not self._flights:
+                    raise
+                self._is_blocked = True  # the batches in flight are not to blame
                 return False
-            metadata = self._coordinator.new_batch(last)
             if not self._coordinator.is_partitioned:
                 self._log.write_batch(self._slots.slot_of(txid), metadata.encode())
                 is_stored = True
