@@ -98,6 +98,11 @@ bench-reliable:  ## benchmarks/reliable.py: tracked beside untracked tuples, and
 	$(SET_UP) --java --redis
 	$(IN_VENV) python -m benchmarks.reliable $(OPTIONS)
 
+.PHONY: bench-transactional
+bench-transactional:  ## benchmarks/transactional.py: whether batches in flight pay, and what a batch costs and needs
+	$(SET_UP) --java
+	$(IN_VENV) python -m benchmarks.transactional $(OPTIONS)
+
 .PHONY: bench-migrate
 bench-migrate: set-up  ## benchmarks/migrate.py: Base64 to binary beside a plain loop of redis-py
 	$(IN_VENV) python -m benchmarks.migrate $(OPTIONS)

@@ -31,6 +31,9 @@ class Coordinator(ABC):
         """Return whether a new batch may begin. Called before each new one, and again and again while it is False.
 
         A batch that is tried again does not ask. A run with `until_empty` ends when no batch is ready.
+
+        Without an override, a batch is always ready. Then the engine waits for the checkpoint interval after a batch
+        without tuples, and a run with `until_empty` ends with such a batch.
         """
         return True
 

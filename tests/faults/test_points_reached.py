@@ -6,18 +6,22 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.bolts import ParquetSink
+from anchorbolt.bolts import BaseStatefulBolt, ParquetSink
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import ConfigError
 from anchorbolt.faults import points
 from anchorbolt.faults.injection import FAULTS_VARIABLE, FaultFolder
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.state_backends import KeyValueState
+from anchorbolt.streams import Tuple
 from anchorbolt.testing import Fault, FaultAction
+from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.jobs import word_count
 from tests.support.stores import settings_of
 
 STATE_TASKS = {("count", 0), ("count", 1)}
+OF_BATCHES = {point for point in FaultPoint if point.value.startswith("batch.")}
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +50,26 @@ def run(tmp_path: Path, conf: Mapping[str, Any]) -> None:
     assert handle.await_termination(60)
 
 
+def run_batches(conf: Mapping[str, Any]) -> None:
+    """Run a transactional topology: it alone reaches the points of batches."""
+    spout = MemoryTransactionalSpout({0: [("to",), ("be",)]}, ["word"], take=1)
+    builder = TransactionalTopologyBuilder("batches", "words", spout)
+    builder.set_committer_bolt("count", CountWords()).global_grouping("words")
+    assert LocalCluster(seed=1).submit(builder.build_topology(), own_location(conf)).await_termination(60)
+
+
+def own_location(conf: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**conf, "topology.checkpoint.location": f"{conf['topology.checkpoint.location']}-batches"}
+
+
+class CountWords(BaseStatefulBolt[KeyValueState[str, int]]):
+    def init_state(self, state: KeyValueState[str, int]) -> None:
+        self.counts = state
+
+    def execute(self, tup: Tuple) -> None:
+        self.counts.put(tup["word"], self.counts.get(tup["word"], 0) + 1)
+
+
 def test_each_point_is_reached_with_the_component_task_and_transaction_that_it_has(
     tmp_path: Path, conf: Mapping[str, Any]
 ) -> None:
@@ -60,13 +84,15 @@ def test_each_point_is_reached_with_the_component_task_and_transaction_that_it_h
 
     observe(record)
     run(tmp_path, conf)
+    assert {each.point for each in seen} == set(FaultPoint) - OF_BATCHES
+    run_batches(conf)
     assert {each.point for each in seen} == set(FaultPoint)
     for each in seen:
         assert bool(each.component) == each.point.has_component, each
         assert (each.task_index >= 0) == each.point.has_task, each
     first = {point: min(each.txid for each in seen if each.point is point) for point in FaultPoint}
     for point in FaultPoint:
-        assert first[point] == (-1 if point.first_txid in (None, -1) else 0), point
+        assert first[point] == (-1 if point.first_txid is None else point.first_txid), point
     for point in (FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED):
         assert {(each.component, each.task_index) for each in seen if each.point is point} == STATE_TASKS, point
 

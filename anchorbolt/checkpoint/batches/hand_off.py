@@ -141,9 +141,17 @@ def read_blobs(location: str, hand_off: HandOff, txid: int) -> Iterator[bytes]:
         raise _lost(location, hand_off, txid, "it is not what the task wrote")
 
 
-def remove_hand_offs(folder: Folder, fence: Fence | None = None) -> None:
-    """Remove the hand-offs of one try; without `fence`, all: at a start, those of older drivers."""
-    folder.remove_tree(_HAND_OFFS if fence is None else folder_of(fence))
+def remove_hand_offs(folder: Folder, fence: Fence) -> None:
+    """Remove the hand-offs of one try."""
+    folder.remove_tree(folder_of(fence))
+
+
+def remove_older_hand_offs(folder: Folder, generation: int) -> None:
+    """Remove those of drivers before this generation, also what their tasks wrote after their end."""
+    for name in list(folder.names(_HAND_OFFS)):
+        owner = name.partition("-")[0]
+        if owner.isdigit() and int(owner) < generation:
+            folder.remove_tree(f"{_HAND_OFFS}/{name}")
 
 
 def _opened(location: str, hand_off: HandOff, txid: int) -> BinaryIO:

@@ -107,7 +107,7 @@ class Run:
         """Start the topology; return None if a signal came first."""
         say = self.display.say
         provider = check_store(topology.name, conf.settings)
-        place, ui = self.engine.connect(topology.name, conf.settings.spark)
+        place, ui = self.engine.connect(topology, conf.settings)
         self._take_signals()
         say(f"anchorbolt {anchorbolt.__version__}: {topology.name} on {place}")
         say(f"state: {provider.describe()}")

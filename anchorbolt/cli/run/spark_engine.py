@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.cli.run.progress import Activity
-from anchorbolt.config.spark_options import SparkOptions
+from anchorbolt.config.settings import Settings
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.topology.graph import Topology
 
@@ -68,14 +68,20 @@ class SparkEngine:
         self._output = JvmOutput(everything=verbose)
         self._handle: SparkRunHandle | None = None
 
-    def connect(self, app_name: str, options: SparkOptions) -> tuple[str, str | None]:
-        """Start Spark; return its version and master, and the address of its UI, if it has one.
+    def connect(self, topology: Topology, settings: Settings) -> tuple[str, str | None]:
+        """Start Spark for a topology; return its version and master, and the address of its UI, if it has one.
 
         Raises `PlatformError` if it cannot be started.
         """
-        from anchorbolt.engine.spark.session import build_session
+        from anchorbolt.engine.spark.session import build_session, jobs_at_once
 
-        self._spark = build_session(app_name, self._master, options, jvm_stderr=self._output.descriptor)
+        self._spark = build_session(
+            topology.name,
+            self._master,
+            settings.spark,
+            jvm_stderr=self._output.descriptor,
+            jobs_at_once=jobs_at_once(topology, settings),
+        )
         context = self._spark.sparkContext
         if not self._verbose:
             log4j = context._jvm.org.apache.logging.log4j  # type: ignore[union-attr]

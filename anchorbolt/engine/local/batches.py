@@ -39,7 +39,7 @@ class LocalBatchRunner:
         self._registry = InstanceRegistry()  # of the commit phase
         self._free: list[InstanceRegistry] = []  # of processing phases that have ended
         self._background = Background(self._process)
-        self.waves = BatchWaves(self._background.start)
+        self.waves = BatchWaves(plan, self._background.start)
 
     def use(self, pipeline: Pipeline) -> None:
         """Take the run's pipeline, which the emitters ask."""

@@ -35,7 +35,7 @@ class SparkBatchRunner:
         self._free: list[_Chain] = []  # of processing phases that have ended
         self._background = Background(self._process)
         self._server: BatchServer | None = None
-        self.waves = BatchWaves(self._background.start)
+        self.waves = BatchWaves(plan, self._background.start)
         self._commit: DataFrame | None = None
         if self._commit_plan.levels:
             tasks = self.jobs.one_row_each(len(self._commit_plan.levels[0]))
@@ -49,6 +49,10 @@ class SparkBatchRunner:
 
     def run_commit(self, current: Round) -> Sequence[TaskReport]:
         assert self._commit is not None, "called only if there is something to do"
+        topology = self._plan.topology
+        self._session.sparkContext.setJobGroup(
+            f"anchorbolt-{self._commit_plan.run_id}", f"commit phase of batch {current.txid} of {topology}"
+        )
         with self._in_pool("anchorbolt-commit"):
             return self.jobs.run_again("finish the commit phase of a batch", self._commit, current)
 

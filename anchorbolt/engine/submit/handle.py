@@ -20,7 +20,7 @@ from anchorbolt.checkpoint.spout import CheckpointSpout, RecoveryReport
 from anchorbolt.checkpoint.transaction import Run
 from anchorbolt.config.loading import load_conf
 from anchorbolt.config.providers import PROVIDER_CONFIG
-from anchorbolt.config.settings import Settings
+from anchorbolt.config.settings import TICK_SECS, Settings
 from anchorbolt.engine.driver.batches.coordinator import batch_spout_text
 from anchorbolt.engine.driver.batches.phases import CommitRunner, PhasedRounds
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
@@ -75,6 +75,12 @@ def prepare_plan(
     number = executors if settings.acker_executors is None else settings.acker_executors
     former = former_ackers(topology, provider, settings) if topology.rich_spouts else 0
     plan = ExecutionPlan(topology, checked, settings, provider, ackers=number, former_ackers=former)
+    if plan.batch_spout and settings.tick_secs is not None:
+        raise ConfigError(
+            f"{TICK_SECS} is {settings.tick_secs}, but {topology.name!r} is a transactional topology, whose bolts get "
+            "no tick tuples. Remove it.",
+            key=TICK_SECS,
+        )
     if isinstance(plan.value_codec, PickleCodec):
         _log.warning(
             "%s.valueSerializerClass is pickle: anyone who can write to the state store can run code in the driver and "

@@ -16,7 +16,7 @@ from anchorbolt.cli.exit_codes import DONE, JOB_FAILED, LEFT_AT_ONCE, PLATFORM_U
 from anchorbolt.cli.run.progress import Activity, Display
 from anchorbolt.cli.run.run_job import Run
 from anchorbolt.cli.run.spark_engine import SparkEngine
-from anchorbolt.config.spark_options import SparkOptions
+from anchorbolt.config.settings import Settings
 from anchorbolt.engine.local.cluster import LocalCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
 from anchorbolt.errors import AnchorboltError, PlatformError, StateUnavailable
@@ -67,7 +67,7 @@ class LocalEngine(SparkEngine):
         self._connect = connect
         self._submit = submit
 
-    def connect(self, app_name: str, options: SparkOptions) -> tuple[str, str | None]:
+    def connect(self, topology: Topology, settings: Settings) -> tuple[str, str | None]:
         self.connected = True
         signal.signal(signal.SIGINT, signal.default_int_handler)  # as PySpark does
         if self._connect is not None:
@@ -234,10 +234,10 @@ def test_a_signal_stops_a_running_job_clean(number: signal.Signals, capsys: pyte
 
 def test_a_signal_before_the_start_keeps_the_job_from_starting(capsys: pytest.CaptureFixture[str]) -> None:
     class Interrupted(LocalEngine):
-        def connect(self, app_name: str, options: SparkOptions) -> tuple[str, str | None]:
+        def connect(self, topology: Topology, settings: Settings) -> tuple[str, str | None]:
             for _ in range(3):  # more of them change nothing
                 signal.raise_signal(signal.SIGTERM)
-            return super().connect(app_name, options)
+            return super().connect(topology, settings)
 
     engine = Interrupted()
     assert run(engine) == DONE
@@ -251,7 +251,7 @@ def test_a_sigint_after_a_first_signal_leaves_at_once(
     capsys: pytest.CaptureFixture[str], first: signal.Signals
 ) -> None:
     class TwiceInterrupted(LocalEngine):
-        def connect(self, app_name: str, options: SparkOptions) -> tuple[str, str | None]:
+        def connect(self, topology: Topology, settings: Settings) -> tuple[str, str | None]:
             signal.raise_signal(first)
             signal.raise_signal(signal.SIGINT)
             raise AssertionError("not left")

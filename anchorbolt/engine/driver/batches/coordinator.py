@@ -50,6 +50,11 @@ class BatchCoordinator:
                 user_traceback="",
             )
 
+    @property
+    def can_tell(self) -> bool:
+        """Whether the coordinator says by itself when a batch is ready."""
+        return type(self._source).is_ready is not spouts.Coordinator.is_ready
+
     def is_ready(self, last: BatchMetadata) -> bool:
         """Return whether a batch may begin behind `last`."""
         self._called("after", last.values() or None)

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
-from anchorbolt.checkpoint.batches.hand_off import remove_hand_offs
+from anchorbolt.checkpoint.batches.hand_off import remove_hand_offs, remove_older_hand_offs
 from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata, Slots
 from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
@@ -61,14 +63,16 @@ class Pipeline:
         self._changes = 0
         self._flights: dict[int, tuple[Flight, Processing | None]] = {}  # by txid, ascending
         self._stored: dict[int, BatchMetadata] = {}  # of batches that begin again
+        self._given_up: BatchMetadata | None = None  # the last known of a batch that failed
         self._retried = -1  # the batch that begins again without being ready
         self._is_blocked = False  # the coordinator has failed; it is asked again when no batch is in flight
+        self._rests_until = 0.0  # by `time.monotonic`: no new batch begins before
 
     def open(self, spout: CheckpointSpout, start: StartProcessing) -> None:
         """Continue behind the last decision. Raises `SpoutError`, and what the store raises."""
         self._spout = spout
         self._start = start
-        remove_hand_offs(self._folder)  # of drivers before this one
+        remove_older_hand_offs(self._folder, self._log.next_fence().generation)
         self._coordinator = BatchCoordinator(self._plan)
         self._slots = Slots(self._most, self._log.load_batches(), spout.record.txid)
         if not self._coordinator.is_opaque:
@@ -121,6 +125,7 @@ class Pipeline:
         """Note that a batch has committed."""
         with self._lock:
             flight, _ = self._flights.pop(txid, (None, None))
+            self._stored.pop(txid, None)
         if flight is not None:  # None if it was left out
             remove_hand_offs(self._folder, flight.fence)
 
@@ -129,19 +134,29 @@ class Pipeline:
         with self._lock:
             given_up = [self._flights.pop(each) for each in list(self._flights) if each >= txid]
             for flight, _ in given_up:
-                if not self._coordinator.is_opaque and (flight.is_stored or flight.is_known):
+                if flight.is_known and flight.txid == txid:
+                    self._given_up = flight.metadata
+                if flight.is_known and not self._coordinator.is_opaque:
                     self._stored[flight.txid] = flight.metadata
-        for _, processing in given_up:
+        for flight, processing in given_up:
             if processing is not None:
                 processing.cancel()
+            remove_hand_offs(self._folder, flight.fence)
+
+    def rest(self, seconds: float) -> None:
+        """Begin no new batch for so long."""
+        self._rests_until = time.monotonic() + seconds
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the coordinator says by itself when a batch is ready."""
+        return self._coordinator.can_tell
 
     def known(self, txid: int) -> BatchMetadata | None:
-        """Return the whole metadata of a batch in flight, or of one that begins again; None if it is not known."""
+        """Return the metadata of the last try at a batch that got as far as that; None if there is none."""
         with self._lock:
-            if txid in self._flights:
-                flight, _ = self._flights[txid]
-                return flight.metadata if flight.is_known else None
-            return self._stored.get(txid)
+            given_up = self._given_up
+            return given_up if given_up is not None and given_up.txid == txid else self._stored.get(txid)
 
     def partitions(self, current: Round, task: TaskKey) -> list[PartitionStart]:
         with self._lock:
@@ -169,8 +184,9 @@ class Pipeline:
         metadata = self._stored.pop(txid, None)
         is_stored = metadata is not None
         if metadata is None:
+            is_new = txid != self._retried
             try:
-                if txid != self._retried and not self._coordinator.is_ready(last):
+                if is_new and (time.monotonic() < self._rests_until or not self._coordinator.is_ready(last)):
                     return False
                 metadata = self._coordinator.new_batch(last)
             except AnchorboltError:
@@ -186,10 +202,18 @@ class Pipeline:
         with self._lock:
             self._flights[txid] = flight, None
         batch = BatchTry(flight.attempt, flight.fence, self._spout.record.txid, metadata.whole)
-        processing = self._start(Round(txid, flight.fence, batch=batch), self._notify)
+        processing = self._start(Round(txid, flight.fence, batch=batch), partial(self._ended, flight))
         with self._lock:
             self._flights[txid] = flight, processing
         return True
+
+    def _ended(self, flight: Flight) -> None:
+        """Called on the thread of a processing phase when it has ended."""
+        with self._lock:
+            is_given_up = self._flights.get(flight.txid, (None, None))[0] is not flight
+        if is_given_up:
+            remove_hand_offs(self._folder, flight.fence)
+        self._notify()
 
     def _notify(self) -> None:
         with self._changed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 from anchorbolt.checkpoint.ports import Batch
@@ -9,6 +10,7 @@ from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.batches.pipeline import Pipeline, StartProcessing
 from anchorbolt.engine.driver.rounds import summarise
 from anchorbolt.engine.submit.handle import WaveListener
+from anchorbolt.engine.submit.plan import ExecutionPlan
 
 _POLL_S = 0.05
 
@@ -16,8 +18,10 @@ _POLL_S = 0.05
 class BatchWaves:
     """The port `anchorbolt.engine.submit.handle.Waves` of a transactional topology."""
 
-    def __init__(self, start: StartProcessing) -> None:
+    def __init__(self, plan: ExecutionPlan, start: StartProcessing) -> None:
         """Create it; `start` begins the processing phase of a batch in the background."""
+        self._spout_id = plan.batch_spout
+        self._interval_s = plan.settings.checkpoint_interval_ms / 1000
         self._start_processing = start
         self._stopped = threading.Event()
         self._thread: int | None = None
@@ -55,4 +59,7 @@ class BatchWaves:
     def _run_batch(self, txid: int) -> None:
         wave = self._spout.run_wave(Batch("", txid))
         self.pipeline.committed(txid)
-        self._add(summarise(wave))
+        report = summarise(wave)
+        if not report.tuples_out.get(self._spout_id) and not self.pipeline.can_tell:
+            self.pipeline.rest(math.inf if self._until_empty else self._interval_s)
+        self._add(report)
