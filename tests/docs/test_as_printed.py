@@ -96,6 +96,21 @@ def test_the_page_about_reliability(follow: Follow) -> None:
     follow("docs/reliability.md", ["folder_words.py", "test_folder_words.py"])
 
 
+def test_the_page_about_transactional_topologies(follow: Follow) -> None:
+    follow("docs/transactional.md", ["global_count.py", "test_global_count.py"])
+
+
+@pytest.mark.usefixtures("redis_program")
+def test_the_example_of_the_global_count_with_kill_9(directory: Path, follow: Follow) -> None:
+    (directory / "examples").symlink_to(ROOT / "examples")
+    follow("examples/global_count/README.md", [], instead={"6380": str(free_port())})
+
+
+def test_the_example_of_words_in_two_databases_with_kill_9(directory: Path, follow: Follow) -> None:
+    (directory / "examples").symlink_to(ROOT / "examples")
+    follow("examples/transactional_words/README.md", [])
+
+
 def test_the_page_for_authors_of_providers(
     directory: Path, follow: Follow, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

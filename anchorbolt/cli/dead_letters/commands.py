@@ -82,7 +82,8 @@ def replay(
     if batches:
         raise ConfigError(
             f"batch {', '.join(batches)} of a transactional topology cannot be replayed: batches commit once, and in "
-            "their order. Read the tuples from the source again, from where the metadata in the letter says."
+            "their order. Read the tuples from the source again, from where the metadata in the letter says. Nothing "
+            "was changed. Name the other letters by --txid."
         )
     store.replay(list(found))
     count = sum(map(len, found.values()))
