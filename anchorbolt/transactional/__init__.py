@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from anchorbolt.bolts.batch import BaseBatchBolt, BaseTransactionalBolt, Committer
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
+from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.transactional import (
     CommitterTransactionalEmitter,
     CommitterTransactionalSpout,
@@ -50,6 +51,7 @@ __all__ = [
     "PartitionedEmitter",
     "PartitionedTransactionalSpout",
     "RedisTransactionalSpout",
+    "SparkTransactionalSpout",
     "TransactionAttempt",
     "TransactionalCoordinator",
     "TransactionalEmitter",

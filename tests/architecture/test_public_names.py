@@ -53,7 +53,7 @@ PUBLIC = {
         CommitterTransactionalSpout MemoryTransactionalSpout OpaqueMap OpaqueMemoryTransactionalSpout
         OpaquePartitionedEmitter OpaquePartitionedTransactionalSpout OpaqueRedisTransactionalSpout OpaqueValue
         PartitionedCoordinator PartitionedEmitter PartitionedTransactionalSpout RedisTransactionalSpout
-        TransactionAttempt TransactionalCoordinator
+        SparkTransactionalSpout TransactionAttempt TransactionalCoordinator
         TransactionalEmitter TransactionalMap TransactionalSpout TransactionalTopologyBuilder TransactionalValue
         update_opaque update_transactional
     """,
