@@ -14,7 +14,7 @@ from anchorbolt import errors
 from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, FailedException, OutputCollector
 from anchorbolt.engine import LocalCluster, SparkCluster
 from anchorbolt.engine.submit.handle import RunHandle
-from anchorbolt.faults.points import FaultPoint
+from anchorbolt.faults.points import FaultPoint, PointReached
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology.graph import Topology
@@ -29,7 +29,7 @@ from tests.engine.conftest import Watch
 Submit = Callable[[Topology, Mapping[str, Any]], RunHandle]
 
 
-@pytest.fixture(params=["spark", "local"])
+@pytest.fixture(params=["spark", pytest.param("local", marks=pytest.mark.thorough)])
 def submit(request: pytest.FixtureRequest, spark: SparkSession) -> Submit:
     """Run a topology on an engine until its source is empty, and return the handle."""
 
@@ -143,6 +143,7 @@ def batches(handle: RunHandle) -> dict[int, list[Any]]:
     return {int(key.split()[1]): value for key, value in state.items() if key.startswith("batch ")}
 
 
+@pytest.mark.parametrize("submit", ["spark", "local"], indirect=True)
 def test_each_batch_is_the_range_that_the_spout_has_decided_on(submit: Submit, tmp_path: Path) -> None:
     spout = Numbers(25, 10)
     handle = submit(collecting(spout), conf_in(tmp_path))
@@ -172,15 +173,15 @@ def test_a_batch_that_failed_is_read_again_and_is_the_same(submit: Submit, tmp_p
 def test_a_batch_in_flight_is_read_again_by_the_next_run_though_the_source_has_more(
     submit: Submit, tmp_path: Path, watch: Watch
 ) -> None:
-    def crash(point: FaultPoint, *_: Any) -> None:
-        if point is FaultPoint.BATCH_PROCESSED:
+    def crash(reached: PointReached) -> None:
+        if reached.point is FaultPoint.BATCH_PROCESSED:
             raise RuntimeError("crash")
 
     conf = conf_in(tmp_path)
     watch(crash)
     with pytest.raises(RuntimeError, match="crash"):
         submit(collecting(Numbers(5, 10)), conf)
-    watch(lambda *_: None)
+    watch(lambda reached: None)
     handle = submit(collecting(Numbers(12, 100)), conf)
     assert batches(handle) == {1: [0, 1, 2, 3, 4], 2: [*range(5, 12)]}
 
