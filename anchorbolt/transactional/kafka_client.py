@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # from a server before Kafka 2.8
-_REFUSED = ("AuthenticationException", "AuthorizationException", "ConfigException", "InvalidTopicException")
+_REFUSED = ("AuthenticationException", "AuthorizationException", "InvalidTopicException")
 
 
 class KafkaClient:
@@ -45,7 +45,7 @@ class KafkaClient:
                 "Spark's connector for Kafka is not on the class path of the driver. Add it with --packages "
                 f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version}, or as spark.jars.packages of the session."
             )
-        with self._translated():
+        with self._translated(connects=False):
             properties = jvm.java.util.Properties()
             properties.setProperty("bootstrap.servers", servers)
             for name, value in options.items():
@@ -105,16 +105,17 @@ class KafkaClient:
         return found
 
     @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _translated(self, *, connects: bool = True) -> Iterator[None]:
         try:
             yield
         except Exception as error:
             java = getattr(error, "java_exception", None)
             if java is None:
                 raise
-            self._raise(_causes(java))
+            causes = _causes(java)
+            self._raise(causes, is_refused=not connects or any(name.endswith(_REFUSED) for name, _ in causes))
 
-    def _raise(self, causes: list[tuple[str, str]]) -> NoReturn:
+    def _raise(self, causes: list[tuple[str, str]], *, is_refused: bool) -> NoReturn:
         """Raise the error for a Java exception, given as the class names and messages of its causes."""
         names = [name for name, _ in causes]
         text = self._without_secrets("; ".join(f"{name}: {message}" for name, message in causes[-2:]))
@@ -122,7 +123,7 @@ class KafkaClient:
             raise TopologyError(
                 f"Kafka at {self._servers} lacks a topic that is to be read: {text} Create it, or correct its name."
             )
-        if any(name.endswith(_REFUSED) for name in names):
+        if is_refused:
             raise ConfigError(f"Kafka at {self._servers} cannot be used: {text}. Correct the options of the spout.")
         raise SourceUnavailable(f"Kafka at {self._servers} did not answer: {text}")
 

@@ -37,10 +37,10 @@ class Kafka:
     """Changes topics and writes messages, through the JVM."""
 
     def __init__(self, spark: SparkSession, servers: str) -> None:
-        self._spark = spark
-        self._servers = servers
-        self._jvm: Any = spark.sparkContext._jvm
-        self._properties = self._jvm.java.util.Properties()
+        jvm: Any = spark.sparkContext._jvm
+        self._jvm = jvm
+        self._gateway: Any = spark.sparkContext._gateway
+        self._properties = jvm.java.util.Properties()
         self._properties.setProperty("bootstrap.servers", servers)
 
     def create(self, topic: str, partitions: int) -> None:
@@ -56,7 +56,14 @@ class Kafka:
 
     def delete_before(self, topic: str, partition: int, offset: int) -> None:
         there = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
-        records = self._jvm.org.apache.kafka.clients.admin.RecordsToDelete.beforeOffset(offset)
+        # Py4J does not find a static method beside another one of the same name.
+        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        arguments = self._gateway.new_array(self._jvm.java.lang.Class, 1)
+        arguments[0] = self._jvm.java.lang.Long.TYPE
+        method = loader.loadClass("org.apache.kafka.clients.admin.RecordsToDelete").getMethod("beforeOffset", arguments)
+        values = self._gateway.new_array(self._jvm.java.lang.Object, 1)
+        values[0] = self._jvm.java.lang.Long.valueOf(str(offset))
+        records = method.invoke(None, values)
         self._admin(lambda admin: admin.deleteRecords(self._map(there, records)))
 
     def send(self, topic: str, values: Mapping[int, Sequence[str]], *, abort: bool | None = None) -> None:

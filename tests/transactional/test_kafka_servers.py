@@ -57,9 +57,9 @@ def sizes(batches: Batches) -> dict[int, int]:
     return {txid: len(rows) for txid, rows in batches.items()}
 
 
-def by_partition(batches: Batches) -> dict[int, list[str]]:
+def by_partition(batches: Batches) -> dict[int, list[Any]]:
     """Return the values of each partition in the order of their batches; check that no offset is there twice."""
-    found: dict[int, list[str]] = {}
+    found: dict[int, list[Any]] = {}
     offsets: dict[tuple[str, int], list[int]] = {}
     for txid in sorted(batches):
         for topic, partition, offset, value in batches[txid]:
@@ -69,7 +69,7 @@ def by_partition(batches: Batches) -> dict[int, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("local", [False, True], ids=["spark", "local"])
+@pytest.mark.parametrize("local", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["spark", "local"])
 def test_every_message_is_in_one_batch_over_several_runs(driver: KafkaDriver, tmp_path: Path, local: bool) -> None:
     topic = driver.new_topic(3)
     options = {"max_offsets_per_batch": 40, "local": local}
@@ -85,7 +85,7 @@ def test_every_message_is_in_one_batch_over_several_runs(driver: KafkaDriver, tm
     assert driver("run", str(tmp_path), topic, **options) == (batches, "")
 
 
-@pytest.mark.parametrize("pending", [1, 3])
+@pytest.mark.parametrize("pending", [pytest.param(1, marks=pytest.mark.thorough), 3])
 def test_a_batch_that_is_tried_again_is_the_same_while_more_messages_come(
     driver: KafkaDriver, tmp_path: Path, pending: int
 ) -> None:
@@ -112,7 +112,7 @@ def test_a_batch_that_was_in_flight_is_the_same_in_the_next_run(driver: KafkaDri
     assert by_partition(batches) == numbered(0, 21)
 
 
-@pytest.mark.parametrize("starting", ["earliest", "latest"])
+@pytest.mark.parametrize("starting", [pytest.param("earliest", marks=pytest.mark.thorough), "latest"])
 def test_a_new_partition_is_read_from_its_start(driver: KafkaDriver, tmp_path: Path, starting: str) -> None:
     topic = driver.new_topic(1)
     driver("kafka.send", topic, {0: ["old"]})
@@ -123,6 +123,7 @@ def test_a_new_partition_is_read_from_its_start(driver: KafkaDriver, tmp_path: P
     assert by_partition(batches) == {0: ["old", "new"] if starting == "earliest" else ["new"], 2: ["a", "b"]}
 
 
+@pytest.mark.thorough
 def test_a_topic_that_is_added_to_the_spout_is_read_from_its_start(driver: KafkaDriver, tmp_path: Path) -> None:
     first, second = driver.new_topic(1), driver.new_topic(1)
     for topic in (first, second):
@@ -162,6 +163,7 @@ def test_what_a_producer_has_not_committed_is_left_out(driver: KafkaDriver, tmp_
     assert by_partition(batches) == {0: ["committed", "plain"]}
 
 
+@pytest.mark.thorough
 def test_text_that_is_not_decoded_stays_bytes(driver: KafkaDriver, tmp_path: Path) -> None:
     topic = driver.new_topic(1)
     driver("kafka.send", topic, {0: ["ä"]})

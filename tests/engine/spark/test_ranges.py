@@ -233,7 +233,7 @@ def test_a_range_without_rows_is_a_batch_without_tuples(submit: Submit, tmp_path
 
 def test_an_object_that_cannot_be_pickled_stays_on_the_driver(submit: Submit, tmp_path: Path) -> None:
     spout = Numbers(5, 10)
-    spout.connection = (each for each in ())  # type: ignore[attr-defined]
+    vars(spout)["connection"] = (number for number in range(3))
     assert batches(submit(collecting(spout, parallelism=1), conf_in(tmp_path))) == {1: [0, 1, 2, 3, 4]}
 
 
