@@ -45,12 +45,12 @@ help:  ## show the targets
 venv:
 	$(SET_UP)
 
-set-up:  ## everything the other targets need: environment, Java, Redis, HBase, PostgreSQL
-	$(SET_UP) --java --redis --hbase --postgres
+set-up:  ## everything the other targets need: environment, Java, Redis, HBase, Kafka, PostgreSQL
+	$(SET_UP) --java --redis --hbase --kafka --postgres
 
 .PHONY: test test-fast test-all
 test: lint types  ## lint, types and the tests: every guarantee once, on real servers
-	$(SET_UP) --java --redis --hbase
+	$(SET_UP) --java --redis --hbase --kafka
 	$(IN_VENV) python -m tests.support.spark_jvm
 	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) -m "not thorough" $(OPTIONS) $(TESTS)
 

@@ -20,6 +20,7 @@ import pytest
 from tests.support import no_skips_in_ci, spark_jvm, stores
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.hbase_server import HBaseProgram, HBaseServer
+from tests.support.kafka_server import KafkaProgram, KafkaServer
 from tests.support.postgres_server import PostgresServer
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
@@ -42,6 +43,7 @@ T = TypeVar("T")
 StartRedis = Callable[..., RedisServer]
 StartRedisCluster = Callable[..., RedisCluster]
 StartHBase = Callable[..., HBaseServer]
+StartKafka = Callable[..., KafkaServer]
 StartPostgres = Callable[..., PostgresServer]
 
 
@@ -49,13 +51,14 @@ StartPostgres = Callable[..., PostgresServer]
 # run on one of them, so that this server is started once.
 TIERS = {
     "hbase_program": pytest.mark.slow,
+    "kafka_program": pytest.mark.slow,
     "redis_cluster": pytest.mark.slow,
     "start_redis_cluster": pytest.mark.slow,
     "hbase_framed": pytest.mark.thorough,
     "killable_server": pytest.mark.thorough,  # an HBase, killed again and again
     "postgres_program": pytest.mark.thorough,
 }
-SHARED = ("hbase_server", "killable_server", "spark", "redis_cluster", "postgres_server")
+SHARED = ("hbase_server", "kafka_server", "killable_server", "spark", "redis_cluster", "postgres_server")
 # Parameters by which tests choose one of these fixtures at run time.
 CHOSEN = {"hbase": "hbase_server", "redis_cluster": "redis_cluster", "cluster": "redis_cluster"}
 
@@ -247,6 +250,23 @@ def start_hbase(hbase_program: HBaseProgram, tmp_path_factory: pytest.TempPathFa
     It serves when the call returns, after some 5 s.
     """
     yield from starting(lambda **options: HBaseServer(hbase_program, tmp_path_factory.mktemp("hbase"), **options))
+
+
+@pytest.fixture(scope="session")
+def kafka_program() -> KafkaProgram:
+    return or_skip(KafkaProgram.installed)
+
+
+@pytest.fixture(scope="session")
+def kafka_server(kafka_program: KafkaProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """The Kafka that the session's tests share: each has topics of its own. Never kill this one."""
+    yield from running(KafkaServer(kafka_program, tmp_path_factory.mktemp("kafka")))
+
+
+@pytest.fixture
+def start_kafka(kafka_program: KafkaProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartKafka]:
+    """Start a Kafka of the test's own: `start_kafka()`, serving when the call returns."""
+    yield from starting(lambda: KafkaServer(kafka_program, tmp_path_factory.mktemp("kafka")))
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ def main() -> None:
     # Imported only here: these modules use syntax that only the supported Pythons know.
     import hbase_artefacts
     import java_runtime
+    import kafka_artefacts
     import postgres_program
     import redis_program
     from progress import SetUpError, say
@@ -50,6 +51,8 @@ def main() -> None:
                 redis_program.ensure(record)
             if arguments.hbase:
                 hbase_artefacts.ensure(record.java_home, log=environment.log)
+            if arguments.kafka:
+                kafka_artefacts.ensure(record.java_home, log=environment.log)
             if arguments.postgres:
                 postgres_program.ensure(record)
             record.save(directory)
@@ -65,6 +68,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--java", action="store_true", help="the command starts Spark")
     parser.add_argument("--redis", action="store_true", help="the command starts a Redis server")
     parser.add_argument("--hbase", action="store_true", help="the command starts HBase")
+    parser.add_argument("--kafka", action="store_true", help="the command starts Kafka")
     parser.add_argument("--postgres", action="store_true", help="the command starts a PostgreSQL server")
     return parser.parse_args()
 

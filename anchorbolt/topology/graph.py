@@ -28,7 +28,7 @@ class Input(NamedTuple):
 
 @dataclass(frozen=True)
 class SpoutSpec:
-    """A spout and its declaration. The object stays on the driver; a rich spout is pickled there for each task."""
+    """A spout and its declaration. Spouts that read with Spark stay on the driver; others are copied for each task."""
 
     id: str
     spout: Spout

@@ -15,6 +15,7 @@ from anchorbolt.config.settings import TICK_SECS
 from anchorbolt.errors import TopologyError
 from anchorbolt.serialization.schema import FIRST_VERSION, LAST_VERSION
 from anchorbolt.spouts.rich import BaseRichSpout
+from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.stream import Spout
 from anchorbolt.spouts.transactional import BatchSpout
 from anchorbolt.topology.graph import BoltSpec, Component, Input
@@ -116,7 +117,7 @@ def check_picklable(specs: Iterable[Component]) -> None:
         if isinstance(spec, BoltSpec):
             customs = [each.grouping.custom for each in spec.inputs if each.grouping.custom is not None]
             candidates = [(spec.id, spec.bolt), *((type(each).__name__, each) for each in customs)]
-        elif isinstance(spec.spout, BatchSpout):
+        elif isinstance(spec.spout, BatchSpout) and not isinstance(spec.spout, SparkTransactionalSpout):
             candidates, opened_in = [(spec.id, spec.spout)], "emitter or coordinator"
         elif isinstance(spec.spout, BaseRichSpout):
             candidates, opened_in = [(spec.id, spec.spout)], "open"

@@ -1,6 +1,6 @@
 """Transactional topologies: batches that are processed at the same time, and committed in their order.
 
-The spouts over Redis, which import `redis`, are imported on first use.
+The spouts over Redis and Kafka are imported on first use.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from anchorbolt.bolts.batch import BaseBatchBolt, BaseTransactionalBolt, Committer
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
+from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.transactional import (
     CommitterTransactionalEmitter,
     CommitterTransactionalSpout,
@@ -29,6 +30,7 @@ from anchorbolt.transactional.values import OpaqueValue, TransactionalValue, upd
 from anchorbolt.util.imports import lazy_names
 
 if TYPE_CHECKING:
+    from anchorbolt.transactional.kafka import KafkaTransactionalSpout
     from anchorbolt.transactional.redis_streams import OpaqueRedisTransactionalSpout, RedisTransactionalSpout
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "Committer",
     "CommitterTransactionalEmitter",
     "CommitterTransactionalSpout",
+    "KafkaTransactionalSpout",
     "MemoryTransactionalSpout",
     "OpaqueMap",
     "OpaqueMemoryTransactionalSpout",
@@ -50,6 +53,7 @@ __all__ = [
     "PartitionedEmitter",
     "PartitionedTransactionalSpout",
     "RedisTransactionalSpout",
+    "SparkTransactionalSpout",
     "TransactionAttempt",
     "TransactionalCoordinator",
     "TransactionalEmitter",
@@ -64,5 +68,10 @@ __all__ = [
 _REDIS_STREAMS = "anchorbolt.transactional.redis_streams"
 
 __getattr__ = lazy_names(
-    __name__, {"OpaqueRedisTransactionalSpout": _REDIS_STREAMS, "RedisTransactionalSpout": _REDIS_STREAMS}
+    __name__,
+    {
+        "KafkaTransactionalSpout": "anchorbolt.transactional.kafka",
+        "OpaqueRedisTransactionalSpout": _REDIS_STREAMS,
+        "RedisTransactionalSpout": _REDIS_STREAMS,
+    },
 )

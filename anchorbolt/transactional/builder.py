@@ -23,9 +23,11 @@ class TransactionalTopologyBuilder:
             id: The topology's name. The progress is stored under it: a topology that is started again continues after
                 its last batch that committed.
             spout_id: The spout's component id.
-            spout: The spout, a `TransactionalSpout`, `PartitionedTransactionalSpout` or
-                `OpaquePartitionedTransactionalSpout`. It is pickled for the tasks of its emitters.
-            parallelism: The number of tasks that emit. None means one task.
+            spout: The spout, a `TransactionalSpout`, `PartitionedTransactionalSpout`,
+                `OpaquePartitionedTransactionalSpout` or `SparkTransactionalSpout`. It is pickled for the tasks of its
+                emitters; a `SparkTransactionalSpout`, which has none, stays on the driver.
+            parallelism: The number of tasks that emit. None means one task. For a `SparkTransactionalSpout`, their
+                highest number; None means one for each partition that Spark makes.
 
         Raises:
             TopologyError: An id is invalid or reserved; `spout` is not such a spout; the parallelism is not an int of

@@ -9,6 +9,7 @@ from anchorbolt.bolts.batch import BaseBatchBolt, Committer
 from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.config.settings import TICK_SECS
 from anchorbolt.errors import TopologyError
+from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.stream import Spout
 from anchorbolt.spouts.transactional import (
     BatchSpout,
@@ -18,7 +19,12 @@ from anchorbolt.spouts.transactional import (
 )
 from anchorbolt.topology.graph import BoltSpec, Component
 
-_SPOUTS = (TransactionalSpout, PartitionedTransactionalSpout, OpaquePartitionedTransactionalSpout)
+_SPOUTS = (
+    TransactionalSpout,
+    PartitionedTransactionalSpout,
+    OpaquePartitionedTransactionalSpout,
+    SparkTransactionalSpout,
+)
 _BOLTS = (BaseBasicBolt, BaseBatchBolt, BaseStatefulBolt, DataFrameSink)
 _COMMITTERS = (BaseBatchBolt, BaseStatefulBolt)
 
@@ -40,7 +46,7 @@ _PREPARE: tuple[tuple[type[Bolt], tuple[str, ...], str], ...] = (
 
 
 def check_spout(id: str, spout: Spout) -> None:
-    """Check that the spout emits batches, in one of the three ways."""
+    """Check that the spout emits batches, in one of the four ways."""
     if not isinstance(spout, _SPOUTS):
         kinds = " or ".join(kind.__name__ for kind in _SPOUTS)
         name = type(spout).__name__

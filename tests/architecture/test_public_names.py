@@ -50,11 +50,12 @@ PUBLIC = {
     "anchorbolt.topology": "BoltDeclarer Topology TopologyBuilder",
     "anchorbolt.transactional": """
         BackingMap BaseBatchBolt BaseTransactionalBolt BatchOutputCollector Committer CommitterTransactionalEmitter
-        CommitterTransactionalSpout MemoryTransactionalSpout OpaqueMap OpaqueMemoryTransactionalSpout
-        OpaquePartitionedEmitter OpaquePartitionedTransactionalSpout OpaqueRedisTransactionalSpout OpaqueValue
-        PartitionedCoordinator PartitionedEmitter PartitionedTransactionalSpout RedisTransactionalSpout
-        TransactionAttempt TransactionalCoordinator
-        TransactionalEmitter TransactionalMap TransactionalSpout TransactionalTopologyBuilder TransactionalValue
+        CommitterTransactionalSpout KafkaTransactionalSpout MemoryTransactionalSpout OpaqueMap
+        OpaqueMemoryTransactionalSpout OpaquePartitionedEmitter OpaquePartitionedTransactionalSpout
+        OpaqueRedisTransactionalSpout OpaqueValue PartitionedCoordinator PartitionedEmitter
+        PartitionedTransactionalSpout RedisTransactionalSpout SparkTransactionalSpout TransactionAttempt
+        TransactionalCoordinator TransactionalEmitter TransactionalMap TransactionalSpout
+        TransactionalTopologyBuilder TransactionalValue
         update_opaque update_transactional
     """,
 }

@@ -15,6 +15,8 @@ sys.path.insert(0, str(CHECKOUT / "tools"))
 
 import hbase_artefacts  # noqa: E402 (the tools are scripts, not a package)
 import java_runtime  # noqa: E402
+import kafka_artefacts  # noqa: E402
+import maven_jars  # noqa: E402
 import postgres_program  # noqa: E402
 from progress import SetUpError  # noqa: E402
 from record import Record  # noqa: E402
@@ -115,10 +117,10 @@ def maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch
 
 def fetch_two_jars(tmp_path: Path) -> None:
     jars = [
-        hbase_artefacts.Jar(hashlib.sha256(content).hexdigest(), "a.group", name, "1")
+        maven_jars.Jar(hashlib.sha256(content).hexdigest(), "a.group", name, "1")
         for name, content in (("one", b"first"), ("two", b"second"))
     ]
-    hbase_artefacts.fetch(jars, tmp_path / "cache" / "hbase", log=tmp_path / "log")
+    maven_jars.fetch(jars, tmp_path / "cache" / "hbase", log=tmp_path / "log")
 
 
 def test_jars_appear_at_once_and_another_set_up_that_was_faster_is_left_alone(
@@ -150,17 +152,25 @@ def test_jars_that_are_not_the_pinned_ones_are_named_and_not_kept(
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_the_list_of_jars_is_complete_and_names_its_own_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("each_list", "main"),
+    [
+        (hbase_artefacts.JARS, {"hbase-server-2.4.17.jar", "hbase-thrift-2.4.17.jar"}),
+        (kafka_artefacts.BROKER, {"kafka_2.13-4.1.0.jar"}),
+        (kafka_artefacts.CONNECTOR, {"spark-sql-kafka-0-10_2.13-4.2.0.jar", "kafka-clients-3.9.2.jar"}),
+    ],
+)
+def test_a_list_of_jars_is_complete_and_names_its_own_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, each_list: maven_jars.JarList, main: set[str]
 ) -> None:
-    jars = hbase_artefacts.pinned()
-    assert {"hbase-server-2.4.17.jar", "hbase-thrift-2.4.17.jar"} < {each.file for each in jars}
+    jars = each_list.pinned()
+    assert main < {each.file for each in jars}
     assert all(len(each.sha256) == 64 for each in jars)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert hbase_artefacts.cached() is None
-    hbase_artefacts.place().mkdir(parents=True)
-    assert hbase_artefacts.cached() == hbase_artefacts.place()
-    assert hbase_artefacts.place().is_relative_to(tmp_path)
+    assert each_list.cached() is None
+    each_list.place().mkdir(parents=True)
+    assert each_list.cached() == each_list.place()
+    assert each_list.place().is_relative_to(tmp_path)
 
 
 def test_a_machine_that_cannot_have_hbase_is_set_up_without_it_and_in_ci_that_fails(

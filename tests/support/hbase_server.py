@@ -87,7 +87,7 @@ class HBaseProgram:
     @classmethod
     def installed(cls) -> HBaseProgram:
         """Return what set-up fetched. Raises `LookupError` that says what is missing."""
-        jars, java_home = hbase_artefacts.cached(), hbase_artefacts.find_java()
+        jars, java_home = hbase_artefacts.JARS.cached(), hbase_artefacts.find_java()
         if jars is None:
             raise LookupError("the jars of HBase are not here; `make set-up` fetches them")
         if java_home is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
@@ -18,6 +18,10 @@ from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.errors import WaveFailed
+from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
+
+if TYPE_CHECKING:
+    from anchorbolt.engine.spark.ranges import LocalRanges
 
 
 class LocalBatchRunner:
@@ -43,10 +47,19 @@ class LocalBatchRunner:
         self._free: list[InstanceRegistry] = []  # of processing phases that have ended
         self._background = Background(self._process)
         self.waves = BatchWaves(plan, self._background.start)
+        self._ranges: LocalRanges | None = None
+        if isinstance(plan.graph.spouts[plan.batch_spout].spout, SparkTransactionalSpout):
+            from anchorbolt.engine.spark.ranges import LocalRanges
+
+            self._ranges = LocalRanges(plan)
 
     def use(self, pipeline: Pipeline) -> None:
         """Take the run's pipeline, which the emitters ask."""
         self._pipeline = self.waves.pipeline = pipeline
+
+    def session(self) -> Any:
+        assert self._ranges is not None, "only its spout needs Spark"
+        return self._ranges.session
 
     def run_commit(self, current: Round) -> list[TaskReport]:
         return run_levels(self._commit_plan, (), current, self._registry, self._order(current))
@@ -72,7 +85,10 @@ class LocalBatchRunner:
             registry = self._free.pop() if self._free else InstanceRegistry()
         try:
             rows: list[Envelope] = []
-            for task in self._plan.tasks[self._plan.batch_spout]:
+            if self._ranges is not None:
+                check()
+                rows.extend(self._ranges.rows(current, cancellation))
+            for task in self._plan.tasks.get(self._plan.batch_spout, ()):
                 check()
                 rows.extend(run_emitter_task(self._plan, task, current, registry, self._pipeline))
             return run_levels(self._plan, rows, current, registry, self._order(current), check)

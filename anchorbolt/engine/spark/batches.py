@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,9 +15,11 @@ from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.batches.waves import BatchWaves
 from anchorbolt.engine.spark.batch_metadata_server import BatchServer
 from anchorbolt.engine.spark.jobs import RoundJobs
+from anchorbolt.engine.spark.ranges import RangeReader, begin_job_group
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 
 _POOL = "spark.scheduler.pool"
 
@@ -32,6 +33,9 @@ class SparkBatchRunner:
         self._pickled = plan.pickled()
         self._commit_plan = plan.commit_phase()
         self.jobs = RoundJobs(session, self._commit_plan)  # of the commit phases
+        self._ranges: RangeReader | None = None
+        if isinstance(plan.graph.spouts[plan.batch_spout].spout, SparkTransactionalSpout):
+            self._ranges = RangeReader(session, plan, self._pickled)
         self._free: list[_Chain] = []  # of processing phases that have ended
         self._background = Background(self._process)
         self._server: BatchServer | None = None
@@ -46,6 +50,9 @@ class SparkBatchRunner:
         """Take the run's pipeline, and listen for the emitters, which ask it."""
         self.waves.pipeline = pipeline
         self._server = BatchServer(self._session, pipeline)
+
+    def session(self) -> SparkSession:
+        return self._session
 
     def run_commit(self, current: Round) -> Sequence[TaskReport]:
         assert self._commit is not None, "called only if there is something to do"
@@ -74,18 +81,23 @@ class SparkBatchRunner:
 
     def _process(self, current: Round, cancellation: Cancellation) -> Sequence[TaskReport]:
         chain = self._free.pop() if self._free else self._new_chain()
-        context = self._session.sparkContext
-        group = f"anchorbolt-{self._plan.run_id}-{current.fence.seq}"
-        context.setJobGroup(group, f"processing phase of batch {current.txid} of {self._plan.topology}")
-        cancellation.call(partial(context._jsc.sc().cancelJobGroupAndFutureJobs, group))
+        begin_job_group(self._session, self._plan, current, cancellation)
+        what = "finish the processing phase of a batch"
         with self._in_pool("anchorbolt-processing"):
-            reports = chain.jobs.run_again("finish the processing phase of a batch", chain.frame, current)
+            if self._ranges is not None:
+                frame = chain.jobs.with_bolts(self._ranges.emitted(current))
+                reports = chain.jobs.run_once(what, frame, current)
+            else:
+                assert chain.frame is not None
+                reports = chain.jobs.run_again(what, chain.frame, current)
         self._free.append(chain)  # one that failed may still run for a while
         return reports
 
     def _new_chain(self) -> _Chain:
         assert self._server is not None
         jobs = RoundJobs(self._session, self._plan, self._pickled)
+        if self._ranges is not None:
+            return _Chain(jobs, None)
         tasks = len(self._plan.tasks[self._plan.batch_spout])
         emitted = jobs.one_row_each(tasks).mapInArrow(jobs.stage("emit", self._server.address), ENVELOPE_SCHEMA)
         return _Chain(jobs, jobs.with_bolts(emitted))
@@ -105,6 +117,6 @@ class SparkBatchRunner:
 class _Chain:
     """The stages of a processing phase. Two phases that run at the same time must not share a shuffle."""
 
-    def __init__(self, jobs: RoundJobs, frame: DataFrame) -> None:
+    def __init__(self, jobs: RoundJobs, frame: DataFrame | None) -> None:  # None if each batch has a frame of its own
         self.jobs = jobs
         self.frame = frame

@@ -49,6 +49,11 @@ def collect_rows(session: SparkSession, frame: DataFrame, current: Round) -> Ite
     return map(Envelope, *(column.to_pylist() for column in table.columns))
 
 
+def _drop_shuffles(frame: DataFrame) -> None:
+    """Remove what the frame's jobs have shuffled, which Spark would use again."""
+    frame._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
+
+
 def _without_frames(text: str) -> str:
     """Leave out lines of py4j itself and the stack of a Java exception, but not its causes."""
     lines = [line.strip().removeprefix(": ") for line in text.splitlines()]
@@ -78,15 +83,25 @@ class RoundJobs:
         """Run the whole chain of the plan's stages, as `run` does, perhaps as the last time."""
         if frame is self._ran:
             # Otherwise Spark skips stages whose shuffle output still exists: the output of rolled back attempts.
-            frame._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
+            _drop_shuffles(frame)
         self._ran = frame
         return self.run(what, frame, current, self._plan.levels)
 
+    def run_once(self, what: str, frame: DataFrame, current: Round) -> list[TaskReport]:
+        """Run the whole chain of the plan's stages, as `run` does, on a frame that is not used again."""
+        reports = self.run(what, frame, current, self._plan.levels)
+        _drop_shuffles(frame)  # otherwise its files stay on disk until Java collects the garbage
+        return reports
+
     def run(self, what: str, frame: DataFrame, current: Round, stages: list[list[TaskKey]]) -> list[TaskReport]:
         """Run a job, and return its tasks' reports; `stages` are the tasks of its last stages."""
+        return reports_in(self.rows(what, frame, current, stages), current)
+
+    def rows(self, what: str, frame: DataFrame, current: Round, stages: list[list[TaskKey]]) -> Iterator[Envelope]:
+        """Run a job, and return its blobs. Raises `WaveFailed`, or `WorkerLost`, if Spark cannot."""
         self.ended.value, self.tasks = [], sum(map(len, stages))
         try:
-            rows = collect_rows(self._session, frame, current)
+            return collect_rows(self._session, frame, current)
         except (PySparkException, Py4JError, OSError) as error:  # OSError: the JVM is gone
             text, failed = str(error), f"Spark could not {what} of txid {current.txid}: "
             if _WORKER_DIED.search(text):
@@ -94,7 +109,6 @@ class RoundJobs:
             raise WaveFailed(failed + _without_frames(text), txid=current.txid) from error
         finally:
             self.tasks = 0
-        return reports_in(rows, current)
 
     def _lost_worker(self, failed: str, text: str, stages: list[list[TaskKey]]) -> str:
         ended = dict(self.ended.value)

@@ -62,11 +62,14 @@ def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches
 
 
 def _spout(plan: ExecutionPlan, context: TaskContext, component: str, batches: _Batches) -> _Batches:
-    sources = (
-        SourceRows(DEFAULT_STREAM, batch.num_rows, [column.to_pylist() for column in batch.columns])
-        for batch in batches
-    )
-    return _to_arrow(run_spout_task(plan, component, context.partitionId(), _round(context), sources))
+    current = _round(context)
+
+    def rows_of(batch: pa.RecordBatch) -> SourceRows:
+        # In a transactional topology the first value of each tuple is the attempt.
+        attempts = [] if current.batch is None else [[current.batch.attempt] * batch.num_rows]
+        return SourceRows(DEFAULT_STREAM, batch.num_rows, attempts + [column.to_pylist() for column in batch.columns])
+
+    return _to_arrow(run_spout_task(plan, component, context.partitionId(), current, map(rows_of, batches)))
 
 
 def _intake(

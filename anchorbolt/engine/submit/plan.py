@@ -20,6 +20,7 @@ from anchorbolt.config.settings import DEAD_LETTER, Settings
 from anchorbolt.errors import AnchorboltError, ConfigError
 from anchorbolt.serialization.schema import Schema
 from anchorbolt.spouts.rich import BaseRichSpout
+from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.spouts.transactional import BatchSpout, CommitterTransactionalSpout
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
@@ -56,7 +57,7 @@ class ExecutionPlan:
 
     Level 0 holds the spouts. All bolts of a level run in one stage; each of their tasks is a partition. The driver's
     level follows the last one. Task ids count from 1 over the bolts, then over the rich spouts, in the topology's order
-    of components. The tasks of stream spouts have no ids: their number is known only once a batch is read.
+    of components. The tasks of spouts that read with Spark have no ids: their number is known once a batch is read.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class ExecutionPlan:
         numbers = {spec.id: spec.parallelism for spec in bolts} | {
             spec.id: spec.parallelism or 1 for spec in rich_spouts
         }
-        if batch_spout is not None:
+        if batch_spout is not None and not isinstance(batch_spout.spout, SparkTransactionalSpout):
             self._pickled[batch_spout.id] = cloudpickle.dumps(batch_spout.spout)
             numbers[batch_spout.id] = batch_spout.parallelism or 1
         self.is_tracked = bool(rich_spouts) and ackers > 0
@@ -126,7 +127,7 @@ class ExecutionPlan:
         if self.ackers:
             self.sources[ACKER_ID] = tuple(numbers)[:-1]
             levels += ((ACKER_ID,),)
-        # By bolt: the tasks that send to it, without those of stream spouts.
+        # By bolt: the tasks that send to it, without those of spouts that read with Spark.
         self.upstream = {
             component: [task for source in sources for task in self.tasks.get(source, ())]
             for component, sources in self.sources.items()
@@ -240,7 +241,7 @@ class ExecutionPlan:
         return Schema(bolt.state_schema_version, bolt.upcast)
 
     def context(self, task: TaskKey) -> TopologyContext:
-        """Return the context of a task. The id of a stream spout's task is the index of its partition."""
+        """Return the context of a task. Without an id, a task has the index of its partition."""
         component, index = task
         return TopologyContext(
             topology=self.topology,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from anchorbolt.checkpoint.batches.metadata import BatchMetadata, packed_metadata
+from anchorbolt.engine.driver.batches.ranges import RangeCoordinator
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.batch_instances import spout_error
 from anchorbolt.errors import AnchorboltError, SpoutError, TopologyError
 from anchorbolt.spouts import transactional as spouts
+from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.util.messages import shortened
 
 _log = logging.getLogger("anchorbolt.engine")
@@ -19,6 +22,7 @@ _KINDS: tuple[tuple[type, str, type], ...] = (
     (spouts.TransactionalSpout, "transactional", spouts.TransactionalCoordinator),
     (spouts.PartitionedTransactionalSpout, "partitioned", spouts.PartitionedCoordinator),
     (spouts.OpaquePartitionedTransactionalSpout, "opaque partitioned", spouts.PartitionedCoordinator),
+    (SparkTransactionalSpout, "of ranges of a Spark source", RangeCoordinator),
 )
 
 
@@ -33,15 +37,21 @@ def batch_spout_text(plan: ExecutionPlan) -> str:
 class BatchCoordinator:
     """The coordinator of one run. Its calls never overlap."""
 
-    def __init__(self, plan: ExecutionPlan) -> None:
-        """Make the coordinator. Raises `SpoutError` if the spout raises, or returns something else."""
+    def __init__(self, plan: ExecutionPlan, session: Callable[[], Any]) -> None:
+        """Make the coordinator. Raises `SpoutError` if the spout raises, or returns something else.
+
+        `session` returns the Spark session; it is called only for a spout that needs one.
+        """
         spout: Any = plan.graph.spouts[plan.batch_spout].spout
         self._task = plan.batch_spout, 0
         self.is_opaque = isinstance(spout, spouts.OpaquePartitionedTransactionalSpout)
         self.is_partitioned = self.is_opaque or isinstance(spout, spouts.PartitionedTransactionalSpout)
         kind = next(coordinator for each, _, coordinator in _KINDS if isinstance(spout, each))
+        if isinstance(spout, SparkTransactionalSpout):
+            self._source: Any = RangeCoordinator(plan.batch_spout, spout, session())
+            return
         try:
-            self._source: Any = spout.coordinator(plan.conf, plan.context(self._task))
+            self._source = spout.coordinator(plan.conf, plan.context(self._task))
         except (Exception, SystemExit) as error:
             raise spout_error(self._task, "coordinator", error) from None
         if not isinstance(self._source, kind):

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from anchorbolt.checkpoint.batches.hand_off import remove_hand_offs, remove_older_hand_offs
 from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata, Slots, check_size
@@ -52,13 +52,17 @@ StartProcessing = Callable[[Round, Callable[[], None]], Processing]
 class Pipeline:
     """The batches in flight. `tell` and `partitions` may be called on any thread; they are `BatchDriver`."""
 
-    def __init__(self, plan: ExecutionPlan, log: DecisionLog, folder: Folder) -> None:
-        """Create it for a run with this decision log and checkpoint location."""
+    def __init__(self, plan: ExecutionPlan, log: DecisionLog, folder: Folder, session: Callable[[], Any]) -> None:
+        """Create it for a run with this decision log and checkpoint location.
+
+        `session` returns the Spark session; it is called only for a spout that reads with it.
+        """
         self._plan = plan
         self._log = log
         self._folder = folder
+        self._session = session
         self._most = plan.settings.max_spout_pending or 1
-        self._tasks = len(plan.tasks[plan.batch_spout])
+        self._tasks = len(plan.tasks.get(plan.batch_spout, ()))
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._changes = 0
@@ -75,7 +79,7 @@ class Pipeline:
         self._start = start
         remove_older_hand_offs(self._folder, self._log.next_fence().generation)
         self._slots = Slots(self._log.load_batches(), spout.record.txid)
-        self._coordinator = BatchCoordinator(self._plan)
+        self._coordinator = BatchCoordinator(self._plan, self._session)
         if not self._coordinator.is_opaque:
             self._stored = dict(self._slots.found)
 

@@ -1,0 +1,165 @@
+"""Which offsets of Kafka's topics a batch has, and whether they can still be read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from anchorbolt.errors import StateRegressed, TopologyError
+from anchorbolt.util.messages import shortened
+
+ByPartition = Mapping[int, int]
+
+
+class TopicState(NamedTuple):
+    """A topic as Kafka has it now."""
+
+    id: str  # differs from that of a topic of the same name that was deleted; empty if the server gives none
+    begins: ByPartition  # by partition: the offset of the first message that is left
+    ends: ByPartition  # by partition: the offset behind the last message
+
+
+class PartitionRange(NamedTuple):
+    """The messages of one partition in one batch: from `start` to the one before `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class KafkaOffsets:
+    """How far the topics have been read when a batch ends."""
+
+    ids: Mapping[str, str] = field(default_factory=dict)  # by topic
+    positions: Mapping[str, ByPartition] = field(default_factory=dict)  # the offset of the next message
+    begins: Mapping[str, ByPartition] = field(default_factory=dict)  # where partitions begin that the batch adds
+
+    @classmethod
+    def from_values(cls, values: Any) -> KafkaOffsets:
+        """Return offsets from plain values: an empty dict before the first batch. Raises `TopologyError`."""
+        if values == {}:
+            return cls()
+        if not isinstance(values, dict) or values.keys() != {"ids", "positions", "begins"}:
+            raise TopologyError(
+                f"the last batch ended at {shortened(values, 200)}, as of another spout than a "
+                "KafkaTransactionalSpout. Give the topology another id to read all from the start."
+            )
+        return cls(**values)
+
+    def values(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "ids": dict(self.ids),
+            "positions": {topic: dict(each) for topic, each in self.positions.items()},
+            "begins": {topic: dict(each) for topic, each in self.begins.items()},
+        }
+
+    def ranges_from(self, start: KafkaOffsets) -> Iterator[PartitionRange]:
+        """Yield the ranges of the batch that goes from `start` to these offsets, without empty ones."""
+        for topic, ends in self.positions.items():
+            for partition, end in sorted(ends.items()):
+                first = start.positions.get(topic, {}).get(partition)
+                first = self.begins[topic][partition] if first is None else first
+                if first < end:
+                    yield PartitionRange(topic, partition, first, end)
+
+
+def next_offsets(
+    last: KafkaOffsets, topics: Mapping[str, TopicState], most: int, *, from_end: bool
+) -> KafkaOffsets | None:
+    """Return where the next batch ends; None if there is nothing new.
+
+    Args:
+        last: Where the batch before ended.
+        topics: The topics that are read, as they are now.
+        most: How many offsets the batch has at most, or one of each partition if that is more.
+        from_end: Whether the very first batch begins at the end of the topics.
+
+    Raises:
+        StateRegressed: A topic was deleted and made again, or messages that were not read yet are gone.
+    """
+    check_topics(last, topics)
+    is_first = not last.positions
+    waiting: dict[tuple[str, int], int] = {}
+    positions = {topic: dict(each) for topic, each in last.positions.items()}
+    begins: dict[str, dict[int, int]] = {}
+    for topic, state in topics.items():
+        for partition, end in state.ends.items():
+            first = positions.get(topic, {}).get(partition)
+            if first is None:
+                first = end if from_end and is_first else state.begins[partition]
+                if first == end and not (from_end and is_first):
+                    continue  # a partition counts from its first message on
+                begins.setdefault(topic, {})[partition] = first
+                positions.setdefault(topic, {})[partition] = first
+            waiting[topic, partition] = end - first
+    shares = share_out(waiting, most)
+    for (topic, partition), share in shares.items():
+        positions[topic][partition] += share
+    if not begins and not any(shares.values()):
+        return None
+    ids = {**last.ids, **{topic: topics[topic].id for topic in positions if topic in topics}}
+    return KafkaOffsets(ids, positions, begins)
+
+
+def share_out(waiting: Mapping[tuple[str, int], int], most: int) -> dict[tuple[str, int], int]:
+    """Return how many offsets of each partition a batch has: as many of each, and more if others have fewer.
+
+    Each partition with messages has at least one, so that none has to wait for ever.
+    """
+    shares: dict[tuple[str, int], int] = {}
+    there = {key: number for key, number in waiting.items() if number}
+    left = most
+    for done, key in enumerate(sorted(there, key=lambda key: (there[key], key))):
+        shares[key] = min(there[key], max(1, left // (len(there) - done)))
+        left -= shares[key]
+    return shares
+
+
+def check_topics(last: KafkaOffsets, topics: Mapping[str, TopicState]) -> None:
+    """Check that the topics are those that were read, and have what was not read yet. Raises `StateRegressed`."""
+    for topic, state in topics.items():
+        _check_id(topic, last.ids.get(topic, ""), state.id)
+        for partition, position in last.positions.get(topic, {}).items():
+            _check_range(state, PartitionRange(topic, partition, position, position))
+
+
+def check_batch(start: KafkaOffsets, end: KafkaOffsets, topics: Mapping[str, TopicState]) -> None:
+    """Check that a batch can be read (again). Raises `StateRegressed`."""
+    for each in end.ranges_from(start):
+        _check_id(each.topic, end.ids.get(each.topic, ""), topics[each.topic].id)
+        _check_range(topics[each.topic], each)
+
+
+def _check_id(topic: str, expected: str, found: str) -> None:
+    if expected and found and expected != found:
+        raise StateRegressed(
+            f"Kafka's topic {topic!r} was deleted and created again: it has the id {found}, and batches that have been "
+            f"read are of the topic with the id {expected}. The offsets of the two have nothing to do with each other. "
+            "Give the topology another id to read the new topic from its start.",
+            expected=expected,
+            found=found,
+        )
+
+
+def _check_range(state: TopicState, batch: PartitionRange) -> None:
+    topic, partition, start, end = batch
+    first, last = state.begins.get(partition, 0), state.ends.get(partition, 0)
+    if first <= start and end <= last:
+        return
+    wanted = f"offset {start}" if start == end else f"offsets {start} to {end}"
+    found = f"offsets {first} to {last}"
+    reason = (
+        "They were removed before they were read: the topic keeps them too short a time"
+        if start < first
+        else "The partition has lost messages, or the topic was deleted and created again"
+    )
+    raise StateRegressed(
+        f"partition {partition} of Kafka's topic {topic!r} is to be read from {wanted} on, but has {found}. {reason}. "
+        "Restore the messages; or give the topology another id to read what is left.",
+        expected=wanted,
+        found=found,
+    )

@@ -1,0 +1,254 @@
+"""What the tests of `KafkaTransactionalSpout` do in a process whose Spark has the connector for Kafka.
+
+The JVM of the tests' own process has no connector, and a JVM's class path cannot be changed. So the tests call these
+functions in a process of their own (the fixture `kafka_driver`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, FailedException, OutputCollector
+from anchorbolt.config.spark_options import SparkOptions
+from anchorbolt.engine import LocalCluster, SparkCluster
+from anchorbolt.engine.submit.handle import RunHandle
+from anchorbolt.errors import AnchorboltError
+from anchorbolt.faults.points import FaultPoint, PointReached, observe
+from anchorbolt.state_backends import KeyValueState
+from anchorbolt.streams.tuple import Tuple
+from anchorbolt.transactional import Committer, KafkaTransactionalSpout, TransactionalTopologyBuilder
+
+FIELDS = ("topic", "partition", "offset", "value")
+
+
+def session_with(jars: str) -> SparkSession:
+    from anchorbolt.engine.spark.session import build_session
+
+    return build_session("kafka", "local[4]", SparkOptions(jars=jars), jobs_at_once=2)
+
+
+class Kafka:
+    """Changes topics and writes messages, through the JVM."""
+
+    def __init__(self, spark: SparkSession, servers: str) -> None:
+        jvm: Any = spark.sparkContext._jvm
+        self._jvm = jvm
+        self._gateway: Any = spark.sparkContext._gateway
+        self._properties = jvm.java.util.Properties()
+        self._properties.setProperty("bootstrap.servers", servers)
+
+    def create(self, topic: str, partitions: int) -> None:
+        new = self._jvm.org.apache.kafka.clients.admin.NewTopic(topic, partitions, self._short(1))
+        self._admin(lambda admin: admin.createTopics(self._list(new)))
+
+    def delete(self, topic: str) -> None:
+        self._admin(lambda admin: admin.deleteTopics(self._list(topic)))
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        more = self._jvm.org.apache.kafka.clients.admin.NewPartitions.increaseTo(total)
+        self._admin(lambda admin: admin.createPartitions(self._map(topic, more)))
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        there = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+        # Py4J does not find a static method beside another one of the same name.
+        loader = self._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        arguments = self._gateway.new_array(self._jvm.java.lang.Class, 1)
+        arguments[0] = self._jvm.java.lang.Long.TYPE
+        method = loader.loadClass("org.apache.kafka.clients.admin.RecordsToDelete").getMethod("beforeOffset", arguments)
+        values = self._gateway.new_array(self._jvm.java.lang.Object, 1)
+        values[0] = self._jvm.java.lang.Long.valueOf(str(offset))
+        records = method.invoke(None, values)
+        self._admin(lambda admin: admin.deleteRecords(self._map(there, records)))
+
+    def send(self, topic: str, values: Mapping[int, Sequence[str]], *, abort: bool | None = None) -> None:
+        """Append values to partitions, in their order. With `abort`, in a transaction with this end."""
+        properties = self._jvm.java.util.Properties()
+        properties.putAll(self._properties)
+        if abort is not None:
+            properties.setProperty("transactional.id", f"producer-{abort}")
+        text = self._jvm.org.apache.kafka.common.serialization.StringSerializer
+        producer = self._jvm.org.apache.kafka.clients.producer.KafkaProducer(properties, text(), text())
+        if abort is not None:
+            producer.initTransactions()
+            producer.beginTransaction()
+        for partition, messages in values.items():
+            for value in messages:
+                record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord(topic, partition, None, value)
+                producer.send(record)
+        producer.flush()
+        if abort is not None:
+            producer.abortTransaction() if abort else producer.commitTransaction()
+        producer.close()
+
+    def _admin(self, call: Any) -> None:
+        admin = self._jvm.org.apache.kafka.clients.admin.AdminClient.create(self._properties)
+        result = call(admin)
+        getattr(result, "all" if hasattr(result, "all") else "values")().get()
+        admin.close()
+
+    def _list(self, item: Any) -> Any:
+        items = self._jvm.java.util.ArrayList()
+        items.add(item)
+        return items
+
+    def _map(self, key: Any, value: Any) -> Any:
+        items = self._jvm.java.util.HashMap()
+        items.put(key, value)
+        return items
+
+    def _short(self, number: int) -> Any:
+        return self._jvm.java.lang.Short.valueOf(str(number))
+
+
+class Watched(KafkaTransactionalSpout):
+    """Notes the rows of each try of a batch; more messages come whenever a batch is read."""
+
+    kafka: Kafka | None = None
+    tries: list[tuple[str, list[list[Any]]]]
+
+    def read(self, spark: SparkSession, start: Any, end: Any) -> DataFrame:
+        frame = super().read(spark, start, end)
+        if self.kafka is not None:
+            self.kafka.send(self.topics[0], {0: ["more"], 1: ["more"]})
+            self.tries.append((json.dumps([start, end]), [[*row] for row in frame.collect()]))
+        return frame
+
+
+class Pass(BaseBasicBolt):
+    """Fails the first try of the batches of `txids`; the folder remembers which have been tried."""
+
+    def __init__(self, folder: str, txids: Sequence[int]) -> None:
+        self.folder = folder
+        self.txids = txids
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        attempt, *values = tup.values
+        if attempt.txid in self.txids:
+            seen = Path(self.folder, f"failed-{attempt.txid}")
+            if not seen.exists():
+                seen.touch()
+                raise FailedException("once")
+        collector.emit((attempt, attempt.txid, values))
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare("tx", "txid", "values")
+
+
+class Collect(BaseStatefulBolt[KeyValueState[str, Any]], Committer):
+    """Keeps the tuples of each batch by its txid."""
+
+    def prepare(self, conf: Mapping[str, Any], context: Any, collector: OutputCollector) -> None:
+        pass
+
+    def init_state(self, state: KeyValueState[str, Any]) -> None:
+        self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        key = str(tup["txid"])
+        self.state.put(key, [*self.state.get(key, []), tup["values"]])
+
+
+Outcome = tuple[dict[int, list[list[Any]]], str]
+"""The tuples of each batch by txid, in their order; and the class name of the error that ended the run, or ''."""
+
+
+class Driver:
+    """A process's session, and a server."""
+
+    def __init__(self, jars: str, servers: str) -> None:
+        self.spark = session_with(jars)
+        self.servers = servers
+        self.kafka = Kafka(self.spark, servers)
+
+    def run(
+        self,
+        folder: str,
+        topics: str | Sequence[str],
+        *,
+        fails: Sequence[int] = (),
+        pending: int = 1,
+        local: bool = False,
+        crash: bool = False,
+        rounds: int = 3,
+        servers: str = "",
+        **options: Any,
+    ) -> Outcome:
+        """Run a topology on a topic until it is empty. With `crash`, the driver fails after a processing phase."""
+        spout = KafkaTransactionalSpout(servers or self.servers, topics, FIELDS, **options)
+        return self._run(spout, folder, fails, pending, local=local, crash=crash, rounds=rounds)
+
+    def run_watched(
+        self, folder: str, topic: str, fails: Sequence[int], pending: int, batches: int
+    ) -> tuple[Outcome, list[tuple[str, list[list[Any]]]]]:
+        """Run a topology on a topic that always gets more messages; stop it after so many batches."""
+        spout = Watched(self.servers, topic, FIELDS, max_offsets_per_batch=6)
+        spout.kafka, spout.tries = self.kafka, []
+        return self._run(spout, folder, fails, pending, batches=batches), spout.tries
+
+    def _run(
+        self,
+        spout: KafkaTransactionalSpout,
+        folder: str,
+        fails: Sequence[int],
+        pending: int,
+        *,
+        local: bool = False,
+        crash: bool = False,
+        rounds: int = 3,
+        batches: int = 0,
+    ) -> Outcome:
+        builder = TransactionalTopologyBuilder("kafka", "spout", spout)
+        builder.set_bolt("pass", Pass(folder, fails), 2).fields_grouping("spout", "partition")
+        builder.set_bolt("collect", Collect()).global_grouping("pass")
+        conf = {
+            "topology.state.provider": "sqlite",
+            "topology.state.provider.config": {"directory": f"{folder}/state"},
+            "topology.checkpoint.location": f"{folder}/checkpoint",
+            "topology.max.spout.pending": pending,
+            "topology.max.batch.retries": rounds,
+        }
+
+        def fail(reached: PointReached) -> None:
+            if crash and reached.point is FaultPoint.BATCH_PROCESSED:
+                raise RuntimeError("crash")
+
+        def stop(report: Any) -> None:
+            if report.txid == batches:
+                stopping.submit(handle.stop)
+
+        before = observe(fail)
+        try:
+            with ThreadPoolExecutor(1) as stopping:
+                cluster: Any = LocalCluster() if local else SparkCluster(self.spark)
+                handle: RunHandle = cluster.submit(builder.build_topology(), conf, until_empty=True, on_wave=stop)
+                error = ""
+                try:
+                    handle.await_termination()
+                except (AnchorboltError, RuntimeError) as failure:
+                    error = type(failure).__name__
+                return {int(txid): rows for txid, rows in handle.state("collect").items()}, error
+        finally:
+            observe(before)
+
+
+_driver: Driver | None = None
+
+
+def start_driver(jars: str, servers: str) -> None:
+    """Called once in the process."""
+    global _driver
+    _driver = Driver(jars, servers)
+
+
+def call(name: str, *arguments: Any, **options: Any) -> Any:
+    """Call a method of the driver, such as `run`, or of its Kafka, such as `kafka.create`."""
+    found: Any = _driver
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found(*arguments, **options)
