@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
+from anchorbolt.checkpoint.batches.metadata import BatchMetadata
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import is_record_namespace
@@ -22,6 +23,9 @@ from anchorbolt.migration_tools.progress import Progress
 from anchorbolt.state_backends.contract import NamespaceHead, StateProvider
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.util.locations import Folder
+from anchorbolt.util.messages import shortened
+
+_SHOWN_METADATA = 1000  # characters
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,8 @@ def judge(snapshot: TopologySnapshot, codecs: Codecs, sizes: Mapping[str, tuple[
     if snapshot.record_namespace in unreadable:  # nothing can be judged
         named |= snapshot.heads.keys()
     else:
-        problems += startup_problems(Layout(snapshot.topology, headers), snapshot.found(heads))
+        layout = Layout(snapshot.topology, headers, batch_spout=record.batch_spout)
+        problems += startup_problems(layout, snapshot.found(heads))
     # A start does not read a namespace that nothing names.
     unreadable = {name: why for name, why in unreadable.items() if name in named or name not in snapshot.heads}
     problems = [each for each in problems if not isinstance(each, StateError) or each.namespace not in unreadable]
@@ -119,7 +124,7 @@ def judge(snapshot: TopologySnapshot, codecs: Codecs, sizes: Mapping[str, tuple[
         tuple(_blocking(record, namespaces)),
         tuple(_next_starts(record, snapshot, namespaces, refused=bool(refusals))),
         tuple(refusals),
-        tuple(_notes(snapshot, namespaces)),
+        tuple(_notes(record, snapshot, namespaces)),
     )
 
 
@@ -192,8 +197,11 @@ def _blocking(record: DecisionRecord, namespaces: list[NamespaceReport]) -> list
     return sentences
 
 
-def _notes(snapshot: TopologySnapshot, namespaces: list[NamespaceReport]) -> list[str]:
+def _notes(record: DecisionRecord, snapshot: TopologySnapshot, namespaces: list[NamespaceReport]) -> list[str]:
     notes = []
+    if record.batch:
+        metadata = shortened(BatchMetadata.decode(record.batch).values(), _SHOWN_METADATA)
+        notes.append(f"batch {record.txid} of its spout {record.batch_spout} has the metadata {metadata}")
     if snapshot.has_moved:
         notes.append("a run was writing during the reading: this report may be out of date")
     if snapshot.holds_fence:
