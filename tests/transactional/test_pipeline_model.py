@@ -161,12 +161,14 @@ class PipelineModel(RuleBasedStateMachine):
         assert not phase.is_cancelled
         phase.told.add(task[1])
         phase.emitted.update({partition: each for partition, each in told.items() if each is not None})
-        if len(phase.told) == TASKS:
-            txid = phase.round.txid
+        txid = phase.round.txid
+        known = self.pipeline.known(txid)
+        if known is not None:
+            emitted = {partition: known.partitions[partition] for partition in known.emitted}
             if self.kind is Kept:
-                assert self.made.setdefault(txid, phase.emitted) == phase.emitted
+                assert self.made.setdefault(txid, emitted) == emitted
             else:
-                self.made[txid] = dict(phase.emitted)
+                self.made[txid] = emitted
 
     def position(self, txid: int, partition: int) -> int:
         """Return where a partition is behind a batch."""
@@ -229,7 +231,7 @@ class PipelineModel(RuleBasedStateMachine):
         txids = [phase.round.txid for phase in self.alive()]
         assert txids == [*range(len(self.committed) + 1, len(self.committed) + 1 + len(txids))]
         assert len(txids) <= self.pending
-        assert all(len(phase.told) == TASKS for phase in self.alive()[:-1])
+        assert all(self.pipeline.known(txid) is not None for txid in txids[:-1])
 
     @invariant()
     def committed_without_a_gap(self) -> None:
