@@ -115,7 +115,8 @@ class PipelineModel(RuleBasedStateMachine):
         )
         self.spout: Any = Spout(record)
         self.pipeline = Pipeline(plan, self.log, open_folder(self.directory.name))
-        self.pipeline.open(self.spout, self.processing)
+        spout: Any = self.spout
+        self.pipeline.open(spout, self.processing)
 
     def processing(self, current: Round, notify: Callable[[], None]) -> FakeProcessing:
         assert current.batch is not None
