@@ -14,12 +14,8 @@ from anchorbolt.topology import Topology
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.transactional.conftest import Run
 from tests.transactional.jobs import (
-    Pages,
-    PagesEmitter,
     Passing,
     PassingBasic,
-    Ranges,
-    RangesCoordinator,
     Values,
     attempts,
     batches,
@@ -27,9 +23,9 @@ from tests.transactional.jobs import (
     calls,
     first_times,
     rows,
-    set_numbers,
     values_topology,
 )
+from tests.transactional.spouts import Pages, PagesEmitter, Ranges, RangesCoordinator, set_numbers
 
 
 def exits() -> BaseException:

@@ -16,19 +16,8 @@ from anchorbolt.testing import LocalCluster
 from anchorbolt.transactional import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
 from tests.reliability.jobs import letters_in
 from tests.transactional.conftest import Run
-from tests.transactional.jobs import (
-    Pages,
-    PagesEmitter,
-    Ranges,
-    RangesCoordinator,
-    Values,
-    attempts,
-    batches,
-    boom,
-    rows,
-    set_numbers,
-    values_topology,
-)
+from tests.transactional.jobs import Values, attempts, batches, boom, rows, values_topology
+from tests.transactional.spouts import Pages, PagesEmitter, Ranges, RangesCoordinator, set_numbers
 
 
 class FailsOn(Values):

@@ -5,18 +5,8 @@ from typing import Any
 from anchorbolt.errors import BoltError
 from anchorbolt.transactional import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
 from tests.transactional.conftest import Run
-from tests.transactional.jobs import (
-    Pages,
-    Values,
-    attempts,
-    batches,
-    boom,
-    notes,
-    numbers_of,
-    rows,
-    set_numbers,
-    values_topology,
-)
+from tests.transactional.jobs import Values, attempts, batches, boom, notes, rows, values_topology
+from tests.transactional.spouts import Pages, numbers_of, set_numbers
 
 
 def failing(hook: str, txid: int, times: int = 1, make: Any = boom) -> Values:
@@ -62,7 +52,12 @@ def test_a_partition_may_disappear_for_some_batches(run: Run, conf: dict[str, An
 
 def test_an_opaque_run_continues_behind_its_last_commit(run: Run, conf: dict[str, Any]) -> None:
     spout = OpaqueMemoryTransactionalSpout({0: rows(range(6)), 1: rows(range(100, 102))}, ["number"], 2)
-    handle = run(values_topology(spout), on_wave=lambda report: handle.stop() if report.txid == 2 else None, wait=False)
+
+    def stop(report: Any) -> None:
+        if report.txid == 2:
+            handle.stop()
+
+    handle = run(values_topology(spout), on_wave=stop, wait=False)
     handle.await_termination(60)
     assert sorted(batches(conf)) == [1, 2]
     run(values_topology(spout), max_spout_pending=2)

@@ -133,14 +133,14 @@ def test_blobs_are_handed_off_in_their_order(tmp_path: Path) -> None:
     assert hand_off is not None
     assert not hand_off.holds_instance
     assert list(read_blobs(str(tmp_path), hand_off, 4)) == blobs
-    for change in (lambda data: data[:-1], lambda data: data + b"\0\0\0\1z", lambda data: data.replace(b"one", b"two")):
-        path = tmp_path / hand_off.name
-        kept = path.read_bytes()
-        path.write_bytes(change(kept))
+    path = tmp_path / hand_off.name
+    kept = path.read_bytes()
+    for changed in (kept[:-1], kept + b"\0\0\0\1z", kept.replace(b"one", b"two")):
+        path.write_bytes(changed)
         with pytest.raises(WaveFailed) as raised:
             list(read_blobs(str(tmp_path), hand_off, 4))
         assert raised.value.txid == 4
-        path.write_bytes(kept)
+    path.write_bytes(kept)
     remove_hand_offs(open_folder(str(tmp_path)), FENCE)
     with pytest.raises(WaveFailed):
         list(read_blobs(str(tmp_path), hand_off, 4))
@@ -180,7 +180,7 @@ def test_what_is_produced_comes_in_order_and_then_its_error() -> None:
             put(number)
         raise SystemExit(3)
 
-    taken = []
+    taken: list[int] = []
     with pytest.raises(SystemExit):
         taken.extend(Produced(produce, 2))
     assert list(Produced(lambda put: None, 1)) == []
@@ -238,12 +238,13 @@ def test_a_stuck_phase_does_not_hold_up_the_next_one() -> None:
     others = [background.start(Round(txid, FENCE), ended.release) for txid in (2, 3)]
     for _ in others:
         assert ended.acquire(timeout=30)
-    assert [each.reports() for each in others] == [[2], [3]]
+    reports: list[Any] = [each.reports() for each in others]
+    assert reports == [[2], [3]]
     background.close(timeout_s=0)
-    assert not stuck.is_ended
+    was_ended = stuck.is_ended
     release.set()
     assert ended.acquire(timeout=30)
-    assert stuck.is_ended
+    assert [was_ended, stuck.is_ended] == [False, True]
     with pytest.raises(WaveFailed):
         stuck.reports()
     background.close()

@@ -15,8 +15,6 @@ from anchorbolt.transactional import MemoryTransactionalSpout, OpaqueMemoryTrans
 from tests.engine.conftest import Watch
 from tests.transactional.conftest import Run
 from tests.transactional.jobs import (
-    Pages,
-    Ranges,
     Values,
     batches,
     boom,
@@ -25,10 +23,10 @@ from tests.transactional.jobs import (
     note,
     notes,
     rows,
-    set_numbers,
     values_topology,
     wait_for,
 )
+from tests.transactional.spouts import Pages, Ranges, set_numbers
 
 
 def stored(conf: dict[str, Any]) -> set[int]:
@@ -77,7 +75,8 @@ class FailsBehind(Values):
 def test_batches_stay_the_same_when_another_number_may_be_pending(
     run: Run, conf: dict[str, Any], first: int, second: int, third: int
 ) -> None:
-    expected, reached = [], 0
+    expected: list[tuple[int, int]] = []
+    reached = 0
     for pending in (first, second):
         # Each run finds less than a whole batch at its end; then the source grows.
         new = max(0, pending - reached)

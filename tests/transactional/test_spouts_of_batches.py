@@ -13,9 +13,6 @@ from anchorbolt.transactional import CommitterTransactionalEmitter, CommitterTra
 from tests.transactional.conftest import Run
 from tests.transactional.jobs import (
     Passing,
-    Ranges,
-    RangesCoordinator,
-    RangesEmitter,
     Values,
     attempts,
     batches,
@@ -26,6 +23,7 @@ from tests.transactional.jobs import (
     values_topology,
     wait_for,
 )
+from tests.transactional.spouts import Ranges, RangesCoordinator, RangesEmitter
 
 
 def failing(hook: str, txid: int, times: int) -> Values:
@@ -154,9 +152,9 @@ def test_a_batch_begins_once_its_coordinator_is_ready(conf: dict[str, Any]) -> N
         assert len(handle.reports) == txid - 1
         note(conf, "ready")
         wait_for(lambda txid=txid: len(handle.reports) == txid)  # type: ignore[misc]
-    assert handle.status is RunStatus.RUNNING
+    statuses = [handle.status]
     assert handle.stop(30)
-    assert handle.status is RunStatus.STOPPED
+    assert [*statuses, handle.status] == [RunStatus.RUNNING, RunStatus.STOPPED]
     assert notes(conf, "closed coordinator") == ["closed coordinator"]
 
 

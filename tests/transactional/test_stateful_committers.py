@@ -146,7 +146,8 @@ class KeepsTuples(BaseBatchBolt, Committer):
     """Keeps whole tuples until its commit phase."""
 
     def prepare(self, conf: Any, context: Any, collector: Any, id: Any) -> None:
-        self.conf, self.context, self.collector, self.id, self.kept = conf, context, collector, id, []
+        self.conf, self.context, self.collector, self.id = conf, context, collector, id
+        self.kept: list[Tuple] = []
 
     def execute(self, tup: Tuple) -> None:
         self.kept.append(tup)

@@ -40,8 +40,8 @@ class UpdateBuckets(UpdateCounts):
 
 def test_the_global_count(run_on: Run, conf: dict[str, Any]) -> None:
     spout = MemoryTransactionalSpout(WORDS, ["word"], 50)
-    builder = TransactionalTopologyBuilder("global-count", "spout", spout, parallelism=3)
-    builder.set_bolt("partial", CountBatch(), parallelism=5).shuffle_grouping("spout")
+    builder = TransactionalTopologyBuilder("global-count", "spout", spout, parallelism=2)
+    builder.set_bolt("partial", CountBatch(), parallelism=3).shuffle_grouping("spout")
     builder.set_bolt("sum", UpdateCounts("counts", in_all)).global_grouping("partial")
     topology = builder.build_topology()
     handle = run_on(topology, max_spout_pending=2)
@@ -53,7 +53,7 @@ def test_the_global_count(run_on: Run, conf: dict[str, Any]) -> None:
 
 def test_words_update_two_databases(run_on: Run, conf: dict[str, Any]) -> None:
     builder = TransactionalTopologyBuilder("words", "spout", MemoryTransactionalSpout(WORDS, ["word"], 50), 2)
-    builder.set_bolt("counts", UpdateCounts("words", one_of_word), parallelism=3).fields_grouping("spout", "word")
+    builder.set_bolt("counts", UpdateCounts("words", one_of_word), parallelism=2).fields_grouping("spout", "word")
     builder.set_bolt("buckets", UpdateBuckets("buckets", one_of_word)).global_grouping("counts")
     run_on(builder.build_topology(), max_spout_pending=3)
     expected = Counter(word for rows in WORDS.values() for (word,) in rows)

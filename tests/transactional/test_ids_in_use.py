@@ -1,0 +1,82 @@
+"""The id of a transactional topology names its progress: no other topology may use it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.bolts import BaseRichBolt
+from anchorbolt.errors import TopologyError
+from anchorbolt.testing import FeederSpout
+from anchorbolt.topology import Topology, TopologyBuilder
+from anchorbolt.transactional import (
+    MemoryTransactionalSpout,
+    OpaqueMemoryTransactionalSpout,
+    TransactionalTopologyBuilder,
+)
+from tests.transactional.conftest import Run
+from tests.transactional.jobs import Values, batches, decision_log, note, notes, rows, values_topology
+
+SPOUT = MemoryTransactionalSpout({0: rows(range(3))}, ["number"], 1)
+
+
+def refusal(run: Run, topology: Topology) -> TopologyError:
+    with pytest.raises(TopologyError) as raised:
+        run(topology)
+    return raised.value
+
+
+class Ack(BaseRichBolt):
+    def prepare(self, conf: Any, context: Any, collector: Any) -> None:
+        self.conf = conf
+
+    def execute(self, tup: Any) -> None:
+        note(self.conf, "ordinary")
+
+    def declare_output_fields(self, declarer: Any) -> None:
+        pass
+
+
+def ordinary() -> Topology:
+    builder = TopologyBuilder()
+    builder.set_spout("spout", FeederSpout(["number"], [[(1,)]]))
+    builder.set_bolt("ack", Ack()).shuffle_grouping("spout")
+    return builder.create_topology("values")
+
+
+def renamed() -> Topology:
+    builder = TransactionalTopologyBuilder("values", "another", SPOUT)
+    builder.set_bolt("values", Values()).global_grouping("another")
+    return builder.build_topology()
+
+
+def opaque() -> Topology:
+    return values_topology(OpaqueMemoryTransactionalSpout({0: rows(range(5))}, ["number"], 1))
+
+
+@pytest.mark.parametrize("other", [ordinary, renamed, opaque])
+def test_an_id_that_is_in_use(run: Run, conf: dict[str, Any], other: Callable[[], Topology]) -> None:
+    topology = values_topology(MemoryTransactionalSpout({0: rows(range(3))}, ["number"], 2))
+    run(topology)
+    before = stored(conf)
+    assert "'values'" in refusal(run, other()).message
+    assert stored(conf) == before
+    assert notes(conf, "ordinary") == []
+    more = values_topology(MemoryTransactionalSpout({0: rows(range(5))}, ["number"], 2))
+    assert [report.txid for report in run(more).reports] == [3]
+
+
+def test_an_id_that_an_ordinary_topology_uses(run: Run, conf: dict[str, Any]) -> None:
+    run(ordinary())
+    before = stored(conf)
+    assert "ordinary" in refusal(run, values_topology(SPOUT)).message
+    assert stored(conf) == before
+    assert batches(conf) == {}
+
+
+def stored(conf: dict[str, Any]) -> object:
+    location = Path(conf["topology.checkpoint.location"])
+    with decision_log(conf, "values") as log:
+        kept = log.load(), log.load_batches(), log.stored_generation()
+    return kept, {file: file.read_bytes() for file in location.rglob("*") if file.is_file()}
