@@ -7,6 +7,7 @@ functions in a process of their own (the fixture `kafka_driver`).
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +23,7 @@ from anchorbolt.errors import AnchorboltError
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.state_backends import KeyValueState
 from anchorbolt.streams.tuple import Tuple
+from anchorbolt.topology import Topology
 from anchorbolt.transactional import Committer, KafkaTransactionalSpout, TransactionalTopologyBuilder
 
 FIELDS = ("topic", "partition", "offset", "value")
@@ -154,6 +156,40 @@ class Collect(BaseStatefulBolt[KeyValueState[str, Any]], Committer):
         self.state.put(key, [*self.state.get(key, []), tup["values"]])
 
 
+def collecting(spout: KafkaTransactionalSpout, folder: str, fails: Sequence[int] = ()) -> Topology:
+    builder = TransactionalTopologyBuilder("kafka", "spout", spout)
+    builder.set_bolt("pass", Pass(folder, fails), 2).fields_grouping("spout", "partition")
+    builder.set_bolt("collect", Collect()).global_grouping("pass")
+    return builder.build_topology()
+
+
+def conf_in(folder: str) -> dict[str, Any]:
+    return {
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": f"{folder}/state"},
+        "topology.checkpoint.location": f"{folder}/checkpoint",
+    }
+
+
+class Growing(KafkaTransactionalSpout):
+    """Adds messages to its topic when it reads the first 5 batches, or tries of a batch, of a run."""
+
+    reads = 0
+
+    def read(self, spark: SparkSession, start: Any, end: Any) -> DataFrame:
+        self.reads += 1
+        if self.reads <= 5:
+            values = [f"{os.getpid()}-{self.reads}-{number}" for number in range(3)]
+            Kafka(spark, self.bootstrap_servers).send(self.topics[0], {0: values, 1: values[1:]})
+        return super().read(spark, start, end)
+
+
+def growing() -> Topology:
+    """The job of the tests that kill it; the environment says where it reads."""
+    servers, topic = os.environ["KAFKA_SERVERS"], os.environ["KAFKA_TOPIC"]
+    return collecting(Growing(servers, topic, FIELDS, max_offsets_per_batch=7), ".")
+
+
 Outcome = tuple[dict[int, list[list[Any]]], str]
 """The tuples of each batch by txid, in their order; and the class name of the error that ended the run, or ''."""
 
@@ -165,6 +201,15 @@ class Driver:
         self.spark = session_with(jars)
         self.servers = servers
         self.kafka = Kafka(self.spark, servers)
+
+    def values_in(self, topic: str) -> dict[int, list[str]]:
+        """Return all that a topic has, by partition."""
+        reader = self.spark.read.format("kafka").option("kafka.bootstrap.servers", self.servers)
+        rows = reader.option("subscribe", topic).load().orderBy("offset")
+        found: dict[int, list[str]] = {}
+        for row in rows.selectExpr("partition", "CAST(value AS STRING)").collect():
+            found.setdefault(row[0], []).append(row[1])
+        return found
 
     def run(
         self,
@@ -203,22 +248,14 @@ class Driver:
         rounds: int = 3,
         batches: int = 0,
     ) -> Outcome:
-        builder = TransactionalTopologyBuilder("kafka", "spout", spout)
-        builder.set_bolt("pass", Pass(folder, fails), 2).fields_grouping("spout", "partition")
-        builder.set_bolt("collect", Collect()).global_grouping("pass")
-        conf = {
-            "topology.state.provider": "sqlite",
-            "topology.state.provider.config": {"directory": f"{folder}/state"},
-            "topology.checkpoint.location": f"{folder}/checkpoint",
-            "topology.max.spout.pending": pending,
-            "topology.max.batch.retries": rounds,
-        }
+        conf = {**conf_in(folder), "topology.max.spout.pending": pending, "topology.max.batch.retries": rounds}
 
         def fail(reached: PointReached) -> None:
             if crash and reached.point is FaultPoint.BATCH_PROCESSED:
                 raise RuntimeError("crash")
 
         def stop(report: Any) -> None:
+            Path(folder, f"committed-{report.txid}").touch()
             if report.txid == batches:
                 stopping.submit(handle.stop)
 
@@ -226,7 +263,9 @@ class Driver:
         try:
             with ThreadPoolExecutor(1) as stopping:
                 cluster: Any = LocalCluster() if local else SparkCluster(self.spark)
-                handle: RunHandle = cluster.submit(builder.build_topology(), conf, until_empty=True, on_wave=stop)
+                handle: RunHandle = cluster.submit(
+                    collecting(spout, folder, fails), conf, until_empty=True, on_wave=stop
+                )
                 error = ""
                 try:
                     handle.await_termination()

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import closing
 from multiprocessing import get_context
 from pathlib import Path
@@ -10,6 +10,11 @@ from typing import Any
 
 import pytest
 
+from anchorbolt.faults.injection import Fault
+from anchorbolt.faults.points import FaultPoint
+from anchorbolt.testing import CrashRunner
+from tests.cli.command import wait_until
+from tests.conftest import StartKafka
 from tests.support.kafka_server import KafkaServer
 from tests.transactional import kafka_runs
 
@@ -27,7 +32,10 @@ class KafkaDriver:
         self._numbers = itertools.count()
 
     def __call__(self, name: str, *arguments: Any, **options: Any) -> Any:
-        return self._pool.submit(kafka_runs.call, name, *arguments, **options).result()
+        return self.begin(name, *arguments, **options).result()
+
+    def begin(self, name: str, *arguments: Any, **options: Any) -> Future[Any]:
+        return self._pool.submit(kafka_runs.call, name, *arguments, **options)
 
     def new_topic(self, partitions: int) -> str:
         topic = f"topic-{next(self._numbers)}"
@@ -180,3 +188,51 @@ def test_a_server_or_an_option_that_cannot_be_used_ends_the_run(driver: KafkaDri
     ):
         found = driver("run", str(tmp_path), "topic", servers=servers, options=options, rounds=0)
         assert found == ({}, error)
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+def test_a_driver_and_workers_that_are_killed_lose_and_repeat_no_message(
+    driver: KafkaDriver, kafka_server: KafkaServer, tmp_path: Path
+) -> None:
+    topic = driver.new_topic(2)
+    driver("kafka.send", topic, numbered(0, 30, 2))
+    runner = CrashRunner(
+        "tests.transactional.kafka_runs:growing",
+        tmp_path,
+        conf={
+            **kafka_runs.conf_in(str(tmp_path)),
+            "topology.max.spout.pending": 2,
+            "spark": {"jars": kafka_server.connector_jars},
+        },
+        arguments=["--master", "local[4]"],
+        environment={"KAFKA_SERVERS": kafka_server.servers, "KAFKA_TOPIC": topic},
+    )
+    report = runner.run(
+        Fault(FaultPoint.BATCH_BEGUN, txid=2),
+        Fault(FaultPoint.TASK_BEGUN, component="spout", txid=3),
+        Fault(FaultPoint.BATCH_PROCESSED, txid=4),
+        Fault(FaultPoint.TASK_PREPARED, component="spout", txid=5),
+        Fault(FaultPoint.DECIDED, txid=6),
+        Fault(FaultPoint.COMMITTED, txid=8),
+    )
+    assert report.struck == report.faults
+    batches, error = driver("run", str(tmp_path), topic)
+    assert error == ""
+    assert sorted(batches) == [*range(1, len(batches) + 1)]
+    assert by_partition(batches) == driver("values_in", topic)
+
+
+@pytest.mark.thorough
+def test_a_server_that_is_killed_is_waited_for(start_kafka: StartKafka, tmp_path: Path) -> None:
+    server = start_kafka()
+    with closing(KafkaDriver(server, server.connector_jars)) as driver:
+        topic = driver.new_topic(3)
+        driver("kafka.send", topic, numbered(0, 100))
+        run = driver.begin("run", str(tmp_path), topic, max_offsets_per_batch=10, pending=2)
+        wait_until((tmp_path / "committed-2").exists, "the second batch committed")
+        server.kill()
+        server.start()
+        batches, error = run.result()
+    assert error == ""
+    assert by_partition(batches) == numbered(0, 100)
