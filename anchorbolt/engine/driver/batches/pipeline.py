@@ -49,15 +49,12 @@ StartProcessing = Callable[[Round, Callable[[], None]], Processing]
 class Pipeline:
     """The batches in flight. `tell` and `partitions` may be called on any thread; they are `BatchDriver`."""
 
-    def __init__(self, plan: ExecutionPlan, log: DecisionLog, folder: Folder, session: Callable[[], Any]) -> None:
-        """Create it for a run with this decision log and checkpoint location.
-
-        `session` returns the Spark session; it is called only for a spout that reads with it.
-        """
+    def __init__(self, plan: ExecutionPlan, log: DecisionLog, folder: Folder) -> None:
+        """Create it for a run with this decision log and checkpoint location."""
         self._plan = plan
         self._log = log
         self._folder = folder
-        self._session = session
+        self.session: Any = None  # Spark's, set before `open` for a spout that reads with it
         self._most = plan.settings.max_spout_pending or 1
         self._tasks = len(plan.tasks.get(plan.batch_spout, ()))
         self._lock = threading.RLock()
@@ -72,7 +69,7 @@ class Pipeline:
         self._spout = spout
         self._start = start
         remove_hand_offs(self._folder)  # of drivers before this one
-        self._coordinator = BatchCoordinator(self._plan, self._session)
+        self._coordinator = BatchCoordinator(self._plan, self.session)
         self._slots = Slots(self._most, self._log.load_batches(), spout.record.txid)
         if not self._coordinator.is_opaque:
             self._stored = dict(self._slots.found)
