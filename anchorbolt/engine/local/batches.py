@@ -56,10 +56,8 @@ class LocalBatchRunner:
     def use(self, pipeline: Pipeline) -> None:
         """Take the run's pipeline, which the emitters ask."""
         self._pipeline = self.waves.pipeline = pipeline
-
-    def session(self) -> Any:
-        assert self._ranges is not None, "only its spout needs Spark"
-        return self._ranges.session
+        if self._ranges is not None:
+            pipeline.session = self._ranges.session
 
     def run_commit(self, current: Round) -> list[TaskReport]:
         return run_levels(self._commit_plan, (), current, self._registry, self._order(current))

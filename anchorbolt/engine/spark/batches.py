@@ -49,10 +49,8 @@ class SparkBatchRunner:
     def use(self, pipeline: Pipeline) -> None:
         """Take the run's pipeline, and listen for the emitters, which ask it."""
         self.waves.pipeline = pipeline
+        pipeline.session = self._session
         self._server = BatchServer(self._session, pipeline)
-
-    def session(self) -> SparkSession:
-        return self._session
 
     def run_commit(self, current: Round) -> Sequence[TaskReport]:
         assert self._commit is not None, "called only if there is something to do"

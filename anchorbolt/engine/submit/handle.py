@@ -114,9 +114,6 @@ class BatchRunner(CommitRunner, Protocol):
     def use(self, pipeline: Pipeline) -> None:
         """Take the run's pipeline. Called once, before anything runs."""
 
-    def session(self) -> Any:
-        """Return the Spark session. Called only if the spout reads with it."""
-
     def read_files(self, locations: Sequence[str]) -> Any:
         """Return a Spark DataFrame of Parquet files."""
 
@@ -139,7 +136,7 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | Batch
     log = DecisionLog(plan.provider.open(record_namespace(plan.prefix)), folder, retry)
     tasks: Tasks
     if isinstance(runner, BatchRunner):
-        pipeline = Pipeline(plan, log, folder, runner.session)
+        pipeline = Pipeline(plan, log, folder)
         runner.use(pipeline)
         tasks = PhasedRounds(plan, runner, pipeline)
     else:

@@ -132,7 +132,7 @@ def run_spout_task(
         refused = WaveFailed(
             f"the source of spout {component!r} has text that is not UTF-8: {shortened(error.object)}. Decode the "
             "column in the source, by functions.decode(column.cast('binary'), 'ISO-8859-1') for instance, or replace "
-            "invalid bytes by functions.make_valid_utf8(column).",
+            "invalid bytes by functions.make_valid_utf8(column). For a KafkaTransactionalSpout, pass decode=False.",
             txid=current.txid,
         )
         report.failure = as_failure(refused, current.txid)

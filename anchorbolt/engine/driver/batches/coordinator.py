@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 from anchorbolt.checkpoint.batches.metadata import BatchMetadata, packed_metadata
@@ -37,10 +36,10 @@ def batch_spout_text(plan: ExecutionPlan) -> str:
 class BatchCoordinator:
     """The coordinator of one run. Its calls never overlap."""
 
-    def __init__(self, plan: ExecutionPlan, session: Callable[[], Any]) -> None:
+    def __init__(self, plan: ExecutionPlan, session: Any = None) -> None:
         """Make the coordinator. Raises `SpoutError` if the spout raises, or returns something else.
 
-        `session` returns the Spark session; it is called only for a spout that needs one.
+        `session` is Spark's, for a spout that reads with it.
         """
         spout: Any = plan.graph.spouts[plan.batch_spout].spout
         self._task = plan.batch_spout, 0
@@ -48,7 +47,7 @@ class BatchCoordinator:
         self.is_partitioned = self.is_opaque or isinstance(spout, spouts.PartitionedTransactionalSpout)
         kind = next(coordinator for each, _, coordinator in _KINDS if isinstance(spout, each))
         if isinstance(spout, SparkTransactionalSpout):
-            self._source: Any = RangeCoordinator(plan.batch_spout, spout, session())
+            self._source: Any = RangeCoordinator(plan.batch_spout, spout, session)
             return
         try:
             self._source = spout.coordinator(plan.conf, plan.context(self._task))

@@ -52,15 +52,12 @@ StartProcessing = Callable[[Round, Callable[[], None]], Processing]
 class Pipeline:
     """The batches in flight. `tell` and `partitions` may be called on any thread; they are `BatchDriver`."""
 
-    def __init__(self, plan: ExecutionPlan, log: DecisionLog, folder: Folder, session: Callable[[], Any]) -> None:
-        """Create it for a run with this decision log and checkpoint location.
-
-        `session` returns the Spark session; it is called only for a spout that reads with it.
-        """
+    def __init__(self, plan: ExecutionPlan, log: DecisionLog, folder: Folder) -> None:
+        """Create it for a run with this decision log and checkpoint location."""
         self._plan = plan
         self._log = log
         self._folder = folder
-        self._session = session
+        self.session: Any = None  # Spark's, set before `open` for a spout that reads with it
         self._most = plan.settings.max_spout_pending or 1
         self._tasks = len(plan.tasks.get(plan.batch_spout, ()))
         self._lock = threading.RLock()
@@ -79,7 +76,7 @@ class Pipeline:
         self._start = start
         remove_older_hand_offs(self._folder, self._log.next_fence().generation)
         self._slots = Slots(self._log.load_batches(), spout.record.txid)
-        self._coordinator = BatchCoordinator(self._plan, self._session)
+        self._coordinator = BatchCoordinator(self._plan, self.session)
         if not self._coordinator.is_opaque:
             self._stored = dict(self._slots.found)
 
