@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from anchorbolt.checkpoint.decision import DecisionRecord
-from anchorbolt.engine.local import cluster
+from anchorbolt.engine.local import levels
 from anchorbolt.engine.spouts.rich_spouts import RichSpouts
-from anchorbolt.engine.submit.handle import prepare_plan
+from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.errors import Fenced
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import LocalCluster
@@ -38,27 +38,27 @@ def pairs(bolt: Pairs) -> Topology:
 
 
 def test_what_a_task_adds_to_the_trees_counts_once_if_its_prepare_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    interleaved = cluster._interleaved
+    interleaved = levels._interleaved
 
     def twice(rows: Any, order: Any) -> Iterator[Any]:
         arriving = list(interleaved(rows, order))
         yield from arriving
         yield arriving[-1]  # the last one of a sender is its PREPARE
 
-    monkeypatch.setattr(cluster, "_interleaved", twice)
+    monkeypatch.setattr(levels, "_interleaved", twice)
     MESSAGES.extend([("a", (1, 10)), ("b", (1, 20))])
     assert LocalCluster().submit(pairs(Pairs())).await_termination(60)
     assert (sorted(ACKED), FAILED) == (["a", "b"], [])
 
 
 def test_a_message_fails_once_if_the_report_of_its_acker_comes_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    reports_in = cluster.reports_in
+    reports_in = levels.reports_in
 
     def twice(*arguments: Any) -> Sequence[Any]:
         reports = list(reports_in(*arguments))
         return reports + reports
 
-    monkeypatch.setattr(cluster, "reports_in", twice)
+    monkeypatch.setattr(levels, "reports_in", twice)
     MESSAGES.append(("a", (1, 10)))
 
     def second(report: Any) -> None:

@@ -18,7 +18,7 @@ from anchorbolt.cli.main import app
 from anchorbolt.config.loading import load_conf
 from anchorbolt.engine import RunHandle, SparkCluster
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
-from anchorbolt.engine.submit.handle import prepare_plan
+from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.errors import ConfigError, SinkUnavailable
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider

@@ -18,7 +18,7 @@ from anchorbolt.checkpoint.decision_log import DecisionLog
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
-from anchorbolt.engine.submit.handle import prepare_plan
+from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import WaveFailed
 from anchorbolt.serialization import pack, unpack

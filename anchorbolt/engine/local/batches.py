@@ -30,7 +30,7 @@ class LocalBatchRunner:
     The order of the tasks within a phase follows from the seed; how the phases of several batches overlap does not.
     """
 
-    spouts = None
+    spouts: None = None
 
     def __init__(
         self, plan: ExecutionPlan, seed: int, read_files: Callable[[Sequence[str]], Any], directory: object

@@ -21,8 +21,9 @@ from anchorbolt.engine.driver.pump import driver_spouts, waves_of
 from anchorbolt.engine.local.batches import LocalBatchRunner
 from anchorbolt.engine.local.levels import run_levels
 from anchorbolt.engine.spouts.driver_spouts import Clock
-from anchorbolt.engine.submit.handle import RunHandle, WaveListener, prepare_plan
+from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.spouts.feeder import FeederSpout

@@ -27,6 +27,8 @@ _POOL = "spark.scheduler.pool"
 class SparkBatchRunner:
     """The port `anchorbolt.engine.submit.handle.BatchRunner` on Spark."""
 
+    spouts: None = None
+
     def __init__(self, session: SparkSession, plan: ExecutionPlan) -> None:
         self._session = session
         self._plan = plan

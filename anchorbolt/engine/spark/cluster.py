@@ -13,7 +13,8 @@ from anchorbolt.engine.spark.batches import SparkBatchRunner
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import build_session, check_options, engine_session, executors_of, jobs_at_once
 from anchorbolt.engine.spark.shipping import ship
-from anchorbolt.engine.submit.handle import RunHandle, WaveListener, check_store, prepare_plan
+from anchorbolt.engine.submit.handle import RunHandle, WaveListener
+from anchorbolt.engine.submit.preparation import check_store, prepare_plan
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.locations import open_folder
 

@@ -1,15 +1,12 @@
-"""The start of a run on any engine: its plan, its checkpoint spout, and the handle that `submit` returns."""
+"""A run on any engine: its checkpoint spout, and the handle that `submit` returns."""
 
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast
 
-from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision_log import DecisionLog, record_namespace
 from anchorbolt.checkpoint.letters.writers import dead_letter_writer
@@ -18,21 +15,13 @@ from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.ports import Layout, Tasks
 from anchorbolt.checkpoint.spout import CheckpointSpout, RecoveryReport
 from anchorbolt.checkpoint.transaction import Run
-from anchorbolt.config.loading import load_conf
-from anchorbolt.config.providers import PROVIDER_CONFIG
-from anchorbolt.config.settings import TICK_SECS, Settings
 from anchorbolt.engine.driver.batches.coordinator import batch_spout_text
 from anchorbolt.engine.driver.batches.phases import CommitRunner, PhasedRounds
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.rounds import Rounds, Runner, WaveReport
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.errors import ConfigError, StateError, TopologyError
-from anchorbolt.faults.injection import install_faults
-from anchorbolt.serialization.serializers import PickleCodec
-from anchorbolt.state_backends.contract import StateProvider
+from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.state_backends.encoding import EntryEncoding
-from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
-from anchorbolt.topology.graph import Topology
 from anchorbolt.util.locations import Folder
 from anchorbolt.util.retry import RetryPolicy
 
@@ -43,73 +32,10 @@ _REPORTS_KEPT = 1000
 WaveListener = Callable[[WaveReport], None]
 
 
-def prepare_plan(
-    topology: Topology,
-    conf: Mapping[str, Any] | None,
-    *,
-    shared_by_machines: bool = False,
-    memory: StateProvider | None = None,
-    location: str | None = None,
-    executors: int = 1,
-) -> ExecutionPlan:
-    """Return the plan of a run on Spark; or, with `memory`, of a run in this process.
-
-    Opens no store, except for rich spouts: the number of ackers that the run before had is read.
-
-    There is an acker for each of the `executors`, if the configuration does not say otherwise. `memory` is the provider
-    for state in memory, and the default where none is configured. `location` is the default checkpoint location. Raises
-    `TopologyError` if `topology` is not a topology, and `ConfigError`.
-    """
-    if not isinstance(topology, Topology):
-        raise TopologyError(f"{topology!r} is not a topology. Pass the result of create_topology(name).")
-    tasks: dict[str, int | None] = {name: spec.parallelism for name, spec in topology.bolts.items()}
-    install_faults(dict.fromkeys((*topology.spouts, *((ACKER_ID,) if topology.rich_spouts else ()))) | tasks)
-    checked = load_conf(conf)
-    settings = checked.settings
-    if memory is not None and (settings.provider.name == "memory" or not settings.provider.is_set):
-        provider = memory
-    else:
-        provider = provider_from(settings, shared_by_processes=memory is None, shared_by_machines=shared_by_machines)
-    if settings.checkpoint_location is None:
-        settings = replace(settings, checkpoint_location=location)
-    number = executors if settings.acker_executors is None else settings.acker_executors
-    former = former_ackers(topology, provider, settings) if topology.rich_spouts else 0
-    plan = ExecutionPlan(topology, checked, settings, provider, ackers=number, former_ackers=former)
-    if plan.batch_spout and settings.tick_secs is not None:
-        raise ConfigError(
-            f"{TICK_SECS} is {settings.tick_secs}, but {topology.name!r} is a transactional topology, whose bolts get "
-            "no tick tuples. Remove it.",
-            key=TICK_SECS,
-        )
-    if isinstance(plan.value_codec, PickleCodec):
-        _log.warning(
-            "%s.valueSerializerClass is pickle: anyone who can write to the state store can run code in the driver and "
-            "in every worker. Use it only with a store that nobody else can write to, or choose msgpack, json or a "
-            "Serializer of yours.",
-            PROVIDER_CONFIG,
-        )
-    return plan
-
-
-def former_ackers(topology: Topology, provider: StateProvider, settings: Settings) -> int:
-    """Return the number of ackers of the run before; 0 if there was none."""
-    with closing(provider.open(record_namespace(settings.namespace_prefix_of(topology.name)))) as storage:
-        record, _ = DecisionLog(storage, retry=RetryPolicy(settings.message_timeout_secs * 1000)).load()
-    return 0 if record is None else record.parallelism.get(ACKER_ID, 0)
-
-
-def check_store(topology: str, settings: Settings) -> StateProvider:
-    """Check the serializers and the store before Spark is started, which takes seconds. Return the provider."""
-    provider = provider_from(settings, shared_by_processes=True, shared_by_machines=False)
-    codecs_from(settings.provider)
-    with closing(provider.open(record_namespace(settings.namespace_prefix_of(topology)))) as storage:
-        RetryPolicy(settings.message_timeout_secs * 1000).until_available(storage.head)
-    return provider
-
-
-@runtime_checkable
 class BatchRunner(CommitRunner, Protocol):
     """Runs the phases of a transactional topology's batches; each engine implements it."""
+
+    spouts: None  # the driver runs none
 
     def use(self, pipeline: Pipeline) -> None:
         """Take the run's pipeline. Called once, before anything runs."""
@@ -135,12 +61,13 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | Batch
     )
     log = DecisionLog(plan.provider.open(record_namespace(plan.prefix)), folder, retry)
     tasks: Tasks
-    if isinstance(runner, BatchRunner):
+    if plan.batch_spout:
+        runner = cast(BatchRunner, runner)
         pipeline = Pipeline(plan, log, folder)
         runner.use(pipeline)
         tasks = PhasedRounds(plan, runner, pipeline)
     else:
-        tasks = Rounds(plan, runner)
+        tasks = Rounds(plan, cast(Runner, runner))
     run = Run(
         layout=layout,
         log=log,
@@ -228,7 +155,7 @@ class RunHandle:
     @property
     def messages_in_flight(self) -> int:
         """The number of messages of rich spouts that are neither acked nor failed. `stop` waits for them."""
-        spouts = None if isinstance(self._runner, BatchRunner) else self._runner.spouts
+        spouts = self._runner.spouts
         return 0 if spouts is None or spouts.rich is None else spouts.rich.in_flight
 
     @property

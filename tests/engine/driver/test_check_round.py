@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from anchorbolt.engine.driver.rounds import check_round
-from anchorbolt.engine.submit.handle import prepare_plan
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import WaveFailed
 from anchorbolt.state_backends.memory import MemoryStateProvider

@@ -18,7 +18,8 @@ from anchorbolt.topology import Topology
 from tests.engine.conftest import Watch
 from tests.engine.jobs import BEFORE_THE_DECISION, Strikes, feeder, run, word_count
 
-POINTS = [point for point in FaultPoint if point is not FaultPoint.SLICE_APPLIED]  # memory has no slices
+OF_BATCHES = [point for point in FaultPoint if point.value.startswith("batch.")]
+POINTS = [point for point in FaultPoint if point not in (FaultPoint.SLICE_APPLIED, *OF_BATCHES)]  # memory has no slices
 OF_A_START = (FaultPoint.CLAIMED, FaultPoint.FENCES_RAISED, FaultPoint.RECOVERED)
 OF_A_FAILED_ROUND = (FaultPoint.ROUND_FAILED, FaultPoint.ROLLED_BACK)
 DEADLINE_S = 60

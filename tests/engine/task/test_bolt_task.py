@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from anchorbolt.checkpoint.ports import Round
-from anchorbolt.engine.submit.handle import prepare_plan
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import (
