@@ -154,6 +154,7 @@ class ExecutionPlan:
             bolt: tuple(source for source in sources if source in late) for bolt, sources in self.sources.items()
         }
         plan.upstream = {bolt: [task for task in tasks if task[0] in late] for bolt, tasks in self.upstream.items()}
+        plan.upstream[self.batch_spout] = []
         return plan
 
     def _place(self) -> None:
