@@ -90,16 +90,28 @@ def packed_metadata(spout: str, metadata: Any, last: bytes | None, where: str) -
 
 
 class Slots:
-    """The slots of the batches in flight. As few as there are batches in flight at a time."""
+    """The slots of the batches in flight. As few as there are batches in flight at a time.
 
-    def __init__(self, pending: int, stored: Mapping[int, bytes], committed: int) -> None:
+    An earlier run with another number of batches in flight may have used other slots. So a batch gets the first slot
+    that holds nothing of a batch that is not committed.
+    """
+
+    def __init__(self, stored: Mapping[int, bytes], committed: int) -> None:
         """Take over what an earlier run has stored; `committed` is the last committed txid.
 
         Raises `StateCorrupted` if a slot cannot be read.
         """
-        self.number = max(pending, 1 + max(stored, default=-1))
-        batches = [BatchMetadata.decode(data) for data in stored.values()]
-        self.found = {batch.txid: batch for batch in batches if batch.txid > committed}
+        batches = {slot: BatchMetadata.decode(data) for slot, data in stored.items()}
+        self.found = {batch.txid: batch for batch in batches.values() if batch.txid > committed}
+        self._taken = {batch.txid: slot for slot, batch in batches.items() if batch.txid > committed}
 
     def slot_of(self, txid: int) -> int:
-        return txid % self.number
+        """Return the slot of a batch, which keeps it until the batch has committed."""
+        if txid not in self._taken:
+            taken = set(self._taken.values())
+            self._taken[txid] = next(slot for slot in range(len(taken) + 1) if slot not in taken)
+        return self._taken[txid]
+
+    def committed(self, txid: int) -> None:
+        """Free the slots of the batches up to this one."""
+        self._taken = {each: slot for each, slot in self._taken.items() if each > txid}

@@ -69,7 +69,7 @@ class Pipeline:
         self._start = start
         remove_hand_offs(self._folder)  # of drivers before this one
         self._coordinator = BatchCoordinator(self._plan)
-        self._slots = Slots(self._most, self._log.load_batches(), spout.record.txid)
+        self._slots = Slots(self._log.load_batches(), spout.record.txid)
         if not self._coordinator.is_opaque:
             self._stored = dict(self._slots.found)
 
@@ -117,6 +117,7 @@ class Pipeline:
         """Note that a batch has committed."""
         with self._lock:
             flight, _ = self._flights.pop(txid, (None, None))
+            self._slots.committed(txid)
         if flight is not None:  # None if it was left out
             remove_hand_offs(self._folder, flight.fence)
 
