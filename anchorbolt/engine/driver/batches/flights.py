@@ -23,13 +23,17 @@ from anchorbolt.streams.attempt import TransactionAttempt
 
 @dataclass
 class Flight:
-    """One try at a batch. Its metadata is complete once all partitions have been told."""
+    """One try at a batch. Its metadata is complete once all partitions have been told, and the store has it."""
 
     metadata: BatchMetadata
     fence: Fence  # of the processing phase
-    is_stored: bool  # all its metadata is durable
+    is_stored: bool  # all its metadata was durable when the try began
     last: BatchMetadata  # of the batch before
     told: dict[int, bytes | None] = field(default_factory=dict)  # by partition
+    is_known: bool = field(init=False)  # the whole metadata is known, and durable
+
+    def __post_init__(self) -> None:
+        self.is_known = self.is_stored
 
     @property
     def txid(self) -> int:
@@ -38,11 +42,6 @@ class Flight:
     @property
     def attempt(self) -> TransactionAttempt:
         return TransactionAttempt(self.txid, self.fence.seq)
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the whole metadata is known."""
-        return self.is_stored or len(self.told) == self.metadata.number_of_partitions
 
     def starts(self, task: TaskKey, tasks: int) -> list[PartitionStart]:
         """Return the partitions of a task of the spout, out of so many tasks."""
@@ -58,7 +57,7 @@ class Flight:
         ]
 
     def tell(self, told: Told) -> bool:
-        """Take what a task has told; return whether the metadata has become known by it, and has to be stored.
+        """Take what a task has told; return whether the whole metadata is there now, and has to be stored.
 
         Raises `WaveFailed` if the task was run twice, and found another batch the second time.
         """
@@ -66,7 +65,7 @@ class Flight:
             known = self.told.setdefault(partition, metadata)
             if known != metadata:
                 raise self._ran_twice(partition)
-        if self.is_stored or not self.is_known:
+        if self.is_stored or len(self.told) < self.metadata.number_of_partitions:
             return False
         emitted = {partition: each for partition, each in self.told.items() if each is not None}
         partitions = {**self.last.partitions, **emitted}

@@ -126,7 +126,7 @@ class Pipeline:
         with self._lock:
             given_up = [self._flights.pop(each) for each in list(self._flights) if each >= txid]
             for flight, _ in given_up:
-                if not self._coordinator.is_opaque and (flight.is_stored or flight.is_known):
+                if not self._coordinator.is_opaque and flight.is_known:
                     self._stored[flight.txid] = flight.metadata
         for _, processing in given_up:
             if processing is not None:
@@ -149,6 +149,7 @@ class Pipeline:
             flight = self._flight_of(current)
             if flight.tell(told):
                 self._log.write_batch(self._slots.slot_of(flight.txid), flight.metadata.encode())
+                flight.is_known = True
                 reach(FaultPoint.METADATA_STORED, txid=flight.txid)
                 self._notify()
 
