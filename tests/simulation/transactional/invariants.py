@@ -50,7 +50,7 @@ class BatchInvariants(Invariants):
         self._durable: dict[int, list[BatchMetadata]] = {}  # by txid, in the order in which it was written
         self._seen: dict[int, BatchMetadata] = {}  # by txid: the batch, once a bolt has seen a tuple of it
         self._committed_batches = {0: NO_BATCH}
-        self._spoiled: set[TransactionAttempt] = set()  # tries in which Spark used what another one had shuffled
+        self._spoiled: set[TransactionAttempt] = set()
 
     @property
     def is_exhausted(self) -> bool:
@@ -61,7 +61,11 @@ class BatchInvariants(Invariants):
         return is_committed and all(ends.get(partition, 0) == length for partition, length in lengths)
 
     def spoil(self, current: Round) -> None:
-        """Note that the early bolts of a try see tuples of another one, and find out only at their end."""
+        """Note that the early bolts of a try may see anything, and that it will fail.
+
+        An emitter has failed when it had emitted; or Spark uses the output of another try's emitters, and the tasks
+        find out only at their end.
+        """
         assert current.batch is not None
         self._spoiled.add(current.batch.attempt)
 

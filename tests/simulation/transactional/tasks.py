@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,7 +12,7 @@ from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told, run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
-from anchorbolt.engine.task.messages import Envelope, TaskReport
+from anchorbolt.engine.task.messages import Envelope, ReportMessage, TaskReport, decode_message
 from anchorbolt.errors import AnchorboltError, WaveFailed
 from tests.simulation.actors import Actor
 from tests.simulation.runner import TaskRunner
@@ -85,6 +86,11 @@ class AskedDriver:
         return answers[0]
 
 
+def _reports_among(plan: ExecutionPlan, rows: list[Envelope]) -> list[TaskReport]:
+    messages = [decode_message(row.payload) for row in rows if row.level == plan.driver_level]
+    return [pickle.loads(each.pickled) for each in messages if isinstance(each, ReportMessage)]
+
+
 class BatchTasks(TaskRunner):
     """See `anchorbolt.engine.submit.handle.BatchRunner`."""
 
@@ -156,6 +162,8 @@ class BatchTasks(TaskRunner):
             world.say("Spark uses what the emitters of an earlier phase have sent")
             world.batches.spoil(current)
         self._shuffled = [*self._shuffled[-2:], rows]
+        if any(report.failure is not None for report in _reports_among(plan, rows)):
+            world.batches.spoil(current)
         return self.run_levels(plan, rows, current)
 
     def _emission(self, task: TaskKey, current: Round) -> Callable[[InstanceRegistry], Any]:
