@@ -16,6 +16,8 @@ def halts(world: World, name: str, failure: BaseException) -> bool:
     """Return whether the actor of this name has halted the run, for good reason. Raises `Violation`."""
     if not isinstance(failure, errors.AnchorboltError):
         raise Violation(f"{name} ended with {failure!r}") from failure
+    if "fault of Anchorbolt" in failure.message:
+        raise Violation(f"{name} found a fault: {failure.message}") from failure
     if isinstance(failure, errors.StateRegressed):
         if not world.regressed:
             raise Violation(f"{name} halted, and the store had not regressed") from failure

@@ -6,6 +6,7 @@ attempts of it can be told apart wherever they meet.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -100,7 +101,15 @@ class Partial(_BatchBolt):
 
 
 class Sum(_BatchBolt, Committer):
-    """Its instance is kept for the commit phase."""
+    """Its instance is kept for the commit phase. It also emits in the processing phase."""
+
+    def execute(self, tup: Tuple) -> None:
+        super().execute(tup)
+        self.collector.emit((self.id, tup["rows"], tup["mark"]), stream="executed")
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        super().declare_output_fields(declarer)
+        declarer.declare_stream("executed", "tx", "rows", "mark")
 
     def finish_batch(self) -> None:
         self.finishes()
@@ -135,14 +144,14 @@ class Below(_BatchBolt):
         self, conf: Mapping[str, Any], context: TopologyContext, collector: BatchOutputCollector, id: Any
     ) -> None:
         super().prepare(conf, context, collector, id)
-        self.told: dict[str, list[int]] = {}
+        self.told: defaultdict[str, list[int]] = defaultdict(list)
 
     def execute(self, tup: Tuple) -> None:
         if tup.source_component == "pass":
             super().execute(tup)
         else:
             assert tup[0] == self.id
-            self.told[tup.source_component] = tup["rows"]
+            self.told[f"{tup.source_component} {tup.source_stream}"] += tup["rows"]
             self.marks.add(tup["mark"])
 
     def finish_batch(self) -> None:

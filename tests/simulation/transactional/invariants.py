@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.checkpoint.batches.hand_off import folder_of
@@ -11,6 +12,8 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import STATE_KEY
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.checkpoint.state_machine import Phase
+from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.errors import Fenced, StaleAttempt, StateUnavailable, WaveFailed
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.streams.attempt import TransactionAttempt
@@ -18,7 +21,7 @@ from anchorbolt.transactional import OpaqueValue, TransactionalValue
 from tests.simulation.invariants import CHECKPOINT_NAMESPACE, Invariants
 from tests.simulation.topology import NAME, Expected
 from tests.simulation.transactional.bolts import BATCH, GROUPS, SIZE
-from tests.simulation.transactional.scenario import BatchScenario, Shape
+from tests.simulation.transactional.scenario import BatchScenario, Shape, SpoutKind
 from tests.simulation.transactional.source import Source, content, positions
 from tests.simulation.transactional.topology import COUNTERS
 from tests.simulation.violation import Violation
@@ -50,6 +53,7 @@ class BatchInvariants(Invariants):
         self._durable: dict[int, list[BatchMetadata]] = {}  # by txid, in the order in which it was written
         self._seen: dict[int, BatchMetadata] = {}  # by txid: the batch, once a bolt has seen a tuple of it
         self._committed_batches = {0: NO_BATCH}
+        self._emitters: defaultdict[int, set[int]] = defaultdict(set)  # that have committed, by txid
         self._spoiled: set[TransactionAttempt] = set()
 
     @property
@@ -96,7 +100,7 @@ class BatchInvariants(Invariants):
         self, attempt: TransactionAttempt, rows: list[int], marks: set[int], told: dict[str, list[int]]
     ) -> None:
         """Check that all bolts above a bolt had the same rows, from the same attempt of the first one."""
-        if len(marks) > 1 or any(each != sorted(rows) for each in told.values()) or (rows and len(told) < 2):
+        if len(marks) > 1 or any(sorted(each) != sorted(rows) for each in told.values()) or (rows and len(told) < 3):
             self._broken(f"{tuple(attempt)} has {sorted(rows)} with the marks {marks}; the bolts above told {told}")
 
     def commits(self, current: Round) -> None:
@@ -106,6 +110,25 @@ class BatchInvariants(Invariants):
         foreign = [each.name for each in (current.batch.hand_offs or {}).values() if not each.name.startswith(folder)]
         if foreign or current.batch.fence.generation != current.fence.generation:
             self._broken(f"round {tuple(current.fence)} uses the hand-offs {foreign} of {current.batch.fence}")
+
+    def failed(self, reports: Sequence[TaskReport]) -> None:
+        """Check that no task has failed but by a fault of the simulation."""
+        for report in reports:
+            failure = report.failure
+            if failure is None or "simulated" in failure.message or isinstance(failure, StateUnavailable | Fenced):
+                continue
+            if not isinstance(failure, WaveFailed | StaleAttempt) or "fault of Anchorbolt" in failure.message:
+                self._broken(f"task {report.task} has failed: {failure!r}")
+
+    def emitter_commits(self, attempt: TransactionAttempt, index: int) -> None:
+        """Note that an emitter takes part in a commit phase."""
+        self.finishing(attempt, f"emitter {index}")
+        self._emitters[attempt.txid].add(index)
+
+    def forgets(self, txid: int) -> None:
+        """Check that an emitter may forget the batches below `txid`."""
+        if txid - 1 > self._at[0]:
+            self._broken(f"an emitter forgets the batches below {txid}, and the record is at {self._at}")
 
     def at_the_end(self) -> None:
         if not self.is_exhausted:
@@ -175,6 +198,9 @@ class BatchInvariants(Invariants):
             store = self._store(name)
             if (store.metadata.committed, store.metadata.winner) != (at.txid, at.attempt):
                 raise Violation(f"txid {record.txid} is COMMITTED, and {name} is at {store.metadata.committed}")
+        wanted = set(range(self._scenario.emitters))
+        if self._scenario.kind is SpoutKind.COMMITTER and record.txid and self._emitters[record.txid] != wanted:
+            raise Violation(f"batch {record.txid} is committed, by the emitters {self._emitters[record.txid]} alone")
         batches = {txid: content(self._committed_batches[txid]) for txid in range(1, record.txid + 1)}
         if self._scenario.shape in (Shape.FULL, Shape.STATEFUL):
             self._check_state(batches)

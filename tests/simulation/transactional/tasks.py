@@ -124,7 +124,9 @@ class BatchTasks(TaskRunner):
     def run_commit(self, current: Round) -> Sequence[TaskReport]:
         self.world.batches.commits(current)
         self._damage_hand_offs(current)
-        return self.run_levels(self._commit_plan, [], current)
+        reports = self.run_levels(self._commit_plan, [], current)
+        self.world.batches.failed(reports)
+        return reports
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         pass
@@ -164,7 +166,9 @@ class BatchTasks(TaskRunner):
         self._shuffled = [*self._shuffled[-2:], rows]
         if any(report.failure is not None for report in _reports_among(plan, rows)):
             world.batches.spoil(current)
-        return self.run_levels(plan, rows, current)
+        reports = self.run_levels(plan, rows, current)
+        world.batches.failed(reports)
+        return reports
 
     def _emission(self, task: TaskKey, current: Round) -> Callable[[InstanceRegistry], Any]:
         return lambda registry: run_emitter_task(self._plan, task, current, registry, self._driver)

@@ -38,7 +38,7 @@ def batch_topology(kind: SpoutKind, shape: Shape, emitters: int) -> Topology:
         builder.set_bolt("sum", bolts.Sum()).global_grouping("partial")
         builder.set_committer_bolt("keep", bolts.Keep()).global_grouping("pass")
         below = builder.set_bolt("below", bolts.Below())
-        below.global_grouping("pass").global_grouping("sum").global_grouping("keep")
+        below.global_grouping("pass").global_grouping("sum").global_grouping("sum", "executed").global_grouping("keep")
     if shape in (Shape.FULL, Shape.STATEFUL):
         count = builder.set_bolt("count", bolts.Count(), COUNTERS).fields_grouping("mark", "row")
         if shape is Shape.FULL:
