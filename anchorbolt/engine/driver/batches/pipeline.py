@@ -23,6 +23,7 @@ from anchorbolt.engine.task.emitter_task import PartitionStart, Told
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
+from anchorbolt.state_backends.state import Fence
 from anchorbolt.util.locations import Folder
 
 _log = logging.getLogger("anchorbolt.engine")
@@ -61,6 +62,7 @@ class Pipeline:
         self._changes = 0
         self._flights: dict[int, tuple[Flight, Processing | None]] = {}  # by txid, ascending
         self._stored: dict[int, BatchMetadata] = {}  # of batches that begin again
+        self._given_up: list[Fence] = []  # of tries with hand-offs that are of no use
         self._retried = -1  # the batch that begins again without being ready
 
     def open(self, spout: CheckpointSpout, start: StartProcessing) -> None:
@@ -118,13 +120,17 @@ class Pipeline:
         with self._lock:
             flight, _ = self._flights.pop(txid, (None, None))
             self._slots.committed(txid)
+            useless, self._given_up = self._given_up, []
         if flight is not None:  # None if it was left out
-            remove_hand_offs(self._folder, flight.fence)
+            useless.append(flight.fence)
+        for fence in useless:
+            remove_hand_offs(self._folder, fence)
 
     def give_up(self, txid: int) -> None:
         """Give up a batch and all behind it. They begin again, from where the batch before them ended."""
         with self._lock:
             given_up = [self._flights.pop(each) for each in list(self._flights) if each >= txid]
+            self._given_up += [flight.fence for flight, _ in given_up]
             for flight, _ in given_up:
                 if not self._coordinator.is_opaque and flight.is_known:
                     self._stored[flight.txid] = flight.metadata
