@@ -32,12 +32,7 @@ class _Settings(Settings):
 
 def settings_of(**more: Any) -> Settings:
     return _Settings(
-        checkpoint_location=CHECKPOINT,
-        max_batch_retries=2,
-        buffer_tuples=3,
-        cache_entries=4,
-        pending_entries=2,
-        **more,
+        checkpoint_location=CHECKPOINT, max_batch_retries=2, buffer_tuples=3, cache_entries=4, pending_entries=2, **more
     )
 
 

@@ -36,6 +36,8 @@ def _is_excused(world: World, failure: errors.AnchorboltError) -> bool:
     """A driver may give up a wave that faults struck too often, and one of two may come too early or too late."""
     if isinstance(failure, errors.QueryChanged):
         return world.drivers > 1 and "is a new one" in failure.message
-    if isinstance(failure, errors.BoltError | errors.SpoutError):  # a tuple on which a bolt raises takes one of the wave's rounds
+    if isinstance(
+        failure, errors.BoltError | errors.SpoutError
+    ):  # a tuple on which a bolt raises takes one of the wave's rounds
         return world.scenario.may_fail_for_good
     return isinstance(failure, errors.WaveFailed) or (world.regressed and isinstance(failure, errors.StaleAttempt))

@@ -31,7 +31,8 @@ class Mutant:
         return changed(self.module, self.function, self.change)
 
 
-# The name of a mutant; below it the module and the function, with its class if others have one of this name, and a change of it, which `guards.change` explains.
+# The name of a mutant; below it the module and the function, with its class if others have one of this name, and a
+# change of it, which `guards.change` explains.
 _MUTANTS = r"""
 # The rules of a namespace.
 no fence is ever refused
@@ -169,7 +170,7 @@ reads do not see what the attempt has staged
 """
 
 
-def _mutant(name: str, broken: str, seeds: range) -> Mutant:
+def _mutant(name: str, broken: str, *, seeds: range) -> Mutant:
     place, change = broken.split(":", 1)
     module, function = place.rsplit(".", 1)
     if module.rpartition(".")[2].lstrip("_")[0].isupper():  # a class
@@ -181,7 +182,7 @@ def _mutant(name: str, broken: str, seeds: range) -> Mutant:
 
 def _mutants(text: str, seeds: range) -> list[Mutant]:
     blocks = re.split(r"\n(?=\w)", re.sub(r"^(#.*)?\n", "", text, flags=re.MULTILINE))
-    return [_mutant(*block.split("\n    ", 1), seeds) for block in blocks]
+    return [_mutant(*block.split("\n    ", 1), seeds=seeds) for block in blocks]
 
 
 MUTANTS = [

@@ -26,6 +26,9 @@ Work = Callable[[InstanceRegistry], Iterable[Envelope]]
 class TaskRunner:
     """Runs the attempts of tasks in the workers of a driver, and brings what they send to its receivers."""
 
+    twice = 0.01
+    """How often Spark runs a task a second time."""
+
     def __init__(self, world: World) -> None:
         self.world = world
         self._workers = [InstanceRegistry(), InstanceRegistry()]
@@ -51,11 +54,11 @@ class TaskRunner:
         """Run a task; return what arrives of what it sends."""
         world = self.world
         name = f"{task[0]}-{task[1]}"
-        if world.strikes(0.01):
+        if world.strikes(self.twice):
             registry = InstanceRegistry()
             world.start_late_attempt(name, lambda: list(work(registry)))
         sent = self._attempt(name, work)
-        if world.strikes(0.01):
+        if world.strikes(self.twice):
             world.say(f"{name} runs twice, and both outputs are used")
             again = self._attempt(name, work)
             sent = self._mixed(sent, again)

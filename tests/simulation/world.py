@@ -267,21 +267,17 @@ class World:
 
     def _ended(self, actor: Actor) -> None:
         failure = actor.failure
-        if actor.is_main:
-            self._end_process(actor)
+        if actor.is_main:  # its process ends with it, and its source sees that
+            if actor.name.startswith("driver"):
+                self.has_ended_well = not actor.is_killed and failure is None
+            actor.is_killed = True
+            self.schedule.end([each for each in self.schedule.actors if each.process is actor.process])
+            if self.broker is not None:
+                self.broker.end(actor.process)
         if failure is None:
             return
         self.say(f"{actor.name} ended: {type(failure).__name__}: {failure}")
         self._halted = halts(self, actor.name, failure)
-
-    def _end_process(self, main: Actor) -> None:
-        """A process ends with its main thread, and its source sees that."""
-        if main.name.startswith("driver"):
-            self.has_ended_well = not main.is_killed and main.failure is None
-        main.is_killed = True
-        self.schedule.end([actor for actor in self.schedule.actors if actor.process is main.process])
-        if self.broker is not None:
-            self.broker.end(main.process)
 
     def outside(self) -> None:
         """What happens to no process in particular."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, OutputCollector
+from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, FailedException, OutputCollector
 from anchorbolt.bolts.batch import BaseBatchBolt, BaseTransactionalBolt, Committer
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
 from anchorbolt.state_backends import KeyValueState
@@ -54,8 +54,8 @@ class _BatchBolt(BaseBatchBolt):
     def finishes(self) -> None:
         """Have the world check that the batch is in its commit phase, and that it is all here."""
         world = world_of(self.conf)
-        world.batches.finishing(self.id, self.name)
-        world.batches.complete(self.id, self.rows, self.name)
+        world.checks.finishing(self.id, self.name)
+        world.checks.complete(self.id, self.rows, self.name)
         world.may_fail(self.name)
 
 
@@ -67,7 +67,10 @@ class Mark(_BatchBolt):
         self.mark = world_of(conf).next_mark()
 
     def execute(self, tup: Tuple) -> None:
-        world_of(self.conf).batches.sees(tup[0], tup["row"])
+        world = world_of(self.conf)
+        world.checks.sees(tup[0], tup["row"])
+        if tup["row"] == world.source.poison:
+            raise FailedException("simulated: poison")
         self.collector.emit((self.id, tup["row"], self.mark))
 
     def finish_batch(self) -> None:
@@ -138,7 +141,7 @@ class Keep(_BatchBolt, Committer):
 
 
 class Below(_BatchBolt):
-    """Below committers: takes the rows of a batch in the processing phase, and from each of them in the commit phase."""
+    """Below committers: takes a batch in the processing phase, and from each committer in the commit phase."""
 
     def prepare(
         self, conf: Mapping[str, Any], context: TopologyContext, collector: BatchOutputCollector, id: Any
@@ -156,7 +159,7 @@ class Below(_BatchBolt):
 
     def finish_batch(self) -> None:
         self.finishes()
-        world_of(self.conf).batches.agree(self.id, self.rows, self.marks, self.told)
+        world_of(self.conf).checks.agree(self.id, self.rows, self.marks, self.told)
         for mark in self.marks:
             self.collector.emit((self.id, sorted(self.rows), mark))
 

@@ -33,14 +33,14 @@ def drive_batches(world: BatchWorld, name: str) -> None:
     world.step("starts")
     scenario = world.batch_scenario
     topology = batch_topology(scenario.kind, scenario.shape, scenario.emitters)
-    settings = settings_of(message_timeout_secs=0, max_spout_pending=world.new_pending())
+    settings = settings_of(message_timeout_secs=0, max_spout_pending=world.new_pending(), dead_letter=world.dead_letter)
     plan = ExecutionPlan(topology, {WORLD: world}, settings, world.store, name)
     tasks = BatchTasks(world, plan)
     spout = checkpoint_spout(plan, SimulatedFolder(world, CHECKPOINT), tasks)
     spout.recover()
     waves = BatchWaves(tasks.start)
     waves.pipeline = tasks.pipeline
-    waves.start(spout, lambda _: None, until_empty=True)
+    waves.start(spout, tasks.committed, until_empty=True)
     waves.wait()
 
 

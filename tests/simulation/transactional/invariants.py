@@ -10,6 +10,7 @@ from anchorbolt.checkpoint.batches.hand_off import folder_of
 from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.decision_log import STATE_KEY
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.engine.task.messages import TaskReport
@@ -53,6 +54,7 @@ class BatchInvariants(Invariants):
         self._durable: dict[int, list[BatchMetadata]] = {}  # by txid, in the order in which it was written
         self._seen: dict[int, BatchMetadata] = {}  # by txid: the batch, once a bolt has seen a tuple of it
         self._committed_batches = {0: NO_BATCH}
+        self._left_out: set[int] = set()  # the committed batches of which nothing is committed
         self._emitters: defaultdict[int, set[int]] = defaultdict(set)  # that have committed, by txid
         self._spoiled: set[TransactionAttempt] = set()
 
@@ -80,28 +82,27 @@ class BatchInvariants(Invariants):
             return
         durable = self._durable.get(txid)
         if not durable:
-            self._broken(f"a bolt sees row {row} of batch {txid}, and no metadata of it is durable")
+            self.broken(f"a bolt sees row {row} of batch {txid}, and no metadata of it is durable")
+            return
         possible = durable if self._scenario.kind.is_opaque else [self._seen.setdefault(txid, durable[-1])]
         if not any(row in content(each) for each in possible):
-            self._broken(f"a bolt sees row {row} in {tuple(attempt)}, which is not in {possible}")
+            self.broken(f"a bolt sees row {row} in {tuple(attempt)}, which is not in {possible}")
 
     def finishing(self, attempt: TransactionAttempt, who: str) -> None:
         """Check that the commit phase of a batch may run."""
         if self._at < (attempt.txid - 1, True):
-            self._broken(f"{who} finishes batch {attempt.txid}, and the record is at {self._at}")
+            self.broken(f"{who} finishes batch {attempt.txid}, and the record is at {self._at}")
 
     def complete(self, attempt: TransactionAttempt, rows: list[int], who: str) -> None:
         """Check the rows of a batch that a late bolt has at its end."""
         possible = [content(each) for each in self._durable.get(attempt.txid, ())]
         if len(set(rows)) < len(rows) or (frozenset(rows) not in possible):
-            self._broken(f"{who} finishes {tuple(attempt)} with the rows {sorted(rows)}, not {possible}")
+            self.broken(f"{who} finishes {tuple(attempt)} with the rows {sorted(rows)}, not {possible}")
 
-    def agree(
-        self, attempt: TransactionAttempt, rows: list[int], marks: set[int], told: dict[str, list[int]]
-    ) -> None:
+    def agree(self, attempt: TransactionAttempt, rows: list[int], marks: set[int], told: dict[str, list[int]]) -> None:
         """Check that all bolts above a bolt had the same rows, from the same attempt of the first one."""
         if len(marks) > 1 or any(sorted(each) != sorted(rows) for each in told.values()) or (rows and len(told) < 3):
-            self._broken(f"{tuple(attempt)} has {sorted(rows)} with the marks {marks}; the bolts above told {told}")
+            self.broken(f"{tuple(attempt)} has {sorted(rows)} with the marks {marks}; the bolts above told {told}")
 
     def commits(self, current: Round) -> None:
         """Check the hand-offs with which a commit phase begins."""
@@ -109,7 +110,7 @@ class BatchInvariants(Invariants):
         folder = folder_of(current.batch.fence)
         foreign = [each.name for each in (current.batch.hand_offs or {}).values() if not each.name.startswith(folder)]
         if foreign or current.batch.fence.generation != current.fence.generation:
-            self._broken(f"round {tuple(current.fence)} uses the hand-offs {foreign} of {current.batch.fence}")
+            self.broken(f"round {tuple(current.fence)} uses the hand-offs {foreign} of {current.batch.fence}")
 
     def failed(self, reports: Sequence[TaskReport]) -> None:
         """Check that no task has failed but by a fault of the simulation."""
@@ -118,7 +119,7 @@ class BatchInvariants(Invariants):
             if failure is None or "simulated" in failure.message or isinstance(failure, StateUnavailable | Fenced):
                 continue
             if not isinstance(failure, WaveFailed | StaleAttempt) or "fault of Anchorbolt" in failure.message:
-                self._broken(f"task {report.task} has failed: {failure!r}")
+                self.broken(f"task {report.task} has failed: {failure!r}")
 
     def emitter_commits(self, attempt: TransactionAttempt, index: int) -> None:
         """Note that an emitter takes part in a commit phase."""
@@ -128,7 +129,12 @@ class BatchInvariants(Invariants):
     def forgets(self, txid: int) -> None:
         """Check that an emitter may forget the batches below `txid`."""
         if txid - 1 > self._at[0]:
-            self._broken(f"an emitter forgets the batches below {txid}, and the record is at {self._at}")
+            self.broken(f"an emitter forgets the batches below {txid}, and the record is at {self._at}")
+
+    def has_letters(self, txid: int, letters: Sequence[DeadLetter]) -> None:
+        """Check the dead letters of a batch that is left out."""
+        if [letter.values[0] for letter in letters] != [txid] or self._at != (txid, False):
+            self.broken(f"the letters {letters} are written for batch {txid}, and the record is at {self._at}")
 
     def at_the_end(self) -> None:
         if not self.is_exhausted:
@@ -159,6 +165,9 @@ class BatchInvariants(Invariants):
             txid = metadata.txid
             if txid <= self._at[0]:
                 raise Violation(f"metadata of batch {txid} is written, and the record is at {self._at}")
+            known = {BatchMetadata.decode(each).txid for each in slots.values()} | {self._at[0]}
+            if txid - 1 not in known:
+                raise Violation(f"the metadata of batch {txid} is durable, and that of the batch before is not")
             seen = self._seen.get(txid, metadata)
             if seen != metadata:
                 raise Violation(f"batch {txid} gets the metadata {metadata}, and bolts have seen {seen}")
@@ -198,10 +207,16 @@ class BatchInvariants(Invariants):
             store = self._store(name)
             if (store.metadata.committed, store.metadata.winner) != (at.txid, at.attempt):
                 raise Violation(f"txid {record.txid} is COMMITTED, and {name} is at {store.metadata.committed}")
+        if record.dead_letters:
+            self._left_out.add(record.txid)
+        batches = {
+            txid: frozenset[int]() if txid in self._left_out else content(self._committed_batches[txid])
+            for txid in range(1, record.txid + 1)
+        }
+        has_emitters = self._scenario.kind is SpoutKind.COMMITTER and record.txid not in {0, *self._left_out}
         wanted = set(range(self._scenario.emitters))
-        if self._scenario.kind is SpoutKind.COMMITTER and record.txid and self._emitters[record.txid] != wanted:
+        if has_emitters and self._emitters[record.txid] != wanted:
             raise Violation(f"batch {record.txid} is committed, by the emitters {self._emitters[record.txid]} alone")
-        batches = {txid: content(self._committed_batches[txid]) for txid in range(1, record.txid + 1)}
         if self._scenario.shape in (Shape.FULL, Shape.STATEFUL):
             self._check_state(batches)
         if self._scenario.has_outside:
@@ -251,5 +266,6 @@ class BatchInvariants(Invariants):
         entries = self._store(namespace).entries
         return {_CODEC.decode(key): _CODEC.decode(value) for key, value in entries.items()}
 
-    def _broken(self, what: str) -> None:
+    def broken(self, what: str) -> None:
+        """End the simulation."""
         self._world.break_off(Violation(what))

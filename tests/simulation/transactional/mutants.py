@@ -1,4 +1,4 @@
-"""Deliberate breaks of the guards that transactional topologies need. See `tests.simulation.mutants`, which reads them."""
+"""Deliberate breaks of the guards that transactional topologies need. See `mutants`, which reads this list."""
 
 BATCH_MUTANTS = r"""
 # The metadata of batches.
@@ -65,6 +65,8 @@ a task of an earlier try tells its metadata
     engine.driver.batches.pipeline._flight_of: flight is None or flight.fence != current.fence -> flight is None
 a task of the spout that runs twice finds two batches
     engine.driver.batches.flights.tell: if known != metadata: ... -> pass
+the metadata that is stored is not compared with that of the tasks that won
+    engine.driver.batches.flights.check_reported: dict(reported) != expected -> False
 a batch that is tried again waits until it is ready
     engine.driver.batches.pipeline._begin: txid != self._retried -> True
 an emitter forgets batches that have not committed
@@ -75,8 +77,6 @@ the reports of the processing phase are not checked
     engine.driver.batches.phases._run_phases: check_round(plan, processed, txid) -> pass
 the reports of the commit phase are not checked
     engine.driver.batches.phases._run_phases: check_round(commit_plan, reports, txid) -> pass
-a phase uses the reports of another one
-    engine.task.messages.reports_in: message.seq != current.fence.seq -> False
 a committer finishes its batch in the processing phase
     engine.task.batch_instances._wrapped: is_late and processing -> False
 an emitter does not commit
@@ -88,7 +88,9 @@ an instance is not compared with what its task wrote
 tuples are not compared with what their task wrote
     checkpoint.batches.hand_off.read_blobs: digest.digest() != hand_off.digest -> False
 the commit phase begins with a new instance
-    checkpoint.batches.executors.BatchBoltExecutor.begin_batch: hand_off is not None and hand_off.holds_instance -> False
+    checkpoint.batches.executors.BatchBoltExecutor.begin_batch:
+    hand_off is not None and hand_off.holds_instance
+    -> False
 kept tuples are not executed
     engine.task.bolt_task.execute_kept: yield from self._execute_and_send(...) -> yield from ()
 what a late bolt emits in the processing phase is not sent

@@ -44,6 +44,7 @@ class BatchScenario:
     takes_opaque_map: bool  # what the outside store's values are; of an opaque spout always these
     partitions: int
     rows: int  # of all partitions
+    has_poison: bool  # a row on which a bolt fails each time: its batch becomes a dead letter
     is_slow: bool  # the processing phases: an actor gets ahead of them
 
     @property
@@ -62,5 +63,7 @@ def batch_scenario(choices: Choices) -> BatchScenario:
         takes_opaque_map=kind.is_opaque or choices.pick(2) == 1,
         partitions=1 + choices.pick(3) if kind.is_partitioned else 1,
         rows=3 + choices.pick(10),
+        # An opaque batch cannot be left out: nobody knows what it would have held the next time.
+        has_poison=not kind.is_opaque and choices.pick(5) == 1,
         is_slow=choices.pick(3) == 1,
     )

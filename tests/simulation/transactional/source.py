@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 _PARTITION = 1000
-_MOST_ROWS = 3
 
 
 class Source:
@@ -29,6 +28,10 @@ class Source:
         self.lengths = [0] * scenario.partitions
         for _ in range(scenario.rows):
             self.lengths[world.choices.pick(scenario.partitions)] += 1
+        self.poison = -1
+        if scenario.has_poison:
+            partition = max(range(scenario.partitions), key=lambda each: self.lengths[each])
+            self.poison = _PARTITION * partition + world.choices.pick(self.lengths[partition])
         self._number = 1 + world.choices.pick(scenario.partitions)  # the partitions that are there already
 
     def number_of_partitions(self) -> int:

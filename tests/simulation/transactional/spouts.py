@@ -53,7 +53,7 @@ class _Emitter:
         self.tasks = len(context.get_component_tasks(context.this_component_id))
 
     def cleanup_before(self, txid: int) -> None:
-        self.world.batches.forgets(txid)
+        self.world.checks.forgets(txid)
 
     def emit(self, attempt: TransactionAttempt, collector: BatchOutputCollector, rows: list[int]) -> None:
         self.world.step(f"emits {rows} of {tuple(attempt)}")
@@ -67,7 +67,7 @@ class _WholeEmitter(_Emitter, spouts.CommitterTransactionalEmitter):
         self.emit(attempt, collector, rows_of(0, metadata)[self.index :: self.tasks])
 
     def commit(self, attempt: TransactionAttempt) -> None:
-        self.world.batches.emitter_commits(attempt, self.index)
+        self.world.checks.emitter_commits(attempt, self.index)
         self.world.may_fail("the commit of an emitter")
 
 

@@ -6,9 +6,11 @@ import pickle
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from anchorbolt.checkpoint.batches.hand_off import folder_of
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
+from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told, run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
@@ -29,6 +31,7 @@ class SimulatedProcessing:
     def __init__(self) -> None:
         self.is_ended = False
         self.is_cancelled = False
+        self.runs_on = False  # for a while, although it was cancelled
         self._reports: Sequence[TaskReport] = ()
         self._failure: Exception | None = None
 
@@ -46,6 +49,7 @@ class SimulatedProcessing:
 
     def cancel(self) -> None:
         self.is_cancelled = True
+        self.runs_on = not self.is_ended
 
 
 class AskedDriver:
@@ -88,19 +92,22 @@ class AskedDriver:
 
 def _reports_among(plan: ExecutionPlan, rows: list[Envelope]) -> list[TaskReport]:
     messages = [decode_message(row.payload) for row in rows if row.level == plan.driver_level]
-    return [pickle.loads(each.pickled) for each in messages if isinstance(each, ReportMessage)]
+    pickled = [each.pickled for each in messages if isinstance(each, ReportMessage)]
+    return [pickle.loads(each) for each in pickled]  # noqa: S301 - made by a task of this simulation
 
 
 class BatchTasks(TaskRunner):
     """See `anchorbolt.engine.submit.handle.BatchRunner`."""
 
     world: BatchWorld
+    twice = 0.02
 
     def __init__(self, world: BatchWorld, plan: ExecutionPlan) -> None:
         super().__init__(world)
         self._plan = plan
         self._commit_plan = plan.commit_phase()
-        self._phases: dict[int, SimulatedProcessing] = {}  # that run, by the `seq` of their fence
+        self._phases: list[tuple[Round, SimulatedProcessing]] = []  # that run
+        self._started: dict[str, tuple[int, SimulatedProcessing]] = {}  # all, by the name of their folder
         self._shuffled: list[list[Envelope]] = []  # what the emitters of the last phases have sent
         self.pipeline: Pipeline
 
@@ -114,19 +121,33 @@ class BatchTasks(TaskRunner):
 
         def work() -> None:
             processing.run(lambda: self._process(current))
-            self._phases.pop(current.fence.seq)
+            self._phases = [each for each in self._phases if each[1] is not processing]
             notify()
 
-        self._phases[current.fence.seq] = processing
+        self._phases.append((current, processing))
+        self._started[folder_of(current.fence).rpartition("/")[2]] = current.txid, processing
         self.world.start_thread(f"batch {current.txid}", work)
         return processing
 
     def run_commit(self, current: Round) -> Sequence[TaskReport]:
-        self.world.batches.commits(current)
+        self.world.checks.commits(current)
         self._damage_hand_offs(current)
         reports = self.run_levels(self._commit_plan, [], current)
-        self.world.batches.failed(reports)
+        self.world.checks.failed(reports)
         return reports
+
+    def committed(self, report: WaveReport) -> None:
+        """Check, when a batch has committed, that only batches in flight have hand-offs."""
+        world = self.world
+        if world.has_late_attempts:  # which may write whenever they run
+            return
+        for path in world.files:
+            folder = path.partition("/hand-offs/")[2].partition("/")[0]
+            txid, processing = self._started.get(folder, (report.txid + 1, None))
+            if processing is None or (processing.is_cancelled and processing.runs_on):
+                continue
+            if processing.is_cancelled or txid <= report.txid:
+                world.checks.broken(f"batch {report.txid} has committed, and the hand-off {path} is still there")
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         pass
@@ -144,8 +165,8 @@ class BatchTasks(TaskRunner):
 
     def check(self, current: Round) -> None:
         """Spark cancels a phase that was given up, but perhaps only after some more tasks."""
-        processing = self._phases.get(current.fence.seq)
-        if processing is not None and processing.is_cancelled and not self.world.choices.happens(0.3):
+        is_cancelled = any(processing.is_cancelled for each, processing in self._phases if each is current)
+        if is_cancelled and not self.world.choices.happens(0.3):
             raise WaveFailed(f"batch {current.txid} was given up", txid=current.txid)
 
     def _process(self, current: Round) -> Sequence[TaskReport]:
@@ -162,12 +183,12 @@ class BatchTasks(TaskRunner):
         if self._shuffled and world.strikes(0.005):
             rows = self._shuffled[world.choices.pick(len(self._shuffled))]
             world.say("Spark uses what the emitters of an earlier phase have sent")
-            world.batches.spoil(current)
+            world.checks.spoil(current)
         self._shuffled = [*self._shuffled[-2:], rows]
         if any(report.failure is not None for report in _reports_among(plan, rows)):
-            world.batches.spoil(current)
+            world.checks.spoil(current)
         reports = self.run_levels(plan, rows, current)
-        world.batches.failed(reports)
+        world.checks.failed(reports)
         return reports
 
     def _emission(self, task: TaskKey, current: Round) -> Callable[[InstanceRegistry], Any]:

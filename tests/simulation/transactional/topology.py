@@ -26,7 +26,7 @@ COUNTERS = 2
 @cache
 def batch_topology(kind: SpoutKind, shape: Shape, emitters: int) -> Topology:
     """Return a topology."""
-    builder = TransactionalTopologyBuilder(NAME, "rows", SPOUTS[kind](), emitters)  # type: ignore[arg-type]
+    builder = TransactionalTopologyBuilder(NAME, "rows", SPOUTS[kind](), emitters)
     builder.set_bolt("mark", bolts.Mark()).global_grouping("rows")
     if shape in (Shape.FULL, Shape.OUTSIDE, Shape.EARLY):
         builder.set_bolt("pass", bolts.Pass()).global_grouping("mark")

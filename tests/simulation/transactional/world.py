@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from anchorbolt.bolts import FailedException
+from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.faults.points import FaultPoint
 from tests.simulation.choices import Choices
 from tests.simulation.scenarios import Scenario
@@ -35,14 +36,15 @@ class BatchWorld(World):
         self.batch_scenario = batch_scenario(choices)
         self.source = Source(self, self.batch_scenario)
         self.outside_store = OutsideStore(self)
-        self.batches = self.invariants = BatchInvariants(self, self.source, self.batch_scenario)
+        self.checks = self.invariants = BatchInvariants(self, self.source, self.batch_scenario)
         self.most_pending = 0  # of all drivers so far
+        self.has_late_attempts = False
         self._marks = itertools.count(1)
         self.say(f"{self.batch_scenario}, {self.source.lengths}")
 
     @property
     def is_done(self) -> bool:
-        return self.has_ended_well and self.batches.is_exhausted
+        return self.has_ended_well and self.checks.is_exhausted
 
     def new_pending(self) -> int:
         """Return `topology.max.spout.pending` of a driver."""
@@ -50,6 +52,15 @@ class BatchWorld(World):
         self.most_pending = max(self.most_pending, pending)
         self.say(f"{pending} batches may be pending")
         return pending
+
+    @property
+    def dead_letter(self) -> Any:
+        """`topology.dead.letter`."""
+        return self._write_letters if self.batch_scenario.has_poison else None
+
+    def _write_letters(self, letters: Sequence[DeadLetter], txid: int) -> None:
+        self.step(f"writes {len(letters)} dead letters of batch {txid}")
+        self.checks.has_letters(txid, letters)
 
     def next_mark(self) -> int:
         return next(self._marks)
@@ -63,6 +74,7 @@ class BatchWorld(World):
     def start_late_attempt(self, name: str, work: Callable[[], Any]) -> None:
         """Also of an emitter, but not where it updates the outside store, which cannot refuse it."""
         if not name.startswith("outside"):
+            self.has_late_attempts = True
             super().start_late_attempt(name, work)
 
     def outside(self) -> None:
