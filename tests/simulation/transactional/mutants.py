@@ -91,6 +91,10 @@ the commit phase begins with a new instance
     checkpoint.batches.executors.BatchBoltExecutor.begin_batch:
     hand_off is not None and hand_off.holds_instance
     -> False
+tuples that are kept are executed on a bolt that could not begin its batch
+    engine.task.bolt_task.execute_kept: self.report.failure is not None -> False
+hand-offs of a try that was given up stay
+    engine.driver.batches.pipeline.give_up: self._given_up += _ -> pass
 kept tuples are not executed
     engine.task.bolt_task.execute_kept: yield from self._execute_and_send(...) -> yield from ()
 what a late bolt emits in the processing phase is not sent
