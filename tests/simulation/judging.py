@@ -28,6 +28,7 @@ _MODEL_TESTS = (
     "tests/state_backends/test_read_positions.py",
     "tests/checkpoint",
     "tests/engine/task/test_bolt_task.py",
+    "tests/engine/driver/test_flights.py",
     "tests/engine/driver/test_waves.py",
     "tests/engine/driver/test_sinks.py",
     "tests/engine/driver/test_older_driver.py",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from anchorbolt import errors
@@ -38,7 +38,7 @@ class World:
         }
     )
     """The points that are steps, at which a process may be killed."""
-    risky_calls = frozenset({"rollback", "commit", "seal"})
+    risky_calls: Mapping[str, float] = {"rollback": 0.02, "commit": 0.02, "seal": 0.02}
     """The calls of the store that faults strike more often."""
 
     def __init__(
@@ -167,7 +167,7 @@ class World:
         what = f"{namespace.partition(':')[2]} {name} {'' if fence is None else tuple(fence)} {told}"
         self.step(what)
         # A rollback or a commit that arrives once more, later, is what rounds have fences of their own for.
-        fault = 1 + self.choices.pick(5) if self.strikes(0.02 if name in self.risky_calls else 0.006) else 0
+        fault = 1 + self.choices.pick(5) if self.strikes(self.risky_calls.get(name, 0.006)) else 0
         if fault == 1:
             self.say(f"the request is lost: {what}")
             raise errors.StateUnavailable(f"simulated: no connection for {name}")

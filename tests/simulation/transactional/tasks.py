@@ -198,7 +198,7 @@ class BatchTasks(TaskRunner):
         """Lose a file that a task has kept, or put another one in its place."""
         world = self.world
         files = sorted(name for name in world.files if "/hand-offs/" in name)
-        if not files or not world.strikes(0.01):
+        if not files or not world.strikes(0.03):
             return
         damaged, other = (files[world.choices.pick(len(files))] for _ in range(2))
         if damaged == other:

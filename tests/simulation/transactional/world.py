@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from anchorbolt.bolts import FailedException
@@ -27,7 +27,7 @@ class BatchWorld(World):
         FaultPoint.HAND_OFF_WRITTEN,
         FaultPoint.BATCH_PROCESSED,
     }
-    risky_calls = World.risky_calls | {"write"}
+    risky_calls: Mapping[str, float] = {**World.risky_calls, "write": 0.03}
 
     def __init__(
         self, choices: Choices, drive: Callable[[Any, str], None], scenario: Scenario, *, traced: bool = False
