@@ -65,7 +65,7 @@ class Flight:
             known = self.told.setdefault(partition, metadata)
             if known != metadata:
                 raise self._ran_twice(partition)
-        if self.is_stored or len(self.told) < self.metadata.number_of_partitions:
+        if self.is_known or len(self.told) < self.metadata.number_of_partitions:
             return False
         emitted = {partition: each for partition, each in self.told.items() if each is not None}
         partitions = {**self.last.partitions, **emitted}
