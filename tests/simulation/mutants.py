@@ -188,5 +188,5 @@ def _mutants(text: str, seeds: range) -> list[Mutant]:
 MUTANTS = [
     *_mutants(_MUTANTS, range(SEEDS)),
     *_mutants(RELIABLE_MUTANTS, RELIABLE_SEEDS[: 2 * SEEDS]),
-    *_mutants(BATCH_MUTANTS, TRANSACTIONAL_SEEDS[: 4 * SEEDS]),
+    *_mutants(BATCH_MUTANTS, TRANSACTIONAL_SEEDS[: 8 * SEEDS]),
 ]

@@ -90,17 +90,18 @@ class AskedDriver:
         return answers[0]
 
 
-def _reports_among(plan: ExecutionPlan, rows: list[Envelope]) -> list[TaskReport]:
-    messages = [decode_message(row.payload) for row in rows if row.level == plan.driver_level]
-    pickled = [each.pickled for each in messages if isinstance(each, ReportMessage)]
-    return [pickle.loads(each) for each in pickled]  # noqa: S301 - made by a task of this simulation
+def _has_failed(plan: ExecutionPlan, rows: list[Envelope]) -> bool:
+    [message] = [decode_message(row.payload) for row in rows if row.level == plan.driver_level]
+    assert isinstance(message, ReportMessage)
+    report: TaskReport = pickle.loads(message.pickled)  # noqa: S301 - made by a task of this simulation
+    return report.failure is not None
 
 
 class BatchTasks(TaskRunner):
     """See `anchorbolt.engine.submit.handle.BatchRunner`."""
 
     world: BatchWorld
-    twice = 0.02
+    twice = 0.03
 
     def __init__(self, world: BatchWorld, plan: ExecutionPlan) -> None:
         super().__init__(world)
@@ -185,14 +186,18 @@ class BatchTasks(TaskRunner):
             world.say("Spark uses what the emitters of an earlier phase have sent")
             world.checks.spoil(current)
         self._shuffled = [*self._shuffled[-2:], rows]
-        if any(report.failure is not None for report in _reports_among(plan, rows)):
-            world.checks.spoil(current)
         reports = self.run_levels(plan, rows, current)
         world.checks.failed(reports)
         return reports
 
     def _emission(self, task: TaskKey, current: Round) -> Callable[[InstanceRegistry], Any]:
-        return lambda registry: run_emitter_task(self._plan, task, current, registry, self._driver)
+        def emit(registry: InstanceRegistry) -> list[Envelope]:
+            rows = list(run_emitter_task(self._plan, task, current, registry, self._driver))
+            if not self.world.is_late and _has_failed(self._plan, rows):
+                self.world.checks.spoil(current)
+            return rows
+
+        return emit
 
     def _damage_hand_offs(self, current: Round) -> None:
         """Lose a file that a task has kept, or put another one in its place."""
@@ -206,4 +211,5 @@ class BatchTasks(TaskRunner):
             del world.files[damaged]
         else:
             world.say(f"{damaged} becomes {other}")
+            world.checks.is_damaged = True
             world.files[damaged] = world.files[other]

@@ -34,6 +34,7 @@ class BatchWorld(World):
     ) -> None:
         super().__init__(choices, drive, scenario, traced=traced)
         self.batch_scenario = batch_scenario(choices)
+        self.faults_left += choices.pick(6)
         self.source = Source(self, self.batch_scenario)
         self.outside_store = OutsideStore(self)
         self.checks = self.invariants = BatchInvariants(self, self.source, self.batch_scenario)
@@ -45,6 +46,11 @@ class BatchWorld(World):
     @property
     def is_done(self) -> bool:
         return self.has_ended_well and self.checks.is_exhausted
+
+    @property
+    def is_late(self) -> bool:
+        """Whether an attempt runs that nobody listens to."""
+        return self.schedule.current is not None and self.schedule.current.name.startswith("late")
 
     def new_pending(self) -> int:
         """Return `topology.max.spout.pending` of a driver."""
