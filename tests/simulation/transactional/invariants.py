@@ -14,7 +14,7 @@ from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.ports import Round
 from anchorbolt.checkpoint.state_machine import Phase
 from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.errors import Fenced, SerializationError, StaleAttempt, StateUnavailable, WaveFailed
+from anchorbolt.errors import BoltError, Fenced, SerializationError, StaleAttempt, StateUnavailable, WaveFailed
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.streams.attempt import TransactionAttempt
@@ -119,7 +119,7 @@ class BatchInvariants(Invariants):
             failure = report.failure
             if failure is None or "simulated" in failure.message or isinstance(failure, StateUnavailable | Fenced):
                 continue
-            if self.is_damaged and isinstance(failure, SerializationError):
+            if self.is_damaged and isinstance(failure, SerializationError | BoltError):
                 continue
             if not isinstance(failure, WaveFailed | StaleAttempt) or "fault of Anchorbolt" in failure.message:
                 self.broken(f"task {report.task} has failed: {failure!r}")

@@ -126,7 +126,10 @@ class BatchTasks(TaskRunner):
             notify()
 
         self._phases.append((current, processing))
-        self._started[folder_of(current.fence).rpartition("/")[2]] = current.txid, processing
+        folder = folder_of(current.fence).rpartition("/")[2]
+        if folder in self._started:
+            self.world.checks.broken(f"batches {self._started[folder][0]} and {current.txid} have one fence")
+        self._started[folder] = current.txid, processing
         self.world.start_thread(f"batch {current.txid}", work)
         return processing
 
