@@ -21,7 +21,7 @@ from tests.simulation.runner import SimulatedRunner
 from tests.simulation.topology import simulated_topology
 from tests.simulation.world import World
 
-_CHECKPOINT = "sim://checkpoint"
+CHECKPOINT = "sim://checkpoint"
 _QUERY = "query-1"
 _CLOSE_S = 1.0
 
@@ -31,18 +31,13 @@ class _Settings(Settings):
         """Check nothing: a simulated driver does not wait, so its timeout is 0."""
 
 
-def _settings(**more: Any) -> Settings:
+def settings_of(**more: Any) -> Settings:
     return _Settings(
-        checkpoint_location=_CHECKPOINT,
-        max_batch_retries=2,
-        buffer_tuples=3,
-        cache_entries=4,
-        pending_entries=2,
-        **more,
+        checkpoint_location=CHECKPOINT, max_batch_retries=2, buffer_tuples=3, cache_entries=4, pending_entries=2, **more
     )
 
 
-_SETTINGS = _settings(message_timeout_secs=0)
+_SETTINGS = settings_of(message_timeout_secs=0)
 
 
 def drive(world: World, name: str) -> None:
@@ -53,7 +48,7 @@ def drive(world: World, name: str) -> None:
     if world.broker is not None:
         spouts = DriverSpouts(plan, world.clock, partial(SteppedHost, world))
     runner = SimulatedRunner(world, plan, spouts)
-    spout = checkpoint_spout(plan, SimulatedFolder(world, _CHECKPOINT), runner)
+    spout = checkpoint_spout(plan, SimulatedFolder(world, CHECKPOINT), runner)
     spout.recover(world.query_id)
     if plan.graph.stream_spouts or spouts is None:
         world.query_id = _QUERY
@@ -69,7 +64,7 @@ def _plan(world: World, name: str) -> ExecutionPlan:
     topology = simulated_topology(scenario)
     if broker is None:
         return ExecutionPlan(topology, {}, _SETTINGS, world.store, name)
-    settings = _settings(
+    settings = settings_of(
         message_timeout_secs=TIMEOUT_SECS,
         max_spout_pending=scenario.max_pending,
         fail_policy="exclude" if scenario.excludes else "commit",

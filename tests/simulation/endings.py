@@ -16,6 +16,8 @@ def halts(world: World, name: str, failure: BaseException) -> bool:
     """Return whether the actor of this name has halted the run, for good reason. Raises `Violation`."""
     if not isinstance(failure, errors.AnchorboltError):
         raise Violation(f"{name} ended with {failure!r}") from failure
+    if "fault of Anchorbolt" in failure.message:
+        raise Violation(f"{name} found a fault: {failure.message}") from failure
     if isinstance(failure, errors.StateRegressed):
         if not world.regressed:
             raise Violation(f"{name} halted, and the store had not regressed") from failure
@@ -34,6 +36,8 @@ def _is_excused(world: World, failure: errors.AnchorboltError) -> bool:
     """A driver may give up a wave that faults struck too often, and one of two may come too early or too late."""
     if isinstance(failure, errors.QueryChanged):
         return world.drivers > 1 and "is a new one" in failure.message
-    if isinstance(failure, errors.BoltError):  # a tuple on which a bolt raises takes one of the wave's rounds
-        return world.scenario.keeps_letters
+    if isinstance(
+        failure, errors.BoltError | errors.SpoutError
+    ):  # a tuple on which a bolt raises takes one of the wave's rounds
+        return world.scenario.may_fail_for_good
     return isinstance(failure, errors.WaveFailed) or (world.regressed and isinstance(failure, errors.StaleAttempt))

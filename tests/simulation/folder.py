@@ -32,6 +32,15 @@ class SimulatedFolder:
     def create(self, name: str) -> BinaryIO:
         return _File(self._world, self._at(name))
 
+    def create_passing(self, name: str) -> BinaryIO:
+        return _PassingFile(self._world, self._at(name))
+
+    def open(self, name: str) -> BinaryIO:
+        self._world.step(f"open {self._at(name)}")
+        if self._at(name) not in self._files:
+            raise FileNotFoundError(self._at(name))
+        return io.BytesIO(self._files[self._at(name)])
+
     def exists(self, name: str) -> bool:
         return self._at(name) in self._files
 
@@ -74,4 +83,25 @@ class _File(io.BytesIO):
             return  # a killed process closes nothing
         self._world.step(f"write {self._path}")
         self._world.files[self._path] = self.getvalue()
+        super().close()
+
+
+class _PassingFile(io.BytesIO):
+    """A file that is there, empty, once it is open; who removes it meanwhile removes it for good."""
+
+    def __init__(self, world: World, path: str) -> None:
+        super().__init__()
+        self._world = world
+        self._path = path
+        world.files[path] = b""
+
+    def __del__(self) -> None:
+        """Nothing, as of the other file."""
+
+    def close(self) -> None:
+        if self.closed or self._world.is_unwinding:
+            return
+        self._world.step(f"write {self._path}")
+        if self._path in self._world.files:
+            self._world.files[self._path] = self.getvalue()
         super().close()

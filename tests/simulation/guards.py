@@ -23,7 +23,10 @@ def changed(module: str, function: str, text: str) -> ast.Module:
         GuardNotFound: The function, or what the change refers to, is not there exactly once.
     """
     tree = ast.parse(source_path(module).read_text())
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == function]
+    name_of_class, _, name = function.rpartition(".")
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name_of_class]
+    nodes = ast.walk(classes[0] if classes else tree)
+    found = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == name]
     if len(found) != 1:
         raise GuardNotFound(f"{module} has {len(found)} functions {function!r}")
     try:

@@ -19,7 +19,6 @@ import pytest
 from tests.simulation.guards import ROOT, source_path
 from tests.simulation.mutants import MUTANTS, Mutant
 
-SEEDS = 150  # before the model's tests, which take as long and catch what shows in few schedules
 _MARK = "caught by: "
 _MODEL_TESTS = (
     "tests/state_backends/test_rules.py",
@@ -29,6 +28,7 @@ _MODEL_TESTS = (
     "tests/state_backends/test_read_positions.py",
     "tests/checkpoint",
     "tests/engine/task/test_bolt_task.py",
+    "tests/engine/driver/test_flights.py",
     "tests/engine/driver/test_waves.py",
     "tests/engine/driver/test_sinks.py",
     "tests/engine/driver/test_older_driver.py",
@@ -73,10 +73,9 @@ def _import_broken(mutant: Mutant) -> None:
 
 
 def _caught_by_a_seed(mutant: Mutant) -> str:
-    from tests.simulation.scenarios import RELIABLE_SEEDS
     from tests.simulation.simulate import run_seed  # not before the broken module can be imported
 
-    for seed in RELIABLE_SEEDS[: 2 * SEEDS] if mutant.needs_reliable else range(SEEDS):
+    for seed in mutant.seeds:
         outcome = run_seed(seed)
         if outcome.failure:
             return f"seed {seed} | {outcome.failure.splitlines()[0]}"

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 
 from tests.simulation.guards import changed
 from tests.simulation.reliable_mutants import RELIABLE_MUTANTS
+from tests.simulation.scenarios import RELIABLE_SEEDS, TRANSACTIONAL_SEEDS
+from tests.simulation.transactional.mutants import BATCH_MUTANTS
+
+SEEDS = 150  # before the model's tests, which take as long and catch what shows in few schedules
 
 
 @dataclass(frozen=True)
@@ -20,14 +24,15 @@ class Mutant:
     module: str
     function: str
     change: str
-    needs_reliable: bool  # whether only a simulation with reliable spouts can catch it
+    seeds: range  # the simulations that can catch it
 
     def apply(self) -> ast.Module:
         """Return the module's syntax tree with the break. Raises `GuardNotFound`."""
         return changed(self.module, self.function, self.change)
 
 
-# The name of a mutant; below it the module and the function, and a change of it, which `guards.change` explains.
+# The name of a mutant; below it the module and the function, with its class if others have one of this name, and a
+# change of it, which `guards.change` explains.
 _MUTANTS = r"""
 # The rules of a namespace.
 no fence is ever refused
@@ -165,16 +170,23 @@ reads do not see what the attempt has staged
 """
 
 
-def _mutant(name: str, broken: str, *, needs_reliable: bool) -> Mutant:
+def _mutant(name: str, broken: str, *, seeds: range) -> Mutant:
     place, change = broken.split(":", 1)
     module, function = place.rsplit(".", 1)
+    if module.rpartition(".")[2].lstrip("_")[0].isupper():  # a class
+        module, name_of_class = module.rsplit(".", 1)
+        function = f"{name_of_class}.{function}"
     change = change.replace("\n    ", "\n").strip()
-    return Mutant(name, f"anchorbolt.{module}", function, change, needs_reliable)
+    return Mutant(name, f"anchorbolt.{module}", function, change, seeds)
 
 
-def _mutants(text: str, *, needs_reliable: bool) -> list[Mutant]:
+def _mutants(text: str, seeds: range) -> list[Mutant]:
     blocks = re.split(r"\n(?=\w)", re.sub(r"^(#.*)?\n", "", text, flags=re.MULTILINE))
-    return [_mutant(*block.split("\n    ", 1), needs_reliable=needs_reliable) for block in blocks]
+    return [_mutant(*block.split("\n    ", 1), seeds=seeds) for block in blocks]
 
 
-MUTANTS = _mutants(_MUTANTS, needs_reliable=False) + _mutants(RELIABLE_MUTANTS, needs_reliable=True)
+MUTANTS = [
+    *_mutants(_MUTANTS, range(SEEDS)),
+    *_mutants(RELIABLE_MUTANTS, RELIABLE_SEEDS[: 2 * SEEDS]),
+    *_mutants(BATCH_MUTANTS, TRANSACTIONAL_SEEDS[: 8 * SEEDS]),
+]

@@ -23,19 +23,18 @@ Work = Callable[[InstanceRegistry], Iterable[Envelope]]
 """A task's attempt, in the worker that has these instances."""
 
 
-class SimulatedRunner:
-    """See `anchorbolt.engine.driver.rounds.Runner`."""
+class TaskRunner:
+    """Runs the attempts of tasks in the workers of a driver, and brings what they send to its receivers."""
 
-    def __init__(self, world: World, plan: ExecutionPlan, spouts: DriverSpouts | None) -> None:
-        self._world = world
-        self._plan = plan
+    twice = 0.01
+    """How often Spark runs a task a second time."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
         self._workers = [InstanceRegistry(), InstanceRegistry()]
-        self.lines: Sequence[str] = ()  # of the current batch
-        self.spouts = spouts
 
-    def run_round(self, current: Round) -> Sequence[TaskReport]:
-        plan, choices = self._plan, self._world.choices
-        rows = self._run_spouts(current)
+    def run_levels(self, plan: ExecutionPlan, rows: list[Envelope], current: Round) -> Sequence[TaskReport]:
+        """Run the bolts of a plan level by level on what its spouts sent; return the reports."""
         for level in plan.levels:
             inputs: defaultdict[int, list[Envelope]] = defaultdict(list)
             for row in rows:
@@ -43,9 +42,90 @@ class SimulatedRunner:
             rows = []
             waiting = list(range(len(level)))
             while waiting:
-                partition = waiting.pop(choices.pick(len(waiting)))
-                rows += self._run_bolt(level[partition], current, self._delivered(inputs[partition]))
+                partition = waiting.pop(self.world.choices.pick(len(waiting)))
+                self.check(current)
+                rows += self._run_bolt(plan, level[partition], current, self._delivered(inputs[partition]))
         return reports_in(self._delivered(rows), current)
+
+    def check(self, current: Round) -> None:
+        """Called before each bolt's task; may raise."""
+
+    def run_task(self, task: TaskKey, work: Work) -> list[Envelope]:
+        """Run a task; return what arrives of what it sends."""
+        world = self.world
+        name = f"{task[0]}-{task[1]}"
+        if world.strikes(self.twice):
+            registry = InstanceRegistry()
+            world.start_late_attempt(name, lambda: list(work(registry)))
+        sent = self._attempt(name, work)
+        if world.strikes(self.twice):
+            world.say(f"{name} runs twice, and both outputs are used")
+            again = self._attempt(name, work)
+            sent = self._mixed(sent, again)
+        return sent
+
+    def _run_bolt(self, plan: ExecutionPlan, task: TaskKey, current: Round, rows: list[Envelope]) -> list[Envelope]:
+        return self.run_task(task, lambda registry: run_bolt_task(plan, task, current, registry, rows))
+
+    def _mixed(self, first: list[Envelope], second: list[Envelope]) -> list[Envelope]:
+        """For each receiver the output of one attempt, of the other, of both, or now of one and now of the other."""
+        rows = []
+        for place in sorted({*map(_place, first), *map(_place, second)}):
+            one, other = ([row for row in sent if _place(row) == place] for sent in (first, second))
+            chosen = self.world.choices.pick(4)
+            if chosen == 3:
+                rows += one[::2] + other[1::2]
+            else:
+                rows += (one, other, one + other)[chosen]
+        return rows
+
+    def _attempt(self, name: str, work: Work) -> list[Envelope]:
+        for _ in range(_TASK_FAILURES):
+            worker = self.worker()
+            registry = self._workers.pop(worker)
+            try:
+                sent = self.world.run_task(name, lambda: list(work(registry)))  # noqa: B023
+            except TaskLost:
+                registry = InstanceRegistry()
+            else:
+                return sent
+            finally:
+                self._workers.insert(worker, registry)
+        raise RuntimeError(f"simulated: task {name} failed {_TASK_FAILURES} times")
+
+    def worker(self) -> int:
+        """Choose a worker that has no task."""
+        return self.world.choices.pick(len(self._workers))
+
+    def _delivered(self, rows: list[Envelope]) -> list[Envelope]:
+        """What arrives of what was sent, in the order in which it does."""
+        world, choices = self.world, self.world.choices
+        rows = list(rows)
+        if len(rows) > 1 and world.choices.happens(0.3):
+            for position in range(len(rows) - 1, 0, -1):
+                other = position - choices.pick(position + 1)
+                rows[position], rows[other] = rows[other], rows[position]
+        if rows and world.strikes(0.005):
+            lost = rows.pop(choices.pick(len(rows)))
+            world.say(f"a message to level {lost.level}, partition {lost.destination} is lost")
+        if rows and world.strikes(0.005):
+            twice = rows[choices.pick(len(rows))]
+            world.say(f"a message to level {twice.level}, partition {twice.destination} arrives twice")
+            rows.append(twice)
+        return rows
+
+
+class SimulatedRunner(TaskRunner):
+    """See `anchorbolt.engine.driver.rounds.Runner`."""
+
+    def __init__(self, world: World, plan: ExecutionPlan, spouts: DriverSpouts | None) -> None:
+        super().__init__(world)
+        self._plan = plan
+        self.lines: Sequence[str] = ()  # of the current batch
+        self.spouts = spouts
+
+    def run_round(self, current: Round) -> Sequence[TaskReport]:
+        return self.run_levels(self._plan, self._run_spouts(current), current)
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         pass
@@ -63,62 +143,7 @@ class SimulatedRunner:
             rows += run_spout_task(self._plan, "lines", 0, current, lines)
         rich = None if self.spouts is None else self.spouts.rich
         for task in () if rich is None else self._plan.rich_spout_tasks:
-            rows += self._run_task(task, lambda _: rich.run_task(task, current))  # type: ignore[union-attr]  # noqa: B023
-        return rows
-
-    def _run_bolt(self, task: TaskKey, current: Round, rows: list[Envelope]) -> list[Envelope]:
-        return self._run_task(task, lambda registry: run_bolt_task(self._plan, task, current, registry, rows))
-
-    def _run_task(self, task: TaskKey, work: Work) -> list[Envelope]:
-        world = self._world
-        name = f"{task[0]}-{task[1]}"
-        if world.strikes(0.01):
-            registry = InstanceRegistry()
-            world.start_late_attempt(name, lambda: list(work(registry)))
-        sent = self._attempt(name, work)
-        if world.strikes(0.01):
-            world.say(f"{name} runs twice, and both outputs are used")
-            again = self._attempt(name, work)
-            sent = self._mixed(sent, again)
-        return sent
-
-    def _mixed(self, first: list[Envelope], second: list[Envelope]) -> list[Envelope]:
-        """For each receiver the output of one attempt, of the other, of both, or now of one and now of the other."""
-        rows = []
-        for place in sorted({*map(_place, first), *map(_place, second)}):
-            one, other = ([row for row in sent if _place(row) == place] for sent in (first, second))
-            chosen = self._world.choices.pick(4)
-            if chosen == 3:
-                rows += one[::2] + other[1::2]
-            else:
-                rows += (one, other, one + other)[chosen]
-        return rows
-
-    def _attempt(self, name: str, work: Work) -> list[Envelope]:
-        for _ in range(_TASK_FAILURES):
-            worker = self._world.choices.pick(len(self._workers))
-            registry = self._workers[worker]
-            try:
-                return self._world.run_task(name, lambda: list(work(registry)))  # noqa: B023
-            except TaskLost:
-                self._workers[worker] = InstanceRegistry()
-        raise RuntimeError(f"simulated: task {name} failed {_TASK_FAILURES} times")
-
-    def _delivered(self, rows: list[Envelope]) -> list[Envelope]:
-        """What arrives of what was sent, in the order in which it does."""
-        world, choices = self._world, self._world.choices
-        rows = list(rows)
-        if len(rows) > 1 and world.choices.happens(0.3):
-            for position in range(len(rows) - 1, 0, -1):
-                other = position - choices.pick(position + 1)
-                rows[position], rows[other] = rows[other], rows[position]
-        if rows and world.strikes(0.005):
-            lost = rows.pop(choices.pick(len(rows)))
-            world.say(f"a message to level {lost.level}, partition {lost.destination} is lost")
-        if rows and world.strikes(0.005):
-            twice = rows[choices.pick(len(rows))]
-            world.say(f"a message to level {twice.level}, partition {twice.destination} arrives twice")
-            rows.append(twice)
+            rows += self.run_task(task, lambda _: rich.run_task(task, current))  # type: ignore[union-attr]  # noqa: B023
         return rows
 
 

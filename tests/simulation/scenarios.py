@@ -5,10 +5,13 @@ from enum import Enum
 
 from tests.simulation.choices import Choices
 
+_TRANSACTIONAL = 2
 _RELIABLE = 3
 _SCENARIOS = 4
 RELIABLE_SEEDS = range(_RELIABLE, 1 << 32, _SCENARIOS)
 """The seeds whose topology has a rich spout."""
+TRANSACTIONAL_SEEDS = range(_TRANSACTIONAL, 1 << 32, _SCENARIOS)
+"""The seeds with a transactional topology."""
 
 
 class Ids(Enum):
@@ -42,6 +45,7 @@ class Scenario:
     """What stays the same over all drivers of a simulation."""
 
     has_stream: bool = True  # lines of a stream spout
+    is_transactional: bool = False  # see `tests.simulation.transactional`
     is_reliable: bool = False  # messages of a rich spout
     ids: Ids = Ids.NUMBERS
     excludes: bool = True  # `topology.fail.policy`
@@ -50,6 +54,11 @@ class Scenario:
     tasks: int = 1  # of the rich spout
     is_slow: bool = False  # the source, to take an ack
     max_pending: int | None = None
+
+    @property
+    def may_fail_for_good(self) -> bool:
+        """Whether a bolt may fail a wave more often than a driver tries it."""
+        return self.keeps_letters or self.is_transactional
 
     @property
     def is_stable(self) -> bool:
@@ -62,8 +71,11 @@ class Scenario:
 
 
 def scenario_of(choices: Choices) -> Scenario:
-    """Return the scenario of a seed. That of three seeds in four has no rich spout, and takes no other choice."""
-    if choices.by_seed(_SCENARIOS) != _RELIABLE:
+    """Return the scenario of a seed. That of every second seed is the simplest one, and takes no other choice."""
+    kind = choices.by_seed(_SCENARIOS)
+    if kind == _TRANSACTIONAL:
+        return Scenario(has_stream=False, is_transactional=True)
+    if kind != _RELIABLE:
         return Scenario()
     return Scenario(
         has_stream=choices.pick(5) == 1,

@@ -3,7 +3,7 @@
     python -m tests.simulation.simulate --first 0 --seeds 10000      # on all cores; prints what fails, shrunk
     python -m tests.simulation.simulate --replay 4711                # one seed, with its trace
 
-Every fourth seed has a reliable spout, alone or beside the stream spout.
+Every fourth seed has a reliable spout, alone or beside the stream spout. Another fourth has a transactional topology.
 
 A seed that fails replays to the same failure, and shrinks to the few faults that it needs.
 """
@@ -16,7 +16,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from os import cpu_count
@@ -39,6 +39,9 @@ from tests.simulation import topology
 from tests.simulation.choices import Choices
 from tests.simulation.drivers import drive
 from tests.simulation.folder import SimulatedFolder
+from tests.simulation.scenarios import scenario_of
+from tests.simulation.transactional.drivers import batches_in_one_thread, drive_batches
+from tests.simulation.transactional.world import BatchWorld
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
@@ -66,7 +69,7 @@ def run_choices(choices: Sequence[int], *, traced: bool = False) -> Outcome:
 
 
 def _run(seed: int, choices: Choices, *, traced: bool) -> Outcome:
-    with _in_one_thread(World(choices, drive, traced=traced)) as world:
+    with _in_one_thread(_world(choices, traced=traced)) as world:
         try:
             world.run()
             failure = ""
@@ -75,6 +78,13 @@ def _run(seed: int, choices: Choices, *, traced: bool) -> Outcome:
             if violation.__cause__ is not None:
                 failure += f" ({violation.__cause__})"
     return Outcome(seed, failure, choices.made, world.trace or [])
+
+
+def _world(choices: Choices, *, traced: bool) -> World:
+    scenario = scenario_of(choices)
+    if scenario.is_transactional:
+        return BatchWorld(choices, drive_batches, scenario, traced=traced)
+    return World(choices, drive, scenario, traced=traced)
 
 
 def shrink(choices: Sequence[int], deadline_s: float = _SHRINK_S) -> list[int]:
@@ -158,6 +168,7 @@ def _in_one_thread(world: World) -> Iterator[World]:
     open_folder = partial(SimulatedFolder, world)
     numbered = SimpleNamespace(uuid4=lambda: uuid.UUID(int=ids.getrandbits(128)))
     topology.restart_marks()
+    batches = batches_in_one_thread(world, numbered) if isinstance(world, BatchWorld) else nullcontext()
     observer = observe(world.at)
     try:
         with (
@@ -172,6 +183,7 @@ def _in_one_thread(world: World) -> Iterator[World]:
             mock.patch("anchorbolt.bolts.sink.open_folder", open_folder),
             # Files that only the invariants read: Parquet would be a quarter of a simulation's time.
             mock.patch("pyarrow.parquet.ParquetWriter", pa.ipc.new_stream),
+            batches,
         ):
             yield world
     finally:

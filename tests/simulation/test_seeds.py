@@ -33,7 +33,7 @@ def test_no_seed_breaks_an_invariant(first: int) -> None:
     assert not failed, f"{len(failed)} of {CHUNK} seeds from {first} failed; the first one:\n{report(failed[0])}"
 
 
-@pytest.mark.parametrize("seed", [14804, 19241, 23333, 46858, 52281])
+@pytest.mark.parametrize("seed", [14804, 19241, 23333, 52281])
 def test_a_driver_that_looked_before_an_older_one_made_the_query_misses_no_rows(seed: int) -> None:
     """They failed: nobody had told it to go on without that query's location, and it looked for lost rows there."""
     outcome = run_seed(seed)

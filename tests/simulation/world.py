@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from anchorbolt import errors
@@ -13,7 +13,7 @@ from tests.simulation.broker import Broker
 from tests.simulation.choices import Choices
 from tests.simulation.endings import halts
 from tests.simulation.invariants import Invariants
-from tests.simulation.scenarios import scenario_of
+from tests.simulation.scenarios import Scenario
 from tests.simulation.schedule import Schedule
 from tests.simulation.store import SimulatedProvider, Snapshot
 from tests.simulation.topology import Expected, batches_of_lines
@@ -21,31 +21,38 @@ from tests.simulation.violation import Violation
 
 T = TypeVar("T")
 
-_MOVES = {"rollback", "commit", "seal"}
 _MOST_DRIVERS = 30
 _MOST_STEPS = 20_000
-_POINTS = {
-    FaultPoint.TASK_EXECUTED,
-    FaultPoint.TASK_PREPARED,
-    FaultPoint.ROUND_ENDED,
-    FaultPoint.WAVE_ENDED,
-    FaultPoint.RECOVERED,
-}
 
 
 class World:
     """Everything that outlives a process, and the faults that strike processes."""
 
-    def __init__(self, choices: Choices, drive: Callable[[World, str], None], *, traced: bool = False) -> None:
+    points = frozenset(
+        {
+            FaultPoint.TASK_EXECUTED,
+            FaultPoint.TASK_PREPARED,
+            FaultPoint.ROUND_ENDED,
+            FaultPoint.WAVE_ENDED,
+            FaultPoint.RECOVERED,
+        }
+    )
+    """The points that are steps, at which a process may be killed."""
+    risky_calls: Mapping[str, float] = {"rollback": 0.02, "commit": 0.02, "seal": 0.02}
+    """The calls of the store that faults strike more often."""
+
+    def __init__(
+        self, choices: Choices, drive: Callable[[Any, str], None], scenario: Scenario, *, traced: bool = False
+    ) -> None:
         """Make a world."""
         self.choices = choices
         self.schedule = Schedule(choices)
         self.store = SimulatedProvider(self)
         self.files: dict[str, bytes] = {}
-        self.scenario = scenario_of(choices)
+        self.scenario = scenario
         self.batches = batches_of_lines(choices) if self.scenario.has_stream else []
         self.broker = Broker(self, self.scenario) if self.scenario.is_reliable else None
-        self.invariants = Invariants(
+        self.invariants: Invariants = Invariants(
             self, Expected(self.batches), None if self.broker is None else self.broker.reliability
         )
         self.now = 0.0  # the seconds on everybody's clock
@@ -53,50 +60,49 @@ class World:
         self.acknowledged = 0
         self.regressed = False
         self.trace: list[str] | None = [] if traced else None
-        self.working: list[str] = []
         self._drive = drive
-        self._faults_left = choices.pick(8)
+        self.faults_left = choices.pick(8)
         self.drivers = 0
         self._steps = 0
         self._snapshots: list[Snapshot] = []
         self._violation: BaseException | None = None
         self._halted = False
         self._looked_again = False
-        self._has_ended_well = False  # the last driver
-        self._tasks: set[Actor] = set()
+        self.has_ended_well = False  # the last driver
+        self._tasks: dict[Actor, str] = {}  # what an actor that runs a task's attempt runs
 
     def run(self) -> None:
         """Run until every batch is acknowledged and nobody runs any more; raises `Violation`."""
         actor: Actor | None = None
         try:
             while not self._halted:
-                if not self._driver_lives() and not self._is_done:
-                    self._start_driver()
+                if not self.driver_lives() and not self.is_done:
+                    self.start_driver()
                 if not self.schedule.actors:
                     if not self.regressed or self._looked_again:
                         break
                     # What the store lost behind the last driver's back, the next one sees.
                     self._looked_again = True
-                    self._faults_left = 0
-                    self._start_driver()
+                    self.faults_left = 0
+                    self.start_driver()
                 actor = self.schedule.next(actor)
                 self.schedule.turn(actor)
                 if self._violation is not None:
                     raise self._violation
                 if actor.dead:
                     self._ended(actor)
-                self._outside()
+                self.outside()
         finally:
             self.schedule.end(list(self.schedule.actors))
         if not self._halted:
             self.invariants.at_the_end()
 
     @property
-    def _is_done(self) -> bool:
+    def is_done(self) -> bool:
         """Whether no driver is needed any more."""
         if self.acknowledged < len(self.batches):
             return False
-        return self.broker is None or (self.broker.is_done and self._has_ended_well)
+        return self.broker is None or (self.broker.is_done and self.has_ended_well)
 
     @property
     def process(self) -> Process:
@@ -116,8 +122,8 @@ class World:
 
     def strikes(self, probability: float) -> bool:
         """Decide whether a fault strikes, as long as there are any left."""
-        if self._faults_left and self.choices.happens(probability):
-            self._faults_left -= 1
+        if self.faults_left and self.choices.happens(probability):
+            self.faults_left -= 1
             return True
         return False
 
@@ -161,7 +167,7 @@ class World:
         what = f"{namespace.partition(':')[2]} {name} {'' if fence is None else tuple(fence)} {told}"
         self.step(what)
         # A rollback or a commit that arrives once more, later, is what rounds have fences of their own for.
-        fault = 1 + self.choices.pick(5) if self.strikes(0.02 if name in _MOVES else 0.006) else 0
+        fault = 1 + self.choices.pick(5) if self.strikes(self.risky_calls.get(name, 0.006)) else 0
         if fault == 1:
             self.say(f"the request is lost: {what}")
             raise errors.StateUnavailable(f"simulated: no connection for {name}")
@@ -181,19 +187,17 @@ class World:
 
     def at(self, place: PointReached) -> None:
         """An observer, see `anchorbolt.faults.points`."""
-        if place.point in _POINTS:
+        if place.point in self.points:
             self.step(f"{place.point.value} {place.component} {place.task_index if place.component else ''}")
 
     def run_task(self, name: str, work: Callable[[], T]) -> T:
         """Run a task's attempt within the driver at hand; raises `TaskLost` where its worker dies."""
-        self.working.append(name)
         actor = self._running
-        self._tasks.add(actor)
+        self._tasks[actor] = name
         try:
             return work()
         finally:
-            self.working.pop()
-            self._tasks.discard(actor)
+            del self._tasks[actor]
 
     def start_late_attempt(self, name: str, work: Callable[[], Any]) -> None:
         """Have another attempt of a task run by itself, whenever; nobody listens to it."""
@@ -239,18 +243,18 @@ class World:
 
     def _kill(self, actor: Actor, what: str) -> None:
         if actor in self._tasks and self.choices.pick(2):
-            self.say(f"the worker of {self.working[-1]} dies {what}")
+            self.say(f"the worker of {self._tasks[actor]} dies {what}")
             raise TaskLost
         self.say(f"is killed {what}")
         actor.is_killed = True
         raise Crash
 
-    def _driver_lives(self) -> bool:
+    def driver_lives(self) -> bool:
         return any(actor.name.startswith("driver") for actor in self.schedule.actors)
 
-    def _start_driver(self) -> None:
+    def start_driver(self) -> None:
         self.drivers += 1
-        self._has_ended_well = False
+        self.has_ended_well = False
         if self.drivers > _MOST_DRIVERS:
             raise Violation(f"no progress after {_MOST_DRIVERS} drivers")
         name = f"driver {self.drivers}"
@@ -263,26 +267,23 @@ class World:
 
     def _ended(self, actor: Actor) -> None:
         failure = actor.failure
-        if self.broker is not None and actor.is_main:
-            self._end_process(actor, self.broker)
+        if actor.is_main:  # its process ends with it, and its source sees that
+            if actor.name.startswith("driver"):
+                self.has_ended_well = not actor.is_killed and failure is None
+            actor.is_killed = True
+            self.schedule.end([each for each in self.schedule.actors if each.process is actor.process])
+            if self.broker is not None:
+                self.broker.end(actor.process)
         if failure is None:
             return
         self.say(f"{actor.name} ended: {type(failure).__name__}: {failure}")
         self._halted = halts(self, actor.name, failure)
 
-    def _end_process(self, main: Actor, broker: Broker) -> None:
-        """A process ends with its main thread, and its source sees that."""
-        if main.name.startswith("driver"):
-            self._has_ended_well = not main.is_killed and main.failure is None
-        main.is_killed = True
-        self.schedule.end([actor for actor in self.schedule.actors if actor.process is main.process])
-        broker.end(main.process)
-
-    def _outside(self) -> None:
+    def outside(self) -> None:
         """What happens to no process in particular."""
         if self.strikes(0.002):
-            self._start_driver()
-        if not self._faults_left:
+            self.start_driver()
+        if not self.faults_left:
             return
         if self.broker is not None:
             # Rich spouts and a store that goes back in time: what their sources have been told, nobody takes back.

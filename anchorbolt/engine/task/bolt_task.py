@@ -113,6 +113,8 @@ class _BoltTask:
         hand_off = None if batch is None or batch.hand_offs is None else batch.hand_offs.get(self._task)
         if batch is None or hand_off is None or hand_off.holds_instance or instance is None:
             return
+        if self.report.failure is not None:
+            return
         try:
             for payload in read_blobs(self._plan.checkpoint_location, hand_off, batch.attempt.txid):
                 message = decode_message(payload)

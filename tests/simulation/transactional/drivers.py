@@ -1,0 +1,76 @@
+"""A driver of a transactional topology: the real checkpoint spout, pipeline and waves, over simulated tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from anchorbolt.checkpoint import decision_log
+from anchorbolt.checkpoint.batches import hand_off
+from anchorbolt.engine.driver.batches import pipeline
+from anchorbolt.engine.driver.batches import waves as batch_waves
+from anchorbolt.engine.driver.batches.waves import BatchWaves
+from anchorbolt.engine.submit.handle import checkpoint_spout
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task import emitter_task
+from tests.simulation.drivers import CHECKPOINT, settings_of
+from tests.simulation.folder import SimulatedFolder
+from tests.simulation.transactional.locks import simulated_threading
+from tests.simulation.transactional.spouts import WORLD
+from tests.simulation.transactional.tasks import BatchTasks
+from tests.simulation.transactional.topology import batch_topology
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.simulation.transactional.world import BatchWorld
+
+
+def drive_batches(world: BatchWorld, name: str) -> None:
+    """Run a driver: recover, then run batches until the source has no more."""
+    world.step("starts")
+    scenario = world.batch_scenario
+    topology = batch_topology(scenario.kind, scenario.shape, scenario.emitters)
+    settings = settings_of(message_timeout_secs=0, max_spout_pending=world.new_pending(), dead_letter=world.dead_letter)
+    plan = ExecutionPlan(topology, {WORLD: world}, settings, world.store, name)
+    tasks = BatchTasks(world, plan)
+    spout = checkpoint_spout(plan, SimulatedFolder(world, CHECKPOINT), tasks)
+    spout.recover()
+    waves = BatchWaves(plan, tasks.start)
+    waves.pipeline = tasks.pipeline
+    waves.start(spout, tasks.committed, until_empty=True)
+    waves.wait()
+
+
+class _AtOnce:
+    """See `anchorbolt.engine.task.producer.Produced`, without a thread."""
+
+    def __init__(self, produce: Callable[[Callable[[Any], None]], None], most: int) -> None:
+        self._produce = produce
+
+    def __iter__(self) -> Iterator[Any]:
+        items: list[Any] = []
+        try:
+            self._produce(items.append)
+        except Exception:
+            yield from items
+            raise
+        yield from items
+
+
+@contextmanager
+def batches_in_one_thread(world: BatchWorld, ids: Any) -> Iterator[None]:
+    """Have the code of transactional topologies use the world's order and files, and `ids` in place of `uuid`."""
+    threading = simulated_threading(world)
+    with (
+        mock.patch.object(pipeline, "threading", threading),
+        mock.patch.object(batch_waves, "threading", threading),
+        mock.patch.object(decision_log, "threading", threading),
+        mock.patch.object(emitter_task, "uuid", ids),
+        mock.patch.object(emitter_task, "Produced", _AtOnce),
+        mock.patch.object(hand_off, "open_folder", partial(SimulatedFolder, world)),
+    ):
+        yield
