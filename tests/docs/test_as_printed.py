@@ -97,7 +97,8 @@ def test_the_page_about_reliability(follow: Follow) -> None:
 
 
 def test_the_page_about_transactional_topologies(follow: Follow) -> None:
-    follow("docs/transactional.md", ["global_count.py", "test_global_count.py"])
+    files = ["global_count.py", "test_global_count.py", "order_totals.py", "test_order_totals.py"]
+    follow("docs/transactional.md", files)
 
 
 @pytest.mark.usefixtures("redis_program")
