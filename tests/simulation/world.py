@@ -154,7 +154,6 @@ class World:
         return self.now
 
     def pass_time(self, seconds: float) -> None:
-        """Move the clock."""
         self.now += seconds
         self.say(f"it is {self.now} s")
 
