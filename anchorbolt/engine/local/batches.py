@@ -21,7 +21,7 @@ from anchorbolt.errors import WaveFailed
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 
 if TYPE_CHECKING:
-    from anchorbolt.engine.spark.ranges import LocalRanges
+    from anchorbolt.engine.spark.batches.ranges import LocalRanges
 
 
 class LocalBatchRunner:
@@ -49,7 +49,7 @@ class LocalBatchRunner:
         self.waves = BatchWaves(plan, self._background.start)
         self._ranges: LocalRanges | None = None
         if isinstance(plan.graph.spouts[plan.batch_spout].spout, SparkTransactionalSpout):
-            from anchorbolt.engine.spark.ranges import LocalRanges
+            from anchorbolt.engine.spark.batches.ranges import LocalRanges
 
             self._ranges = LocalRanges(plan)
 

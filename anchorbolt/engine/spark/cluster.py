@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.config.loading import load_conf
-from anchorbolt.engine.spark.batches import SparkBatchRunner
+from anchorbolt.engine.spark.batches.runner import SparkBatchRunner
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import build_session, check_options, engine_session, executors_of, jobs_at_once
 from anchorbolt.engine.spark.shipping import ship

@@ -101,7 +101,7 @@ def build_session(
     settings: dict[str, Any] = {"spark.app.name": app_name, **_SETTINGS}
     if jobs_at_once > 1:
         settings["spark.scheduler.mode"] = "FAIR"
-        settings["spark.scheduler.allocation.file"] = Path(__file__).with_name("pools.xml").as_uri()
+        settings["spark.scheduler.allocation.file"] = (Path(__file__).parent / "batches" / "pools.xml").as_uri()
     settings.update(options.settings())
     if master is not None or not submitted:
         master = master or ("local[*]" if jobs_at_once == 1 else f"local[{(os.cpu_count() or 1) * jobs_at_once}]")

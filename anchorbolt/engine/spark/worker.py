@@ -13,8 +13,8 @@ from pyspark import Accumulator, TaskContext
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
-from anchorbolt.engine.spark.batch_metadata_client import AskedBatchDriver
-from anchorbolt.engine.spark.intake_client import IntakeAddress, asked_intake, asked_replays
+from anchorbolt.engine.spark.batches.metadata_client import AskedBatchDriver
+from anchorbolt.engine.spark.intake.client import IntakeAddress, asked_intake, asked_replays
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.emitter_task import run_emitter_task

@@ -4,7 +4,7 @@ import pickle
 from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
-from anchorbolt.engine.spark.intake_client import IntakeAddress, answer, asked
+from anchorbolt.engine.spark.intake.client import IntakeAddress, answer, asked
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.serialization import unpack

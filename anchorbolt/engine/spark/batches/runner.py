@@ -13,9 +13,9 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.batches.waves import BatchWaves
-from anchorbolt.engine.spark.batch_metadata_server import BatchServer
+from anchorbolt.engine.spark.batches.metadata_server import BatchServer
+from anchorbolt.engine.spark.batches.ranges import RangeReader, begin_job_group
 from anchorbolt.engine.spark.jobs import RoundJobs
-from anchorbolt.engine.spark.ranges import RangeReader, begin_job_group
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport

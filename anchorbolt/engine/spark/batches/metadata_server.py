@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.checkpoint.batches.metadata import LARGEST_METADATA
 from anchorbolt.checkpoint.ports import Round
-from anchorbolt.engine.spark.worker_server import WorkerServer
+from anchorbolt.engine.spark.intake.worker_server import WorkerServer
 from anchorbolt.engine.task.emitter_task import BatchDriver
 from anchorbolt.engine.task.messages import as_failure
 from anchorbolt.errors import AnchorboltError

@@ -17,7 +17,7 @@ from tests.support.certificates import Certificates
 from tests.support.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster
 from tests.support.redis_server import DURABLE, RedisUser
 from tests.support.server_process import free_port
-from tests.transactional.redis_batches import RedisSpout, place_of, running
+from tests.transactional.redis.redis_batches import RedisSpout, place_of, running
 
 KINDS = (RedisTransactionalSpout, OpaqueRedisTransactionalSpout)
 PASSWORD = "correct-horse-battery"

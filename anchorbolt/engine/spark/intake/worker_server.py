@@ -11,7 +11,7 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine.spark.intake_client import TIMEOUT_S, IntakeAddress, frame_of, read_frame
+from anchorbolt.engine.spark.intake.client import TIMEOUT_S, IntakeAddress, frame_of, read_frame
 from anchorbolt.errors import ConfigError
 
 _log = logging.getLogger("anchorbolt.engine")

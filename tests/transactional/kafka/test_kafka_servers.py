@@ -16,7 +16,7 @@ from anchorbolt.testing import CrashRunner
 from tests.cli.command import wait_until
 from tests.conftest import StartKafka
 from tests.support.kafka_server import KafkaServer
-from tests.transactional import kafka_runs
+from tests.transactional.kafka import kafka_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -198,7 +198,7 @@ def test_a_driver_and_workers_that_are_killed_lose_and_repeat_no_message(
     topic = driver.new_topic(2)
     driver("kafka.send", topic, numbered(0, 30, 2))
     runner = CrashRunner(
-        "tests.transactional.kafka_runs:growing",
+        "tests.transactional.kafka.kafka_runs:growing",
         tmp_path,
         conf={
             **kafka_runs.conf_in(str(tmp_path)),

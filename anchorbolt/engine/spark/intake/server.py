@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine.spark.worker_server import WorkerServer
+from anchorbolt.engine.spark.intake.worker_server import WorkerServer
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.serialization import pack, unpack
 

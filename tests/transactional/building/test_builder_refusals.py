@@ -15,8 +15,8 @@ from anchorbolt.spouts.transactional import BatchSpout
 from anchorbolt.streams import OutputFieldsDeclarer
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.transactional import BaseBatchBolt, Committer, MemoryTransactionalSpout, TransactionalTopologyBuilder
+from tests.transactional.building.test_builder import Basic, Batch, Commit, Evenly, Stateful, StatefulCommit, output
 from tests.transactional.conftest import words
-from tests.transactional.test_builder import Basic, Batch, Commit, Evenly, Stateful, StatefulCommit, output
 
 
 def refused(action: Callable[[], object], component: str | None, hint: str = "") -> None:

@@ -14,7 +14,7 @@ from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.transactional import OpaqueRedisTransactionalSpout, RedisTransactionalSpout
 from tests.spouts.redis_streams import add, add_many
 from tests.support.redis_server import RedisServer
-from tests.transactional.redis_batches import RedisSpout, place_of, running
+from tests.transactional.redis.redis_batches import RedisSpout, place_of, running
 
 KINDS = (RedisTransactionalSpout, OpaqueRedisTransactionalSpout)
 

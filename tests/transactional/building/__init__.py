@@ -1,0 +1,1 @@
+"""The builder, the spouts in memory, and the values and maps of stores outside."""

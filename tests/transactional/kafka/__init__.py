@@ -1,0 +1,1 @@
+"""The Kafka spout of transactional topologies."""

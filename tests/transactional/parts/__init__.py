@@ -1,0 +1,1 @@
+"""The parts of the engine of batches, by themselves."""

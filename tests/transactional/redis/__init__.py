@@ -1,0 +1,1 @@
+"""The Redis Streams spouts of transactional topologies."""
