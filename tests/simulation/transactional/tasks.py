@@ -172,6 +172,7 @@ class BatchTasks(TaskRunner):
         """Spark cancels a phase that was given up, but perhaps only after some more tasks."""
         is_cancelled = any(processing.is_cancelled for each, processing in self._phases if each is current)
         if is_cancelled and not self.world.choices.happens(0.3):
+            self.world.say(f"batch {current.txid} was given up")
             raise WaveFailed(f"batch {current.txid} was given up", txid=current.txid)
 
     def _process(self, current: Round) -> Sequence[TaskReport]:
