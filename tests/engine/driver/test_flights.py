@@ -14,7 +14,7 @@ NEW = replace(LAST, txid=7, number_of_partitions=3, emitted=frozenset())
 
 
 def flight(metadata: BatchMetadata = NEW, *, is_stored: bool = False) -> Flight:
-    return Flight(metadata, Fence(1, 5), is_stored, LAST)
+    return Flight(metadata, Fence(1, 5), is_stored, LAST, is_stored)
 
 
 def test_metadata_that_has_to_be_stored_is_not_known_before_it_is() -> None:
