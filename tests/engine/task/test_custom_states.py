@@ -201,7 +201,7 @@ class Returns(MemoryStateProvider):
 def test_a_provider_that_returns_no_state_is_refused_naming_it(
     job: Job, monkeypatch: pytest.MonkeyPatch, made: Any, says: str
 ) -> None:
-    monkeypatch.setattr("anchorbolt.engine.submit.handle.provider_from", lambda *_, **__: Returns(made))
+    monkeypatch.setattr("anchorbolt.engine.submit.preparation.provider_from", lambda *_, **__: Returns(made))
     with pytest.raises(ConfigError, match=says) as caught:
         job.submit("a")
     assert "test_custom_states.Returns.new_state" in caught.value.message
