@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import repeat
+from operator import is_, itemgetter
 from typing import Any
 
 from anchorbolt.bolts.collector import FlushRows, OutputCollector
 from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.streams.declaration import StreamDeclaration
 from anchorbolt.util.messages import counted, shortened
+
+_FIRST = itemgetter(0)
 
 
 class BatchOutputCollector(OutputCollector):
@@ -24,6 +28,8 @@ class BatchOutputCollector(OutputCollector):
 
     def _check_width(self, values: list[Any], stream: str) -> None:
         attempt, fields = self.attempt, self._streams[stream].fields
+        if set(map(len, values)) == {len(fields)} and all(map(is_, map(_FIRST, values), repeat(attempt))):
+            return
         # A value of any other kind is not compared: its `==` may raise, or return an array.
         wrong = next(
             (
@@ -43,7 +49,8 @@ class BatchOutputCollector(OutputCollector):
             row = next(row for row in values if len(row) != len(fields))
             raise self._refusal(
                 f"emitted {shortened(row, 120)} to stream {stream!r}, which declares {counted(len(fields), 'field')}: "
-                f"{', '.join(fields)}. Emit the attempt, and behind it one value for each other field."
+                f"{', '.join(fields)}. The first field is for the attempt. Declare one field for each value, as in "
+                'declare("tx", "word"), and emit one value for each field.'
             )
 
     def refuse_emitted(self, hook: str) -> None:

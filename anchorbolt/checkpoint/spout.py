@@ -223,7 +223,7 @@ class CheckpointSpout:
     def _warn(self, txid: int, failures: int, error: errors.AnchorboltError) -> None:
         """Log a failed round in one line. The whole error is shown if the wave fails for good."""
         tries = self._max_batch_retries + 1
-        following = "is tried again" if failures < tries else "runs once more, to leave out what fails"
+        following = "is tried again" if failures < tries else "goes on without what fails"
         _log.warning(
             "txid %d failed in try %d of %d and %s: %s", txid, min(failures, tries), tries, following, reason_of(error)
         )

@@ -180,7 +180,7 @@ class CheckpointTupleForwarder(WrappedBolt):
         if failed is not None:
             raise BoltError(
                 f"bolt {self._context.this_component_id!r}, task {self._context.this_task_index}, failed the tuple "
-                f"{failed!r} with collector.fail(tup). The wave is rolled back and tried again.",
+                f"{failed!r} with collector.fail(tup). See why it does.",
                 component=self._context.this_component_id,
                 task_index=self._context.this_task_index,
                 tuple_text=repr(failed),

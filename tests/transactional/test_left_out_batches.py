@@ -13,7 +13,13 @@ from anchorbolt.cli.main import app
 from anchorbolt.engine.submit.handle import RunStatus
 from anchorbolt.errors import BoltError, SpoutError
 from anchorbolt.testing import LocalCluster
-from anchorbolt.transactional import MemoryTransactionalSpout, OpaqueMemoryTransactionalSpout
+from anchorbolt.transactional import (
+    MemoryTransactionalSpout,
+    OpaqueMemoryTransactionalSpout,
+    OpaquePartitionedEmitter,
+    OpaquePartitionedTransactionalSpout,
+    PartitionedCoordinator,
+)
 from tests.reliability.jobs import letters_in
 from tests.transactional.conftest import Run
 from tests.transactional.jobs import Values, attempts, batches, boom, rows, values_topology
@@ -149,3 +155,39 @@ def test_the_command_lists_letters_of_batches_and_refuses_to_replay_them(run: Ru
 def test_the_cause_of_a_letter_names_a_spout_as_a_spout() -> None:
     letter = DeadLetter("spout", "", (1, None), None, "spout", 2, "ValueError: boom", 1, 0.0)
     assert letter.cause == "spout 'spout', task 2: ValueError: boom"
+
+
+class NeverTells(PartitionedCoordinator):
+    """Leaves it to the engine whether a batch is ready."""
+
+    def number_of_partitions(self) -> int:
+        return 1
+
+
+class TakesTwo(OpaquePartitionedEmitter):
+    def emit_partition_batch_new(self, attempt: Any, collector: Any, partition: int, last_metadata: Any) -> int:
+        start = last_metadata or 0
+        for number in range(start, min(start + 2, 10)):
+            collector.emit((attempt, number))
+        return min(start + 2, 10)
+
+
+class TenNumbers(OpaquePartitionedTransactionalSpout):
+    def declare_output_fields(self, declarer: Any) -> None:
+        declarer.declare("tx", "number")
+
+    def coordinator(self, conf: Any, context: Any) -> PartitionedCoordinator:
+        return NeverTells()
+
+    def emitter(self, conf: Any, context: Any) -> OpaquePartitionedEmitter:
+        return TakesTwo()
+
+
+def test_a_run_until_empty_does_not_end_with_a_batch_that_was_left_out(
+    run: Run, conf: dict[str, Any], letters: Path
+) -> None:
+    """It failed: such a batch has no tuples, and was taken for the end of the source."""
+    handle = run(values_topology(TenNumbers(), FailsOn(2)))
+    assert handle.status is RunStatus.FINISHED
+    assert batches(conf) == {1: [0, 1], 3: [4, 5], 4: [6, 7], 5: [8, 9]}
+    assert [report.txid for report in handle.reports] == [1, 2, 3, 4, 5, 6]

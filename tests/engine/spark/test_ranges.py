@@ -179,7 +179,7 @@ def test_a_batch_in_flight_is_read_again_by_the_next_run_though_the_source_has_m
 
     conf = conf_in(tmp_path)
     watch(crash)
-    with pytest.raises(RuntimeError, match="crash"):
+    with pytest.raises(errors.WaveFailed, match="crash"):
         submit(collecting(Numbers(5, 10)), conf)
     watch(lambda reached: None)
     handle = submit(collecting(Numbers(12, 100)), conf)

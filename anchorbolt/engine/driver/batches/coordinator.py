@@ -56,7 +56,7 @@ class BatchCoordinator:
         if not isinstance(self._source, kind):
             raise SpoutError(
                 f"spout {plan.batch_spout!r}: coordinator(conf, context) returned a {type(self._source).__name__}. "
-                f"Return a {kind.__name__}.",
+                f"Return an instance of {kind.__name__}.",
                 component=plan.batch_spout,
                 task_index=0,
                 user_traceback="",

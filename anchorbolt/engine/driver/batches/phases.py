@@ -59,7 +59,8 @@ class PhasedRounds:
             self._cause = error
             if self._failures > self._retries and not self._plan.keeps_dead_letters:
                 advice = (
-                    "Start again to try it anew. To leave out a batch that fails for good, set topology.dead.letter"
+                    "Start again to try it anew. To leave out a batch whose bolts fail for good, set "
+                    "topology.dead.letter"
                 )
                 raise self._for_good(error, advice) from None
             raise

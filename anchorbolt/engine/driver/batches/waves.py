@@ -81,6 +81,7 @@ class BatchWaves:
         wave = self._spout.run_wave(Batch("", txid))
         self.pipeline.committed(txid)
         report = summarise(wave)
-        if not report.tuples_out.get(self._spout_id) and not self.pipeline.can_tell:
+        is_empty = not report.tuples_out.get(self._spout_id) and not report.dead_letters
+        if is_empty and not self.pipeline.can_tell:
             self.pipeline.rest(math.inf if self._until_empty else self._settings.checkpoint_interval_ms / 1000)
         self._add(report)
