@@ -189,5 +189,5 @@ def test_a_run_until_empty_does_not_end_with_a_batch_that_was_left_out(
     """It failed: such a batch has no tuples, and was taken for the end of the source."""
     handle = run(values_topology(TenNumbers(), FailsOn(2)))
     assert handle.status is RunStatus.FINISHED
-    assert batches(conf) == {1: [0, 1], 3: [4, 5], 4: [6, 7], 5: [8, 9]}
+    assert batches(conf) == {1: [0, 1], 3: [4, 5], 4: [6, 7], 5: [8, 9], 6: []}
     assert [report.txid for report in handle.reports] == [1, 2, 3, 4, 5, 6]

@@ -139,9 +139,9 @@ class HandingBatchExecutor(BatchBoltExecutor):
         component, index = self._context.this_component_id, self._context.this_task_index
         return BoltError(
             f"bolt {component!r}, task {index}, could be pickled after prepare, but not after its tuples: "
-            f"{type(error).__name__}: {shortened(str(error), 300)}. Its instance is kept for the commit phase. Open what "
-            "cannot be pickled, such as a connection, in finish_batch. Or open it in prepare: the bolt's tuples are then "
-            "kept instead.",
+            f"{type(error).__name__}: {shortened(str(error), 300)}. Its instance is kept for the commit phase. Open "
+            "what cannot be pickled, such as a connection, in finish_batch. Or open it in prepare: the bolt's tuples "
+            "are then kept instead.",
             component=component,
             task_index=index,
         )

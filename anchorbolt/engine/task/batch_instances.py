@@ -77,7 +77,8 @@ def new_emitter(plan: ExecutionPlan, task: TaskKey) -> spouts.Emitter:
         raise spout_error(task, "emitter", error) from None
     if not isinstance(emitter, kind):
         raise SpoutError(
-            f"spout {task[0]!r}: emitter(conf, context) returned a {type(emitter).__name__}. Return an instance of {kind.__name__}.",
+            f"spout {task[0]!r}: emitter(conf, context) returned a {type(emitter).__name__}. Return an instance of "
+            f"{kind.__name__}.",
             component=task[0],
             task_index=task[1],
             user_traceback="",
