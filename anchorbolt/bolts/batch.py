@@ -31,7 +31,10 @@ class BaseBatchBolt(Bolt):
     A committer, and a bolt below a committer, executes in the processing phase the tuples that it gets there. The
     instance is then pickled, and `finish_batch` is called on the unpickled one in the commit phase, perhaps in another
     process. If it cannot be pickled after `prepare`, because it holds a connection for instance, its tuples are kept
-    instead, and all its hooks are called in the commit phase.
+    instead, and all its hooks are called in the commit phase. So connect in `finish_batch`, or in `prepare`; a
+    connection that is opened in `execute` is refused.
+
+    What `cleanup` emits is not sent.
     """
 
     def prepare(

@@ -22,9 +22,9 @@ class Coordinator(ABC):
 
         Args:
             last_metadata: The metadata of the batch before, which may not have committed yet. When a batch fails, the
-                next call has the metadata of an earlier batch. For a partitioned spout, a mapping of each partition
-                that has metadata to it; for another, what `initialize_transaction` returned. None before the first
-                batch.
+                next call has the metadata of an earlier batch. For a partitioned spout, a dict `{partition: metadata}`
+                of the partitions that have metadata; for another, what `initialize_transaction` returned. None before
+                the first batch.
         """
 
     def is_ready(self) -> bool:
@@ -32,8 +32,9 @@ class Coordinator(ABC):
 
         A batch that is tried again does not ask. A run with `until_empty` ends when no batch is ready.
 
-        Without an override, a batch is always ready. Then the engine waits for the checkpoint interval after a batch
-        without tuples, and a run with `until_empty` ends with such a batch.
+        Leave it out if the source cannot tell. Then the engine waits for the checkpoint interval after a batch without
+        tuples, and a run with `until_empty` ends with such a batch. With an override that always returns True, empty
+        batches follow each other without a pause, and such a run never ends.
         """
         return True
 

@@ -26,7 +26,7 @@ class BackingMap(Protocol):
         """Return the values of the keys, in their order; None for a key without a value."""
 
     def multi_put(self, keys: Sequence[Any], values: Sequence[Any]) -> None:
-        """Write a value for each key. If it fails, any part of them may have been written."""
+        """Write a value, an encoded list, for each key. If it fails, any part of them may have been written."""
 
 
 class _BatchMap(ABC):
@@ -114,7 +114,9 @@ class OpaqueMap(_BatchMap):
     """A map of `OpaqueValue`. For any spout: of several tries of a batch, the last one counts.
 
     An opaque spout may deliver a key in one try of a batch, and not in the next one. So the map stores the keys of its
-    last batch in a journal, and takes back what an earlier try did to keys that the last one does not have.
+    last batch in a journal, and takes back what an earlier try did to keys that the last one does not have. A key that
+    is taken back stays in the store, with the value that it had before, or None. The journal is an entry of the same
+    store.
     """
 
     _kind = OpaqueValue
@@ -126,8 +128,9 @@ class OpaqueMap(_BatchMap):
             backing: The store.
             journal: A key of the store, for the journal. Each task needs its own, which is the same in each try, such
                 as `f"journal-{context.this_component_id}-{context.this_task_index}"`. The same task must get a key in
-                each try: take the bolt's stream by fields grouping, and do not change its parallelism while a batch
-                is being tried again.
+                each try: take the bolt's stream by fields grouping, and do not change its parallelism unless the
+                last run ended cleanly, as FINISHED or STOPPED. With other tasks in the middle of a retry counts are
+                wrong.
         """
         super().__init__(backing)
         self._journal = journal

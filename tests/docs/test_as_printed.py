@@ -97,8 +97,8 @@ def test_the_page_about_reliability(follow: Follow) -> None:
 
 
 def test_the_page_about_transactional_topologies(follow: Follow) -> None:
-    files = ["global_count.py", "test_global_count.py", "order_totals.py", "test_order_totals.py"]
-    follow("docs/transactional.md", files)
+    files = ["global_count.py", "test_global_count.py", "queue_spout.py", "order_totals.py", "test_order_totals.py"]
+    follow("docs/transactional.md", [*files, "queue_words.py", "test_queue_words.py"])
 
 
 @pytest.mark.usefixtures("redis_program")
