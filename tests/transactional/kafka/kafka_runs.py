@@ -269,7 +269,7 @@ class Driver:
                 error = ""
                 try:
                     handle.await_termination()
-                except (AnchorboltError, RuntimeError) as failure:
+                except AnchorboltError as failure:
                     error = type(failure).__name__
                 return {int(txid): rows for txid, rows in handle.state("collect").items()}, error
         finally:

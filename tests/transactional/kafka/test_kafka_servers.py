@@ -113,7 +113,7 @@ def test_a_batch_that_is_tried_again_is_the_same_while_more_messages_come(
 def test_a_batch_that_was_in_flight_is_the_same_in_the_next_run(driver: KafkaDriver, tmp_path: Path) -> None:
     topic = driver.new_topic(3)
     driver("kafka.send", topic, numbered(0, 9))
-    assert driver("run", str(tmp_path), topic, crash=True) == ({}, "RuntimeError")
+    assert driver("run", str(tmp_path), topic, crash=True) == ({}, "WaveFailed")
     driver("kafka.send", topic, numbered(9, 12))
     batches, _ = driver("run", str(tmp_path), topic)
     assert sizes(batches) == {1: 9, 2: 12}
