@@ -20,7 +20,7 @@ from tests.crash.plans import AFTER_A_FAILURE, IN_RECOVERY
 from tests.crash.transactional.job import NAME, write_batches
 
 JOB = "tests.crash.transactional.job:topology"
-PENDING = 3
+PENDING = 3  # batches, but in the runs in which a fault strikes in the commit phase of one batch at a time
 _ENCODING = EntryEncoding(NAME, MsgpackCodec(), MsgpackCodec())
 
 # By point, at which component: in the processing phase, and in the commit phase. There, a stateful committer reaches
@@ -50,15 +50,22 @@ IN_COMMIT: tuple[tuple[FaultPoint, str], ...] = (
 _IN_BOTH = (FaultPoint.TASK_BEGUN, FaultPoint.TASK_ALIGNED, FaultPoint.TASK_PREPARED)
 
 
-def worker_kills(victim: Victim = Victim.HERE) -> list[Fault]:
-    """Return kills at each point of both phases that a task reaches, each in a batch of its own."""
-    faults = [
+def kills_in_processing(victim: Victim = Victim.HERE) -> list[Fault]:
+    """Return kills at each point of the processing phase that a task reaches, each in a batch of its own."""
+    return [
         Fault(point, component=component, task_index=0, txid=txid, victim=victim)
         for txid, (point, component) in enumerate(IN_PROCESSING, 2)
     ]
-    return faults + [
+
+
+def kills_in_commit(victim: Victim = Victim.HERE) -> list[Fault]:
+    """Return kills at each point of the commit phase that a task reaches, each in a batch of its own.
+
+    For one pending batch: others would begin their processing phases again, and reach their points once more.
+    """
+    return [
         Fault(point, component=component, task_index=0, txid=txid, nth=1 + (point in _IN_BOTH), victim=victim)
-        for txid, (point, component) in enumerate(IN_COMMIT, 2 + len(IN_PROCESSING))
+        for txid, (point, component) in enumerate(IN_COMMIT, 2)
     ]
 
 
@@ -69,19 +76,22 @@ def driver_kills(points: Sequence[FaultPoint], victim: Victim = Victim.HERE) -> 
             yield Fault(point, nth=1 if victim is not Victim.WORKER else 2, victim=victim)
             continue
         if point in AFTER_A_FAILURE:
-            yield Fault(FaultPoint.TASK_ALIGNED, FaultAction.RAISE, component="count", task_index=0, nth=2, txid=txid)
+            # The stateful committer executes in the commit phase only.
+            yield Fault(FaultPoint.TASK_EXECUTED, FaultAction.RAISE, component="count", txid=txid)
         yield Fault(point, victim=victim, txid=txid)
 
 
-def conf_of(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+def conf_of(folder: Path, settings: Mapping[str, Any], pending: int = PENDING) -> dict[str, Any]:
     return {
         **settings,
         "topology.checkpoint.location": str(folder / "checkpoint"),
-        "topology.max.spout.pending": PENDING,
+        "topology.max.spout.pending": pending,
     }
 
 
-def killed(folder: Path, settings: Mapping[str, Any], faults: Sequence[Fault]) -> tuple[CrashReport, list[str]]:
+def killed(
+    folder: Path, settings: Mapping[str, Any], faults: Sequence[Fault], pending: int = PENDING
+) -> tuple[CrashReport, list[str]]:
     """Run the job on the store of these settings with these faults; return what is wrong after its end.
 
     Raises:
@@ -89,7 +99,7 @@ def killed(folder: Path, settings: Mapping[str, Any], faults: Sequence[Fault]) -
     """
     slices = [fault.txid for fault in faults if fault.point is FaultPoint.SLICE_APPLIED]
     batches = write_batches(folder, max((fault.txid or 0 for fault in faults), default=0) + 2, *slices)
-    conf = conf_of(folder, settings)
+    conf = conf_of(folder, settings, pending)
     runner = CrashRunner(JOB, folder, conf=conf, arguments=["--master", "local[4]"], start_timeout_s=900)
     report = runner.run(*faults)
     wrong = differences(folder, conf, batches)

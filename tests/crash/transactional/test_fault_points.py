@@ -5,6 +5,7 @@ import signal
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,16 @@ from anchorbolt.testing import Fault, FaultAction, FaultPoint, Victim
 from tests.cli.command import Command, run_arguments, wait_until
 from tests.crash.plans import IN_RECOVERY
 from tests.crash.transactional.job import write_batches
-from tests.crash.transactional.runs import JOB, conf_of, differences, driver_kills, killed, worker_kills
+from tests.crash.transactional.runs import (
+    JOB,
+    PENDING,
+    conf_of,
+    differences,
+    driver_kills,
+    killed,
+    kills_in_commit,
+    kills_in_processing,
+)
 from tests.support.server_process import stop_process
 from tests.support.stores import settings_of, store_of
 
@@ -36,30 +46,38 @@ def thorough(*values: object) -> object:
     return pytest.param(*values, marks=pytest.mark.thorough)
 
 
+def case(provider: str, name: str, faults: Sequence[Fault], pending: int = PENDING, *, is_short: bool = False) -> Any:
+    marks = [] if is_short else [pytest.mark.thorough]
+    return pytest.param(provider, faults, pending, id=f"{provider}-{name}", marks=marks)
+
+
 @pytest.mark.parametrize(
-    ("provider", "faults"),
+    ("provider", "faults", "pending"),
     [
-        pytest.param("sqlite", list(driver_kills(OF_BOTH_PHASES)), id="sqlite-driver"),
-        pytest.param("redis", worker_kills(), id="redis-workers"),
+        case("sqlite", "driver", list(driver_kills(OF_BOTH_PHASES)), is_short=True),
+        case("redis", "workers-processing", kills_in_processing(), is_short=True),
+        case("redis", "workers-commit", kills_in_commit(), 1, is_short=True),
         *(
-            pytest.param(provider, list(driver_kills(points)), id=f"{provider}-{part}", marks=pytest.mark.thorough)
+            case(provider, part, list(driver_kills(points)))
             for provider in ("sqlite", "redis", "redis-cluster", "hbase")
             for part, points in (("driver-1", ON_DRIVER[:HALF]), ("driver-2", ON_DRIVER[HALF:]))
         ),
         *(
-            pytest.param(provider, worker_kills(), id=f"{provider}-workers", marks=pytest.mark.thorough)
+            case(provider, name, faults, pending)
             for provider in ("sqlite", "redis-cluster", "hbase")
+            for name, faults, pending in (
+                ("workers-processing", kills_in_processing(), PENDING),
+                ("workers-commit", kills_in_commit(), 1),
+            )
         ),
-        pytest.param(
-            "redis", worker_kills(Victim.DRIVER), id="redis-driver-at-workers-points", marks=pytest.mark.thorough
-        ),
+        case("redis", "driver-at-workers-points", kills_in_processing(Victim.DRIVER)),
     ],
 )
 def test_a_kill_at_each_point_loses_nothing_and_counts_nothing_twice(
-    tmp_path: Path, provider: str, faults: Sequence[Fault]
+    tmp_path: Path, provider: str, faults: Sequence[Fault], pending: int
 ) -> None:
     with store_of(provider, tmp_path) as store:
-        _, wrong = killed(tmp_path / "run", settings_of(store), faults)
+        _, wrong = killed(tmp_path / "run", settings_of(store), faults, pending)
     assert wrong == []
 
 
