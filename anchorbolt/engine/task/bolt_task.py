@@ -29,7 +29,7 @@ from anchorbolt.engine.task.messages import (
     encode_message,
 )
 from anchorbolt.engine.task.watchdog import watched
-from anchorbolt.errors import WaveFailed
+from anchorbolt.errors import SerializationError, WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.streams.tuple import SYSTEM_ID, TICK_STREAM, StreamHeader, TupleBatch, receiver_key
 
@@ -117,7 +117,13 @@ class _BoltTask:
             return
         try:
             for payload in read_blobs(self._plan.checkpoint_location, hand_off, batch.attempt.txid):
-                message = decode_message(payload)
+                try:
+                    message = decode_message(payload)
+                except SerializationError as error:
+                    raise WaveFailed(
+                        f"what task {self._task} kept for the commit phase is damaged: {error.message}",
+                        txid=self._round.txid,
+                    ) from error
                 assert isinstance(message, TuplesMessage), "only tuples are kept"
                 yield from self._execute_and_send(message, instance)
         except Exception as error:

@@ -17,7 +17,16 @@ from anchorbolt.engine.driver.hooks import HookRunner, Hooks
 from anchorbolt.engine.driver.rounds import check_round
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.errors import AnchorboltError, BoltError, ConfigError, SpoutError, StateError, TopologyError, WaveFailed
+from anchorbolt.errors import (
+    AnchorboltError,
+    BoltError,
+    ConfigError,
+    SpoutError,
+    StateError,
+    TopologyError,
+    WaveFailed,
+    WorkerLost,
+)
 from anchorbolt.util.messages import counted
 
 T = TypeVar("T")
@@ -117,10 +126,13 @@ class PhasedRounds:
     def _leave_out(self, txid: int, cause: AnchorboltError) -> PreparedRound:
         """Commit nothing of a batch that failed for good, and keep it as a dead letter.
 
-        Raises the cause if the batch before was left out as well, since then the batches are not to blame; or if its
-        metadata is not known, since then nobody knows where the next batch begins.
+        Raises the cause if it is not the batch's, such as a task's lost input; if the batch before was left out as
+        well, since then the batches are not to blame; or if its metadata is not known, since then nobody knows where
+        the next batch begins.
         """
         metadata = self._pipeline.known(txid)
+        if not isinstance(cause, BoltError | SpoutError | WorkerLost):
+            raise self._for_good(cause, "It is not left out, because no bolt or spout has failed it")
         if self._left_out == txid - 1:
             raise self._for_good(cause, f"Batch {txid - 1} was left out before it, so the batches are not to blame")
         if metadata is None:
