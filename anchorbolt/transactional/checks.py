@@ -115,8 +115,8 @@ def _check_kind(id: str, bolt: Bolt) -> None:
     if len(extended) > 1:
         raise _refusal(
             id,
-            f"{_name(bolt)} extends {' and '.join(extended)}, of which a bolt can be only one. A committer with state "
-            "extends BaseStatefulBolt and Committer.",
+            f"{_name(bolt)} extends {' and '.join(extended)}. Extend only one of them. A committer with state extends "
+            "BaseStatefulBolt and Committer.",
         )
 
 

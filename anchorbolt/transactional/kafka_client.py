@@ -70,7 +70,7 @@ class KafkaClient:
                 ids[name] = "" if id == _NO_ID else id
                 partitions[name] = description.partitions().size()
             self._remember(partitions)
-            # The ends last: what is added meanwhile must not be in front of the beginning.
+            # Ask for the ends last: otherwise a beginning could be higher than its end.
             begins = self._offsets(self._consumer.beginningOffsets)
             ends = self._offsets(self._consumer.endOffsets)
         return {name: TopicState(ids[name], begins[name], ends[name]) for name in names}

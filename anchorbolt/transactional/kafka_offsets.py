@@ -120,7 +120,7 @@ def share_out(waiting: Mapping[tuple[str, int], int], most: int) -> dict[tuple[s
 
 
 def check_topics(last: KafkaOffsets, topics: Mapping[str, TopicState]) -> None:
-    """Check that the topics are those that were read, and have what was not read yet. Raises `StateRegressed`."""
+    """Check that no topic was created again, and that no unread message is gone. Raises `StateRegressed`."""
     for topic, state in topics.items():
         _check_id(topic, last.ids.get(topic, ""), state.id)
         for partition, position in last.positions.get(topic, {}).items():
@@ -159,7 +159,7 @@ def _check_range(state: TopicState, batch: PartitionRange) -> None:
     )
     raise StateRegressed(
         f"partition {partition} of Kafka's topic {topic!r} is to be read from {wanted} on, but has {found}. {reason}. "
-        "Restore the messages; or give the topology another id to read what is left.",
+        "Restore the messages. Or give the topology another id: it reads the messages that are left.",
         expected=wanted,
         found=found,
     )

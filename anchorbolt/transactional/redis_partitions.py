@@ -13,7 +13,12 @@ from typing import Any, NamedTuple
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
 from anchorbolt.errors import StateRegressed, TopologyError
 from anchorbolt.spouts.entry_values import values_of
-from anchorbolt.spouts.transactional import OpaquePartitionedEmitter, PartitionedCoordinator, PartitionedEmitter
+from anchorbolt.spouts.transactional import (
+    Emitter,
+    OpaquePartitionedEmitter,
+    PartitionedCoordinator,
+    PartitionedEmitter,
+)
 from anchorbolt.state_backends.redis.addresses import RedisAddress
 from anchorbolt.state_backends.redis.stream_entries import FIRST, Entry, id_parts, next_id
 from anchorbolt.state_backends.redis.stream_ranges import LAST, StreamRanges
@@ -193,8 +198,8 @@ class StreamEmission:
         return emitted
 
 
-class RedisEmitter(PartitionedEmitter):
-    """Emits each batch identically, or raises `StateRegressed`."""
+class _StreamEmitter(Emitter):
+    """Emits each new batch as both spouts do."""
 
     def __init__(self, emission: StreamEmission) -> None:
         self._emission = emission
@@ -203,29 +208,22 @@ class RedisEmitter(PartitionedEmitter):
         self, attempt: TransactionAttempt, collector: BatchOutputCollector, partition: int, last_metadata: Any
     ) -> Any:
         return self._emission.emit_new(attempt, collector, partition, last_metadata)
+
+    def close(self) -> None:
+        self._emission.close()
+
+
+class RedisEmitter(_StreamEmitter, PartitionedEmitter):
+    """Emits each batch identically, or raises `StateRegressed`."""
 
     def emit_partition_batch(
         self, attempt: TransactionAttempt, collector: BatchOutputCollector, partition: int, metadata: Any
     ) -> None:
         self._emission.emit_again(attempt, collector, partition, metadata)
 
-    def close(self) -> None:
-        self._emission.close()
 
-
-class OpaqueRedisEmitter(OpaquePartitionedEmitter):
-    """Emits from the last batch on, each time what is there then."""
-
-    def __init__(self, emission: StreamEmission) -> None:
-        self._emission = emission
-
-    def emit_partition_batch_new(
-        self, attempt: TransactionAttempt, collector: BatchOutputCollector, partition: int, last_metadata: Any
-    ) -> Any:
-        return self._emission.emit_new(attempt, collector, partition, last_metadata)
-
-    def close(self) -> None:
-        self._emission.close()
+class OpaqueRedisEmitter(_StreamEmitter, OpaquePartitionedEmitter):
+    """Emits the entries behind the last committed batch. Each try reads them again, so it may find others."""
 
 
 def _described(batch: BatchRange) -> str:

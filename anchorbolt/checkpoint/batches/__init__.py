@@ -1,1 +1,1 @@
-"""The batches of a transactional topology: their metadata, their bolts, and what is kept between their two phases."""
+"""The batches of a transactional topology: their metadata, their bolts, and the hand-offs between their two phases."""

@@ -19,6 +19,7 @@ from anchorbolt.checkpoint.wrapped_bolts import (
     WrappedBolt,
 )
 from anchorbolt.errors import AnchorboltError, BoltError
+from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
 from anchorbolt.util.messages import shortened
@@ -212,7 +213,7 @@ class StatefulBatchExecutor(StatefulBoltExecutor):
 class EmitterCommit(WrappedBolt):
     """The part of a spout's task in the commit phase: calls `commit` of its emitter."""
 
-    def __init__(self, commit: Callable[[BatchTry], None], close: Callable[[], None]) -> None:
+    def __init__(self, commit: Callable[[TransactionAttempt], None], close: Callable[[], None]) -> None:
         self._commit = commit
         self._close = close
         self._batch: BatchTry | None = None
@@ -225,7 +226,7 @@ class EmitterCommit(WrappedBolt):
 
     def handle(self, checkpoint: CheckpointTuple) -> None:
         if checkpoint.action is Action.PREPARE and self._batch is not None:
-            self._commit(self._batch)
+            self._commit(self._batch.attempt)
 
     def close(self) -> None:
         self._close()

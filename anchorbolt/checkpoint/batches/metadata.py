@@ -1,4 +1,4 @@
-"""The metadata of batches: what is stored of a batch before it is emitted, and which of it is kept. Pure.
+"""The metadata of batches: its form, its checks, and the slots that hold it. Pure.
 
 The decision record holds the metadata of the last committed batch. The batches behind it are kept in slots beside the
 record, one for each batch in flight: a slot is used again once its batch has committed.

@@ -16,14 +16,13 @@ from anchorbolt.checkpoint.batches.executors import (
     StatefulBatchExecutor,
 )
 from anchorbolt.checkpoint.outbox import SinkExecutor
-from anchorbolt.checkpoint.ports import BatchTry, TaskKey
+from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, WrappedBolt
 from anchorbolt.engine.submit.plan import BatchPhase, ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.instance import Instance, open_state
-from anchorbolt.errors import AnchorboltError, SpoutError
+from anchorbolt.engine.task.spout_calls import called, made
 from anchorbolt.spouts import transactional as spouts
-from anchorbolt.util.messages import user_traceback
 
 
 def build_for_batches(plan: ExecutionPlan, task: TaskKey) -> Instance:
@@ -44,7 +43,8 @@ def _wrapped(
     if component == plan.batch_spout:
         committing = new_emitter(plan, task)
         assert isinstance(committing, spouts.CommitterTransactionalEmitter)
-        return EmitterCommit(partial(_commit, committing, task), partial(_close, committing, task)), False
+        commit = partial(called, task, "commit", committing.commit)
+        return EmitterCommit(commit, partial(called, task, "close", committing.close)), False
     bolt = plan.unpickle_bolt(component)
     if isinstance(bolt, BaseBatchBolt):
         kind = HandingBatchExecutor if is_late and processing else BatchBoltExecutor
@@ -71,19 +71,8 @@ def new_emitter(plan: ExecutionPlan, task: TaskKey) -> spouts.Emitter:
     """Return a new emitter of a task. Raises `SpoutError` if the user's method raises or returns something else."""
     spout = plan.unpickle_spout()
     kind = next(emitter for each, emitter in _KINDS if isinstance(spout, each))
-    try:
-        emitter: object = spout.emitter(plan.conf, plan.context(task))  # type: ignore[attr-defined]
-    except (Exception, SystemExit) as error:
-        raise spout_error(task, "emitter", error) from None
-    if not isinstance(emitter, kind):
-        raise SpoutError(
-            f"spout {task[0]!r}: emitter(conf, context) returned a {type(emitter).__name__}. Return an instance of "
-            f"{kind.__name__}.",
-            component=task[0],
-            task_index=task[1],
-            user_traceback="",
-        )
-    assert isinstance(emitter, spouts.Emitter)
+    make = spout.emitter  # type: ignore[attr-defined]
+    emitter: spouts.Emitter = made(task, "emitter", kind, make, plan.conf, plan.context(task))
     return emitter
 
 
@@ -93,31 +82,3 @@ _KINDS: tuple[tuple[type, type], ...] = (  # a kind before its base
     (spouts.PartitionedTransactionalSpout, spouts.PartitionedEmitter),
     (spouts.OpaquePartitionedTransactionalSpout, spouts.OpaquePartitionedEmitter),
 )
-
-
-def spout_error(task: TaskKey, hook: str, error: BaseException) -> AnchorboltError:
-    """Return the error for an exception of a spout's hook; one of our own comes as it is."""
-    if isinstance(error, AnchorboltError):
-        return error
-    text = user_traceback(error)
-    return SpoutError(
-        f"{text}\n\nraised by spout {task[0]!r}, task {task[1]}, in {hook}. Fix the spout, or catch the exception in "
-        "it.",
-        component=task[0],
-        task_index=task[1],
-        user_traceback=text,
-    )
-
-
-def _commit(emitter: spouts.CommitterTransactionalEmitter, task: TaskKey, batch: BatchTry) -> None:
-    try:
-        emitter.commit(batch.attempt)
-    except (Exception, SystemExit) as error:
-        raise spout_error(task, "commit", error) from None
-
-
-def _close(emitter: spouts.Emitter, task: TaskKey) -> None:
-    try:
-        emitter.close()
-    except (Exception, SystemExit) as error:
-        raise spout_error(task, "close", error) from None

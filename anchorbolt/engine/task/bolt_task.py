@@ -108,7 +108,7 @@ class _BoltTask:
             self._fail(error)
 
     def execute_kept(self) -> Iterator[Envelope]:
-        """In the commit phase of a batch, execute the blobs that the task kept; yield what is emitted meanwhile."""
+        """Execute the tuples that the task kept for this commit phase; yield the blobs that it sends meanwhile."""
         batch, instance = self._round.batch, self._instance
         hand_off = None if batch is None or batch.hand_offs is None else batch.hand_offs.get(self._task)
         if batch is None or hand_off is None or hand_off.holds_instance or instance is None:

@@ -17,11 +17,11 @@ from anchorbolt.checkpoint.batches.metadata import check_size, packed_metadata
 from anchorbolt.checkpoint.ports import BatchTry, Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.batch_instances import spout_error
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure
 from anchorbolt.engine.task.producer import Produced
+from anchorbolt.engine.task.spout_calls import called, spout_error
 from anchorbolt.engine.task.watchdog import watched
 from anchorbolt.errors import TopologyError
 from anchorbolt.faults.points import FaultPoint, at_task, reach
@@ -110,7 +110,7 @@ class _Emission:
         self._source = registry.emitter(plan, task)
 
     def run(self, put: _Put) -> None:
-        """Emit everything; pass on what is sent. Runs on a thread of its own."""
+        """Emit the share of the task, and pass its blobs to `put` as they fill. Runs on a thread of its own."""
         self._put = put
         with watched(self._task, self._settings, "emitter"):
             self._emit()
@@ -160,10 +160,7 @@ class _Emission:
         return None
 
     def _called(self, hook: str, *arguments: Any) -> Any:
-        try:
-            return getattr(self._source, hook)(*arguments)
-        except (Exception, SystemExit) as error:
-            raise spout_error(self._task, hook, error) from None
+        return called(self._task, hook, getattr(self._source, hook), *arguments)
 
     def _flush(self, stream: str, rows: list[Any]) -> int:
         capacity = self._emitter.flush(stream, rows)

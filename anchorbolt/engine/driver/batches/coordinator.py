@@ -8,8 +8,8 @@ from typing import Any
 from anchorbolt.checkpoint.batches.metadata import BatchMetadata, packed_metadata
 from anchorbolt.engine.driver.batches.ranges import RangeCoordinator
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.batch_instances import spout_error
-from anchorbolt.errors import AnchorboltError, SpoutError, TopologyError
+from anchorbolt.engine.task.spout_calls import called, made
+from anchorbolt.errors import AnchorboltError, TopologyError
 from anchorbolt.spouts import transactional as spouts
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 from anchorbolt.util.messages import shortened
@@ -49,18 +49,7 @@ class BatchCoordinator:
         if isinstance(spout, SparkTransactionalSpout):
             self._source: Any = RangeCoordinator(plan.batch_spout, spout, session)
             return
-        try:
-            self._source = spout.coordinator(plan.conf, plan.context(self._task))
-        except (Exception, SystemExit) as error:
-            raise spout_error(self._task, "coordinator", error) from None
-        if not isinstance(self._source, kind):
-            raise SpoutError(
-                f"spout {plan.batch_spout!r}: coordinator(conf, context) returned a {type(self._source).__name__}. "
-                f"Return an instance of {kind.__name__}.",
-                component=plan.batch_spout,
-                task_index=0,
-                user_traceback="",
-            )
+        self._source = made(self._task, "coordinator", kind, spout.coordinator, plan.conf, plan.context(self._task))
 
     @property
     def can_tell(self) -> bool:
@@ -104,10 +93,7 @@ class BatchCoordinator:
             _log.warning("closing the coordinator of spout %r: %s", self._task[0], error)
 
     def _called(self, hook: str, *arguments: Any) -> Any:
-        try:
-            return getattr(self._source, hook)(*arguments)
-        except (Exception, SystemExit) as error:
-            raise spout_error(self._task, hook, error) from None
+        return called(self._task, hook, getattr(self._source, hook), *arguments)
 
     def _refusal(self, problem: str) -> TopologyError:
         return TopologyError(f"spout {self._task[0]!r}: {problem}", component=self._task[0])

@@ -70,7 +70,7 @@ class Flight:
         return True
 
     def check_reported(self, reported: Mapping[int, bytes]) -> None:
-        """Check that the tasks that won have emitted what is stored. Raises `WaveFailed`."""
+        """Check that the winning tasks emitted the batch whose metadata is stored. Raises `WaveFailed`."""
         if not self.metadata.number_of_partitions:
             return
         expected = {partition: self.metadata.partitions[partition] for partition in self.metadata.emitted}

@@ -6,7 +6,6 @@ the background. What emitters tell comes on yet other threads.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,8 +26,6 @@ from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.util.locations import Folder
-
-_log = logging.getLogger("anchorbolt.engine")
 
 _POLL_S = 0.05
 

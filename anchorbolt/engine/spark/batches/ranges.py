@@ -15,8 +15,8 @@ from anchorbolt.engine.spark.session import build_session, engine_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.batch_instances import spout_error
 from anchorbolt.engine.task.messages import Envelope
+from anchorbolt.engine.task.spout_calls import spout_error
 from anchorbolt.errors import TopologyError
 from anchorbolt.serialization import unpack
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
