@@ -34,18 +34,21 @@ STEPS = (
 )
 
 
-def kills(points: Sequence[FaultPoint], victim: Victim) -> Iterator[Fault]:
-    """Yield faults that kill `victim` at each of these points, the n-th one in wave n + 1.
+def kills(
+    points: Sequence[FaultPoint], victim: Victim, first_txid: int = 1, failing: FaultPoint = FaultPoint.TASK_ALIGNED
+) -> Iterator[Fault]:
+    """Yield faults that kill `victim` at each of these points, each in a wave of its own from `first_txid` on.
 
-    The points of recovery are reached before any wave; those of a rolled back round after one has failed.
+    The points of recovery are reached before any wave; those of a rolled back round after one has failed, because the
+    bolt `count` raises at the point `failing`.
     """
-    for txid, point in enumerate(points, 1):
+    for txid, point in enumerate(points, first_txid):
         if point in IN_RECOVERY:
             # A worker is only there once one has worked: so in the second start at the earliest.
             yield Fault(point, nth=1 if victim is not Victim.WORKER else 2, victim=victim)
             continue
         if point in AFTER_A_FAILURE:
-            yield Fault(FaultPoint.TASK_ALIGNED, FaultAction.RAISE, component="count", txid=txid)
+            yield Fault(failing, FaultAction.RAISE, component="count", txid=txid)
         yield Fault(point, victim=victim, txid=txid)
 
 

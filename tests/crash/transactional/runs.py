@@ -14,9 +14,9 @@ from anchorbolt.config.loading import load_conf
 from anchorbolt.serialization import MsgpackCodec
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.provider_factory import provider_from
-from anchorbolt.testing import CrashReport, CrashRunner, Fault, FaultAction, FaultPoint, Victim
+from anchorbolt.testing import CrashReport, CrashRunner, Fault, FaultPoint, Victim
 from anchorbolt.testing.conformance.base import entries
-from tests.crash.plans import AFTER_A_FAILURE, IN_RECOVERY
+from tests.crash.plans import kills
 from tests.crash.transactional.job import NAME, write_batches
 
 JOB = "tests.crash.transactional.job:topology"
@@ -70,15 +70,11 @@ def kills_in_commit(victim: Victim = Victim.HERE) -> list[Fault]:
 
 
 def driver_kills(points: Sequence[FaultPoint], victim: Victim = Victim.HERE) -> Iterator[Fault]:
-    """Yield kills at each of the driver's points, the n-th one in batch n + 1."""
-    for txid, point in enumerate(points, 2):
-        if point in IN_RECOVERY:
-            yield Fault(point, nth=1 if victim is not Victim.WORKER else 2, victim=victim)
-            continue
-        if point in AFTER_A_FAILURE:
-            # The stateful committer executes in the commit phase only.
-            yield Fault(FaultPoint.TASK_EXECUTED, FaultAction.RAISE, component="count", txid=txid)
-        yield Fault(point, victim=victim, txid=txid)
+    """Return kills at each of the driver's points, the n-th one in batch n + 1.
+
+    Where a round has to fail, it fails in the commit phase: only there the stateful committer executes.
+    """
+    return kills(points, victim, first_txid=2, failing=FaultPoint.TASK_EXECUTED)
 
 
 def conf_of(folder: Path, settings: Mapping[str, Any], pending: int = PENDING) -> dict[str, Any]:
