@@ -25,7 +25,7 @@ from anchorbolt.checkpoint.state_machine import BEFORE_FIRST_BATCH, Action
 from anchorbolt.checkpoint.transaction import Run, Transaction
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import NamespaceHead
-from anchorbolt.state_backends.state import Fence
+from anchorbolt.state_backends.state import NOTHING_COMMITTED, Fence
 from anchorbolt.util.messages import reason_of
 from anchorbolt.util.retry import RetryPolicy
 
@@ -101,7 +101,11 @@ class CheckpointSpout:
         if plan.action is Action.COMMIT and accept_new and not is_of_query(record, query_id):
             record = outbox.without_lost(record)
         winners = {layout.tasks[name]: each.attempt for name, each in record.winners.items() if name in layout.tasks}
-        committed = {name: Committed(head.committed, head.winner) for name, head in found.heads.items()}
+        committed = {
+            name: Committed(head.committed, head.winner)
+            for name, head in found.heads.items()
+            if head.committed != NOTHING_COMMITTED
+        }
         self._last = transaction = Transaction(self._run, record, winners, committed)
         transaction.fence = fence
         if found.stored is None:

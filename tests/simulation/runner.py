@@ -44,11 +44,14 @@ class TaskRunner:
             while waiting:
                 partition = waiting.pop(self.world.choices.pick(len(waiting)))
                 self.check(current)
-                rows += self._run_bolt(plan, level[partition], current, self._delivered(inputs[partition]))
-        return reports_in(self._delivered(rows), current)
+                rows += self._run_bolt(plan, level[partition], current, self._delivered(inputs[partition], current))
+        return reports_in(self._delivered(rows, current), current)
 
     def check(self, current: Round) -> None:
         """Called before each bolt's task; may raise."""
+
+    def loses(self, current: Round) -> None:
+        """Called when a message is lost: its receiver cannot notice it, only the driver can."""
 
     def run_task(self, task: TaskKey, work: Work) -> list[Envelope]:
         """Run a task; return what arrives of what it sends."""
@@ -97,7 +100,7 @@ class TaskRunner:
         """Choose a worker that has no task."""
         return self.world.choices.pick(len(self._workers))
 
-    def _delivered(self, rows: list[Envelope]) -> list[Envelope]:
+    def _delivered(self, rows: list[Envelope], current: Round) -> list[Envelope]:
         """What arrives of what was sent, in the order in which it does."""
         world, choices = self.world, self.world.choices
         rows = list(rows)
@@ -107,6 +110,7 @@ class TaskRunner:
                 rows[position], rows[other] = rows[other], rows[position]
         if rows and world.strikes(0.005):
             lost = rows.pop(choices.pick(len(rows)))
+            self.loses(current)
             world.say(f"a message to level {lost.level}, partition {lost.destination} is lost")
         if rows and world.strikes(0.005):
             twice = rows[choices.pick(len(rows))]

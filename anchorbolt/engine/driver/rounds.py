@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,6 +18,7 @@ from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.spouts.failed_trees import FailedTree
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, BoltError, WaveFailed
 
 if TYPE_CHECKING:
@@ -167,11 +168,11 @@ class WaveReport:
 
 
 def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -> None:
-    """Check that every task prepared, and that all tasks saw the same attempts of each other.
+    """Check that every task prepared, and that all blobs that the winning attempts sent were received, and no others.
 
     Raises:
         AnchorboltError: A task's failure. Of several, a `BoltError` comes before any other, and a `WaveFailed` last.
-        WaveFailed: A task is missing, or two tasks saw different attempts of one upstream task.
+        WaveFailed: A task is missing or reported two attempts, or a task received something else than was sent to it.
     """
     failures = [report.failure for report in reports if report.failure is not None]
     if failures:
@@ -183,17 +184,25 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
     missing = [task for level in plan.levels for task in level if task not in attempts]
     if missing:
         raise WaveFailed(f"no report from {missing} in txid {txid}", txid=txid)
-    for report in reports:
-        if report.component in plan.graph.spouts:
-            continue
-        sources = plan.sources[report.component]
-        expected = {task: attempt for task, attempt in attempts.items() if task[0] in sources}
-        if report.seen != expected:
+    sent, received = _traffic({report.task: report for report in reports}.values())
+    for component in {**sent, **received}:
+        if sent.get(component, NOTHING) != received.get(component, NOTHING):
             raise WaveFailed(
-                f"task {report.task} saw other attempts of its upstream tasks than won in txid {txid}: "
-                "Spark ran a task twice",
+                f"the tasks of {component!r} saw other attempts of their upstream tasks than won in txid {txid}, or "
+                "not all that these sent: Spark ran a task twice, or lost a part of its output",
                 txid=txid,
             )
+
+
+def _traffic(reports: Iterable[TaskReport]) -> tuple[dict[str, Tally], dict[str, Tally]]:
+    """Return what was sent to each component, and what its tasks received."""
+    sent: dict[str, Tally] = {}
+    received: dict[str, Tally] = {}
+    for report in reports:
+        for component, each in report.sent.items():
+            sent[component] = sent.get(component, NOTHING).plus(each)
+        received[report.component] = received.get(report.component, NOTHING).plus(report.received)
+    return sent, received
 
 
 def _severity(error: AnchorboltError) -> int:

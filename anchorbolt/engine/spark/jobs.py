@@ -14,9 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spark.remote import RemoteStage
-from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended, round_to_text
+from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
+from anchorbolt.engine.task.round_text import round_to_text
 from anchorbolt.errors import WaveFailed, WorkerLost
 from anchorbolt.util.messages import shortened
 
@@ -38,10 +39,10 @@ _NO_CAUSE = (
 _LOST_TASK = re.compile(r"Task (?P<partition>\d+) in stage (?P<stage>\d+)\.\d+ failed")
 
 
-def collect_rows(session: SparkSession, frame: DataFrame, current: Round) -> Iterator[Envelope]:
+def collect_rows(session: SparkSession, plan: ExecutionPlan, frame: DataFrame, current: Round) -> Iterator[Envelope]:
     """Run a DataFrame as one job whose tasks read `current`; return the blobs for the driver."""
     context = session.sparkContext
-    context.setLocalProperty(ROUND_PROPERTY, round_to_text(current))
+    context.setLocalProperty(ROUND_PROPERTY, round_to_text(plan, current))
     try:
         table = frame.toArrow()
     finally:
@@ -101,7 +102,7 @@ class RoundJobs:
         """Run a job, and return its blobs. Raises `WaveFailed`, or `WorkerLost`, if Spark cannot."""
         self.ended.value, self.tasks = [], sum(map(len, stages))
         try:
-            return collect_rows(self._session, frame, current)
+            return collect_rows(self._session, self._plan, frame, current)
         except (PySparkException, Py4JError, OSError) as error:  # OSError: the JVM is gone
             text, failed = str(error), f"Spark could not {what} of txid {current.txid}: "
             if _WORKER_DIED.search(text):

@@ -145,7 +145,7 @@ class LocalStreams(WaveQuery):
 
     def rows(self, current: Round) -> Iterable[Envelope]:
         """Return the blobs of the query's batch; none in a wave without one."""
-        return () if self.batch is None else collect_rows(self._session, self.batch, current)
+        return () if self.batch is None else collect_rows(self._session, self._plan, self.batch, current)
 
     def spark_session(self) -> SparkSession:
         return self._session

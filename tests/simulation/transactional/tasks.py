@@ -175,6 +175,9 @@ class BatchTasks(TaskRunner):
             self.world.say(f"batch {current.txid} was given up")
             raise WaveFailed(f"batch {current.txid} was given up", txid=current.txid)
 
+    def loses(self, current: Round) -> None:
+        self.world.checks.spoil(current)
+
     def _process(self, current: Round) -> Sequence[TaskReport]:
         world, plan = self.world, self._plan
         world.step(f"begins the processing phase of batch {current.txid}")
