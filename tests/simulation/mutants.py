@@ -162,8 +162,26 @@ a task prepares although one in front of it failed
     -> if isinstance(message, GaveUpMessage): return
 a batch that arrives twice is executed twice
     engine.task.bolt_task._in_order: if message.number < expected: ... -> if message.number < expected: yield message
-an instance is used again after any wave
-    engine.task.instances._usable_again: instance.attempt == winner -> True
+an instance is used again although its namespace changed
+    engine.task.instances._usable_again: instance.position == _ -> True
+an instance that failed is used again
+    engine.task.instances._usable_again: not instance.attempt -> False
+an instance is used again after a round that was rolled back
+    engine.task.instances._has_lost: current.was_rolled_back(instance.fence) -> False
+an instance is used again in the same round
+    engine.task.instances._has_lost: instance.fence == current.fence -> False
+an instance is used again after an attempt that lost
+    engine.task.instances._has_lost: winner not in (None, instance.attempt) -> False
+an instance that has changed its namespace takes it for unchanged
+    engine.task.instance.position: _ if _ else _ -> self.base
+a process caches as much as if each of its tasks had it for itself
+    state_backends.key_value._surplus: max(surplus, entries - self._cache_entries) -> entries - self._cache_entries
+tasks that take turns empty each other's caches
+    state_backends.cache_budget._make_room: share if _ else 0 -> 0
+an idle task keeps its share of the budget
+    state_backends.cache_budget._make_room: share if _ else 0 -> share
+a state that gives up entries forgets updates that were never staged
+    state_backends.key_value.evict: if self._dirty: ... -> self._drop_oldest(entries)
 a stale cache of committed values is used
     state_backends.key_value.begin: self._cache_position != _ -> False
 values of a wave that did not finish stay in the cache

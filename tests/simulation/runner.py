@@ -8,15 +8,20 @@ from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.checkpoint.wrapped_bolts import StatefulBoltExecutor
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from anchorbolt.state_backends.key_value import KeyValueState
 from tests.simulation.actors import TaskLost
+from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
+CACHE_ENTRIES = 4
+"""Of all states of a worker together."""
 _TASK_FAILURES = 4
 
 Work = Callable[[InstanceRegistry], Iterable[Envelope]]
@@ -88,6 +93,7 @@ class TaskRunner:
             registry = self._workers.pop(worker)
             try:
                 sent = self.world.run_task(name, lambda: list(work(registry)))  # noqa: B023
+                self._check_budget(registry)
             except TaskLost:
                 registry = InstanceRegistry()
             else:
@@ -95,6 +101,15 @@ class TaskRunner:
             finally:
                 self._workers.insert(worker, registry)
         raise RuntimeError(f"simulated: task {name} failed {_TASK_FAILURES} times")
+
+    def _check_budget(self, registry: InstanceRegistry) -> None:
+        """Check that the states of a worker together cache no more than one may. Not if the last task failed."""
+        kept = [instance for run in registry._runs.values() for instance in run.instances.values()]
+        states = [instance.bolt._state for instance in kept if isinstance(instance.bolt, StatefulBoltExecutor)]
+        cached = sum(len(state._cache) - len(state._dirty) for state in states if isinstance(state, KeyValueState))
+        has_failed = any(not instance.attempt for instance in kept)
+        if cached > CACHE_ENTRIES and not has_failed:
+            self.world.break_off(Violation(f"a worker caches {cached} entries, and may cache {CACHE_ENTRIES}"))
 
     def worker(self) -> int:
         """Choose a worker that has no task."""

@@ -97,6 +97,17 @@ class Emitter:
         # By a partition of its own through each stage on the way.
         self._send_on(self._plan.driver_level, self._source[1], messages.encode_report(report))
 
+    @property
+    def remembered(self) -> int:
+        """The number of keys whose destinations its routers remember."""
+        return sum(router.remembered for router in self._routers.values())
+
+    def evict(self, entries: int) -> tuple[int, int]:
+        """Forget the destinations of keys, see `cache_budget`: those of all routers, which then compute them."""
+        for router in self._routers.values():
+            router.forget()
+        return self.remembered, 0
+
     def take(self) -> list[messages.Envelope]:
         """Return the envelopes that wait to be sent, once."""
         out, self.out = self.out, []
