@@ -21,6 +21,7 @@ from tests.support import no_skips_in_ci, spark_jvm, stores
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.hbase_server import HBaseProgram, HBaseServer
 from tests.support.hdfs_server import HdfsProgram, HdfsServer
+from tests.support.isolated_cluster import IsolatedCluster
 from tests.support.kafka_server import KafkaProgram, KafkaServer
 from tests.support.postgres_server import PostgresServer
 from tests.support.redis_cluster import RedisCluster
@@ -48,6 +49,7 @@ StartHBase = Callable[..., HBaseServer]
 StartKafka = Callable[..., KafkaServer]
 StartHdfs = Callable[..., HdfsServer]
 StartS3 = Callable[..., S3Server]
+StartMachines = Callable[..., IsolatedCluster]
 StartPostgres = Callable[..., PostgresServer]
 
 
@@ -57,6 +59,7 @@ TIERS = {
     "hbase_program": pytest.mark.slow,
     "hdfs_program": pytest.mark.slow,
     "kafka_program": pytest.mark.slow,
+    "start_machines": pytest.mark.slow,
     "s3_program": pytest.mark.slow,
     "redis_cluster": pytest.mark.slow,
     "start_redis_cluster": pytest.mark.slow,
@@ -69,6 +72,7 @@ SHARED = (
     "hdfs_server",
     "kafka_server",
     "s3_server",
+    "machines",
     "killable_server",
     "spark",
     "redis_cluster",
@@ -316,6 +320,23 @@ def s3_server(s3_program: S3Program, tmp_path_factory: pytest.TempPathFactory) -
 def start_s3(s3_program: S3Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartS3]:
     """Start an S3 of the test's own: `start_s3()`, serving when the call returns; a kill empties it."""
     yield from starting(lambda: S3Server(s3_program, tmp_path_factory.mktemp("s3")))
+
+
+@pytest.fixture
+def start_machines(tmp_path: Path) -> Iterator[StartMachines]:
+    """Start a Spark cluster of isolated machines: `start_machines(machines=2, shared=[…])`; it ends after the test."""
+    or_skip(IsolatedCluster.require)
+    with ExitStack() as clusters:
+
+        def start(**options: Any) -> IsolatedCluster:
+            folder = tmp_path / "cluster"
+            folder.mkdir()
+            cluster = IsolatedCluster(folder, **options)
+            clusters.callback(cluster.stop)
+            cluster.start()
+            return cluster
+
+        yield start
 
 
 @pytest.fixture(scope="session")
