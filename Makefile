@@ -45,12 +45,12 @@ help:  ## show the targets
 venv:
 	$(SET_UP)
 
-set-up:  ## everything the other targets need: environment, Java, Redis, HBase, Kafka, PostgreSQL
-	$(SET_UP) --java --redis --hbase --kafka --postgres
+set-up:  ## everything the other targets need: environment, Java, Redis, HBase, Kafka, HDFS, S3, PostgreSQL
+	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3 --postgres
 
 .PHONY: test test-fast test-all
 test: lint types  ## lint, types and the tests: every guarantee once, on real servers
-	$(SET_UP) --java --redis --hbase --kafka
+	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3
 	$(IN_VENV) python -m tests.support.spark_jvm
 	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) -m "not thorough" $(OPTIONS) $(TESTS)
 
@@ -130,6 +130,7 @@ lock: .venv-lock/bin/uv  ## write requirements/ anew from pyproject.toml, versio
 	$(LOCK) $(UPGRADE) pyproject.toml --extra dev -o requirements/dev.txt
 	$(LOCK) $(UPGRADE) requirements/build.in -o requirements/build.txt
 	$(LOCK) $(UPGRADE) requirements/java.in -o requirements/java.txt
+	$(LOCK) $(UPGRADE) requirements/moto.in -o requirements/moto.txt
 
 upgrade:  ## as lock, with the newest versions
 	$(MAKE) lock UPGRADE=--upgrade
