@@ -96,6 +96,7 @@ class CheckpointSpout:
         reach(FaultPoint.FENCES_RAISED)
         plan = plan_recovery(found.stored, found.copied, found.heads)
         record = plan.record
+        outbox.begin_run(layout.topology, record, log.check_claim)
         # Skip this if an older driver created the query after this driver had read the location: both then use the
         # same checkpoint location, and no rows are lost.
         if plan.action is Action.COMMIT and accept_new and not is_of_query(record, query_id):
@@ -245,6 +246,7 @@ class CheckpointSpout:
 
     def close(self) -> None:
         """Release the fence, if the store can be reached, and close all namespaces."""
+        self._run.outbox.end_run()
         self._run.log.release()
         self._run.namespaces.close()
         self._run.log.close()

@@ -63,6 +63,8 @@ class FaultPoint(str, Enum):
     NAMESPACES_COMMITTED = "commit.namespaces"  # all namespaces have committed; no sink has published
     SINK_PUBLISHING = "sink.publishing", "driver, for a component"  # the driver is about to publish a sink's rows
     SINK_FILE_MOVED = "sink.file_moved", "driver, for a task"  # a `ParquetSink` has moved one file, others perhaps not
+    # A `KafkaSink` has sent all messages of a wave and the marker; the transaction is not committed.
+    SINK_MESSAGES_SENT = "sink.messages_sent", "driver, for a component"
     SINK_PUBLISHED = "sink.published", "driver, for a component"  # a sink's rows are published
     COMMITTED = "commit.recorded"  # COMMITTED is durable in the store; the outbox is not cleaned
     WAVE_ENDED = "wave.ended"  # the wave has ended; Spark does not know yet that its batch is done

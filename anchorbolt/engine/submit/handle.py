@@ -73,7 +73,7 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | Batch
         log=log,
         tasks=tasks,
         namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.namespaces),
-        outbox=Outbox(folder, plan.sinks, runner.read_files),
+        outbox=Outbox(folder, plan.sinks, runner.read_files, retry),
         dead_letters=dead_letter_writer(plan.settings.dead_letter, plan.settings.provider, retry),
     )
     retries = plan.settings.max_batch_retries
