@@ -128,6 +128,17 @@ class Tasks(Protocol):
         """
 
 
+class CommitTasks(Protocol):
+    """Commits namespaces in other processes than the driver's."""
+
+    def commit(self, fence: Fence, txid: int, winners: Mapping[str, Winner]) -> None:
+        """Commit the winners of these namespaces; may be repeated.
+
+        Raises as `StateStorage.commit`, and `WaveFailed` if tasks were lost again and again. Then some namespaces may
+        have committed.
+        """
+
+
 @dataclass(frozen=True)
 class Layout:
     """The facts about the running topology that the protocol needs."""

@@ -105,8 +105,7 @@ class BatchTasks(TaskRunner):
     twice = 0.03
 
     def __init__(self, world: BatchWorld, plan: ExecutionPlan) -> None:
-        super().__init__(world)
-        self._plan = plan
+        super().__init__(world, plan)
         self._commit_plan = plan.commit_phase()
         self._phases: list[tuple[Round, SimulatedProcessing]] = []  # that run
         self._started: dict[str, tuple[int, SimulatedProcessing]] = {}  # all, by the name of their folder
