@@ -2,18 +2,17 @@
 
     python benchmarks/commits.py --provider hbase --tasks 64
 
-A bolt's tasks all stage the same number of bytes in each wave. Prints, for each size, the medians of the wave, of its
-commit, and of the bytes that the driver exchanged with HBase's Thrift server, from `Fill` waves on `local[2]`.
+All tasks of a bolt stage the same number of bytes in a wave. Prints, for each size, the medians of the wave's time, of
+its commit's, and of the bytes that the driver exchanged with HBase's Thrift server, on `local[2]`.
 """
 
 from __future__ import annotations
 
-import os
 import statistics
 import tempfile
 from collections import defaultdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -22,41 +21,12 @@ from rich.table import Table
 from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.engine.spark.session import build_session
-from anchorbolt.state_backends.hbase import client
 from anchorbolt.topology import TopologyBuilder
-from tests.engine.jobs import StatefulBolt, text_spout, write_lines
+from tests.engine.jobs import Fill, text_spout, write_lines
+from tests.support.hbase_traffic import counted_traffic
 from tests.support.stores import PROVIDERS, settings_of, store_of
 
-_VALUE = 1000  # bytes
 _WARM_UP = 3
-
-
-class Fill(StatefulBolt):
-    """Puts as many values of 1 kB as the tuple says, one at least."""
-
-    def execute(self, tup: Any) -> None:
-        for number in range(max(1, int(tup["sentence"]))):
-            self.state.put(number, os.urandom(_VALUE))
-        self.collector.ack(tup)
-
-
-class DriverTraffic:
-    """Counts the bytes between this process and HBase's Thrift server."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        read, write = client._Socket.read, client._Socket.write
-
-        def counted_read(socket: Any, size: int) -> Any:
-            data = read(socket, size)
-            self.bytes += len(data)
-            return data
-
-        def counted_write(socket: Any, data: bytes) -> None:
-            self.bytes += len(data)
-            write(socket, data)
-
-        client._Socket.read, client._Socket.write = counted_read, counted_write  # type: ignore[method-assign]
 
 
 def main(
@@ -69,7 +39,7 @@ def main(
     sizes = kb or [0, 100, 1000]
     order = [0] * _WARM_UP + sizes * waves
     figures: defaultdict[int, list[tuple[float, float, int]]] = defaultdict(list)
-    traffic, before = DriverTraffic(), 0
+    before = 0
 
     def on_wave(report: WaveReport) -> None:
         nonlocal before
@@ -79,7 +49,7 @@ def main(
         before = traffic.bytes
 
     session = build_session("commits", "local[2]")
-    with tempfile.TemporaryDirectory() as home, store_of(provider, Path(home)) as store:
+    with tempfile.TemporaryDirectory() as home, store_of(provider, Path(home)) as store, counted_traffic() as traffic:
         folder = write_lines(Path(home, "in"), [[str(size)] for size in order])
         builder = TopologyBuilder()
         builder.set_spout("sizes", text_spout(folder))

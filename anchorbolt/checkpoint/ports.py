@@ -124,7 +124,7 @@ class Tasks(Protocol):
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
         """Send COMMIT or ROLLBACK to the tasks of bolts that have a hook for it. Raises `BoltError`.
 
-        The state of every task, with or without a hook, is moved by the driver: see `namespaces`.
+        They do not move the state of any task: see `namespaces`.
         """
 
 

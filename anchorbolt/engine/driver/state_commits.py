@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -14,6 +15,8 @@ from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import AnchorboltError, StateUnavailable, WaveFailed, WorkerLost
 from anchorbolt.state_backends.state import Fence
 from anchorbolt.util.retry import Backoff, RetryPolicy
+
+_log = logging.getLogger("anchorbolt.engine")
 
 
 class StateCommitRunner(Protocol):
@@ -55,6 +58,8 @@ class StateCommits:
                 waits = isinstance(failure, WorkerLost) and backoff.sleep_or_give_up(_WorkersAway(failure.message))
                 if not waits and failures > self._max_retries:
                     raise
+                if not waits:
+                    _log.warning("the commit of txid %d is tried again: %s", txid, failure)
 
     def _run(self, current: Round, winners: Mapping[str, Winner]) -> None:
         groups = self._groups(winners, max(1, self._runner.slots))
