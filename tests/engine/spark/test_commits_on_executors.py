@@ -10,9 +10,11 @@ from pyspark.sql import SparkSession
 from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.faults.points import FaultPoint, PointReached
+from anchorbolt.streams import Tuple
 from anchorbolt.topology import TopologyBuilder
+from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.conftest import Watch
-from tests.engine.jobs import Fill, text_spout, write_lines
+from tests.engine.jobs import Fill, StatefulBolt, text_spout, write_lines
 from tests.support.hbase_server import HBaseServer
 from tests.support.hbase_traffic import counted_traffic
 from tests.support.stores import settings_of
@@ -55,3 +57,23 @@ def test_the_drivers_traffic_with_hbase_does_not_depend_on_the_number_of_staged_
     assert FaultPoint.NAMESPACES_COMMITTED in points
     assert not points & {FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED}
     assert sum(1 for _ in handle.state_items("fill")) == TASKS * LARGE
+
+
+class CountWords(StatefulBolt):
+    def execute(self, tup: Tuple) -> None:
+        self.count(tup["word"])
+
+
+def test_the_state_of_a_transactional_topology_is_committed_on_the_executors_too(
+    tmp_path: Path, spark: SparkSession, hbase_server: HBaseServer, watch: Watch
+) -> None:
+    spout = MemoryTransactionalSpout({0: [("to",), ("be",), ("to",)]}, ["word"], take=1)
+    builder = TransactionalTopologyBuilder("committed-batches", "words", spout)
+    builder.set_committer_bolt("count", CountWords(), 2).fields_grouping("words", "word")
+    conf = {**settings_of(hbase_server), "topology.checkpoint.location": str(tmp_path / "checkpoint")}
+    on_driver: list[PointReached] = []
+    watch(on_driver.append)
+    handle = SparkCluster(spark).submit(builder.build_topology(), conf, until_empty=True)
+    assert handle.await_termination(120)
+    assert handle.state("count") == {"to": 2, "be": 1}
+    assert not {reached.point for reached in on_driver} & {FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED}
