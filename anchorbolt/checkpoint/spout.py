@@ -1,8 +1,8 @@
 """The checkpoint spout `$checkpointspout`: drives every transaction through the topology, and recovers after a crash.
 
 It runs the steps: `state_machine` lists which are allowed, `recovery` and `startup` judge what a starting driver finds,
-and a `Transaction` executes each step. The driver moves the state of every task (`namespaces`); COMMIT and ROLLBACK
-travel to a task only if its bolt has a hook for them.
+and a `Transaction` executes each step. The driver moves the state of every task (`namespaces`), or has executors do it;
+COMMIT and ROLLBACK travel to a task only if its bolt has a hook for them.
 """
 
 import logging

@@ -14,7 +14,10 @@ class FaultPoint(str, Enum):
     """The points at which a fault can strike, in the order of a run."""
 
     on_driver: bool
-    """Whether the driver reaches this point; otherwise a task does, in a worker."""
+    """Whether the driver reaches this point; otherwise a task does, in a worker.
+
+    A worker reaches `SLICE_APPLIED` and `NAMESPACE_COMMITTED`, too, if the provider's commits run on the executors.
+    """
     has_component: bool
     """Whether this point is reached for a component, so that a fault can name one."""
     has_task: bool

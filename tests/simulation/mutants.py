@@ -6,11 +6,12 @@ any more.
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.simulation.guards import changed
 from tests.simulation.reliable_mutants import RELIABLE_MUTANTS
-from tests.simulation.scenarios import RELIABLE_SEEDS, TRANSACTIONAL_SEEDS
+from tests.simulation.scenarios import COMMIT_TASK_SEEDS, RELIABLE_SEEDS, TRANSACTIONAL_SEEDS
 from tests.simulation.transactional.mutants import BATCH_MUTANTS
 
 SEEDS = 150  # before the model's tests, which take as long and catch what shows in few schedules
@@ -24,7 +25,7 @@ class Mutant:
     module: str
     function: str
     change: str
-    seeds: range  # the simulations that can catch it
+    seeds: Sequence[int]  # the simulations that can catch it
 
     def apply(self) -> ast.Module:
         """Return the module's syntax tree with the break. Raises `GuardNotFound`."""
@@ -196,8 +197,24 @@ reads do not see what the attempt has staged
     state_backends.attempt._read_position: scope.attempt if _ else None -> None
 """
 
+_COMMIT_TASK_MUTANTS = r"""
+a commit task that failed counts as one that has committed
+    engine.driver.state_commits._run: if failures: ... -> pass
+a commit task without a report counts as one that has committed
+    engine.driver.state_commits._run: if missing: ... -> pass
+a commit task that failed does not say so
+    engine.task.commit_task.run_commit_task: report.failure = as_failure(...) -> pass
+a commit task reports before it commits
+    engine.task.commit_task.run_commit_task: opened.commit(...) -> pass
+a commit task raises the fence itself
+    engine.task.commit_task.run_commit_task: opened.commit(...)
+    -> opened.commit(max(head.fence for head in opened.heads().values()), current.txid, group.winners)
+commit tasks are given up at their first failure
+    engine.driver.state_commits.commit: failures > self._max_retries -> True
+"""
 
-def _mutant(name: str, broken: str, *, seeds: range) -> Mutant:
+
+def _mutant(name: str, broken: str, *, seeds: Sequence[int]) -> Mutant:
     place, change = broken.split(":", 1)
     module, function = place.rsplit(".", 1)
     if module.rpartition(".")[2].lstrip("_")[0].isupper():  # a class
@@ -207,13 +224,14 @@ def _mutant(name: str, broken: str, *, seeds: range) -> Mutant:
     return Mutant(name, f"anchorbolt.{module}", function, change, seeds)
 
 
-def _mutants(text: str, seeds: range) -> list[Mutant]:
+def _mutants(text: str, seeds: Sequence[int]) -> list[Mutant]:
     blocks = re.split(r"\n(?=\w)", re.sub(r"^(#.*)?\n", "", text, flags=re.MULTILINE))
     return [_mutant(*block.split("\n    ", 1), seeds=seeds) for block in blocks]
 
 
 MUTANTS = [
     *_mutants(_MUTANTS, range(SEEDS)),
+    *_mutants(_COMMIT_TASK_MUTANTS, COMMIT_TASK_SEEDS[: 2 * SEEDS]),
     *_mutants(RELIABLE_MUTANTS, RELIABLE_SEEDS[: 2 * SEEDS]),
     *_mutants(BATCH_MUTANTS, TRANSACTIONAL_SEEDS[: 8 * SEEDS]),
 ]

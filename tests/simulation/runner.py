@@ -12,6 +12,7 @@ from anchorbolt.checkpoint.wrapped_bolts import StatefulBoltExecutor
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
@@ -33,9 +34,12 @@ class TaskRunner:
 
     twice = 0.01
     """How often Spark runs a task a second time."""
+    slots = 2
+    """How many groups of namespaces are committed by tasks of their own."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, plan: ExecutionPlan) -> None:
         self.world = world
+        self._plan = plan
         self._workers = [InstanceRegistry(), InstanceRegistry()]
 
     def run_levels(self, plan: ExecutionPlan, rows: list[Envelope], current: Round) -> Sequence[TaskReport]:
@@ -50,6 +54,16 @@ class TaskRunner:
                 partition = waiting.pop(self.world.choices.pick(len(waiting)))
                 self.check(current)
                 rows += self._run_bolt(plan, level[partition], current, self._delivered(inputs[partition], current))
+        return reports_in(self._delivered(rows, current), current)
+
+    def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
+        """Run the commit tasks; the workers' instances have no part in it."""
+        rows: list[Envelope] = []
+        waiting = list(groups)
+        while waiting:
+            group = waiting.pop(self.world.choices.pick(len(waiting)))
+            task = (f"commit of {group.task[0]}", group.task[1])
+            rows += self.run_task(task, lambda _: run_commit_task(self._plan, group, current, threads))  # noqa: B023
         return reports_in(self._delivered(rows, current), current)
 
     def check(self, current: Round) -> None:
@@ -138,8 +152,7 @@ class SimulatedRunner(TaskRunner):
     """See `anchorbolt.engine.driver.rounds.Runner`."""
 
     def __init__(self, world: World, plan: ExecutionPlan, spouts: DriverSpouts | None) -> None:
-        super().__init__(world)
-        self._plan = plan
+        super().__init__(world, plan)
         self.lines: Sequence[str] = ()  # of the current batch
         self.spouts = spouts
 

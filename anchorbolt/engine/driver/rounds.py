@@ -14,6 +14,7 @@ from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.hooks import HookRunner, Hooks
+from anchorbolt.engine.driver.state_commits import StateCommitRunner
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.spouts.failed_trees import FailedTree
 from anchorbolt.engine.submit.plan import ExecutionPlan
@@ -29,7 +30,7 @@ _log = logging.getLogger("anchorbolt.engine")
 _ONLY_REPEAT = PreparedRound({}, {}, (), (), repeat=True)
 
 
-class Runner(HookRunner, Protocol):
+class Runner(HookRunner, StateCommitRunner, Protocol):
     """Runs the tasks of a round; each engine implements it."""
 
     spouts: DriverSpouts | None  # those that the driver runs itself; None if there are none

@@ -16,6 +16,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.round_text import round_to_text
 from anchorbolt.errors import WaveFailed, WorkerLost
@@ -144,6 +145,12 @@ class RoundJobs:
             if report.failure is not None:
                 raise report.failure
 
+    def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> list[TaskReport]:
+        """Run a task for each group of namespaces, which commits them; return the tasks' reports."""
+        stage = self.stage("commit state", (groups, threads, self.ended))
+        frame = self.one_row_each(len(groups)).mapInArrow(stage, ENVELOPE_SCHEMA)
+        return self.run("commit the state", frame, current, [[group.task for group in groups]])
+
     def close_instances(self) -> None:
         """Have the workers close the instances that they keep, if Spark gives each of them a task."""
         try:
@@ -151,6 +158,11 @@ class RoundJobs:
             self.one_row_each(tasks).mapInArrow(self.stage("close", None), ENVELOPE_SCHEMA).toArrow()
         except Exception as error:
             _log.warning("the workers did not clean up: %s", error)
+
+    @property
+    def slots(self) -> int:
+        """How many tasks Spark can run at a time."""
+        return self._session.sparkContext.defaultParallelism
 
     def stage(self, kind: str, argument: object) -> RemoteStage:
         return RemoteStage(kind, self._plan.run_id, self.pickled, argument)

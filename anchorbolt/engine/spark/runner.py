@@ -20,6 +20,7 @@ from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.errors import TopologyError
 from anchorbolt.spouts.rich import BaseRichSpout
@@ -76,6 +77,7 @@ class SparkRunner:
         self._session = session
         self._plan = plan
         self.jobs = RoundJobs(session, plan)
+        self._commits = RoundJobs(session, plan, self.jobs.pickled)
         self._intake: IntakeServer | None = None
         self._query: WaveQuery | None = None
         self._own_rows: DataFrame | None = None  # of the waves without a batch of the query
@@ -119,6 +121,13 @@ class SparkRunner:
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         self.jobs.send(checkpoint, current, tasks)
+
+    @property
+    def slots(self) -> int:
+        return self._commits.slots
+
+    def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
+        return self._commits.commit_state(current, groups, threads)
 
     def read_files(self, locations: Sequence[str]) -> DataFrame:
         return self._session.read.parquet(*locations)

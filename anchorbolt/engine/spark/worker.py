@@ -4,7 +4,7 @@ import gc
 import importlib
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from anchorbolt.engine.spark.batches.metadata_client import AskedBatchDriver
 from anchorbolt.engine.spark.intake.client import IntakeAddress, asked_intake, asked_replays
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure, encode_report
@@ -52,7 +53,7 @@ def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches
 
     The kinds and their arguments: `spout` (component), `intake` (the driver's address, and how many
     partitions there are), `bolts` (level, and `Ended`), `emit` (the driver's address), `commit` (`Ended`), `checkpoint`
-    (checkpoint tuple, tasks, and `Ended`), `close` (None).
+    (checkpoint tuple, tasks, and `Ended`), `commit state` (groups, threads, and `Ended`), `close` (None).
     """
     plan = _plan(run_id, pickled)
     _freeze()
@@ -134,6 +135,16 @@ def _checkpoint(
         ended.add([(task, 0)])
 
 
+def _commit_state(
+    plan: ExecutionPlan, context: TaskContext, argument: tuple[Sequence[CommitGroup], int, Ended], batches: _Batches
+) -> _Batches:
+    groups, threads, ended = argument
+    group = groups[context.partitionId()]
+    for _ in batches:
+        yield _batch(run_commit_task(plan, group, _round(plan, context), threads))
+        ended.add([(group.task, 0)])
+
+
 def _close(plan: ExecutionPlan, context: TaskContext, argument: None, batches: _Batches) -> _Batches:
     for _ in batches:
         _registry.close_run(plan.run_id)
@@ -148,6 +159,7 @@ _KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches
     "emit": _emit,
     "commit": _commit,
     "checkpoint": _checkpoint,
+    "commit state": _commit_state,
     "close": _close,
 }
 

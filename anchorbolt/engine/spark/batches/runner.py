@@ -18,6 +18,7 @@ from anchorbolt.engine.spark.batches.ranges import RangeReader, begin_job_group
 from anchorbolt.engine.spark.jobs import RoundJobs
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 
@@ -35,6 +36,7 @@ class SparkBatchRunner:
         self._pickled = plan.pickled()
         self._commit_plan = plan.commit_phase()
         self.jobs = RoundJobs(session, self._commit_plan)  # of the commit phases
+        self._state_commits = RoundJobs(session, self._commit_plan, self.jobs.pickled)
         self._ranges: RangeReader | None = None
         if isinstance(plan.graph.spouts[plan.batch_spout].spout, SparkTransactionalSpout):
             self._ranges = RangeReader(session, plan, self._pickled)
@@ -65,6 +67,14 @@ class SparkBatchRunner:
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         self.jobs.send(checkpoint, current, tasks)
+
+    @property
+    def slots(self) -> int:
+        return self._state_commits.slots
+
+    def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
+        with self._in_pool("anchorbolt-commit"):
+            return self._state_commits.commit_state(current, groups, threads)
 
     def read_files(self, locations: Sequence[str]) -> DataFrame:
         return self._session.read.parquet(*locations)
