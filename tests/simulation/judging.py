@@ -33,6 +33,7 @@ _MODEL_TESTS = (
     "tests/engine/driver/test_sinks.py",
     "tests/engine/driver/test_older_driver.py",
     "tests/engine/driver/test_check_round.py",
+    "tests/engine/driver/test_losses.py",
     "tests/engine/driver/test_failed_rounds.py",
     "tests/acker",
     "tests/reliability/test_redelivery.py",

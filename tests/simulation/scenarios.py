@@ -8,10 +8,14 @@ from tests.simulation.choices import Choices
 _TRANSACTIONAL = 2
 _RELIABLE = 3
 _SCENARIOS = 4
+_VARIANTS = 4
+_WITH_LOSSES = 3  # of the variants of a stream spout
 RELIABLE_SEEDS = range(_RELIABLE, 1 << 32, _SCENARIOS)
 """The seeds whose topology has a rich spout."""
 TRANSACTIONAL_SEEDS = range(_TRANSACTIONAL, 1 << 32, _SCENARIOS)
 """The seeds with a transactional topology."""
+LOSS_SEEDS = range(_SCENARIOS * _WITH_LOSSES, 1 << 32, _SCENARIOS * _VARIANTS)
+"""Some of the seeds with a stream spout in which executors are lost."""
 
 
 class Ids(Enum):
@@ -54,6 +58,7 @@ class Scenario:
     tasks: int = 1  # of the rich spout
     is_slow: bool = False  # the source, to take an ack
     max_pending: int | None = None
+    loses_executors: bool = False
 
     @property
     def may_fail_for_good(self) -> bool:
@@ -72,11 +77,11 @@ class Scenario:
 
 def scenario_of(choices: Choices) -> Scenario:
     """Return the scenario of a seed. That of every second seed is the simplest one, and takes no other choice."""
-    kind = choices.by_seed(_SCENARIOS)
+    variant, kind = divmod(choices.by_seed(_SCENARIOS * _VARIANTS), _SCENARIOS)
     if kind == _TRANSACTIONAL:
         return Scenario(has_stream=False, is_transactional=True)
     if kind != _RELIABLE:
-        return Scenario()
+        return Scenario(loses_executors=variant == _WITH_LOSSES)
     return Scenario(
         has_stream=choices.pick(5) == 1,
         is_reliable=True,

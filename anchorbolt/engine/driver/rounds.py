@@ -18,7 +18,7 @@ from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.spouts.failed_trees import FailedTree
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.errors import AnchorboltError, BoltError, WaveFailed
+from anchorbolt.errors import AnchorboltError, BoltError, InfrastructureLost, WaveFailed, WorkerLost
 
 if TYPE_CHECKING:
     from anchorbolt.engine.driver.isolation import Isolation
@@ -100,6 +100,8 @@ class Rounds:
     def _run(self, current: Round) -> Sequence[TaskReport]:
         try:
             reports = self._runner.run_round(current)
+        except InfrastructureLost as error:
+            raise suspected(error, current) from error.__cause__
         except AnchorboltError:
             raise
         except Exception as error:
@@ -136,6 +138,7 @@ class WaveReport:
     txid: int
     batch_id: int  # the streaming query's batch; the wave's number on an engine without a query
     rounds: int = 1  # 1 if nothing failed
+    losses: int = 0  # of the rounds before the last: those in which Spark or the network lost something
     tuples_in: Mapping[str, int] = field(default_factory=dict)  # by component: executed; of a spout: rows read
     tuples_out: Mapping[str, int] = field(default_factory=dict)  # by component: emitted
     bytes_shuffled: int = 0  # bytes of the blobs between tasks
@@ -171,7 +174,8 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
 
     Raises:
         AnchorboltError: A task's failure. Of several, a `BoltError` comes before any other, and a `WaveFailed` last.
-        WaveFailed: A task is missing, or two tasks saw different attempts of one upstream task.
+        WaveFailed: A task is missing.
+        InfrastructureLost: Spark ran a task again: two tasks saw different attempts of it, or it reported twice.
     """
     failures = [report.failure for report in reports if report.failure is not None]
     if failures:
@@ -179,7 +183,7 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
     attempts: dict[TaskKey, str] = {}
     for report in reports:
         if attempts.setdefault(report.task, report.attempt) != report.attempt:
-            raise WaveFailed(f"task {report.task} reported twice in txid {txid}", txid=txid)
+            raise InfrastructureLost(f"task {report.task} reported twice in txid {txid}: Spark ran it again", txid=txid)
     missing = [task for level in plan.levels for task in level if task not in attempts]
     if missing:
         raise WaveFailed(f"no report from {missing} in txid {txid}", txid=txid)
@@ -189,9 +193,9 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
         sources = plan.sources[report.component]
         expected = {task: attempt for task, attempt in attempts.items() if task[0] in sources}
         if report.seen != expected:
-            raise WaveFailed(
-                f"task {report.task} saw other attempts of its upstream tasks than won in txid {txid}: "
-                "Spark ran a task twice",
+            raise InfrastructureLost(
+                f"task {report.task} saw other attempts of its upstream tasks than won in txid {txid}: Spark ran a "
+                "task again, as it does after it has lost an executor",
                 txid=txid,
             )
 
@@ -199,7 +203,20 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
 def _severity(error: AnchorboltError) -> int:
     if isinstance(error, BoltError):
         return 0
-    return 2 if isinstance(error, WaveFailed) else 1
+    if isinstance(error, WaveFailed):  # what was lost explains what the other tasks miss
+        return 2 if isinstance(error, InfrastructureLost) else 3
+    return 1
+
+
+def suspected(error: InfrastructureLost, current: Round) -> WaveFailed:
+    """Return a loss as it counts in this round: as a worker's death if a tuple may have ended the executor."""
+    if not (current.suspects_tuples and error.while_running):
+        return error
+    return WorkerLost(
+        f"{error.message}. This wave has lost executors for longer than topology.message.timeout.secs, so a tuple of "
+        "it may be the cause: one that needs more memory than a container has, for instance.",
+        txid=current.txid,
+    )
 
 
 def summarise(wave: CommittedWave) -> WaveReport:
@@ -215,6 +232,7 @@ def summarise(wave: CommittedWave) -> WaveReport:
         txid=wave.txid,
         batch_id=wave.batch_id,
         rounds=wave.rounds,
+        losses=wave.losses,
         tuples_in=tuples_in,
         tuples_out=tuples_out,
         bytes_shuffled=sum(report.bytes_out for report in reports),

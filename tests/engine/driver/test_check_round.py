@@ -8,7 +8,7 @@ from anchorbolt.engine.driver.rounds import check_round
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.errors import WaveFailed
+from anchorbolt.errors import InfrastructureLost, WaveFailed
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from tests.engine.jobs import feeder, word_count
 
@@ -30,13 +30,21 @@ def test_each_task_has_to_report_once_and_to_have_seen_the_others_attempts() -> 
     check_round(plan, good, 3)
     check_round(plan, [*good, good[-1]], 3)  # it may arrive twice
     last = good[-1]
-    wrong = {
-        "no report of the last task": good[:-1],
-        "two attempts of one task": [*good, replace(last, attempt="another")],
-        "another attempt was seen": [*good[:-1], replace(last, seen=dict.fromkeys(last.seen, "another"))],
-        "a failure": [*good[:-1], replace(last, failure=WaveFailed("killed", txid=3))],
+    failed, lost = WaveFailed("killed", txid=3), InfrastructureLost("away", txid=3)
+    wrong: dict[str, tuple[type[WaveFailed], list[TaskReport]]] = {
+        "no report of the last task": (WaveFailed, good[:-1]),
+        "two attempts of one task": (InfrastructureLost, [*good, replace(last, attempt="another")]),
+        "another attempt was seen": (
+            InfrastructureLost,
+            [*good[:-1], replace(last, seen=dict.fromkeys(last.seen, "another"))],
+        ),
+        "a failure": (WaveFailed, [*good[:-1], replace(last, failure=failed)]),
+        "a loss explains a failure": (
+            InfrastructureLost,
+            [*good[:-2], replace(good[-2], failure=failed), replace(last, failure=lost)],
+        ),
     }
-    for case, reports in wrong.items():
+    for case, (kind, reports) in wrong.items():
         with pytest.raises(WaveFailed) as raised:
             check_round(plan, reports, 3)
-        assert raised.value.txid == 3, case
+        assert (type(raised.value), raised.value.txid) == (kind, 3), case
