@@ -86,6 +86,7 @@ class Round:
     isolates: bool = False  # an exception of a bolt fails only the trees of its tuple; all tuples are tracked
     excluded_rows: frozenset[int] = frozenset()  # roots of rows of stream spouts that are left out
     probe: Probe | None = None  # only some tuples are sent, and nothing is decided
+    suspects_tuples: bool = False  # so many executors were lost in this wave that a tuple may end them
     batch: BatchTry | None = None  # in a transactional topology
 
     def was_rolled_back(self, fence: Fence) -> bool:

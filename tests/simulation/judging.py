@@ -35,6 +35,7 @@ _MODEL_TESTS = (
     "tests/engine/driver/test_sinks.py",
     "tests/engine/driver/test_older_driver.py",
     "tests/engine/driver/test_check_round.py",
+    "tests/engine/driver/test_losses.py",
     "tests/engine/driver/test_failed_rounds.py",
     "tests/engine/driver/test_state_commits.py",
     "tests/acker",

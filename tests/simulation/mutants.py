@@ -137,6 +137,38 @@ a failed round is not rolled back
 every round of a driver has the same fence
     checkpoint.decision_log.next_fence: self._fence.seq + 1 -> 1
 
+# What Spark or the network lost.
+a loss counts as a try of the batch
+    checkpoint.losses.bear: not isinstance(error, InfrastructureLost) or self.is_used_up -> True
+a failure of the batch counts as a loss
+    checkpoint.losses.bear: not isinstance(error, InfrastructureLost) -> False
+losses are borne for ever
+    checkpoint.losses.note: self.number > self._least and now - self._began >= self._patience_s -> False
+losses are borne a few times only, whatever the time
+    checkpoint.losses.note: now - self._began >= self._patience_s -> True
+losses are borne for the time only, however few there are
+    checkpoint.losses.note: self.number > self._least -> True
+the time of losses begins anew with each of them
+    checkpoint.losses.note: if self._began is None: ... -> self._began = now
+a round is tried again at once after a loss
+    checkpoint.losses.bear: sleep(pause_s) -> pass
+tuples are suspected as soon as an executor is lost
+    checkpoint.spout.run_wave: transaction.suspects_tuples = losses.is_used_up -> transaction.suspects_tuples = True
+tuples are never suspected of ending their executors
+    checkpoint.spout.run_wave: transaction.suspects_tuples = losses.is_used_up -> pass
+tuples are suspected of what they cannot have done
+    engine.driver.rounds.suspected: current.suspects_tuples and error.while_running -> current.suspects_tuples
+a lost executor starts the search for a tuple
+    engine.driver.rounds.suspected: current.suspects_tuples and error.while_running -> error.while_running
+a task that Spark ran again is held against the batch
+    engine.driver.rounds.check_round:
+    if sent.get(component, NOTHING) != received.get(component, NOTHING): ...
+    -> if sent.get(component, NOTHING) != received.get(component, NOTHING): raise WaveFailed("", txid=txid)
+a loss counts as a try of a transactional batch
+    engine.driver.batches.phases.prepare: if not current.suspects_tuples: ... -> pass
+hooks are tried again after a few losses only
+    engine.driver.hooks.send: losses.bear(...) -> False
+
 # The reports of a round.
 what tasks received is not compared with what was sent
     engine.driver.rounds.check_round: sent.get(component, NOTHING) != _ -> False

@@ -16,6 +16,7 @@ from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from anchorbolt.errors import InfrastructureLost
 from anchorbolt.state_backends.key_value import KeyValueState
 from tests.simulation.actors import TaskLost
 from tests.simulation.violation import Violation
@@ -68,6 +69,12 @@ class TaskRunner:
 
     def check(self, current: Round) -> None:
         """Called before each bolt's task; may raise."""
+        world = self.world
+        if world.scenario.loses_executors and world.strikes(0.05):
+            world.tries.lost(world.process, current.txid)
+            while_running = world.choices.pick(2) == 1
+            world.say(f"an executor is lost{' while it ran a task' if while_running else ''}")
+            raise InfrastructureLost("simulated: an executor is lost", txid=current.txid, while_running=while_running)
 
     def loses(self, current: Round) -> None:
         """Called when a message is lost: its receiver cannot notice it, only the driver can."""
@@ -157,6 +164,7 @@ class SimulatedRunner(TaskRunner):
         self.spouts = spouts
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
+        self.world.tries.begun(self.world.process, current)
         return self.run_levels(self._plan, self._run_spouts(current), current)
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:

@@ -9,12 +9,16 @@ _TRANSACTIONAL = 2
 _RELIABLE = 3
 _SCENARIOS = 4
 _COMMIT_TASKS = range(3, 5)
+_VARIANTS = 4
+_WITH_LOSSES = 3  # of the variants of a stream spout
 RELIABLE_SEEDS = range(_RELIABLE, 1 << 32, _SCENARIOS)
 """The seeds whose topology has a rich spout."""
 TRANSACTIONAL_SEEDS = range(_TRANSACTIONAL, 1 << 32, _SCENARIOS)
 """The seeds with a transactional topology."""
 COMMIT_TASK_SEEDS = [seed for seed in range(1 << 14) if seed // _SCENARIOS % 8 in _COMMIT_TASKS]
 """Some of the seeds whose state is committed in tasks: a fourth of all, of every kind of topology."""
+LOSS_SEEDS = range(_SCENARIOS * _WITH_LOSSES, 1 << 32, _SCENARIOS * _VARIANTS)
+"""Some of the seeds with a stream spout in which executors are lost."""
 
 
 class Ids(Enum):
@@ -58,6 +62,7 @@ class Scenario:
     tasks: int = 1  # of the rich spout
     is_slow: bool = False  # the source, to take an ack
     max_pending: int | None = None
+    loses_executors: bool = False
 
     @property
     def may_fail_for_good(self) -> bool:
@@ -81,7 +86,7 @@ def scenario_of(choices: Choices) -> Scenario:
     if kind == _TRANSACTIONAL:
         return Scenario(has_stream=False, is_transactional=True, commits_in_tasks=in_tasks)
     if kind != _RELIABLE:
-        return Scenario(commits_in_tasks=in_tasks)
+        return Scenario(commits_in_tasks=in_tasks, loses_executors=number % _VARIANTS == _WITH_LOSSES)
     return Scenario(
         commits_in_tasks=in_tasks,
         has_stream=choices.pick(5) == 1,

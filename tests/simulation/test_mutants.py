@@ -16,6 +16,7 @@ CANARIES = {
     "namespaces commit before the decision is durable",
     "attempts seen downstream are not compared with those that won",
     "a stale cache of committed values is used",
+    "a loss counts as a try of the batch",
     "a message in flight is processed again",
     "a round with failed trees is decided under the policy exclude",
 }

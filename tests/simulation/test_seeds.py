@@ -69,6 +69,8 @@ def test_the_seeds_reach_every_kind_of_fault() -> None:
         "the worker of commit of": "a worker that dies while it commits",
         "both outputs are used": "a stage that Spark ran twice",
         "is lost": "a message between tasks is lost",
+        "an executor is lost": "a round that an executor's loss ends",
+        "waits after a loss": "a driver that waits after a loss",
         "arrives twice": "a message arrives twice",
         "restored from the past": "a store that went back in time",
         "driver 2": "a second driver",

@@ -20,7 +20,7 @@ from anchorbolt.engine.spouts.failed_trees import FailedTree
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.tally import NOTHING, Tally
-from anchorbolt.errors import AnchorboltError, BoltError, WaveFailed
+from anchorbolt.errors import AnchorboltError, BoltError, InfrastructureLost, WaveFailed, WorkerLost
 
 if TYPE_CHECKING:
     from anchorbolt.engine.driver.isolation import Isolation
@@ -102,6 +102,8 @@ class Rounds:
     def _run(self, current: Round) -> Sequence[TaskReport]:
         try:
             reports = self._runner.run_round(current)
+        except InfrastructureLost as error:
+            raise suspected(error, current) from error.__cause__
         except AnchorboltError:
             raise
         except Exception as error:
@@ -138,6 +140,7 @@ class WaveReport:
     txid: int
     batch_id: int  # the streaming query's batch; the wave's number on an engine without a query
     rounds: int = 1  # 1 if nothing failed
+    losses: int = 0  # of the rounds before the last: those in which Spark or the network lost something
     tuples_in: Mapping[str, int] = field(default_factory=dict)  # by component: executed; of a spout: rows read
     tuples_out: Mapping[str, int] = field(default_factory=dict)  # by component: emitted
     bytes_shuffled: int = 0  # bytes of the blobs between tasks
@@ -173,7 +176,8 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
 
     Raises:
         AnchorboltError: A task's failure. Of several, a `BoltError` comes before any other, and a `WaveFailed` last.
-        WaveFailed: A task is missing or reported two attempts, or a task received something else than was sent to it.
+        WaveFailed: A task is missing.
+        InfrastructureLost: A task reported two attempts, or a task received something else than was sent to it.
     """
     failures = [report.failure for report in reports if report.failure is not None]
     if failures:
@@ -181,16 +185,16 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
     attempts: dict[TaskKey, str] = {}
     for report in reports:
         if attempts.setdefault(report.task, report.attempt) != report.attempt:
-            raise WaveFailed(f"task {report.task} reported twice in txid {txid}", txid=txid)
+            raise InfrastructureLost(f"task {report.task} reported twice in txid {txid}: Spark ran it again", txid=txid)
     missing = [task for level in plan.levels for task in level if task not in attempts]
     if missing:
         raise WaveFailed(f"no report from {missing} in txid {txid}", txid=txid)
     sent, received = _traffic({report.task: report for report in reports}.values())
     for component in {**sent, **received}:
         if sent.get(component, NOTHING) != received.get(component, NOTHING):
-            raise WaveFailed(
+            raise InfrastructureLost(
                 f"the tasks of {component!r} saw other attempts of their upstream tasks than won in txid {txid}, or "
-                "not all that these sent: Spark ran a task twice, or lost a part of its output",
+                "not all that these sent: Spark ran a task again, as it does after it has lost an executor",
                 txid=txid,
             )
 
@@ -209,7 +213,20 @@ def _traffic(reports: Iterable[TaskReport]) -> tuple[dict[str, Tally], dict[str,
 def _severity(error: AnchorboltError) -> int:
     if isinstance(error, BoltError):
         return 0
-    return 2 if isinstance(error, WaveFailed) else 1
+    if isinstance(error, WaveFailed):  # what was lost explains what the other tasks miss
+        return 2 if isinstance(error, InfrastructureLost) else 3
+    return 1
+
+
+def suspected(error: InfrastructureLost, current: Round) -> WaveFailed:
+    """Return a loss as it counts in this round: as a worker's death if a tuple may have ended the executor."""
+    if not (current.suspects_tuples and error.while_running):
+        return error
+    return WorkerLost(
+        f"{error.message}. This wave has lost executors for longer than topology.message.timeout.secs, so a tuple of "
+        "it may be the cause: one that needs more memory than a container has, for instance.",
+        txid=current.txid,
+    )
 
 
 def summarise(wave: CommittedWave) -> WaveReport:
@@ -225,6 +242,7 @@ def summarise(wave: CommittedWave) -> WaveReport:
         txid=wave.txid,
         batch_id=wave.batch_id,
         rounds=wave.rounds,
+        losses=wave.losses,
         tuples_in=tuples_in,
         tuples_out=tuples_out,
         bytes_shuffled=sum(report.bytes_out for report in reports),

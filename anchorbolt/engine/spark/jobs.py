@@ -13,30 +13,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.spark.job_failures import failure_in
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.round_text import round_to_text
-from anchorbolt.errors import WaveFailed, WorkerLost
-from anchorbolt.util.messages import shortened
 
 _log = logging.getLogger("anchorbolt.engine")
 
-_STACK_LINE = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
-
-_WORKER_DIED = re.compile(r"Python worker exited unexpectedly|java\.io\.EOFException|ExecutorLostFailure")
-# What a cluster manager says of an executor; what Python writes if native code crashes, with the bolt's own frames.
-_CAUSE = re.compile(
-    r"(ExecutorLostFailure .*|Fatal Python error: .*)"
-    r'(?s:.*?\n(Current thread .*?\n)(?=  File "[^"]*/anchorbolt/|\n))?'
-)
-_NO_CAUSE = (
-    "It was killed (by the kernel if memory ran out, or by topology.task.timeout.secs), a bolt ended it with os._exit, "
-    "or it crashed in native code (spark.python.worker.faulthandler.enabled=true would show where). Look at its last "
-    "output and at the kernel's log (dmesg)"
-)
 _LOST_TASK = re.compile(r"Task (?P<partition>\d+) in stage (?P<stage>\d+)\.\d+ failed")
 
 
@@ -54,12 +40,6 @@ def collect_rows(session: SparkSession, plan: ExecutionPlan, frame: DataFrame, c
 def _drop_shuffles(frame: DataFrame) -> None:
     """Remove what the frame's jobs have shuffled, which Spark would use again."""
     frame._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
-
-
-def _without_frames(text: str) -> str:
-    """Leave out lines of py4j itself and the stack of a Java exception, but not its causes."""
-    lines = [line.strip().removeprefix(": ") for line in text.splitlines()]
-    return "\n".join(line for line in lines if line and not _STACK_LINE.match(line))
 
 
 class RoundJobs:
@@ -100,27 +80,17 @@ class RoundJobs:
         return reports_in(self.rows(what, frame, current, stages), current)
 
     def rows(self, what: str, frame: DataFrame, current: Round, stages: list[list[TaskKey]]) -> Iterator[Envelope]:
-        """Run a job, and return its blobs. Raises `WaveFailed`, or `WorkerLost`, if Spark cannot."""
+        """Run a job, and return its blobs. Raises a `WaveFailed` of the kind that Spark's message tells."""
         self.ended.value, self.tasks = [], sum(map(len, stages))
         try:
             return collect_rows(self._session, self._plan, frame, current)
         except (PySparkException, Py4JError, OSError) as error:  # OSError: the JVM is gone
-            text, failed = str(error), f"Spark could not {what} of txid {current.txid}: "
-            if _WORKER_DIED.search(text):
-                raise WorkerLost(self._lost_worker(failed, text, stages), txid=current.txid) from error
-            raise WaveFailed(failed + _without_frames(text), txid=current.txid) from error
+            ended = dict(self.ended.value)
+            unheard = [task for stage in stages for task in stage if task not in ended]
+            text = str(error)
+            raise failure_in(text, what, current.txid, lambda: self._lost_task(text, stages), unheard) from error
         finally:
             self.tasks = 0
-
-    def _lost_worker(self, failed: str, text: str, stages: list[list[TaskKey]]) -> str:
-        ended = dict(self.ended.value)
-        unheard = [task for stage in stages for task in stage if task not in ended]
-        cause = _CAUSE.search(text)
-        said, stack = cause.groups(default="") if cause else (_NO_CAUSE, "")
-        return (
-            f"{stack}{failed}the worker process of {self._lost_task(text, stages)} ended before it reported. {said}. "
-            f"No report from: {shortened(unheard, 400)}. Start again: the run resumes after the last committed wave."
-        )
 
     def _lost_task(self, text: str, stages: list[list[TaskKey]]) -> str:
         """Name the task that Spark's message is about. The stages of a round are those of the spouts and then ours."""

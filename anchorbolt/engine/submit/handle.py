@@ -163,6 +163,11 @@ class RunHandle:
         return 0 if spouts is None or spouts.rich is None else spouts.rich.in_flight
 
     @property
+    def losses(self) -> int:
+        """How often Spark or the network has lost something in the current wave; 0 between two waves."""
+        return self._spout.losses
+
+    @property
     def failure(self) -> BaseException | None:
         """The error that ended the run, or None."""
         return self._failure

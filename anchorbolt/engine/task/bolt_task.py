@@ -32,7 +32,7 @@ from anchorbolt.engine.task.messages import (
 )
 from anchorbolt.engine.task.tally import tally
 from anchorbolt.engine.task.watchdog import watched
-from anchorbolt.errors import SerializationError, WaveFailed
+from anchorbolt.errors import InfrastructureLost, SerializationError, WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.streams.tuple import SYSTEM_ID, TICK_STREAM, StreamHeader, TupleBatch, receiver_key
 
@@ -194,7 +194,7 @@ class _BoltTask:
 
     def _check_attempt(self, source: TaskKey, attempt: str) -> None:
         if self._attempts.setdefault(source, attempt) != attempt:
-            raise WaveFailed(
+            raise InfrastructureLost(
                 f"task {self._task} saw two attempts of task {source}: Spark ran it twice. The wave is tried again.",
                 txid=self._round.txid,
             )

@@ -9,7 +9,7 @@ from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.engine.task.tally import NOTHING, tally
-from anchorbolt.errors import WaveFailed
+from anchorbolt.errors import InfrastructureLost, WaveFailed
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from tests.engine.jobs import feeder, word_count
 
@@ -34,15 +34,21 @@ def test_each_task_has_to_report_once_and_to_have_received_what_was_sent_to_it()
     check_round(plan, good, 3)
     check_round(plan, [*good, good[-1]], 3)  # it may arrive twice
     last = good[-1]
-    wrong = {
-        "no report of the last task": good[:-1],
-        "two attempts of one task": [*good, replace(last, attempt="another")],
-        "the output of another attempt arrived": [*good[:-1], replace(last, received=last.received._replace(digest=1))],
-        "a blob was lost": [*good[:-1], replace(last, received=NOTHING)],
-        "nothing was sent": [replace(good[0], sent={}), *good[1:]],
-        "a failure": [*good[:-1], replace(last, failure=WaveFailed("killed", txid=3))],
+    failed, lost = WaveFailed("killed", txid=3), InfrastructureLost("away", txid=3)
+    other = last.received._replace(digest=1)
+    wrong: dict[str, tuple[type[WaveFailed], list[TaskReport]]] = {
+        "no report of the last task": (WaveFailed, good[:-1]),
+        "two attempts of one task": (InfrastructureLost, [*good, replace(last, attempt="another")]),
+        "the output of another attempt arrived": (InfrastructureLost, [*good[:-1], replace(last, received=other)]),
+        "a blob was lost": (InfrastructureLost, [*good[:-1], replace(last, received=NOTHING)]),
+        "nothing was sent": (InfrastructureLost, [replace(good[0], sent={}), *good[1:]]),
+        "a failure": (WaveFailed, [*good[:-1], replace(last, failure=failed)]),
+        "a loss explains a failure": (
+            InfrastructureLost,
+            [*good[:-2], replace(good[-2], failure=failed), replace(last, failure=lost)],
+        ),
     }
-    for case, reports in wrong.items():
+    for case, (kind, reports) in wrong.items():
         with pytest.raises(WaveFailed) as raised:
             check_round(plan, reports, 3)
-        assert raised.value.txid == 3, case
+        assert (type(raised.value), raised.value.txid) == (kind, 3), case
