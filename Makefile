@@ -103,6 +103,11 @@ bench-transactional:  ## benchmarks/transactional.py: whether batches in flight 
 	$(SET_UP) --java
 	$(IN_VENV) python -m benchmarks.transactional $(OPTIONS)
 
+.PHONY: bench-commits
+bench-commits:  ## benchmarks/commits.py: a commit of many tasks, and the bytes of it that pass through the driver
+	$(SET_UP) --java --hbase
+	$(IN_VENV) python -m benchmarks.commits $(OPTIONS)
+
 .PHONY: bench-migrate
 bench-migrate: set-up  ## benchmarks/migrate.py: Base64 to binary beside a plain loop of redis-py
 	$(IN_VENV) python -m benchmarks.migrate $(OPTIONS)

@@ -1,6 +1,6 @@
 """What a commit costs with many tasks, and how many bytes of it pass through the driver.
 
-    python benchmarks/commits.py --provider hbase --tasks 64
+    make bench-commits OPTIONS="--provider hbase --tasks 64"
 
 All tasks of a bolt stage the same number of bytes in a wave. Prints, for each size, the medians of the wave's time, of
 its commit's, and of the bytes that the driver exchanged with HBase's Thrift server, on `local[2]`.

@@ -1,7 +1,8 @@
-"""HBase's commits run on Spark's workers: what they stage and apply does not pass through the driver."""
+"""Commits run on Spark's workers if they carry the updates: what the tasks stage does not pass through the driver."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.driver.rounds import WaveReport
 from anchorbolt.faults.points import FaultPoint, PointReached
+from anchorbolt.state_backends.sqlite import SqliteStateProvider
 from anchorbolt.streams import Tuple
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
@@ -59,21 +61,32 @@ def test_the_drivers_traffic_with_hbase_does_not_depend_on_the_number_of_staged_
     assert sum(1 for _ in handle.state_items("fill")) == TASKS * LARGE
 
 
+@dataclass(frozen=True)
+class CarriedSqlite(SqliteStateProvider):
+    commit_carries_updates = True
+
+
 class CountWords(StatefulBolt):
     def execute(self, tup: Tuple) -> None:
         self.count(tup["word"])
 
 
-def test_the_state_of_a_transactional_topology_is_committed_on_the_executors_too(
-    tmp_path: Path, spark: SparkSession, hbase_server: HBaseServer, watch: Watch
+def test_a_provider_of_the_users_has_the_state_of_a_transactional_topology_committed_on_the_executors(
+    tmp_path: Path, spark: SparkSession, watch: Watch
 ) -> None:
     spout = MemoryTransactionalSpout({0: [("to",), ("be",), ("to",)]}, ["word"], take=1)
     builder = TransactionalTopologyBuilder("committed-batches", "words", spout)
     builder.set_committer_bolt("count", CountWords(), 2).fields_grouping("words", "word")
-    conf = {**settings_of(hbase_server), "topology.checkpoint.location": str(tmp_path / "checkpoint")}
+    conf = {
+        "topology.state.provider": f"{__name__}.CarriedSqlite",
+        "topology.state.provider.config": {"directory": str(tmp_path / "state")},
+        "topology.checkpoint.location": str(tmp_path / "checkpoint"),
+    }
     on_driver: list[PointReached] = []
     watch(on_driver.append)
     handle = SparkCluster(spark).submit(builder.build_topology(), conf, until_empty=True)
     assert handle.await_termination(120)
     assert handle.state("count") == {"to": 2, "be": 1}
-    assert not {reached.point for reached in on_driver} & {FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED}
+    points = {reached.point for reached in on_driver}
+    assert FaultPoint.NAMESPACES_COMMITTED in points
+    assert FaultPoint.NAMESPACE_COMMITTED not in points
