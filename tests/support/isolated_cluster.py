@@ -28,6 +28,7 @@ MACHINE = "ANCHORBOLT_TEST_MACHINE"
 """The environment variable by which a process knows the number of its machine."""
 
 _INIT = Path(__file__).with_name("machine_init.py")
+_FOR_HDFS = ("fsspec", "requests", "urllib3", "idna", "certifi", "charset_normalizer")  # what tasks write there with
 _END_S = 60.0
 _HOME = "/tmp/machine"  # the working directory of every machine, private
 
@@ -35,8 +36,9 @@ _HOME = "/tmp/machine"  # the working directory of every machine, private
 class IsolatedCluster(SparkStandalone):
     """A master beside the tests, and so many machines with a worker of one core each.
 
-    The machines' Python finds Spark and Arrow only. `shared` are directories that the machines and the driver share by
-    the same path, as a network file system does; the machines see nothing else of what the driver writes.
+    The machines' Python finds Spark, Arrow and what HDFS needs only. `shared` are directories that the machines and the
+    driver share by the same path, as a network file system does; the machines see nothing else of what the driver
+    writes.
     """
 
     def __init__(self, folder: Path, *, machines: int = 2, shared: Sequence[Path] = ()) -> None:
@@ -44,7 +46,7 @@ class IsolatedCluster(SparkStandalone):
         self._shared = [path.resolve() for path in shared]
         self._installation = folder / "installation"
         self._installation.mkdir()
-        self.python = bare_python(self._installation)
+        self.python = bare_python(self._installation, _FOR_HDFS)
         """The Python of the executors: give it to the driver as PYSPARK_PYTHON."""
 
     @staticmethod

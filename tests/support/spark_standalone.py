@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyspark
 
+from tests.support import spark_jvm
 from tests.support.server_process import OwnedProcess
 
 _DEADLINE_S = 90.0
@@ -64,6 +65,7 @@ class SparkStandalone:
     def _environment(self) -> Mapping[str, str]:
         environment = {**os.environ, "SPARK_HOME": str(_SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
         environment.pop("PYTHONPATH", None)  # executors get none of the driver's
+        environment["SPARK_DAEMON_JAVA_OPTS"] = spark_jvm.java_options()
         return environment
 
     def _spawn(self, command: Sequence[str], log: Path) -> OwnedProcess:
@@ -83,11 +85,11 @@ class SparkStandalone:
 _SPARK_HOME = Path(pyspark.__file__).parent
 
 
-def bare_python(folder: Path) -> Path:
-    """Make a Python command that finds Spark and Arrow, and neither Anchorbolt nor what Anchorbolt needs."""
+def bare_python(folder: Path, more: Sequence[str] = ()) -> Path:
+    """Make a Python command that finds Spark, Arrow and `more` packages, and not Anchorbolt nor what else it needs."""
     packages = folder / "bare"
     packages.mkdir()
-    for name in _BARE_PACKAGES:
+    for name in (*_BARE_PACKAGES, *more):
         source = next((Path(place) / name for place in sys.path if place and (Path(place) / name).exists()), None)
         if source is not None:
             (packages / name).symlink_to(source)

@@ -13,6 +13,7 @@ from tests.crash.deaths.drivers import Driver
 from tests.crash.machines import job
 from tests.crash.machines.places import Place
 from tests.crash.outcome import state_of
+from tests.support import spark_jvm
 from tests.support.isolated_cluster import IsolatedCluster
 from tests.support.redis_server import RedisServer
 from tests.support.stores import settings_of
@@ -51,9 +52,6 @@ class MachinesRun:
         (self._folder / "conf.json").write_text(json.dumps(self.conf))
         self.job = self._folder / "wordjob.py"
         shutil.copy(job.__file__, self.job)
-        defaults = self._folder / "spark-conf" / "spark-defaults.conf"
-        defaults.parent.mkdir()
-        defaults.write_text("".join(f"{name} {value}\n" for name, value in place.spark_conf.items()))
         self.drivers: list[Driver] = []
 
     def add_input(self, lines: Iterable[str]) -> None:
@@ -74,7 +72,7 @@ class MachinesRun:
         """Start any command in the folder of the job and with Spark's settings for it."""
         environment = {
             "PYSPARK_PYTHON": str(self.cluster.python),
-            "SPARK_CONF_DIR": str(self._folder / "spark-conf"),
+            **spark_jvm.environment(self._place.spark_conf),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         log = self._folder / f"start-{len(self.drivers) + 1}.log"
