@@ -15,6 +15,7 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spark.batches.metadata_client import AskedBatchDriver
 from anchorbolt.engine.spark.intake.client import IntakeAddress, asked_intake, asked_replays
+from anchorbolt.engine.spark.runs import RUNS_PROPERTY, KnownRuns
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.emitter_task import run_emitter_task
@@ -34,10 +35,11 @@ _ARROW_SCHEMA = pa.schema(
 )
 _BATCH_BYTES = 4 << 20
 _PLANS_KEPT = 8
-_HOLD_S = 0.2
+_HOLD_S = 0.1
 
 _registry = InstanceRegistry()
 _plans: dict[str, ExecutionPlan] = {}  # oldest first
+_known_runs = KnownRuns()
 _frozen = False
 
 _Batches = Iterator[pa.RecordBatch]
@@ -51,13 +53,18 @@ def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches
 
     The kinds and their arguments: `spout` (component), `intake` (the driver's address, and how many
     partitions there are), `bolts` (level, and `Ended`), `emit` (the driver's address), `commit` (`Ended`), `checkpoint`
-    (checkpoint tuple, tasks, and `Ended`), `close` (None).
+    (checkpoint tuple, tasks, and `Ended`), `close` (the ids of the runs that have ended).
     """
-    plan = _plan(run_id, pickled)
-    _freeze()
     context = TaskContext.get()
     if context is None:
         raise PlatformError("a stage of Anchorbolt ran outside a Spark task")
+    told = context.getLocalProperty(RUNS_PROPERTY)
+    if told:
+        _close_runs(_known_runs.ended(run_id, told, [*_registry.runs, *_plans]))
+    if kind == "close":
+        return _close(argument, batches)
+    plan = _plan(run_id, pickled)
+    _freeze()
     return _KINDS[kind](plan, context, argument, batches)
 
 
@@ -131,11 +138,17 @@ def _checkpoint(
         ended.add([(task, 0)])
 
 
-def _close(plan: ExecutionPlan, context: TaskContext, argument: None, batches: _Batches) -> _Batches:
+def _close(run_ids: list[str], batches: _Batches) -> _Batches:
     for _ in batches:
-        _registry.close_run(plan.run_id)
+        _close_runs(run_ids)
         time.sleep(_HOLD_S)  # keep this worker busy, so that the other workers get the other tasks
     yield from ()
+
+
+def _close_runs(run_ids: Iterable[str]) -> None:
+    for run_id in run_ids:
+        _registry.close_run(run_id)
+        _plans.pop(run_id, None)
 
 
 _KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches]] = {
@@ -145,7 +158,6 @@ _KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches
     "emit": _emit,
     "commit": _commit,
     "checkpoint": _checkpoint,
-    "close": _close,
 }
 
 
