@@ -93,6 +93,11 @@ bench-state: set-up  ## benchmarks/state.py: each backend beside its raw client 
 bench-size: set-up  ## benchmarks/state_size.py: small waves on a namespace of millions of keys
 	$(IN_VENV) python -m benchmarks.state_size $(OPTIONS)
 
+.PHONY: bench-memory
+bench-memory:  ## benchmarks/worker_memory.py: the largest worker with 64 tasks of 200,000 keys on two cores
+	$(SET_UP) --java --redis
+	$(IN_VENV) python -m benchmarks.worker_memory $(OPTIONS)
+
 .PHONY: bench-reliable
 bench-reliable:  ## benchmarks/reliable.py: tracked beside untracked tuples, and how soon a message is acked
 	$(SET_UP) --java --redis

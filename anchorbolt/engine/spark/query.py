@@ -17,6 +17,7 @@ from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.rounds import summarise
+from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
 from anchorbolt.engine.spark.source_files import SourceFiles
 from anchorbolt.engine.spark.source_lag import SourceLag
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
@@ -59,6 +60,8 @@ class WaveQuery:
         self._wave_thread: int | None = None
         self._wave_failure: BaseException | None = None
         self.query: StreamingQuery | None = None
+        self._session = session
+        self._callback = BatchCallback(session, self._on_batch)
 
     def query_id(self) -> str:
         return query_id_at(self._folder)
@@ -66,7 +69,7 @@ class WaveQuery:
     def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
         self._spout, self._add = spout, add
         writer = (
-            self._frame.writeStream.foreachBatch(self._on_batch)
+            self._frame.writeStream.foreachBatch(self._callback)
             .queryName(self._plan.topology)
             .option("checkpointLocation", self._plan.checkpoint_location)
         )
@@ -97,6 +100,8 @@ class WaveQuery:
             failure.__cause__ = error
         with self.one_wave:  # a wave goes on for a moment after its JVM is lost, and uses the spout's storage
             pass
+        self._callback.release()
+        forget_listeners(self._session)
         if self._wave_failure is not None and not self._failed_with_the_jvm(failure):
             return self._wave_failure
         if self._stop_requested.is_set():

@@ -7,7 +7,6 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from anchorbolt.bolts.base import Bolt
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import driver_spouts, waves_of
@@ -15,6 +14,7 @@ from anchorbolt.engine.spark.intake.server import IntakeServer
 from anchorbolt.engine.spark.jobs import RoundJobs, collect_rows
 from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.remote import RemoteStage
+from anchorbolt.engine.spark.runs import live_runs
 from anchorbolt.engine.spark.session import build_session, engine_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
@@ -76,6 +76,7 @@ class SparkRunner:
     def __init__(self, session: SparkSession, plan: ExecutionPlan, folder: Folder) -> None:
         self._session = session
         self._plan = plan
+        live_runs.begin(plan.run_id)
         self.jobs = RoundJobs(session, plan)
         self._commits = RoundJobs(session, plan, self.jobs.pickled)
         self._intake: IntakeServer | None = None
@@ -133,12 +134,12 @@ class SparkRunner:
         return self._session.read.parquet(*locations)
 
     def close_instances(self) -> None:
-        """Have the workers call `cleanup` on the instances that they keep, if Spark gives each of them a task."""
+        """Have the workers call `cleanup` on the instances that they keep; leave nothing in Spark or on the driver."""
+        live_runs.end(self._plan.run_id)
         if self._intake is not None:
             self._intake.close()
-        if all(type(spec.bolt).cleanup is Bolt.cleanup for spec in self._plan.graph.bolts.values()):
-            return
-        self.jobs.close_instances()
+        self.jobs.close_instances(self._plan.run_id)
+        self.jobs.close()
 
 
 class LocalStreams(WaveQuery):

@@ -14,6 +14,7 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spark.batches.metadata_client import AskedBatchDriver
 from anchorbolt.engine.spark.intake.client import IntakeAddress, asked_intake, asked_replays
+from anchorbolt.engine.spark.runs import RUNS_PROPERTY, KnownRuns
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
@@ -35,10 +36,11 @@ _ARROW_SCHEMA = pa.schema(
 )
 _BATCH_BYTES = 4 << 20
 _PLANS_KEPT = 8
-_HOLD_S = 0.2
+_HOLD_S = 0.1
 
 _registry = InstanceRegistry()
 _plans: dict[str, ExecutionPlan] = {}  # oldest first
+_known_runs = KnownRuns()
 _frozen = False
 _last_round: tuple[str, str, Round] | None = None  # the plan's run, the text, and the round
 
@@ -53,13 +55,19 @@ def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches
 
     The kinds and their arguments: `spout` (component), `intake` (the driver's address, and how many
     partitions there are), `bolts` (level, and `Ended`), `emit` (the driver's address), `commit` (`Ended`), `checkpoint`
-    (checkpoint tuple, tasks, and `Ended`), `commit state` (groups, threads, and `Ended`), `close` (None).
+    (checkpoint tuple, tasks, and `Ended`), `commit state` (groups, threads, and `Ended`), `close` (the ids of the
+    runs that have ended).
     """
-    plan = _plan(run_id, pickled)
-    _freeze()
     context = TaskContext.get()
     if context is None:
         raise PlatformError("a stage of Anchorbolt ran outside a Spark task")
+    told = context.getLocalProperty(RUNS_PROPERTY)
+    if told:
+        _close_runs(_known_runs.ended(run_id, told, [*_registry.runs, *_plans]))
+    if kind == "close":
+        return _close(argument, batches)
+    plan = _plan(run_id, pickled)
+    _freeze()
     return _KINDS[kind](plan, context, argument, batches)
 
 
@@ -145,11 +153,20 @@ def _commit_state(
         ended.add([(group.task, 0)])
 
 
-def _close(plan: ExecutionPlan, context: TaskContext, argument: None, batches: _Batches) -> _Batches:
+def _close(run_ids: list[str], batches: _Batches) -> _Batches:
     for _ in batches:
-        _registry.close_run(plan.run_id)
+        _close_runs(run_ids)
         time.sleep(_HOLD_S)  # keep this worker busy, so that the other workers get the other tasks
     yield from ()
+
+
+def _close_runs(run_ids: Iterable[str]) -> None:
+    global _last_round
+    for run_id in run_ids:
+        _registry.close_run(run_id)
+        _plans.pop(run_id, None)
+        if _last_round is not None and _last_round[0] == run_id:
+            _last_round = None
 
 
 _KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches]] = {
@@ -160,7 +177,6 @@ _KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches
     "commit": _commit,
     "checkpoint": _checkpoint,
     "commit state": _commit_state,
-    "close": _close,
 }
 
 

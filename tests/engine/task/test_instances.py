@@ -152,6 +152,14 @@ def test_an_instance_is_not_used_again_after_an_attempt_that_lost_even_if_that_c
     assert instance_in(here) is not first
 
 
+def test_an_instance_that_was_cut_off_is_not_used_again(cluster: Cluster, here: InstanceRegistry) -> None:
+    task = ("split", 0)
+    first = here.obtain(cluster.plan, task, cluster.current)
+    first.begin(cluster.plan, task, cluster.current, "a" * 32)
+    cluster.commit()
+    assert here.obtain(cluster.plan, task, cluster.current) is not first
+
+
 def test_an_instance_survives_a_round_that_was_rolled_back_without_it(
     cluster: Cluster, here: InstanceRegistry, there: InstanceRegistry
 ) -> None:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
-from anchorbolt.bolts.base import Bolt
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.batches.background import Background, Cancellation
@@ -16,6 +15,7 @@ from anchorbolt.engine.driver.batches.waves import BatchWaves
 from anchorbolt.engine.spark.batches.metadata_server import BatchServer
 from anchorbolt.engine.spark.batches.ranges import RangeReader, begin_job_group
 from anchorbolt.engine.spark.jobs import RoundJobs
+from anchorbolt.engine.spark.runs import live_runs
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup
@@ -35,6 +35,9 @@ class SparkBatchRunner:
         self._plan = plan
         self._pickled = plan.pickled()
         self._commit_plan = plan.commit_phase()
+        self._runs = (plan.run_id, self._commit_plan.run_id)
+        for run_id in self._runs:
+            live_runs.begin(run_id)
         self.jobs = RoundJobs(session, self._commit_plan)  # of the commit phases
         self._state_commits = RoundJobs(session, self._commit_plan, self.jobs.pickled)
         self._ranges: RangeReader | None = None
@@ -84,10 +87,11 @@ class SparkBatchRunner:
         self._background.close()
         if self._server is not None:
             self._server.close()
-        for chain in self._free[:1]:
-            chain.jobs.close_instances()
-        if any(type(spec.bolt).cleanup is not Bolt.cleanup for spec in self._plan.graph.bolts.values()):
-            self.jobs.close_instances()
+        for run_id in self._runs:
+            live_runs.end(run_id)
+        self.jobs.close_instances(*self._runs)
+        for jobs in (self.jobs, *(chain.jobs for chain in self._free)):
+            jobs.close()
 
     def _process(self, current: Round, cancellation: Cancellation) -> Sequence[TaskReport]:
         chain = self._free.pop() if self._free else self._new_chain()
