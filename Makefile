@@ -74,10 +74,14 @@ format: venv  ## fix formatting and what else ruff can fix
 	$(IN_VENV) ruff format .
 	$(IN_VENV) ruff check --fix .
 
-.PHONY: demo bench
+.PHONY: demo kafka-word-count bench
 demo:  ## word count with two kills; PROVIDER=redis, redis-cluster or hbase keeps its state there
 	$(SET_UP) --java $(if $(filter redis%,$(PROVIDER)),--redis) $(if $(filter hbase,$(PROVIDER)),--hbase)
 	$(IN_VENV) python examples/word_count/demo.py --provider "$(PROVIDER)" $(OPTIONS)
+
+kafka-word-count:  ## word count from topic to topic of a Kafka of its own, with a kill
+	$(SET_UP) --java --kafka
+	$(IN_VENV) python examples/kafka_word_count/run.py $(OPTIONS)
 
 bench:  ## word count beside Spark's own transformWithState; without OPTIONS also bench-reliable
 	$(SET_UP) --java --redis

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from anchorbolt.bolts.kafka.marker import LostMarker, Marker, check_history, digest_of, is_sent
 from anchorbolt.bolts.kafka.messages import Message, messages_in
@@ -77,7 +80,7 @@ class Publisher:
             if self._marker is None:
                 raise self._lost(txid)
             if not self._is_sent(self._marker, txid, digest):
-                self._mark(connection, Marker(txid + 1, digest), self._messages(txid, files), wait, txid)
+                self._mark(connection, Marker(txid + 1, digest), messages_of(txid, files), wait, txid)
 
         self._connected(publish)
 
@@ -192,21 +195,36 @@ class Publisher:
                 found=error.found,
             ) from None
 
-    def _messages(self, txid: int, files: Sequence[SinkFile]) -> Iterator[Message]:
-        """Yield the messages of a wave, task by task, without reading whole files into memory."""
-        import pyarrow.parquet as pq
 
-        for file in sorted(files, key=lambda file: file.task_index):
-            folder, _, name = file.path.rpartition("/")
-            try:
-                stream = open_folder(folder).open(name)
-            except FileNotFoundError as error:
-                raise StateRegressed(
-                    f"sink {file.component!r}: messages of txid {txid} are neither in Kafka nor in the outbox "
-                    f"({file.path}). Something else changed the checkpoint location; restore it.",
-                    expected=file.path,
-                    found="nothing",
-                ) from error
-            with stream, pq.ParquetFile(stream) as content:
-                for batch in content.iter_batches(_ROWS_READ):
+def messages_of(txid: int, files: Sequence[SinkFile]) -> Iterator[Message]:
+    """Yield the messages of a wave, task by task, without reading whole files into memory."""
+    import pyarrow.parquet as pq
+
+    for file in sorted(files, key=lambda file: file.task_index):
+        folder, _, name = file.path.rpartition("/")
+        try:
+            stream = open_folder(folder).open(name)
+        except FileNotFoundError as error:
+            raise StateRegressed(
+                f"sink {file.component!r}: messages of txid {txid} are neither in Kafka nor in the outbox "
+                f"({file.path}). Something else changed the checkpoint location; restore it.",
+                expected=file.path,
+                found="nothing",
+            ) from error
+        with stream, _seekable(stream) as seekable, pq.ParquetFile(seekable) as content:
+            # (`iter_batches` of the whole file keeps all that it has read.)
+            for group in range(content.num_row_groups):
+                for batch in content.read_row_group(group).to_batches(_ROWS_READ):
                     yield from messages_in([column.to_pylist() for column in batch.columns])
+
+
+@contextmanager
+def _seekable(stream: BinaryIO) -> Iterator[IO[bytes]]:
+    """Return a stream in which Parquet's reader can move: the given one, or a copy on this machine's disk."""
+    if stream.seekable():
+        yield stream
+        return
+    with tempfile.TemporaryFile() as copy:
+        shutil.copyfileobj(stream, copy, 1 << 20)
+        copy.seek(0)
+        yield copy

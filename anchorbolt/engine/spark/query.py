@@ -18,6 +18,7 @@ from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.rounds import summarise
 from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
+from anchorbolt.engine.spark.kafka_loss import explained_loss
 from anchorbolt.engine.spark.source_files import SourceFiles
 from anchorbolt.engine.spark.source_lag import SourceLag
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
@@ -157,8 +158,10 @@ class WaveQuery:
         try:
             with nullcontext() if self._spouts is None else self._spouts.wave(self._spout):
                 report = summarise(self._spout.run_wave(batch))
-        except WaveFailed:
+        except WaveFailed as error:
             self._source_files.check(batch_id, offsets, txid)  # missing files are the better explanation
+            if lost := explained_loss(error.message, txid - 1):
+                raise WaveFailed(f"Spark cannot read batch {batch_id}: {lost}", txid=txid) from error
             raise
         finally:
             self.batch = None
@@ -173,6 +176,8 @@ class WaveQuery:
                 " See its last output. Start again: the run resumes after the last committed wave."
             )
         text, location = str(error), self._folder.location
+        if lost := explained_loss(text, self._spout.record.txid):
+            return lost
         if changed := _OTHER_SOURCES.search(text):
             return (
                 f"the checkpoint location {location} was written with {counted(int(changed[1]), 'source')}, "
