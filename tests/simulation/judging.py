@@ -34,6 +34,7 @@ _MODEL_TESTS = (
     "tests/engine/driver/test_older_driver.py",
     "tests/engine/driver/test_check_round.py",
     "tests/engine/driver/test_failed_rounds.py",
+    "tests/transactional/parts/test_tries_again.py",
     "tests/acker",
     "tests/reliability/test_redelivery.py",
     "tests/reliability/test_delivered_twice.py",
