@@ -6,6 +6,7 @@ import logging
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.accumulators import AddingAccumulatorParam
@@ -53,8 +54,7 @@ _free: list[tuple[str, Ended]] = []
 """Accumulators of runs that have ended, and their application. PySpark keeps each one as long as the driver."""
 
 
-def _accumulator(session: SparkSession) -> Ended:
-    application = session.sparkContext.applicationId
+def _accumulator(session: SparkSession, application: str) -> Ended:
     for place, (each, free) in enumerate(_free):
         if each == application:
             del _free[place]
@@ -72,7 +72,8 @@ class RoundJobs:
         self._plan = plan
         self.pickled = plan.pickled() if pickled is None else pickled
         self.tasks = 0  # of the current job
-        self.ended = _accumulator(session)
+        self._application = session.sparkContext.applicationId
+        self.ended = _accumulator(session, self._application)
         self._ran: DataFrame | None = None
 
     def with_bolts(self, frame: DataFrame, first_level: int = 1) -> DataFrame:
@@ -167,9 +168,10 @@ class RoundJobs:
 
     def close(self) -> None:
         """Remove what the jobs have left on the driver and on disks. No job runs any more."""
-        _free.append((self._session.sparkContext.applicationId, self.ended))
-        if self._ran is not None:
-            _drop_shuffles(self._ran)
+        _free.append((self._application, self.ended))
+        if self._ran is not None and self._session.sparkContext._jsc is not None:
+            with suppress(PySparkException, Py4JError, OSError):  # the JVM is gone, and its files with it
+                _drop_shuffles(self._ran)
 
     @property
     def slots(self) -> int:

@@ -79,6 +79,7 @@ class WaveQuery:
         try:
             self.query = writer.start()
         except PySparkException as error:
+            self._release()
             raise WaveFailed(f"Spark could not start the streaming query: {error}", txid=-1) from error
 
     def stop(self) -> bool:
@@ -101,8 +102,7 @@ class WaveQuery:
             failure.__cause__ = error
         with self.one_wave:  # a wave goes on for a moment after its JVM is lost, and uses the spout's storage
             pass
-        self._callback.release()
-        forget_listeners(self._session)
+        self._release()
         if self._wave_failure is not None and not self._failed_with_the_jvm(failure):
             return self._wave_failure
         if self._stop_requested.is_set():
@@ -114,6 +114,11 @@ class WaveQuery:
             overtaken.__cause__ = failure
             return overtaken
         return failure
+
+    def _release(self) -> None:
+        """Leave nothing of the query in Python or in the JVM. It does not run any more."""
+        self._callback.release()
+        forget_listeners(self._session)
 
     def _failed_with_the_jvm(self, ended: AnchorboltError | None) -> bool:
         """Return True if the query lost its JVM and the wave failed only because of that."""

@@ -76,7 +76,6 @@ class SparkRunner:
     def __init__(self, session: SparkSession, plan: ExecutionPlan, folder: Folder) -> None:
         self._session = session
         self._plan = plan
-        live_runs.begin(plan.run_id)
         self.jobs = RoundJobs(session, plan)
         self._commits = RoundJobs(session, plan, self.jobs.pickled)
         self._intake: IntakeServer | None = None
@@ -94,6 +93,7 @@ class SparkRunner:
             frame = sources if plan.rich_spout_tasks else self.jobs.with_bolts(sources)
             self._query = WaveQuery(plan, folder, session, frame, self.spouts)
         self.waves = waves_of(plan, self._query, self.spouts)
+        live_runs.begin(plan.run_id)
 
     @property
     def query(self) -> StreamingQuery | None:

@@ -43,16 +43,16 @@ class KnownRuns:
 
     def __init__(self) -> None:
         self._since: dict[str, int] = {}  # by run: how many had begun when its first task ran here
+        self._last = ("", "")
 
     def ended(self, run_id: str, told: str, kept: Iterable[str]) -> list[str]:
         """Return which of the `kept` runs have ended, as far as a task of the run `run_id` is told."""
-        begun, *alive = told.split()
-        self._since.setdefault(run_id, int(begun))
-        ended = [
-            each
-            for each in kept
-            if each != run_id and each not in alive and self._since.get(each, int(begun)) <= int(begun)
-        ]
-        for each in ended:
-            self._since.pop(each, None)
+        if (run_id, told) == self._last:
+            return []
+        self._last = run_id, told
+        number, *alive = told.split()
+        begun = int(number)
+        since = {each: self._since.get(each, begun) for each in {run_id, *kept}}
+        ended = [each for each in since if each != run_id and each not in alive and since[each] <= begun]
+        self._since = {each: since[each] for each in since if each not in ended}
         return ended

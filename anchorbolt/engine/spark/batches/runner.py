@@ -35,9 +35,6 @@ class SparkBatchRunner:
         self._plan = plan
         self._pickled = plan.pickled()
         self._commit_plan = plan.commit_phase()
-        self._runs = (plan.run_id, self._commit_plan.run_id)
-        for run_id in self._runs:
-            live_runs.begin(run_id)
         self.jobs = RoundJobs(session, self._commit_plan)  # of the commit phases
         self._state_commits = RoundJobs(session, self._commit_plan, self.jobs.pickled)
         self._ranges: RangeReader | None = None
@@ -52,6 +49,9 @@ class SparkBatchRunner:
             tasks = self.jobs.one_row_each(len(self._commit_plan.levels[0]))
             first = tasks.mapInArrow(self.jobs.stage("commit", self.jobs.ended), ENVELOPE_SCHEMA)
             self._commit = self.jobs.with_bolts(first, first_level=2)
+        self._runs = (plan.run_id, self._commit_plan.run_id)
+        for run_id in self._runs:
+            live_runs.begin(run_id)
 
     def use(self, pipeline: Pipeline) -> None:
         """Take the run's pipeline, and listen for the emitters, which ask it."""
