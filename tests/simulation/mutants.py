@@ -166,7 +166,7 @@ a task that Spark ran again is held against the batch
 a loss counts as a try of a transactional batch
     engine.driver.batches.phases.prepare: if not current.suspects_tuples: ... -> pass
 hooks are tried again after a few losses only
-    engine.driver.hooks.send: losses.bear(...) -> False
+    engine.driver.hooks.Hooks.send: losses.bear(...) -> False
 
 # The reports of a round.
 attempts seen downstream are not compared with those that won

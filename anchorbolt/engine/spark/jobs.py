@@ -15,6 +15,7 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spark.job_failures import failure_in
 from anchorbolt.engine.spark.remote import RemoteStage
+from anchorbolt.engine.spark.shuffle_files import ShuffleFiles
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended, round_to_text
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
@@ -35,11 +36,6 @@ def collect_rows(session: SparkSession, frame: DataFrame, current: Round) -> Ite
     return map(Envelope, *(column.to_pylist() for column in table.columns))
 
 
-def _drop_shuffles(frame: DataFrame) -> None:
-    """Remove what the frame's jobs have shuffled, which Spark would use again."""
-    frame._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
-
-
 class RoundJobs:
     """The jobs of one plan. Of several that run at the same time, each has a `RoundJobs` of its own."""
 
@@ -49,7 +45,7 @@ class RoundJobs:
         self.pickled = plan.pickled() if pickled is None else pickled
         self.tasks = 0  # of the current job
         self.ended: Ended = session.sparkContext.accumulator([], AddingAccumulatorParam([]))
-        self._ran: DataFrame | None = None
+        self._shuffled = ShuffleFiles()
 
     def with_bolts(self, frame: DataFrame, first_level: int = 1) -> DataFrame:
         """Return the blobs for the driver, after the stages of the bolts from `first_level` on."""
@@ -59,19 +55,16 @@ class RoundJobs:
             )
         return frame
 
-    def run_again(self, what: str, frame: DataFrame, current: Round) -> list[TaskReport]:
-        """Run the whole chain of the plan's stages, as `run` does, perhaps as the last time."""
-        if frame is self._ran:
-            # Otherwise Spark skips stages whose shuffle output still exists: the output of rolled back attempts.
-            _drop_shuffles(frame)
-        self._ran = frame
-        return self.run(what, frame, current, self._plan.levels)
+    def run_all(self, what: str, frame: DataFrame, current: Round) -> list[TaskReport]:
+        """Run the whole chain of the plan's stages, as `run` does, and remove what it has shuffled.
 
-    def run_once(self, what: str, frame: DataFrame, current: Round) -> list[TaskReport]:
-        """Run the whole chain of the plan's stages, as `run` does, on a frame that is not used again."""
-        reports = self.run(what, frame, current, self._plan.levels)
-        _drop_shuffles(frame)  # otherwise its files stay on disk until Java collects the garbage
-        return reports
+        The same frame may be run again, in another round or wave.
+        """
+        self._shuffled.wait_for(frame)
+        try:
+            return self.run(what, frame, current, self._plan.levels)
+        finally:
+            self._shuffled.remove(frame)
 
     def run(self, what: str, frame: DataFrame, current: Round, stages: list[list[TaskKey]]) -> list[TaskReport]:
         """Run a job, and return its tasks' reports; `stages` are the tasks of its last stages."""
