@@ -6,7 +6,6 @@ import logging
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.accumulators import AddingAccumulatorParam
@@ -18,6 +17,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spark.job_failures import failure_in
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.runs import RUNS_PROPERTY, live_runs
+from anchorbolt.engine.spark.shuffle_files import ShuffleFiles
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.commit_task import CommitGroup
@@ -45,11 +45,6 @@ def collect_rows(session: SparkSession, plan: ExecutionPlan, frame: DataFrame, c
     return map(Envelope, *(column.to_pylist() for column in table.columns))
 
 
-def _drop_shuffles(frame: DataFrame) -> None:
-    """Remove what the frame's jobs have shuffled, which Spark would use again."""
-    frame._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
-
-
 _free: list[tuple[str, Ended]] = []
 """Accumulators of runs that have ended, and their application. PySpark keeps each one as long as the driver."""
 
@@ -74,7 +69,7 @@ class RoundJobs:
         self.tasks = 0  # of the current job
         self._application = session.sparkContext.applicationId
         self.ended = _accumulator(session, self._application)
-        self._ran: DataFrame | None = None
+        self._shuffled = ShuffleFiles()
 
     def with_bolts(self, frame: DataFrame, first_level: int = 1) -> DataFrame:
         """Return the blobs for the driver, after the stages of the bolts from `first_level` on."""
@@ -84,19 +79,16 @@ class RoundJobs:
             )
         return frame
 
-    def run_again(self, what: str, frame: DataFrame, current: Round) -> list[TaskReport]:
-        """Run the whole chain of the plan's stages, as `run` does, perhaps as the last time."""
-        if frame is self._ran:
-            # Otherwise Spark skips stages whose shuffle output still exists: the output of rolled back attempts.
-            _drop_shuffles(frame)
-        self._ran = frame
-        return self.run(what, frame, current, self._plan.levels)
+    def run_all(self, what: str, frame: DataFrame, current: Round) -> list[TaskReport]:
+        """Run the whole chain of the plan's stages, as `run` does, and remove what it has shuffled.
 
-    def run_once(self, what: str, frame: DataFrame, current: Round) -> list[TaskReport]:
-        """Run the whole chain of the plan's stages, as `run` does, on a frame that is not used again."""
-        reports = self.run(what, frame, current, self._plan.levels)
-        _drop_shuffles(frame)  # otherwise its files stay on disk until Java collects the garbage
-        return reports
+        The same frame may be run again, in another round or wave.
+        """
+        self._shuffled.wait_for(frame)
+        try:
+            return self.run(what, frame, current, self._plan.levels)
+        finally:
+            self._shuffled.remove(frame)
 
     def run(self, what: str, frame: DataFrame, current: Round, stages: list[list[TaskKey]]) -> list[TaskReport]:
         """Run a job, and return its tasks' reports; `stages` are the tasks of its last stages."""
@@ -167,11 +159,8 @@ class RoundJobs:
             cancel.cancel()
 
     def close(self) -> None:
-        """Remove what the jobs have left on the driver and on disks. No job runs any more."""
+        """Give back what the jobs have left on the driver. No job runs any more."""
         _free.append((self._application, self.ended))
-        if self._ran is not None and self._session.sparkContext._jsc is not None:
-            with suppress(PySparkException, Py4JError, OSError):  # the JVM is gone, and its files with it
-                _drop_shuffles(self._ran)
 
     @property
     def slots(self) -> int:

@@ -66,7 +66,7 @@ class SparkBatchRunner:
             f"anchorbolt-{self._commit_plan.run_id}", f"commit phase of batch {current.txid} of {topology}"
         )
         with self._in_pool("anchorbolt-commit"):
-            return self.jobs.run_again("finish the commit phase of a batch", self._commit, current)
+            return self.jobs.run_all("finish the commit phase of a batch", self._commit, current)
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         self.jobs.send(checkpoint, current, tasks)
@@ -100,10 +100,10 @@ class SparkBatchRunner:
         with self._in_pool("anchorbolt-processing"):
             if self._ranges is not None:
                 frame = chain.jobs.with_bolts(self._ranges.emitted(current))
-                reports = chain.jobs.run_once(what, frame, current)
+                reports = chain.jobs.run_all(what, frame, current)
             else:
                 assert chain.frame is not None
-                reports = chain.jobs.run_again(what, chain.frame, current)
+                reports = chain.jobs.run_all(what, chain.frame, current)
         self._free.append(chain)  # one that failed may still run for a while
         return reports
 
