@@ -45,15 +45,18 @@ class Instance:
     fence: Fence = NO_FENCE  # of the round that it was last used in
     txid: int = NOTHING_COMMITTED  # of that round
     base: Committed = NEVER_CHANGED  # where its namespace was when that round began
+    _position: Committed | None = None
 
     @property
     def position(self) -> Committed:
-        """Where the namespace is, as far as this instance knows, if its last attempt has prepared and won."""
-        return self.base if self.bolt.outcome.seal is None else Committed(self.txid, self.attempt)
+        """Where the namespace is, as far as this instance knows, if its last attempt, which has prepared, has won."""
+        if self._position is None:
+            self._position = self.base if self.bolt.outcome.seal is None else Committed(self.txid, self.attempt)
+        return self._position
 
     def begin(self, plan: ExecutionPlan, task: TaskKey, current: Round, attempt: str, winner: str = "") -> None:
         """Start a round; `winner` is the attempt that won it, if COMMIT follows; else empty."""
-        self.attempt = ""
+        self.attempt, self._position = "", None
         self.fence, self.txid = current.fence, current.txid
         self.collector.begin()
         self.emitter.begin(attempt)

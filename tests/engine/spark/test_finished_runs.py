@@ -40,7 +40,7 @@ def reliable(home: Path, name: str) -> Topology:
 
 def transactional(home: Path, name: str) -> Topology:
     builder = TransactionalTopologyBuilder(name, "words", MemoryTransactionalSpout({0: [("a",), ("b",)]}, ["word"], 1))
-    builder.set_bolt("count", StatefulBolt(), 2).fields_grouping("words", "word")
+    builder.set_committer_bolt("count", StatefulBolt(), 2).fields_grouping("words", "word")
     return builder.build_topology()
 
 
