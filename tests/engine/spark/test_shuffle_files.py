@@ -27,8 +27,7 @@ def conf_in(folder: Path) -> dict[str, Any]:
 
 def shuffle_files(spark: SparkSession) -> set[Path]:
     """Return the files that hold shuffled data; with a local master the driver's process has them."""
-    places = spark.sparkContext._jsc.sc().env().blockManager().diskBlockManager().localDirsString()
-    return {path for place in places for path in Path(place).rglob("shuffle_*")}
+    return set(Path(spark.sparkContext.getConf().get("spark.local.dir") or "").rglob("shuffle_*"))
 
 
 def wait_until_gone(spark: SparkSession, before: set[Path]) -> None:
