@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.errors import StateRegressed, TopologyError
@@ -46,6 +46,18 @@ class SinkRun:
     retry: RetryPolicy  # how long to wait while the output does not answer
 
 
+class SinkPublisher(Protocol):
+    """Publishes the waves of one run of a sink, on the driver. `DataFrameSink` describes the methods."""
+
+    def publish(self, txid: int, files: Sequence[SinkFile], read: Callable[[Sequence[str]], Any]) -> None: ...
+
+    def publish_nothing(self, txid: int) -> None: ...
+
+    def is_published(self, txid: int, file: SinkFile) -> bool: ...
+
+    def end_run(self) -> None: ...
+
+
 class DataFrameSink(Bolt):
     """Passes each wave's rows to a function, as a Spark DataFrame together with the wave's txid.
 
@@ -77,11 +89,15 @@ class DataFrameSink(Bolt):
         """Leave out the function, which stays on the driver: it may hold a session or a connection."""
         return self.__dict__ | {"_function": never_called}
 
-    def begin_run(self, run: SinkRun) -> None:
-        """Called by the driver when a run has claimed the topology, before anything is published. May raise."""
+    def begin_run(self, run: SinkRun) -> SinkPublisher:
+        """Return what publishes the waves of a run: by default the sink itself.
+
+        Called by the driver when the run has claimed the topology, before anything is published. May raise.
+        """
+        return self
 
     def end_run(self) -> None:
-        """Called by the driver when the run has ended, also if `begin_run` raised or was not called."""
+        """Called by the driver when a run has ended that `begin_run` began."""
 
     def outbox_columns(
         self, fields: Sequence[str], columns: Sequence[Sequence[Any]]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from anchorbolt.bolts.sink import DataFrameSink, SinkFile, SinkRun
+from anchorbolt.bolts.sink import DataFrameSink, SinkFile, SinkPublisher, SinkRun
 from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple, Phase
 from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome, WrappedBolt
@@ -177,6 +177,7 @@ class Outbox:
         self._retry = retry
         self._folder = folder
         self._sinks = sinks
+        self._publishers: dict[str, SinkPublisher] = {}  # of the sinks whose run has begun
         self._read_files = read_files
 
     def begin_run(self, topology: str, record: DecisionRecord, check_claim: Callable[[], None]) -> None:
@@ -184,11 +185,12 @@ class Outbox:
         is_pending = record.state.phase is Phase.COMMITTING
         for component, sink in self._sinks.items():
             pending = [file for file in record.outbox if is_pending and file.component == component]
-            sink.begin_run(SinkRun(topology, component, record.txid, pending, check_claim, self._retry))
+            run = SinkRun(topology, component, record.txid, pending, check_claim, self._retry)
+            self._publishers[component] = sink.begin_run(run)
 
     def end_run(self) -> None:
-        for sink in self._sinks.values():
-            sink.end_run()
+        while self._publishers:
+            self._publishers.popitem()[1].end_run()
 
     def publish(self, record: DecisionRecord, check_claim: Callable[[], None]) -> None:
         """Publish the rows of a decided wave, sink by sink; may be repeated. Calls `check_claim` before each sink."""
@@ -196,7 +198,7 @@ class Outbox:
         for file in record.outbox:
             by_component.setdefault(file.component, []).append(file)
         for component, files in by_component.items():
-            sink = self._sinks.get(component)
+            sink = self._publisher(component)
             if sink is None:
                 raise ConfigError(
                     f"the decided txid {record.txid} has rows for sink {component!r}, which the topology "
@@ -219,9 +221,12 @@ class Outbox:
                     user_traceback=text,
                 ) from error
             reach(FaultPoint.SINK_PUBLISHED, component, txid=record.txid)
-        for component, sink in self._sinks.items():
+        for component, publisher in self._publishers.items():
             if component not in by_component:
-                sink.publish_nothing(record.txid)
+                publisher.publish_nothing(record.txid)
+
+    def _publisher(self, component: str) -> SinkPublisher | None:
+        return self._publishers.get(component, self._sinks.get(component))
 
     def without_lost(self, record: DecisionRecord) -> DecisionRecord:
         """Return the record without the files that are gone. Warn of each sink whose rows may not have been published.
@@ -235,7 +240,7 @@ class Outbox:
             if open_folder(folder).exists(name):
                 there.append(file)
                 continue
-            sink = self._sinks.get(file.component)
+            sink = self._publisher(file.component)
             if sink is None or not sink.is_published(record.txid, file):
                 lost.setdefault(file.component, []).append(file)
         for component, files in lost.items():

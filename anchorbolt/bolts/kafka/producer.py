@@ -41,9 +41,7 @@ _FENCED = {
     KafkaError.PRODUCER_FENCED,
 }
 _REFUSED = {
-    KafkaError._AUTHENTICATION: "Correct the login in the sink's settings",
     KafkaError.SASL_AUTHENTICATION_FAILED: "Correct the login in the sink's settings",
-    KafkaError._SSL: "Correct the TLS options in the sink's settings",
     KafkaError._INVALID_ARG: "Correct the sink's settings",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "Allow its user to read, write and describe the topic",
     KafkaError.GROUP_AUTHORIZATION_FAILED: "Allow its user to read the group",
@@ -83,7 +81,7 @@ class KafkaConnection:
         self._identity = identity
         self._topic = topic
         self._known_topics: set[str] = set()
-        self._last_error: KafkaError | None = None
+        self._last_error: KafkaError | None = None  # the reason why a call takes too long
         self._undelivered: list[KafkaError] = []
         shared = {name: value.reveal() if isinstance(value, Secret) else value for name, value in settings.items()}
         self._secrets = [value.reveal() for value in settings.values() if isinstance(value, Secret)]
@@ -185,9 +183,6 @@ class KafkaConnection:
                 problem: KafkaError = error.args[0]
                 if not problem.fatal():
                     self._called(lambda: self._producer.poll(0))  # calls `_note_error`
-                seen = self._last_error
-                if seen is not None and seen.code() in _REFUSED:
-                    raise self._translated(seen) from error
                 is_final = (
                     problem.fatal() or problem.txn_requires_abort() or problem.code() in _FENCED | _REFUSED.keys()
                 )

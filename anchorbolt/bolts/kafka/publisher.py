@@ -72,7 +72,7 @@ class Publisher:
 
         self._connected(begin)
 
-    def publish(self, txid: int, files: Sequence[SinkFile]) -> None:
+    def publish(self, txid: int, files: Sequence[SinkFile], read: object = None) -> None:
         """Send a wave, unless the marker says that it was sent."""
         digest = digest_of(files)
 
@@ -84,23 +84,28 @@ class Publisher:
 
         self._connected(publish)
 
-    def keep_marker(self, txid: int) -> None:
-        """Write the marker again once in a while. If Kafka does not answer, that can wait."""
+    def publish_nothing(self, txid: int) -> None:
+        """Write the marker again once in a while, so that it does not expire. If Kafka does not answer, that waits."""
         with self._lock:
-            if self._connection is None or time.monotonic() < self._marked_at + REFRESH_S:
+            if time.monotonic() < self._marked_at + REFRESH_S:
                 return
+            self._marked_at, wait = time.monotonic(), NO_RETRY.backoff()
             try:
-                self._mark(self._connection, Marker(txid + 1), (), NO_RETRY.backoff())
+                connection = self._open(wait)
+                if self._marker is not None:
+                    check_history(self._marker, txid)
+                self._mark(connection, Marker(txid + 1), (), wait)
             except AnchorboltError as error:
                 _log.debug("the marker of %s could not be written again: %s", self._identity, error)
                 self._disconnect()
 
-    def has_sent(self, txid: int) -> bool:
-        """Return whether the marker says that a wave was sent."""
+    def is_published(self, txid: int, file: SinkFile) -> bool:
+        """Return whether the marker says that the wave of a file was sent."""
         with self._lock:
             return self._marker is not None and self._marker.next_txid > txid
 
-    def close(self) -> None:
+    def end_run(self) -> None:
+        """Close the connection."""
         with self._lock:
             self._disconnect()
 
@@ -113,12 +118,7 @@ class Publisher:
         with self._lock:
             while True:
                 try:
-                    if self._connection is None:
-                        # A driver that was overtaken must not fence off its successor.
-                        self._run.check_claim()
-                        self._connection = self._new_connection()
-                        self._marker = self._connection.open(wait)
-                    return act(self._connection, wait)
+                    return act(self._open(wait), wait)
                 except (SinkUnavailable, Fenced) as error:
                     self._disconnect()
                     self._run.check_claim()  # the better explanation, if a newer driver has taken over
@@ -127,6 +127,14 @@ class Publisher:
                 except BaseException:
                     self._disconnect()
                     raise
+
+    def _open(self, wait: Backoff) -> KafkaConnection:
+        """Return the connection; a new one has fenced off all others, and knows the marker."""
+        if self._connection is None:
+            self._run.check_claim()  # a driver that was overtaken must not fence off its successor
+            self._connection = self._new_connection()
+            self._marker = self._connection.open(wait)
+        return self._connection
 
     def _new_connection(self) -> KafkaConnection:
         try:

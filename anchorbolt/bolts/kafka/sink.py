@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anchorbolt.bolts.kafka.marker import LostMarker
 from anchorbolt.bolts.kafka.messages import COLUMNS, Format, MessageFormat, Serializer, outbox_schema, serializer_of
 from anchorbolt.bolts.kafka.publisher import Publisher
-from anchorbolt.bolts.sink import DataFrameSink, SinkFile, SinkRun, never_called
+from anchorbolt.bolts.sink import DataFrameSink, SinkRun, never_called
 from anchorbolt.config.secret import Secret
 from anchorbolt.errors import TopologyError
 from anchorbolt.util.messages import shortened
@@ -129,15 +129,14 @@ class KafkaSink(DataFrameSink):
             key_serializer=_serializer("key_serializer", key_serializer),
             max_bytes=self._settings["message.max.bytes"],
         )
-        self._publisher: Publisher | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the settings and the connection, which stay on the driver."""
-        return super().__getstate__() | {"_settings": {}, "_publisher": None}
+        """Leave out the settings, which stay on the driver."""
+        return super().__getstate__() | {"_settings": {}}
 
-    def begin_run(self, run: SinkRun) -> None:
+    def begin_run(self, run: SinkRun) -> Publisher:
         """Connect, and compare the marker with the state."""
-        self._publisher = Publisher(
+        publisher = Publisher(
             run,
             servers=self.bootstrap_servers,
             identity=self.transactional_id or f"{run.topology}:{run.component}",
@@ -145,33 +144,14 @@ class KafkaSink(DataFrameSink):
             settings=self._settings,
             lost_marker=self._lost_marker,
         )
-        self._publisher.begin()
-
-    def end_run(self) -> None:
-        """Close the connection."""
-        if self._publisher is not None:
-            self._publisher.close()
+        publisher.begin()
+        return publisher
 
     def outbox_columns(
         self, fields: Sequence[str], columns: Sequence[Sequence[Any]]
     ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """Return the messages that these tuples make."""
         return COLUMNS, self._format.columns(fields, columns)
-
-    def publish(self, txid: int, files: Sequence[SinkFile], read: Callable[[Sequence[str]], Any]) -> None:
-        """Send a decided wave, unless it was sent."""
-        assert self._publisher is not None
-        self._publisher.publish(txid, files)
-
-    def publish_nothing(self, txid: int) -> None:
-        """Keep the marker from expiring."""
-        assert self._publisher is not None
-        self._publisher.keep_marker(txid)
-
-    def is_published(self, txid: int, file: SinkFile) -> bool:
-        """Return whether the marker says that the wave was sent."""
-        assert self._publisher is not None
-        return self._publisher.has_sent(txid)
 
 
 def _names(argument: str, given: Sequence[str]) -> tuple[str, ...]:

@@ -257,8 +257,8 @@ def test_a_driver_that_was_overtaken_sends_nothing(job: Job, tmp_path: Path) -> 
         older.publisher.publish(1, files)
     newer.publisher.publish(1, files)
     assert job.sent() == ["once"]
-    older.publisher.close()
-    newer.publisher.close()
+    older.publisher.end_run()
+    newer.publisher.end_run()
 
 
 def test_a_producer_that_fences_off_the_owner_by_mistake_makes_no_message_twice(job: Job, tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_producer_that_fences_off_the_owner_by_mistake_makes_no_message_twice(
         driver.publisher.publish(1, files)
     assert job.sent() == ["once"]
     for driver in drivers:
-        driver.publisher.close()
+        driver.publisher.end_run()
 
 
 @pytest.mark.thorough
