@@ -20,7 +20,6 @@ from anchorbolt.engine import SparkCluster
 from anchorbolt.spouts import GeneratorSpout, StreamSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
-from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.jobs import StatefulBolt, word_count
 
 DEADLINE_S = 60
@@ -38,13 +37,7 @@ def reliable(home: Path, name: str) -> Topology:
     return builder.create_topology(name)
 
 
-def transactional(home: Path, name: str) -> Topology:
-    builder = TransactionalTopologyBuilder(name, "words", MemoryTransactionalSpout({0: [("a",), ("b",)]}, ["word"], 1))
-    builder.set_committer_bolt("count", StatefulBolt(), 2).fields_grouping("words", "word")
-    return builder.build_topology()
-
-
-KINDS = (stream, reliable, transactional)
+KINDS = (stream, reliable)
 
 
 def run(spark: SparkSession, home: Path, number: int) -> None:

@@ -41,6 +41,7 @@ class SparkBatchRunner:
         if isinstance(plan.graph.spouts[plan.batch_spout].spout, SparkTransactionalSpout):
             self._ranges = RangeReader(session, plan, self._pickled)
         self._free: list[_Chain] = []  # of processing phases that have ended
+        self._chains: list[_Chain] = []  # all of them
         self._background = Background(self._process)
         self._server: BatchServer | None = None
         self.waves = BatchWaves(plan, self._background.start)
@@ -90,7 +91,7 @@ class SparkBatchRunner:
         for run_id in self._runs:
             live_runs.end(run_id)
         self.jobs.close_instances(*self._runs)
-        for jobs in (self.jobs, *(chain.jobs for chain in self._free)):
+        for jobs in (self.jobs, self._state_commits, *(chain.jobs for chain in self._chains)):
             jobs.close()
 
     def _process(self, current: Round, cancellation: Cancellation) -> Sequence[TaskReport]:
@@ -111,10 +112,12 @@ class SparkBatchRunner:
         assert self._server is not None
         jobs = RoundJobs(self._session, self._plan, self._pickled)
         if self._ranges is not None:
-            return _Chain(jobs, None)
+            self._chains.append(_Chain(jobs, None))
+            return self._chains[-1]
         tasks = len(self._plan.tasks[self._plan.batch_spout])
         emitted = jobs.one_row_each(tasks).mapInArrow(jobs.stage("emit", self._server.address), ENVELOPE_SCHEMA)
-        return _Chain(jobs, jobs.with_bolts(emitted))
+        self._chains.append(_Chain(jobs, jobs.with_bolts(emitted)))
+        return self._chains[-1]
 
     @contextmanager
     def _in_pool(self, pool: str) -> Iterator[None]:
