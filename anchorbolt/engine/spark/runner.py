@@ -98,7 +98,8 @@ class SparkRunner:
         if self._intake is not None:
             self._intake.close()
         self.jobs.close_instances(self._plan.run_id)
-        self.jobs.close()
+        for jobs in (self.jobs, self._commits):
+            jobs.close()
 
 
 class LocalStreams(WaveQuery):
