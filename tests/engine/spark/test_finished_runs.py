@@ -18,11 +18,19 @@ from pyspark.sql import SparkSession
 from anchorbolt.bolts import ParquetSink
 from anchorbolt.engine import SparkCluster
 from anchorbolt.spouts import GeneratorSpout, StreamSpout
+from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
+from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.jobs import StatefulBolt, word_count
 
 DEADLINE_S = 60
+
+
+class CountsOfBatches(StatefulBolt):
+    def execute(self, tup: Tuple) -> None:
+        self.count(tup["word"])
+        self.collector.ack(tup)
 
 
 def stream(home: Path, name: str) -> Topology:
@@ -37,7 +45,13 @@ def reliable(home: Path, name: str) -> Topology:
     return builder.create_topology(name)
 
 
-KINDS = (stream, reliable)
+def transactional(home: Path, name: str) -> Topology:
+    builder = TransactionalTopologyBuilder(name, "words", MemoryTransactionalSpout({0: [("a",), ("b",)]}, ["word"], 1))
+    builder.set_committer_bolt("count", CountsOfBatches(), 2).fields_grouping("words", "word")
+    return builder.build_topology()
+
+
+KINDS = (stream, reliable, transactional)
 
 
 def run(spark: SparkSession, home: Path, number: int) -> None:
@@ -57,7 +71,8 @@ def kept_by_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
     from anchorbolt.state_backends.shared_client import _clients
 
     for _ in batches:
-        files = [os.readlink(f"/proc/self/fd/{name}") for name in os.listdir("/proc/self/fd") if name.isdigit()]
+        descriptors = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+        files = [os.readlink(each) for each in descriptors if each.is_symlink()]  # the one of the list itself is gone
         kept = {
             "runs": len(worker._registry.runs),
             "plans": len(worker._plans),
@@ -109,6 +124,7 @@ def test_runs_in_one_session_leave_nothing_behind(spark: SparkSession, tmp_path:
     (tmp_path / "in" / "a.txt").write_text("the quick brown fox\n" * 3)
     for number in range(6):  # what is made once: the callback server's threads, connections of the main thread
         run(spark, tmp_path, number)
+    on_driver(spark)  # it asks the session for its queries, for which Spark adds a listener once
     before = on_driver(spark)
     for number in range(6, runs):
         run(spark, tmp_path, number)
