@@ -118,9 +118,9 @@ class RoundJobs:
             return "a task"
         position = sorted(info.stageIds).index(int(lost["stage"])) - len(info.stageIds) + len(stages)
         if position < 0:
-            return f"a spout ({', '.join(self._plan.graph.spouts)}), partition {lost['partition']}"
+            return f"a spout ({', '.join(self._plan.graph.spouts)}), partition {lost['partition']},"
         component, index = stages[position][int(lost["partition"])]
-        return f"bolt {component!r}, task {index}"
+        return f"bolt {component!r}, task {index},"
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         """Have these tasks handle COMMIT or ROLLBACK. Raises `BoltError`, or `WaveFailed` if a worker was lost."""
