@@ -18,6 +18,7 @@ WAVES = [[f"alpha beta w{number} gamma", f"dog alpha w{number % 3}"] for number 
 SPARK_SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 
 
+@pytest.mark.thorough
 def test_words_and_rows_are_exact_though_a_machine_is_killed_and_comes_back_empty(make_run: MakeRun) -> None:
     run = make_run()
     for wave in WAVES[:2]:
