@@ -7,19 +7,22 @@ again after a crash that follows the decision.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts.base import Bolt
-from anchorbolt.errors import StateRegressed, TopologyError
+from anchorbolt.errors import SinkUnavailable, StateRegressed, TopologyError
 from anchorbolt.faults.points import FaultPoint, reach
-from anchorbolt.util.locations import join, local_path, open_folder
+from anchorbolt.util.locations import BaseLocation, Folder, Locations, WorkerLocations, join
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
+
+_MOVES_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,12 @@ class DataFrameSink(Bolt):
     txid and the same rows. So the function must have one effect for each txid: it overwrites its earlier output for
     that txid, or skips the call. It is not called for a wave without rows. If it raises, the run stops; the next run
     calls it again.
+
+    Attributes:
+        locations: Opens the places of files, with the run's credentials. Set by the engine, on the driver and in tasks.
     """
+
+    locations: Locations = WorkerLocations(BaseLocation())
 
     def __init__(self, function: Callable[[DataFrame, int], None], *, schema: pyarrow.Schema | None = None) -> None:
         """Create a sink.
@@ -61,8 +69,13 @@ class DataFrameSink(Bolt):
         self.schema = schema
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the function, which stays on the driver: it may hold a session or a connection."""
-        return self.__dict__ | {"_function": never_called}
+        """Leave out what stays on the driver: the function may hold a session or a connection."""
+        kept = {name: value for name, value in self.__dict__.items() if name != "locations"}
+        return kept | {"_function": never_called}
+
+    def directories(self) -> Sequence[str]:
+        """Return the directories into which `publish` moves files. They are checked before the run."""
+        return ()
 
     def refuse_foreign_output(self, txid: int, component: str, task_index: int) -> None:
         """Called in the prepare phase of a task with rows. Raise if publishing would overwrite another run's rows."""
@@ -74,6 +87,9 @@ class DataFrameSink(Bolt):
             txid: The wave.
             files: The files of the winning attempts, at least one.
             read: Returns a DataFrame of the files at the given locations.
+
+        Raises:
+            SinkUnavailable: The place cannot be reached now. It is called again for a while, as for a store.
         """
         self._function(read([file.path for file in files]), txid)
 
@@ -94,17 +110,19 @@ class ParquetSink(DataFrameSink):
     """
 
     def __init__(self, path: str, *, schema: pyarrow.Schema | None = None) -> None:
-        """Create a sink that writes to the directory `path`; a relative path starts at the driver's directory."""
+        """Create a sink that writes to the directory `path`: a path or a URI, as Spark takes it."""
         if not isinstance(path, str) or not path:
             raise TopologyError(f"ParquetSink: path is {path!r}. Pass a directory, such as 'out/'.")
         super().__init__(never_called, schema=schema)
-        local = local_path(path)
-        self.path = path if local is None else os.path.abspath(local)
+        self.path = path
+
+    def directories(self) -> Sequence[str]:
+        return (self.path,)
 
     def refuse_foreign_output(self, txid: int, component: str, task_index: int) -> None:
         """Raise `TopologyError` if the wave's file already exists, although the wave is not decided yet."""
         name = self._file_name(txid, component, task_index)
-        if open_folder(self.path).exists(name):
+        if self.locations.open(self.path).exists(name):
             raise TopologyError(
                 f"ParquetSink {component!r}: {join(self.path, name)} already exists: another run or another history "
                 "of the state wrote it. No state and no rows were written. Use an empty directory, or continue with "
@@ -113,24 +131,37 @@ class ParquetSink(DataFrameSink):
             )
 
     def publish(self, txid: int, files: Sequence[SinkFile], read: Callable[[Sequence[str]], Any]) -> None:
-        """Move the files to their final names; skip those that an earlier call moved."""
-        folder = open_folder(self.path)
-        for file in files:
-            try:
-                folder.move_in(file.path, self._file_name(txid, file.component, file.task_index))
-            except FileNotFoundError as error:
-                raise StateRegressed(
-                    f"ParquetSink {file.component!r}: rows of txid {txid} are neither in the outbox ({file.path}) nor "
-                    f"in {self.path}. Something else changed the checkpoint location or the directory; restore "
-                    "them.",
-                    expected=file.path,
-                    found="nothing",
-                ) from error
-            reach(FaultPoint.SINK_FILE_MOVED, file.component, file.task_index, txid)
+        """Move the files to their final names, at most 8 at a time; skip those that an earlier call moved."""
+        folder = self.locations.open(self.path)
+        if len(files) == 1:
+            self._move(folder, txid, files[0])
+            return
+        threads = ThreadPoolExecutor(min(_MOVES_AT_ONCE, len(files)), thread_name_prefix="anchorbolt-move")
+        try:
+            list(threads.map(partial(self._move, folder, txid), files))
+        finally:
+            threads.shutdown(wait=True)
+
+    def _move(self, folder: Folder, txid: int, file: SinkFile) -> None:
+        try:
+            folder.move_in(file.path, self._file_name(txid, file.component, file.task_index))
+        except FileNotFoundError as error:
+            raise StateRegressed(
+                f"ParquetSink {file.component!r}: rows of txid {txid} are neither in the outbox ({file.path}) nor in "
+                f"{self.path}. Something else changed the checkpoint location or the directory; restore them.",
+                expected=file.path,
+                found="nothing",
+            ) from error
+        except OSError as error:
+            raise SinkUnavailable(
+                f"ParquetSink {file.component!r}: {file.path} cannot be moved to {self.path}: {error}. Make room "
+                "there, or make it writable. The rows are decided; the next start publishes them, before anything else."
+            ) from error
+        reach(FaultPoint.SINK_FILE_MOVED, file.component, file.task_index, txid)
 
     def is_published(self, txid: int, file: SinkFile) -> bool:
         """Return whether the directory has the file."""
-        return open_folder(self.path).exists(self._file_name(txid, file.component, file.task_index))
+        return self.locations.open(self.path).exists(self._file_name(txid, file.component, file.task_index))
 
     @staticmethod
     def _file_name(txid: int, component: str, task_index: int) -> str:

@@ -6,9 +6,10 @@ Each task writes one Parquet file, named by round and attempt, at the checkpoint
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile
@@ -20,8 +21,9 @@ from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.state import AttemptScope, Fence
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
-from anchorbolt.util.locations import Folder, join, open_folder
+from anchorbolt.util.locations import Folder, Locations, join
 from anchorbolt.util.messages import shortened, user_traceback
+from anchorbolt.util.retry import NO_RETRY, RetryPolicy
 
 if TYPE_CHECKING:
     from anchorbolt.acker.task_tracker import TaskTracker
@@ -45,7 +47,7 @@ class SinkExecutor(WrappedBolt):
         self,
         sink: DataFrameSink,
         context: TopologyContext,
-        location: str,  # the streaming checkpoint location
+        folder: Folder,  # the streaming checkpoint location
         forward: Callable[[CheckpointTuple], None],
         tracker: TaskTracker | None = None,
     ) -> None:
@@ -53,7 +55,7 @@ class SinkExecutor(WrappedBolt):
         self._tracker = tracker
         self._component = context.this_component_id
         self._task_index = context.this_task_index
-        self._location = location
+        self._folder = folder
         self._forward = forward
         self._txid = -1
         self._name = ""
@@ -84,7 +86,7 @@ class SinkExecutor(WrappedBolt):
             if self._schema is None:
                 self._schema = self._sink.schema or _inferred(header.fields, batch.columns)
                 self._sink.refuse_foreign_output(self._txid, self._component, self._task_index)
-                self._stream = open_folder(self._location).create(self._name)
+                self._stream = self._folder.create(self._name)
                 self._writer = pq.ParquetWriter(self._stream, self._schema)
                 reach(FaultPoint.SINK_FILE_BEGUN)
             if tuple(self._schema.names) != header.fields:
@@ -114,7 +116,7 @@ class SinkExecutor(WrappedBolt):
     def _unwritable(self, error: OSError) -> SinkUnavailable:
         return SinkUnavailable(
             f"sink {self._component!r}, task {self._task_index}, cannot write "
-            f"{join(self._location, self._name)}: {error}. Make room, or make it writable on every machine that "
+            f"{join(self._folder.location, self._name)}: {error}. Make room, or make it writable on every machine that "
             "runs tasks."
         )
 
@@ -131,7 +133,7 @@ class SinkExecutor(WrappedBolt):
             self._file = SinkFile(
                 self._component,
                 self._task_index,
-                join(self._location, self._name),
+                join(self._folder.location, self._name),
                 self._rows,
                 ", ".join(f"{field.name} {field.type}" for field in self._schema),
             )
@@ -157,10 +159,14 @@ class Outbox:
         folder: Folder,
         sinks: Mapping[str, DataFrameSink],
         read_files: Callable[[Sequence[str]], Any],  # returns a Spark DataFrame of Parquet files
+        locations: Locations,
+        retry: RetryPolicy = NO_RETRY,
     ) -> None:
         self._folder = folder
         self._sinks = sinks
         self._read_files = read_files
+        self._locations = locations
+        self._retry = retry
 
     def publish(self, record: DecisionRecord, check_claim: Callable[[], None]) -> None:
         """Publish the rows of a decided wave, sink by sink; may be repeated. Calls `check_claim` before each sink."""
@@ -177,7 +183,7 @@ class Outbox:
             check_claim()
             reach(FaultPoint.SINK_PUBLISHING, component, txid=record.txid)
             try:
-                sink.publish(record.txid, files, self._read_files)
+                self._retry.until_available(partial(sink.publish, record.txid, files, self._read_files))
             except Exception as error:
                 check_claim()  # a newer driver has published these rows, and removed their files
                 if isinstance(error, AnchorboltError):
@@ -201,7 +207,7 @@ class Outbox:
         lost: dict[str, list[SinkFile]] = {}
         for file in record.outbox:
             folder, _, name = file.path.rpartition("/")
-            if open_folder(folder).exists(name):
+            if self._locations.open(folder).exists(name):
                 there.append(file)
                 continue
             sink = self._sinks.get(file.component)
@@ -219,16 +225,26 @@ class Outbox:
         return replace(record, outbox=tuple(there))
 
     def drop_round(self, fence: Fence) -> None:
-        """Remove what the tasks of a failed round wrote."""
-        self._folder.remove_tree(_round_folder(fence))
+        """Remove what the tasks of a failed round wrote. What cannot be removed now is removed by `clean`."""
+        with _later():
+            self._folder.remove_tree(_round_folder(fence))
 
     def clean(self, record: DecisionRecord, generation: int) -> None:
-        """Remove the files of this and older drivers, except the record's own."""
+        """Remove the files of this and older drivers, except the record's own; those that cannot be, the next time."""
         kept = {file.path.split("/")[-2] for file in record.outbox}
-        for name in list(self._folder.names(_OUTBOX)):
-            owner = name.partition("-")[0]
-            if name not in kept and owner.isdigit() and int(owner) <= generation:
-                self._folder.remove_tree(f"{_OUTBOX}/{name}")
+        with _later():
+            for name in list(self._folder.names(_OUTBOX)):
+                owner = name.partition("-")[0]
+                if name not in kept and owner.isdigit() and int(owner) <= generation:
+                    self._folder.remove_tree(f"{_OUTBOX}/{name}")
+
+
+@contextmanager
+def _later() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        _log.info("files of the outbox cannot be removed now: %s", error)
 
 
 def _misfit(batch: TupleBatch, schema: Any) -> str:

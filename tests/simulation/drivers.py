@@ -14,7 +14,7 @@ from anchorbolt.engine.spouts.rich_spouts import RichSpouts
 from anchorbolt.engine.submit.handle import checkpoint_spout
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import former_ackers
-from tests.simulation.folder import SimulatedFolder
+from tests.simulation.folder import SimulatedFolder, SimulatedLocations
 from tests.simulation.hosts import SteppedHost
 from tests.simulation.reliable_topology import BROKER, MAX_RETRIES, TIMEOUT_SECS
 from tests.simulation.runner import SimulatedRunner
@@ -63,7 +63,7 @@ def _plan(world: World, name: str) -> ExecutionPlan:
     scenario, broker = world.scenario, world.broker
     topology = simulated_topology(scenario)
     if broker is None:
-        return ExecutionPlan(topology, {}, _SETTINGS, world.store, name)
+        return ExecutionPlan(topology, {}, _SETTINGS, world.store, name, locations=SimulatedLocations(world))
     settings = settings_of(
         message_timeout_secs=TIMEOUT_SECS,
         max_spout_pending=scenario.max_pending,
@@ -76,7 +76,7 @@ def _plan(world: World, name: str) -> ExecutionPlan:
     former = former_ackers(topology, world.store, settings)
     conf: Mapping[str, Any] = {BROKER: broker}
     ackers = 1 + world.choices.pick(3)
-    return ExecutionPlan(topology, conf, settings, world.store, name, ackers, former)
+    return ExecutionPlan(topology, conf, settings, world.store, name, ackers, former, SimulatedLocations(world))
 
 
 class _Driver:

@@ -89,6 +89,13 @@ class SparkEngine:
                 log4j.core.config.Configurator.setLevel(name, log4j.Level.toLevel(level))
         return f"Spark {self._spark.version}, {context.master}", context.uiWebUrl
 
+    def located(self, location: str) -> str:
+        """Return a location with the file system that Spark chooses for it. Called after `connect`."""
+        from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
+
+        assert self._spark is not None
+        return HadoopLocations(self._spark).qualified(location)
+
     def submit(
         self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
     ) -> RunHandle:

@@ -31,7 +31,7 @@ from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.topology.graph import Topology
-from anchorbolt.util.locations import Folder, join, open_folder
+from anchorbolt.util.locations import Folder, join
 
 if TYPE_CHECKING:
     from anchorbolt.engine.spark.runner import LocalStreams
@@ -79,7 +79,7 @@ class LocalCluster:
         """
         location = join(self._directory.path, topology.name)
         plan = prepare_plan(topology, conf, memory=self._memory, location=location)
-        folder = open_folder(plan.checkpoint_location)
+        folder = plan.open_location()
         if plan.batch_spout:
             batches = LocalBatchRunner(plan, self._seed, partial(_read_files, topology.name), self._directory)
             return RunHandle(plan, folder, batches, batches.waves, on_wave, until_empty=until_empty)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -10,13 +11,22 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.config.loading import load_conf
 from anchorbolt.engine.spark.batches.runner import SparkBatchRunner
+from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
+from anchorbolt.engine.spark.locations.probe import run_probe
 from anchorbolt.engine.spark.runner import SparkRunner
-from anchorbolt.engine.spark.session import build_session, check_options, engine_session, executors_of, jobs_at_once
+from anchorbolt.engine.spark.session import (
+    build_session,
+    check_options,
+    engine_session,
+    executors_of,
+    jobs_at_once,
+    use_checkpoint_location,
+)
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
+from anchorbolt.engine.submit.places import check_places
 from anchorbolt.engine.submit.preparation import check_store, prepare_plan
 from anchorbolt.topology.graph import Topology
-from anchorbolt.util.locations import open_folder
 
 
 class SparkCluster:
@@ -60,10 +70,19 @@ class SparkCluster:
         spark = self._spark or build_session(topology.name, self._master, options, jobs_at_once=at_once)
         check_options(spark, options)
         local = (spark.sparkContext.master or "").startswith("local")
-        plan = prepare_plan(topology, conf, shared_by_machines=not local, executors=executors_of(spark))
-        ship(spark.sparkContext)
-        folder = open_folder(plan.checkpoint_location)
         session = engine_session(spark)
+        plan = prepare_plan(
+            topology,
+            conf,
+            shared_by_machines=not local,
+            executors=executors_of(spark),
+            locations=HadoopLocations(session),
+        )
+        uses_hdfs = any(place.startswith("hdfs:") for place in plan.places_of_tasks)
+        ship(spark.sparkContext, for_hdfs=uses_hdfs)
+        use_checkpoint_location(session, plan.checkpoint_location)
+        check_places(plan, None if local else partial(run_probe, session, plan))
+        folder = plan.open_location()
         runner = SparkBatchRunner(session, plan) if plan.batch_spout else SparkRunner(session, plan, folder)
         return SparkRunHandle(plan, folder, runner, runner.waves, on_wave, until_empty=until_empty)
 

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import re
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
@@ -22,7 +22,7 @@ from anchorbolt.engine.spark.source_lag import SourceLag
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.errors import AnchorboltError, WaveFailed
+from anchorbolt.errors import AnchorboltError, StateUnavailable, WaveFailed
 from anchorbolt.util.locations import Folder, local_path
 from anchorbolt.util.messages import counted
 
@@ -139,7 +139,13 @@ class WaveQuery:
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
         self._spout.bind_query(query_id)
-        offsets = self._folder.read(f"offsets/{batch_id}") or b""
+        try:
+            offsets = self._folder.read(f"offsets/{batch_id}") or b""
+        except OSError as error:
+            raise StateUnavailable(
+                f"the offsets of batch {batch_id} cannot be read from the checkpoint location "
+                f"{self._folder.location}: {error}. Make it readable, and start again."
+            ) from error
         if local_path(self._folder.location) is not None and not self._folder.exists(_METADATA):
             raise WaveFailed(self._location_gone(), txid=self._spout.record.txid + 1)
         batch = Batch(query_id, batch_id, hashlib.sha256(offsets).hexdigest() if offsets else "")
@@ -153,7 +159,7 @@ class WaveQuery:
             with nullcontext() if self._spouts is None else self._spouts.wave(self._spout):
                 report = summarise(self._spout.run_wave(batch))
         except WaveFailed:
-            self._source_files.check(batch_id, offsets, txid)  # missing files are the better explanation
+            self._source_files.check(batch_id, offsets, txid, failed=True)  # missing files explain more
             raise
         finally:
             self.batch = None
@@ -180,8 +186,9 @@ class WaveQuery:
                 "on a full disk. Restore the store and the checkpoint location from backups of one moment, as "
                 "docs/failures/checkpoint-location.md says."
             )
-        if not self._folder.exists(_METADATA):
-            return self._location_gone()
+        with suppress(OSError):  # a location that cannot be asked is not gone
+            if not self._folder.exists(_METADATA):
+                return self._location_gone()
         # The text continues with the query's whole plan.
         return text.partition("=== Streaming Query ===")[0].rstrip()
 

@@ -15,7 +15,7 @@ from anchorbolt.engine.spark.intake.server import IntakeServer
 from anchorbolt.engine.spark.jobs import RoundJobs, collect_rows
 from anchorbolt.engine.spark.query import WaveQuery
 from anchorbolt.engine.spark.remote import RemoteStage
-from anchorbolt.engine.spark.session import build_session, engine_session
+from anchorbolt.engine.spark.session import build_session, engine_session, use_checkpoint_location
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
@@ -139,6 +139,7 @@ class LocalStreams(WaveQuery):
         spark = build_session(plan.topology)
         ship(spark.sparkContext)
         self._session = engine_session(spark)
+        use_checkpoint_location(self._session, plan.checkpoint_location)
         super().__init__(
             plan, folder, self._session, source_rows(self._session, plan, plan.pickled("provider")), spouts
         )

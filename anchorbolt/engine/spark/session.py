@@ -22,6 +22,7 @@ from anchorbolt.config.spark_options import NO_OPTIONS, SPARK, SparkOptions
 from anchorbolt.errors import ConfigError, PlatformError
 from anchorbolt.faults.injection import FAULTS_VARIABLE
 from anchorbolt.topology.graph import Topology
+from anchorbolt.util.locations import local_path
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -32,11 +33,12 @@ _SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     "spark.ui.showConsoleProgress": "false",
-    # On a local disk a rename is atomic. With this manager Spark writes the offsets in 46 ms a batch instead of 126.
+}
+# With this manager Spark writes the offsets in 46 ms a batch instead of 126, if a rename is atomic.
+_LOCAL_CHECKPOINT = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    )
 }
 _ENGINE = {
     # A partition is a task: adaptive execution would merge them.
@@ -147,9 +149,20 @@ def build_session(
     except (FileNotFoundError, PermissionError) as error:
         raise PlatformError(_NO_JAVA.format(f"{error}")) from error
     session.sparkContext.setLogLevel("WARN")
+    _write_local_files_without_checksums(session)
     global _built
     _built = (session.sparkContext.applicationId, options)
     return session
+
+
+def _write_local_files_without_checksums(session: SparkSession) -> None:
+    """Change Hadoop's local file system in the driver's JVM.
+
+    To set `fs.file.impl` would not do: `s3a:` and Spark's RocksDB cast what it names to the usual class.
+    """
+    java: Any = session._jvm
+    configuration = session.sparkContext._jsc.hadoopConfiguration()
+    java.org.apache.hadoop.fs.FileSystem.getLocal(configuration).setWriteChecksum(False)
 
 
 def check_options(session: SparkSession, options: SparkOptions) -> None:
@@ -206,6 +219,16 @@ def engine_session(spark: SparkSession) -> SparkSession:
     if spark.sparkContext.getConf().get("spark.python.unix.domain.socket.enabled") != "true":
         _log.info("the session lacks spark.python.unix.domain.socket.enabled=true, which saves 40 ms in every stage")
     return session
+
+
+def use_checkpoint_location(session: SparkSession, location: str) -> None:
+    """Have a streaming query of the engine's session write its checkpoint faster, if that is on a local disk.
+
+    Only in an application that was built here: with checksums beside the files, a rename would not be atomic.
+    """
+    if local_path(location) is not None and session.sparkContext.applicationId == _built[0]:
+        for key, value in _LOCAL_CHECKPOINT.items():
+            session.conf.set(key, value)
 
 
 def executors_of(spark: SparkSession) -> int:

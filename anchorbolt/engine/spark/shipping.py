@@ -16,7 +16,7 @@ from types import ModuleType
 from pyspark import SparkContext
 
 import anchorbolt
-from anchorbolt.engine.spark.remote import DEPENDENCIES, DEPENDENCIES_FOLDER
+from anchorbolt.engine.spark.remote import DEPENDENCIES, DEPENDENCIES_FOLDER, HDFS_DEPENDENCIES
 
 _SKIPPED_FOLDERS = {"__pycache__", ".git", ".venv", "node_modules"}
 _SKIPPED_SUFFIXES = {".pyc", ".pyo", ".so", ".pyd"}
@@ -24,12 +24,14 @@ _LARGEST_FILE = 16 << 20
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 
 
-def ship(context: SparkContext) -> None:
+def ship(context: SparkContext, *, for_hdfs: bool = False) -> None:
     """Make Anchorbolt and all local modules that are already imported importable on every executor.
+
+    With `for_hdfs`, what tasks need to write to HDFS is added, as far as this machine has it.
 
     The zip file's name contains a digest of its content, so that the same content is added once.
     """
-    files = dict(_archive_files())
+    files = dict(_archive_files((*DEPENDENCIES, *HDFS_DEPENDENCIES) if for_hdfs else DEPENDENCIES))
     digest = hashlib.sha256()
     for name in sorted(files):
         digest.update(name.encode() + b"\0" + hashlib.sha256(files[name].read_bytes()).digest())
@@ -57,9 +59,9 @@ def local_modules() -> Iterator[ModuleType]:
             yield module
 
 
-def _archive_files() -> Iterator[tuple[str, Path]]:
+def _archive_files(dependencies: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
     yield from _module_files(anchorbolt)
-    for name in DEPENDENCIES:
+    for name in dependencies:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin is not None:
             yield from _folder(Path(spec.origin).parent, f"{DEPENDENCIES_FOLDER}/{name}")

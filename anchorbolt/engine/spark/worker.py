@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import json
 import pickle
 import time
 from base64 import b64decode, b64encode
@@ -20,6 +21,7 @@ from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure, encode_report
+from anchorbolt.engine.task.probe import probe_places
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.engine.task.watchdog import allow_to_end_this_process
 from anchorbolt.errors import PlatformError
@@ -51,7 +53,8 @@ def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches
 
     The kinds and their arguments: `spout` (component), `intake` (the driver's address, and how many
     partitions there are), `bolts` (level, and `Ended`), `emit` (the driver's address), `commit` (`Ended`), `checkpoint`
-    (checkpoint tuple, tasks, and `Ended`), `close` (None).
+    (checkpoint tuple, tasks, and `Ended`), `close` (None), `probe` (the places, the
+    name of the probe's folder in each, and the content of its files).
     """
     plan = _plan(run_id, pickled)
     _freeze()
@@ -138,6 +141,15 @@ def _close(plan: ExecutionPlan, context: TaskContext, argument: None, batches: _
     yield from ()
 
 
+def _probe(
+    plan: ExecutionPlan, context: TaskContext, argument: tuple[list[str], str, bytes], batches: _Batches
+) -> _Batches:
+    """Look at the places of the run from this machine, before it begins."""
+    for _ in batches:
+        found = [json.dumps(each).encode() for each in probe_places(plan.locations, *argument)]
+        yield _batch([Envelope(0, plan.driver_level, 0, payload) for payload in found])
+
+
 _KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches]] = {
     "spout": _spout,
     "intake": _intake,
@@ -146,6 +158,7 @@ _KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches
     "commit": _commit,
     "checkpoint": _checkpoint,
     "close": _close,
+    "probe": _probe,
 }
 
 

@@ -73,8 +73,8 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | Batch
         log=log,
         tasks=tasks,
         namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.namespaces),
-        outbox=Outbox(folder, plan.sinks, runner.read_files),
-        dead_letters=dead_letter_writer(plan.settings.dead_letter, plan.settings.provider, retry),
+        outbox=Outbox(folder, plan.sinks, runner.read_files, plan.locations, retry),
+        dead_letters=dead_letter_writer(plan.settings.dead_letter, plan.settings.provider, retry, plan.locations),
     )
     retries = plan.settings.max_batch_retries
     # Before it leaves a tuple out, a wave runs once more, to find the tuple; a batch is left out in a last round.

@@ -31,6 +31,7 @@ from anchorbolt.state_backends.state import State
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 from anchorbolt.topology.graph import Topology
+from anchorbolt.util.locations import Folder, Locations, WorkerLocations
 
 
 class BatchPhase(Enum):
@@ -69,6 +70,7 @@ class ExecutionPlan:
         run_id: str = "",
         ackers: int = 1,  # 0 if tuple trees are not tracked
         former_ackers: int = 0,  # of the run before: each has a task, so that its open trees can move
+        locations: Locations | None = None,  # None for those that this process can open
     ) -> None:
         self.graph = graph  # only on the driver
         self.topology = graph.name
@@ -78,9 +80,12 @@ class ExecutionPlan:
         self.settings = settings
         self.provider = provider
         self.key_codec, self.value_codec = codecs_from(settings.provider)
-        self.checkpoint_location = settings.checkpoint_location_of(graph.name)
+        self.locations: Locations = WorkerLocations() if locations is None else locations
+        self.checkpoint_location = self.locations.qualified(settings.checkpoint_location_of(graph.name))
         self.prefix = settings.namespace_prefix_of(graph.name)
         bolts, rich_spouts = graph.bolts.values(), graph.rich_spouts.values()
+        for sink in self.sinks.values():
+            sink.locations = self.locations
         self._pickled = {spec.id: cloudpickle.dumps(spec.bolt) for spec in bolts}
         batch_spout = graph.batch_spout
         self.batch_spout = "" if batch_spout is None else batch_spout.id  # of a transactional topology
@@ -259,6 +264,7 @@ class ExecutionPlan:
         """Return the plan, `without` some attributes. Workers can unpickle it without the job's `__main__`."""
         plan = copy.copy(self)
         plan.settings = replace(self.settings, dead_letter=None)  # it may be a function that stays on the driver
+        plan.locations = self.locations.for_workers(self.places_of_tasks)
         for name in ("graph", *without):
             delattr(plan, name)
         data: bytes = cloudpickle.dumps(plan)
@@ -266,7 +272,19 @@ class ExecutionPlan:
 
     def unpickle_bolt(self, component: str) -> Bolt:
         bolt: Bolt = Unpickler(self._pickled[component]).load()
+        if isinstance(bolt, DataFrameSink):
+            bolt.locations = self.locations
         return bolt
+
+    def open_location(self) -> Folder:
+        """Open the checkpoint location, on the driver or in a task."""
+        return self.locations.open(self.checkpoint_location)
+
+    @property
+    def places_of_tasks(self) -> list[str]:
+        """The locations that tasks read or write, qualified; none if all files are the driver's."""
+        directories = [self.locations.qualified(place) for sink in self.sinks.values() for place in sink.directories()]
+        return [self.checkpoint_location, *directories] if self.sinks or self.late_bolts else []
 
     def unpickle_spout(self) -> BatchSpout:
         """Return a copy of a transactional topology's spout."""

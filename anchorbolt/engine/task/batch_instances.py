@@ -38,7 +38,7 @@ def _wrapped(
     plan: ExecutionPlan, task: TaskKey, emitter: Emitter, collector: BatchOutputCollector
 ) -> tuple[WrappedBolt, bool]:
     component, context, forward = task[0], emitter.context, emitter.forward
-    location, is_late = plan.checkpoint_location, component in plan.late_bolts
+    folder, is_late = plan.open_location(), component in plan.late_bolts
     processing = plan.phase is BatchPhase.PROCESSING
     if component == plan.batch_spout:
         committing = new_emitter(plan, task)
@@ -49,13 +49,13 @@ def _wrapped(
     if isinstance(bolt, BaseBatchBolt):
         kind = HandingBatchExecutor if is_late and processing else BatchBoltExecutor
         new_bolt = partial(_new_batch_bolt, plan, component)
-        return kind(new_bolt, plan.conf, context, collector, forward, location), False
+        return kind(new_bolt, plan.conf, context, collector, forward, folder), False
     if isinstance(bolt, BaseBasicBolt):
         return CheckpointTupleForwarder(bolt, plan.conf, context, collector, forward), False
     if processing:
-        return BlobKeeper(context, forward, location), False
+        return BlobKeeper(context, forward, folder), False
     if isinstance(bolt, DataFrameSink):
-        return SinkExecutor(bolt, context, location, forward), False
+        return SinkExecutor(bolt, context, folder, forward), False
     assert isinstance(bolt, BaseStatefulBolt), "the builder refuses any other bolt"
     state, fields = open_state(plan, task, bolt), plan.key_fields[component]
     return StatefulBatchExecutor(bolt, plan.conf, context, collector, forward, state, fields), True

@@ -116,7 +116,7 @@ class _BoltTask:
         if self.report.failure is not None:
             return
         try:
-            for payload in read_blobs(self._plan.checkpoint_location, hand_off, batch.attempt.txid):
+            for payload in read_blobs(self._plan.open_location(), hand_off, batch.attempt.txid):
                 try:
                     message = decode_message(payload)
                 except SerializationError as error:

@@ -85,7 +85,7 @@ def build(plan: ExecutionPlan, task: TaskKey, *, tracked: bool) -> Instance:
             bolt, plan.conf, context, collector, emitter.forward, state, plan.key_fields[component], tracker
         )
     elif isinstance(bolt, DataFrameSink):
-        wrapped = SinkExecutor(bolt, context, plan.checkpoint_location, emitter.forward, tracker)
+        wrapped = SinkExecutor(bolt, context, plan.open_location(), emitter.forward, tracker)
     else:
         wrapped = CheckpointTupleForwarder(bolt, plan.conf, context, collector, emitter.forward, tracker)
     return Instance(wrapped, isinstance(bolt, BaseStatefulBolt), collector, emitter, tracker)
