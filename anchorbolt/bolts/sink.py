@@ -17,12 +17,14 @@ from anchorbolt.bolts.base import Bolt
 from anchorbolt.errors import SinkUnavailable, StateRegressed, TopologyError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.util.locations import BaseLocation, Folder, Locations, WorkerLocations, join
+from anchorbolt.util.retry import NO_RETRY, RetryPolicy
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
 
 _MOVES_AT_ONCE = 8
+_OF_DRIVER = ("locations", "_retry")  # attributes
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,18 @@ class SinkFile:
     path: str
     rows: int  # number of rows in the file
     schema: str  # names and types of the columns, as text
+
+
+@dataclass(frozen=True)
+class SinkRun:
+    """What the driver tells a sink when a run starts."""
+
+    topology: str
+    component: str
+    txid: int  # the last decided wave; -1 before the first
+    pending: Sequence[SinkFile]  # the files of that wave that may not be published yet; empty if it is committed
+    check_claim: Callable[[], None]  # raises `Fenced` if a newer driver has taken over
+    retry: RetryPolicy  # how long to wait while the output does not answer
 
 
 class DataFrameSink(Bolt):
@@ -70,12 +84,28 @@ class DataFrameSink(Bolt):
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what stays on the driver: the function may hold a session or a connection."""
-        kept = {name: value for name, value in self.__dict__.items() if name != "locations"}
-        return kept | {"_function": never_called}
+        return {name: value for name, value in self.__dict__.items() if name not in _OF_DRIVER} | {
+            "_function": never_called
+        }
 
     def directories(self) -> Sequence[str]:
         """Return the directories into which `publish` moves files. They are checked before the run."""
         return ()
+
+    def begin_run(self, run: SinkRun) -> None:
+        """Called by the driver when a run has claimed the topology, before anything is published. May raise."""
+
+    def end_run(self) -> None:
+        """Called by the driver when the run has ended, also if `begin_run` raised or was not called."""
+
+    def outbox_columns(
+        self, fields: Sequence[str], columns: Sequence[Sequence[Any]]
+    ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        """Return the names and values of the columns that a task writes for these tuples.
+
+        Called in tasks, before the decision: an exception fails the wave.
+        """
+        return fields, columns
 
     def refuse_foreign_output(self, txid: int, component: str, task_index: int) -> None:
         """Called in the prepare phase of a task with rows. Raise if publishing would overwrite another run's rows."""
@@ -87,11 +117,11 @@ class DataFrameSink(Bolt):
             txid: The wave.
             files: The files of the winning attempts, at least one.
             read: Returns a DataFrame of the files at the given locations.
-
-        Raises:
-            SinkUnavailable: The place cannot be reached now. It is called again for a while, as for a store.
         """
         self._function(read([file.path for file in files]), txid)
+
+    def publish_nothing(self, txid: int) -> None:
+        """Called by the driver instead of `publish`, for a decided wave without rows for this sink."""
 
     def is_published(self, txid: int, file: SinkFile) -> bool:
         """Return whether a file of a decided wave is known to be published.
@@ -109,12 +139,17 @@ class ParquetSink(DataFrameSink):
     state: a run that starts over needs an empty directory.
     """
 
+    _retry: RetryPolicy = NO_RETRY
+
     def __init__(self, path: str, *, schema: pyarrow.Schema | None = None) -> None:
         """Create a sink that writes to the directory `path`: a path or a URI, as Spark takes it."""
         if not isinstance(path, str) or not path:
             raise TopologyError(f"ParquetSink: path is {path!r}. Pass a directory, such as 'out/'.")
         super().__init__(never_called, schema=schema)
         self.path = path
+
+    def begin_run(self, run: SinkRun) -> None:
+        self._retry = run.retry
 
     def directories(self) -> Sequence[str]:
         return (self.path,)
@@ -143,6 +178,10 @@ class ParquetSink(DataFrameSink):
             threads.shutdown(wait=True)
 
     def _move(self, folder: Folder, txid: int, file: SinkFile) -> None:
+        self._retry.until_available(partial(self._try_to_move, folder, txid, file))
+        reach(FaultPoint.SINK_FILE_MOVED, file.component, file.task_index, txid)
+
+    def _try_to_move(self, folder: Folder, txid: int, file: SinkFile) -> None:
         try:
             folder.move_in(file.path, self._file_name(txid, file.component, file.task_index))
         except FileNotFoundError as error:
@@ -157,7 +196,6 @@ class ParquetSink(DataFrameSink):
                 f"ParquetSink {file.component!r}: {file.path} cannot be moved to {self.path}: {error}. Make room "
                 "there, or make it writable. The rows are decided; the next start publishes them, before anything else."
             ) from error
-        reach(FaultPoint.SINK_FILE_MOVED, file.component, file.task_index, txid)
 
     def is_published(self, txid: int, file: SinkFile) -> bool:
         """Return whether the directory has the file."""

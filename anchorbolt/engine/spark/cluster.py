@@ -22,6 +22,7 @@ from anchorbolt.engine.spark.session import (
     jobs_at_once,
     use_checkpoint_location,
 )
+from anchorbolt.engine.spark.session_kind import check_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.engine.submit.places import check_places
@@ -36,7 +37,7 @@ class SparkCluster:
         """Use a Spark session, or let `submit` build one.
 
         Args:
-            spark: The session. Its settings are not changed.
+            spark: The session, not one of Spark Connect. Its settings are not changed.
             master: Spark master of a session that `submit` builds, `local[*]` by default.
         """
         self._spark = spark
@@ -60,8 +61,10 @@ class SparkCluster:
             on_wave: Called after each committed wave, on a thread of the engine.
 
         Raises:
-            AnchorboltError: The topology or configuration is wrong, or recovery was refused.
+            AnchorboltError: The topology, configuration or session is wrong, or recovery was refused.
         """
+        if self._spark is not None:
+            check_session(self._spark)
         conf = load_conf(conf)
         options = conf.settings.spark
         if self._spark is None:
