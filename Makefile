@@ -122,6 +122,7 @@ crash-test: set-up  ## ROUNDS=n campaigns of real kills; SEEDS simulations and d
 	$(IN_VENV) python -m tests.crash.dead_letters --spout reliable --letters redis
 	$(IN_VENV) python -m tests.crash.dead_letters --spout stream --deadly 3
 	$(IN_VENV) python -m tests.crash.dead_letters --spout reliable --letters redis --deadly 3
+	$(IN_VENV) python -m tests.crash.kafka
 	$(IN_VENV) python -m tests.migration_tools.base64_to_binary.kills
 	$(IN_VENV) python -m tests.fuzz.fuzzer --inputs "$(SEEDS)"
 	$(IN_VENV) python -m tests.simulation.simulate --seeds "$(SEEDS)"

@@ -8,20 +8,21 @@ from typing import Any
 import pytest
 
 from anchorbolt.bolts import KafkaSink
-from anchorbolt.bolts.kafka import publisher
+from anchorbolt.bolts.kafka import producer, publisher
 from anchorbolt.bolts.kafka.publisher import Publisher
 from anchorbolt.bolts.sink import SinkRun
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import ConfigError, FaultInjected, Fenced, SinkUnavailable, StateRegressed
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
+from anchorbolt.topology import TopologyBuilder
 from anchorbolt.util.retry import RetryPolicy
 from tests.conftest import StartKafka
 from tests.engine.jobs import NO_RETRIES, Strikes, one_bolt, run, words
 from tests.support.kafka_server import KafkaServer
 from tests.support.kafka_topics import KafkaTopics
 
-QUICK = {**NO_RETRIES, "topology.message.timeout.secs": 3}
+QUICK = {**NO_RETRIES, "topology.message.timeout.secs": 1, "topology.state.checkpoint.interval.ms": 100}
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,17 @@ def test_every_wave_is_sent_once_over_several_runs(job: Job) -> None:
     assert job.next_txid() == 4
     sent = [(each.component, each.txid) for each in seen if each.point is FaultPoint.SINK_MESSAGES_SENT]
     assert sent == [("out", txid) for txid in range(4)]
+
+
+def test_a_sink_that_two_bolts_share_keeps_a_marker_for_each(job: Job) -> None:
+    sink = KafkaSink(job.topics.servers, job.topic, value="word")
+    builder = TopologyBuilder()
+    builder.set_spout("spout", words("a", "b"))
+    builder.set_bolt("left", sink).global_grouping("spout")
+    builder.set_bolt("right", sink).global_grouping("spout")
+    run(job.cluster, builder.create_topology(job.name), NO_RETRIES)
+    assert sorted(job.sent()) == ["a", "a", "b", "b"]
+    assert [job.topics.marker(f"{job.name}:{name}", job.topic)[0] for name in ("left", "right")] == [2, 2]
 
 
 def test_keys_headers_and_partitions_arrive(topics: KafkaTopics) -> None:
@@ -169,7 +181,10 @@ def test_a_topology_that_starts_over_is_refused_until_its_group_is_deleted(job: 
     assert job.sent() == ["a", "b", "c"]
 
 
-def test_a_topic_that_does_not_exist_is_refused_before_any_wave(topics: KafkaTopics) -> None:
+def test_a_topic_that_does_not_exist_is_refused_before_any_wave(
+    topics: KafkaTopics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producer, "_NEW_TOPIC_S", 0.1)
     sink = KafkaSink(topics.servers, "never-created", value="word")
     with pytest.raises(ConfigError):
         run(LocalCluster(), one_bolt(sink, words("a")), NO_RETRIES)
@@ -272,7 +287,8 @@ def test_a_producer_that_fences_off_the_owner_by_mistake_makes_no_message_twice(
 
 
 @pytest.mark.thorough
-def test_a_kafka_that_is_killed_while_a_wave_is_sent_is_waited_for(start_kafka: StartKafka) -> None:
+@pytest.mark.parametrize("strategy", ["none", "rebootstrap"])  # with this one a call of the client may never return
+def test_a_kafka_that_is_killed_while_a_wave_is_sent_is_waited_for(start_kafka: StartKafka, strategy: str) -> None:
     server = start_kafka()
     topics = KafkaTopics(server.servers)
     topic = topics.new(3)
@@ -288,7 +304,7 @@ def test_a_kafka_that_is_killed_while_a_wave_is_sent_is_waited_for(start_kafka: 
 
     before = observe(kill)
     try:
-        sink = KafkaSink(server.servers, topic, value="word")
+        sink = KafkaSink(server.servers, topic, value="word", settings={"metadata.recovery.strategy": strategy})
         conf = {"topology.message.timeout.secs": 120}
         handle = LocalCluster().submit(one_bolt(sink, words(*batches), id="out"), conf)
         for _ in range(2):

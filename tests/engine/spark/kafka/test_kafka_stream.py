@@ -13,7 +13,7 @@ from tests.engine.spark.kafka import runs
 from tests.support.kafka_server import KafkaServer
 from tests.support.kafka_topics import KafkaTopics
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 Call = Callable[..., Any]
 
@@ -45,6 +45,7 @@ def test_messages_that_are_gone_before_they_were_read_end_the_run_until_the_user
     assert call(runs.run, *where, {"failOnDataLoss": "false"}) == ({"a": 10, "c": 5}, "", "")
 
 
+@pytest.mark.thorough
 def test_messages_of_a_batch_that_was_planned_and_are_gone_end_the_run(
     call: Call, topics: KafkaTopics, tmp_path: Path
 ) -> None:
