@@ -13,6 +13,9 @@ ON_DRIVER = tuple(point for point in _ORDINARY if point.on_driver)
 ON_WORKERS = tuple(point for point in _ORDINARY if not point.on_driver)
 IN_WAVES = tuple(point for point in ON_DRIVER if point not in IN_RECOVERY)
 
+# The driver's, unless the provider's commits run on the executors.
+COMMITS = (FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED)
+
 # One point in each phase of the protocol that the driver goes through.
 DRIVER_PHASES = (
     FaultPoint.FENCES_RAISED,

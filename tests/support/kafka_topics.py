@@ -32,7 +32,7 @@ class KafkaTopics:
 
     def new(self, partitions: int = 1, **config: str) -> str:
         """Create a topic with a name of its own, and return the name; `config` with underscores for dots."""
-        name = f"topic-{next(_numbers)}"
+        name = f"messages-{next(_numbers)}"
         self.create(name, partitions, **config)
         return name
 
