@@ -14,7 +14,8 @@ from tests.support.hdfs_server import DATA_NODE, HdfsServer
 
 _WORDS = [f"word{number}" for number in range(200)]
 _LINES, _LINE = 20, 5
-_FEED_S, _POLL_S = 0.2, 0.02
+_WAITING = 20  # files, at most, so that the last start soon comes to its end
+_POLL_S = 0.05
 _IN_A_ROW = 0.25  # so many kills do not wait for a wave after the one before
 _LATER_S, _AWAY_S, _START_S = 2.0, 3.0, 10.0
 _PATIENCE_S = 600.0
@@ -62,7 +63,7 @@ class Kills:
 
     def __post_init__(self) -> None:
         self._random = Random(f"machines {self.seed}")
-        self._fed_at = 0.0
+        self._added = self._done = 0  # waves
 
     def strike(self, times: int) -> None:
         """Start the run, kill so many times, let it process all that was added, and judge what is left."""
@@ -133,8 +134,7 @@ class Kills:
         """Feed the run for a time, and start its driver again if it has failed."""
         until = time.monotonic() + seconds
         while True:
-            if time.monotonic() - self._fed_at > _FEED_S:
-                self._feed()
+            self._feed()
             driver = self.run.drivers[-1]
             if driver.exit_code is not None and not driver.was_killed:
                 said = f"start {len(self.run.drivers)} ended with {driver.exit_code}:\n{driver.text[-_TAIL:]}"
@@ -145,10 +145,14 @@ class Kills:
             time.sleep(_POLL_S)
 
     def _feed(self) -> None:
-        self._fed_at = time.monotonic()
-        self.run.add_input(" ".join(self._random.choices(_WORDS, k=_LINE)) for _ in range(_LINES))
+        """Add a file, which is one wave, unless enough wait already."""
+        self._done = max(self._done, self._wave() or 0)
+        if self._added - self._done < _WAITING:
+            self._added += 1
+            self.run.add_input(" ".join(self._random.choices(_WORDS, k=_LINE)) for _ in range(_LINES))
 
     def _wave(self) -> int | None:
         """Return the last wave that the present driver has shown, None before its first."""
-        shown = re.findall(r"^\s*wave (\d+):", self.run.drivers[-1].text, re.MULTILINE)
+        text = self.run.drivers[-1].text if self.run.drivers else ""
+        shown = re.findall(r"^\s*wave (\d+):", text, re.MULTILINE)
         return int(shown[-1]) if shown else None
