@@ -77,7 +77,7 @@ print("ended:", json.dumps({"waves": waves, "state": handle.state("count")}))
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[SparkStandalone]:
-    standalone = SparkStandalone(tmp_path)
+    standalone = SparkStandalone(tmp_path, hosts=["127.0.0.1"])
     try:
         standalone.start()
         yield standalone
