@@ -125,7 +125,18 @@ class Tasks(Protocol):
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
         """Send COMMIT or ROLLBACK to the tasks of bolts that have a hook for it. Raises `BoltError`.
 
-        The state of every task, with or without a hook, is moved by the driver: see `namespaces`.
+        They do not move the state of any task: see `namespaces`.
+        """
+
+
+class CommitTasks(Protocol):
+    """Commits namespaces in other processes than the driver's."""
+
+    def commit(self, fence: Fence, txid: int, winners: Mapping[str, Winner]) -> None:
+        """Commit the winners of these namespaces; may be repeated.
+
+        Raises as `StateStorage.commit`, and `WaveFailed` if tasks were lost again and again. Then some namespaces may
+        have committed.
         """
 
 

@@ -1,8 +1,8 @@
 """The checkpoint spout `$checkpointspout`: drives every transaction through the topology, and recovers after a crash.
 
 It runs the steps: `state_machine` lists which are allowed, `recovery` and `startup` judge what a starting driver finds,
-and a `Transaction` executes each step. The driver moves the state of every task (`namespaces`); COMMIT and ROLLBACK
-travel to a task only if its bolt has a hook for them.
+and a `Transaction` executes each step. The driver moves the state of every task (`namespaces`), or has executors do it;
+COMMIT and ROLLBACK travel to a task only if its bolt has a hook for them.
 """
 
 import logging
@@ -26,7 +26,7 @@ from anchorbolt.checkpoint.state_machine import BEFORE_FIRST_BATCH, Action
 from anchorbolt.checkpoint.transaction import Run, Transaction
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import NamespaceHead
-from anchorbolt.state_backends.state import Fence
+from anchorbolt.state_backends.state import NOTHING_COMMITTED, Fence
 from anchorbolt.util.messages import reason_of
 from anchorbolt.util.retry import RetryPolicy
 
@@ -104,12 +104,17 @@ class CheckpointSpout:
         reach(FaultPoint.FENCES_RAISED)
         plan = plan_recovery(found.stored, found.copied, found.heads)
         record = plan.record
+        outbox.begin_run(layout.topology, record, log.check_claim)
         # Skip this if an older driver created the query after this driver had read the location: both then use the
         # same checkpoint location, and no rows are lost.
         if plan.action is Action.COMMIT and accept_new and not is_of_query(record, query_id):
             record = outbox.without_lost(record)
         winners = {layout.tasks[name]: each.attempt for name, each in record.winners.items() if name in layout.tasks}
-        committed = {name: Committed(head.committed, head.winner) for name, head in found.heads.items()}
+        committed = {
+            name: Committed(head.committed, head.winner)
+            for name, head in found.heads.items()
+            if head.committed != NOTHING_COMMITTED
+        }
         self._last = transaction = Transaction(self._run, record, winners, committed)
         transaction.fence = fence
         if found.stored is None:
@@ -256,6 +261,7 @@ class CheckpointSpout:
 
     def close(self) -> None:
         """Release the fence, if the store can be reached, and close all namespaces."""
+        self._run.outbox.end_run()
         self._run.log.release()
         self._run.namespaces.close()
         self._run.log.close()

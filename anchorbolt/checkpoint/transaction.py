@@ -124,7 +124,7 @@ class Transaction:
         self._run.tasks.send(CheckpointTuple(self.txid, Action.ROLLBACK), self._round())
         self._run.namespaces.roll_back(self._run.log.next_fence())
         reach(FaultPoint.ROLLED_BACK, txid=self.txid)
-        self.task_winners = {}  # no instance is used again after a failed round
+        self.task_winners = {}  # where trees are tracked, no stateful instance is used again after a failed round
         self._run.outbox.drop_round(self.fence)
 
     def _write_dead_letters(self, record: DecisionRecord) -> None:

@@ -17,7 +17,7 @@ from anchorbolt.engine.submit.preparation import former_ackers
 from tests.simulation.folder import SimulatedFolder
 from tests.simulation.hosts import SteppedHost
 from tests.simulation.reliable_topology import BROKER, MAX_RETRIES, TIMEOUT_SECS
-from tests.simulation.runner import SimulatedRunner
+from tests.simulation.runner import CACHE_ENTRIES, SimulatedRunner
 from tests.simulation.topology import simulated_topology
 from tests.simulation.tries import MAX_BATCH_RETRIES
 from tests.simulation.world import World
@@ -37,7 +37,7 @@ def settings_of(**more: Any) -> Settings:
         checkpoint_location=CHECKPOINT,
         max_batch_retries=MAX_BATCH_RETRIES,
         buffer_tuples=3,
-        cache_entries=4,
+        cache_entries=CACHE_ENTRIES,
         pending_entries=2,
         **more,
     )

@@ -51,6 +51,7 @@ class World:
         self.store = SimulatedProvider(self)
         self.files: dict[str, bytes] = {}
         self.scenario = scenario
+        self.store.commit_carries_updates = scenario.commits_in_tasks
         self.batches = batches_of_lines(choices) if self.scenario.has_stream else []
         self.broker = Broker(self, self.scenario) if self.scenario.is_reliable else None
         self.invariants: Invariants = Invariants(

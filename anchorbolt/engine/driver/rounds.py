@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,10 +14,12 @@ from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.hooks import HookRunner, Hooks
+from anchorbolt.engine.driver.state_commits import StateCommitRunner
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.spouts.failed_trees import FailedTree
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
+from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, BoltError, InfrastructureLost, WaveFailed, WorkerLost
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ _log = logging.getLogger("anchorbolt.engine")
 _ONLY_REPEAT = PreparedRound({}, {}, (), (), repeat=True)
 
 
-class Runner(HookRunner, Protocol):
+class Runner(HookRunner, StateCommitRunner, Protocol):
     """Runs the tasks of a round; each engine implements it."""
 
     spouts: DriverSpouts | None  # those that the driver runs itself; None if there are none
@@ -170,12 +172,12 @@ class WaveReport:
 
 
 def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -> None:
-    """Check that every task prepared, and that all tasks saw the same attempts of each other.
+    """Check that every task prepared, and that all blobs that the winning attempts sent were received, and no others.
 
     Raises:
         AnchorboltError: A task's failure. Of several, a `BoltError` comes before any other, and a `WaveFailed` last.
         WaveFailed: A task is missing.
-        InfrastructureLost: Spark ran a task again: two tasks saw different attempts of it, or it reported twice.
+        InfrastructureLost: A task reported two attempts, or a task received something else than was sent to it.
     """
     failures = [report.failure for report in reports if report.failure is not None]
     if failures:
@@ -187,17 +189,25 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
     missing = [task for level in plan.levels for task in level if task not in attempts]
     if missing:
         raise WaveFailed(f"no report from {missing} in txid {txid}", txid=txid)
-    for report in reports:
-        if report.component in plan.graph.spouts:
-            continue
-        sources = plan.sources[report.component]
-        expected = {task: attempt for task, attempt in attempts.items() if task[0] in sources}
-        if report.seen != expected:
+    sent, received = _traffic({report.task: report for report in reports}.values())
+    for component in {**sent, **received}:
+        if sent.get(component, NOTHING) != received.get(component, NOTHING):
             raise InfrastructureLost(
-                f"task {report.task} saw other attempts of its upstream tasks than won in txid {txid}: Spark ran a "
-                "task again, as it does after it has lost an executor",
+                f"the tasks of {component!r} saw other attempts of their upstream tasks than won in txid {txid}, or "
+                "not all that these sent: Spark ran a task again, as it does after it has lost an executor",
                 txid=txid,
             )
+
+
+def _traffic(reports: Iterable[TaskReport]) -> tuple[dict[str, Tally], dict[str, Tally]]:
+    """Return what was sent to each component, and what its tasks received."""
+    sent: dict[str, Tally] = {}
+    received: dict[str, Tally] = {}
+    for report in reports:
+        for component, each in report.sent.items():
+            sent[component] = sent.get(component, NOTHING).plus(each)
+        received[report.component] = received.get(report.component, NOTHING).plus(report.received)
+    return sent, received
 
 
 def _severity(error: AnchorboltError) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Iterator, Sequence
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -15,25 +16,47 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spark.job_failures import failure_in
 from anchorbolt.engine.spark.remote import RemoteStage
+from anchorbolt.engine.spark.runs import RUNS_PROPERTY, live_runs
 from anchorbolt.engine.spark.shuffle_files import ShuffleFiles
-from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended, round_to_text
+from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
+from anchorbolt.engine.task.round_text import round_to_text
+from anchorbolt.util.messages import shortened
 
 _log = logging.getLogger("anchorbolt.engine")
+
+_CLOSE_S = 5.0
+"""How long the end of a run waits until its workers have closed their instances."""
 
 _LOST_TASK = re.compile(r"Task (?P<partition>\d+) in stage (?P<stage>\d+)\.\d+ failed")
 
 
-def collect_rows(session: SparkSession, frame: DataFrame, current: Round) -> Iterator[Envelope]:
+def collect_rows(session: SparkSession, plan: ExecutionPlan, frame: DataFrame, current: Round) -> Iterator[Envelope]:
     """Run a DataFrame as one job whose tasks read `current`; return the blobs for the driver."""
     context = session.sparkContext
-    context.setLocalProperty(ROUND_PROPERTY, round_to_text(current))
+    context.setLocalProperty(ROUND_PROPERTY, round_to_text(plan, current))
+    context.setLocalProperty(RUNS_PROPERTY, str(live_runs))
     try:
         table = frame.toArrow()
     finally:
         context.setLocalProperty(ROUND_PROPERTY, None)  # type: ignore[arg-type]
     return map(Envelope, *(column.to_pylist() for column in table.columns))
+
+
+_free: list[tuple[str, Ended]] = []
+"""Accumulators of runs that have ended, and their application. PySpark keeps each one as long as the driver."""
+
+
+def _accumulator(session: SparkSession, application: str) -> Ended:
+    for place, (each, free) in enumerate(_free):
+        if each == application:
+            del _free[place]
+            free.value = []
+            return free
+    accumulator: Ended = session.sparkContext.accumulator([], AddingAccumulatorParam([]))
+    return accumulator
 
 
 class RoundJobs:
@@ -44,7 +67,8 @@ class RoundJobs:
         self._plan = plan
         self.pickled = plan.pickled() if pickled is None else pickled
         self.tasks = 0  # of the current job
-        self.ended: Ended = session.sparkContext.accumulator([], AddingAccumulatorParam([]))
+        self._application = session.sparkContext.applicationId
+        self.ended = _accumulator(session, self._application)
         self._shuffled = ShuffleFiles()
 
     def with_bolts(self, frame: DataFrame, first_level: int = 1) -> DataFrame:
@@ -74,7 +98,7 @@ class RoundJobs:
         """Run a job, and return its blobs. Raises a `WaveFailed` of the kind that Spark's message tells."""
         self.ended.value, self.tasks = [], sum(map(len, stages))
         try:
-            return collect_rows(self._session, frame, current)
+            return collect_rows(self._session, self._plan, frame, current)
         except (PySparkException, Py4JError, OSError) as error:  # OSError: the JVM is gone
             ended = dict(self.ended.value)
             unheard = [task for stage in stages for task in stage if task not in ended]
@@ -94,9 +118,9 @@ class RoundJobs:
             return "a task"
         position = sorted(info.stageIds).index(int(lost["stage"])) - len(info.stageIds) + len(stages)
         if position < 0:
-            return f"a spout ({', '.join(self._plan.graph.spouts)}), partition {lost['partition']}"
+            return f"a spout ({', '.join(self._plan.graph.spouts)}), partition {lost['partition']},"
         component, index = stages[position][int(lost["partition"])]
-        return f"bolt {component!r}, task {index}"
+        return f"bolt {component!r}, task {index},"
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         """Have these tasks handle COMMIT or ROLLBACK. Raises `BoltError`, or `WaveFailed` if a worker was lost."""
@@ -106,13 +130,42 @@ class RoundJobs:
             if report.failure is not None:
                 raise report.failure
 
-    def close_instances(self) -> None:
-        """Have the workers close the instances that they keep, if Spark gives each of them a task."""
+    def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> list[TaskReport]:
+        """Run a task for each group of namespaces, which commits them; return the tasks' reports."""
+        stage = self.stage("commit state", (groups, threads, self.ended))
+        frame = self.one_row_each(len(groups)).mapInArrow(stage, ENVELOPE_SCHEMA)
+        return self.run("commit the state", frame, current, [[group.task for group in groups]])
+
+    def close_instances(self, *run_ids: str) -> None:
+        """Have the workers close what they keep of ended runs, if Spark gives each of them a task within 5 s.
+
+        A worker that gets none closes it with its next task.
+        """
+        context = self._session.sparkContext
+        if context._jsc is None:  # the session was stopped, and its workers have ended
+            return
+        group = f"anchorbolt-{self._plan.run_id}-close"
+        cancel = threading.Timer(_CLOSE_S, context._jsc.sc().cancelJobGroup, [group])
+        cancel.daemon = True
+        cancel.start()
         try:
-            tasks = self._session.sparkContext.defaultParallelism
-            self.one_row_each(tasks).mapInArrow(self.stage("close", None), ENVELOPE_SCHEMA).toArrow()
+            context.setJobGroup(group, f"close the bolts of {self._plan.topology}")
+            context.setLocalProperty(RUNS_PROPERTY, str(live_runs))
+            rows = self.one_row_each(context.defaultParallelism)
+            rows.mapInArrow(self.stage("close", list(run_ids)), ENVELOPE_SCHEMA).toArrow()
         except Exception as error:
-            _log.warning("the workers did not clean up: %s", error)
+            _log.warning("not all workers have cleaned up, and do it with their next task: %s", shortened(error, 400))
+        finally:
+            cancel.cancel()
+
+    def close(self) -> None:
+        """Give back what the jobs have left on the driver. No job runs any more."""
+        _free.append((self._application, self.ended))
+
+    @property
+    def slots(self) -> int:
+        """How many tasks Spark can run at a time."""
+        return self._session.sparkContext.defaultParallelism
 
     def stage(self, kind: str, argument: object) -> RemoteStage:
         return RemoteStage(kind, self._plan.run_id, self.pickled, argument)

@@ -17,6 +17,8 @@ from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.rounds import summarise
+from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
+from anchorbolt.engine.spark.kafka_loss import explained_loss
 from anchorbolt.engine.spark.source_files import SourceFiles
 from anchorbolt.engine.spark.source_lag import SourceLag
 from anchorbolt.engine.spark.sources.known import KnownSources
@@ -62,6 +64,8 @@ class WaveQuery:
         self._wave_thread: int | None = None
         self._wave_failure: BaseException | None = None
         self.query: StreamingQuery | None = None
+        self._session = session
+        self._callback = BatchCallback(session, self._on_batch)
 
     def query_id(self) -> str:
         return query_id_at(self._folder)
@@ -69,7 +73,7 @@ class WaveQuery:
     def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
         self._spout, self._add = spout, add
         writer = (
-            self._frame.writeStream.foreachBatch(self._on_batch)
+            self._frame.writeStream.foreachBatch(self._callback)
             .queryName(self._plan.topology)
             .option("checkpointLocation", self._plan.checkpoint_location)
         )
@@ -79,6 +83,7 @@ class WaveQuery:
         try:
             self.query = writer.start()
         except PySparkException as error:
+            self._release()
             raise WaveFailed(f"Spark could not start the streaming query: {error}", txid=-1) from error
 
     def stop(self) -> bool:
@@ -101,6 +106,7 @@ class WaveQuery:
             failure.__cause__ = error
         with self.one_wave:  # a wave goes on for a moment after its JVM is lost, and uses the spout's storage
             pass
+        self._release()
         if self._wave_failure is not None and not self._failed_with_the_jvm(failure):
             return self._wave_failure
         if self._stop_requested.is_set():
@@ -112,6 +118,11 @@ class WaveQuery:
             overtaken.__cause__ = failure
             return overtaken
         return failure
+
+    def _release(self) -> None:
+        """Leave nothing of the query in Python or in the JVM. It does not run any more."""
+        self._callback.release()
+        forget_listeners(self._session)
 
     def _failed_with_the_jvm(self, ended: AnchorboltError | None) -> bool:
         """Return True if the query lost its JVM and the wave failed only because of that."""
@@ -156,8 +167,10 @@ class WaveQuery:
         try:
             with nullcontext() if self._spouts is None else self._spouts.wave(self._spout):
                 report = summarise(self._spout.run_wave(batch))
-        except WaveFailed:
+        except WaveFailed as error:
             self._source_files.check(batch_id, offsets, txid)  # missing files are the better explanation
+            if lost := explained_loss(error.message, txid - 1):
+                raise WaveFailed(f"Spark cannot read batch {batch_id}: {lost}", txid=txid) from error
             raise
         finally:
             self.batch = None
@@ -182,6 +195,8 @@ class WaveQuery:
                 " See its last output. Start again: the run resumes after the last committed wave."
             )
         text = str(error)
+        if lost := explained_loss(text, self._spout.record.txid):
+            return lost
         if damaged := _INCOMPLETE.search(text):
             return (
                 f"the file {damaged[1]} of the checkpoint location is empty or incomplete, as after a loss of power or "

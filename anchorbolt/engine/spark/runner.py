@@ -6,19 +6,20 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from anchorbolt.bolts.base import Bolt
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.pump import driver_spouts, waves_of
 from anchorbolt.engine.spark.intake.server import IntakeServer
 from anchorbolt.engine.spark.jobs import RoundJobs, collect_rows
 from anchorbolt.engine.spark.query import WaveQuery
+from anchorbolt.engine.spark.runs import live_runs
 from anchorbolt.engine.spark.session import build_session, engine_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.spark.sources.rows import known_sources, source_rows
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import StreamSpout
@@ -34,6 +35,7 @@ class SparkRunner:
         self._session = session
         self._plan = plan
         self.jobs = RoundJobs(session, plan)
+        self._commits = RoundJobs(session, plan, self.jobs.pickled)
         self._intake: IntakeServer | None = None
         self._query: WaveQuery | None = None
         self._own_rows: DataFrame | None = None  # of the waves without a batch of the query
@@ -50,6 +52,7 @@ class SparkRunner:
             frame = sources if plan.rich_spout_tasks else self.jobs.with_bolts(sources)
             self._query = WaveQuery(plan, folder, session, frame, known, self.spouts)
         self.waves = waves_of(plan, self._query, self.spouts)
+        live_runs.begin(plan.run_id)
 
     @property
     def query(self) -> StreamingQuery | None:
@@ -79,16 +82,24 @@ class SparkRunner:
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         self.jobs.send(checkpoint, current, tasks)
 
+    @property
+    def slots(self) -> int:
+        return self._commits.slots
+
+    def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
+        return self._commits.commit_state(current, groups, threads)
+
     def read_files(self, locations: Sequence[str]) -> DataFrame:
         return self._session.read.parquet(*locations)
 
     def close_instances(self) -> None:
-        """Have the workers call `cleanup` on the instances that they keep, if Spark gives each of them a task."""
+        """Have the workers call `cleanup` on the instances that they keep; leave nothing in Spark or on the driver."""
+        live_runs.end(self._plan.run_id)
         if self._intake is not None:
             self._intake.close()
-        if all(type(spec.bolt).cleanup is Bolt.cleanup for spec in self._plan.graph.bolts.values()):
-            return
-        self.jobs.close_instances()
+        self.jobs.close_instances(self._plan.run_id)
+        for jobs in (self.jobs, self._commits):
+            jobs.close()
 
 
 class LocalStreams(WaveQuery):
@@ -104,7 +115,7 @@ class LocalStreams(WaveQuery):
 
     def rows(self, current: Round) -> Iterable[Envelope]:
         """Return the blobs of the query's batch; none in a wave without one."""
-        return () if self.batch is None else collect_rows(self._session, self.batch, current)
+        return () if self.batch is None else collect_rows(self._session, self._plan, self.batch, current)
 
     def spark_session(self) -> SparkSession:
         return self._session

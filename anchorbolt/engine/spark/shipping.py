@@ -1,6 +1,7 @@
 """Sends Anchorbolt, its pure Python dependencies and the job's own code to Spark's executors, as one zip file."""
 
 import atexit
+import functools
 import hashlib
 import importlib.util
 import shutil
@@ -37,13 +38,19 @@ def ship(context: SparkContext) -> None:
     if any(added.rpartition("/")[2] == name for added in context.listFiles):
         return
     # Executors fetch the file when they get their first task, so it must exist as long as the application.
+    path = _folder_of_archives() / name
+    if not path.exists():  # of an earlier application of this process
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for member in sorted(files):
+                archive.writestr(zipfile.ZipInfo(member, _FIXED_TIME), files[member].read_bytes())
+    context.addPyFile(str(path))
+
+
+@functools.cache
+def _folder_of_archives() -> Path:
     folder = tempfile.mkdtemp(prefix="anchorbolt-ship-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = Path(folder) / name
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member in sorted(files):
-            archive.writestr(zipfile.ZipInfo(member, _FIXED_TIME), files[member].read_bytes())
-    context.addPyFile(str(path))
+    return Path(folder)
 
 
 def local_modules() -> Iterator[ModuleType]:

@@ -213,13 +213,14 @@ def twice(*reports: TaskReport) -> list[TaskReport]:
     return [*reports, replace(reports[-1], attempt="f" * 32)]
 
 
-def seen_otherwise(*reports: TaskReport) -> list[TaskReport]:
-    assert reports[-1].seen
-    return [*reports[:-1], replace(reports[-1], seen=dict.fromkeys(reports[-1].seen, "f" * 32))]
+def received_otherwise(*reports: TaskReport) -> list[TaskReport]:
+    [*others, last] = sorted(reports, key=lambda report: report.received.blobs)
+    assert last.received.blobs
+    return [*others, replace(last, received=last.received._replace(digest=1))]
 
 
 @pytest.mark.usefixtures("loss_clock")
-@pytest.mark.parametrize(("changed", "says"), [(twice, "reported twice"), (seen_otherwise, "saw other attempts")])
+@pytest.mark.parametrize(("changed", "says"), [(twice, "reported twice"), (received_otherwise, "saw other attempts")])
 def test_a_task_that_reports_twice_or_saw_another_attempt_than_won_fails_the_round(
     monkeypatch: pytest.MonkeyPatch, changed: Any, says: str
 ) -> None:

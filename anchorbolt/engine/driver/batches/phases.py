@@ -15,6 +15,7 @@ from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.hooks import HookRunner, Hooks
 from anchorbolt.engine.driver.rounds import check_round, suspected
+from anchorbolt.engine.driver.state_commits import StateCommitRunner
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import (
@@ -33,7 +34,7 @@ from anchorbolt.util.messages import counted
 T = TypeVar("T")
 
 
-class CommitRunner(HookRunner, Protocol):
+class CommitRunner(HookRunner, StateCommitRunner, Protocol):
     """Runs the commit phases of batches; each engine implements it."""
 
     def run_commit(self, current: Round) -> Sequence[TaskReport]:
