@@ -44,14 +44,14 @@ def failure_in(text: str, what: str, txid: int, task: Callable[[], str], unheard
         text: Spark's message, with stack traces.
         what: What Spark could not do.
         txid: The wave's transaction id.
-        task: Returns a name for the task that the message is about. Called only if something was lost.
+        task: Names the task that the message is about. Called only if something was lost.
         unheard: The tasks that have not reported.
     """
     failed, said = f"Spark could not {what} of txid {txid}: ", _without_frames(text)
     if lost := _LOST.search(said):
         return InfrastructureLost(
-            f"{failed}an executor was lost, or what it had shuffled, or a connection; in the end at {task()}: "
-            f"{shortened(lost[0], 400)}",
+            f"{failed}an executor was lost, or what it had shuffled, or a connection, in the end at "
+            f"{task().rstrip(',')}: {lost[0][:400]}",
             txid=txid,
             while_running=lost["while_running"] is not None,
         )
