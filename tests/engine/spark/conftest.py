@@ -22,8 +22,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session on local[2]; a test leaves its settings as they are."""
-    session = build_session("tests", "local[2]", SparkOptions(conf={"spark.python.worker.faulthandler.enabled": True}))
+    conf = {
+        "spark.python.worker.faulthandler.enabled": True,
+        "spark.local.dir": str(tmp_path_factory.mktemp("spark-local")),
+    }
+    session = build_session("tests", "local[2]", SparkOptions(conf=conf))
     yield session
     session.stop()

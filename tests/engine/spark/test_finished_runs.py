@@ -5,7 +5,6 @@ import json
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,21 @@ from pyspark.sql import SparkSession
 from anchorbolt.bolts import ParquetSink
 from anchorbolt.engine import SparkCluster
 from anchorbolt.spouts import GeneratorSpout, StreamSpout
+from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.topology.graph import Topology
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.jobs import StatefulBolt, word_count
 
 DEADLINE_S = 60
+
+
+class CountLast(StatefulBolt):
+    """Counts tuples by their last value: in a transactional topology the first one is the attempt."""
+
+    def execute(self, tup: Tuple) -> None:
+        self.count(tup.values[-1])
+        self.collector.ack(tup)
 
 
 def stream(home: Path, name: str) -> Topology:
@@ -40,7 +48,7 @@ def reliable(home: Path, name: str) -> Topology:
 
 def transactional(home: Path, name: str) -> Topology:
     builder = TransactionalTopologyBuilder(name, "words", MemoryTransactionalSpout({0: [("a",), ("b",)]}, ["word"], 1))
-    builder.set_committer_bolt("count", StatefulBolt(), 2).fields_grouping("words", "word")
+    builder.set_committer_bolt("count", CountLast(), 2).fields_grouping("words", "word")
     return builder.build_topology()
 
 
@@ -88,33 +96,36 @@ def on_driver(spark: SparkSession) -> dict[str, int]:
     jvm, context = spark._jvm, spark.sparkContext._jsc.sc()
     assert jvm is not None
     jvm.System.gc()
-    listeners = context.listenerBus().listeners()
-    local = Path(str(spark._jvm.org.apache.spark.SparkFiles.getRootDirectory())).parent  # type: ignore[union-attr]
-    folders = [*local.parent.glob("blockmgr-*"), *local.parent.glob("spark-*"), local]
+    local = Path(spark.conf.get("spark.local.dir") or "")
     memory = context.getExecutorMemoryStatus().values().head()
     return {
         "threads": threading.active_count(),
         "open files": len(os.listdir("/proc/self/fd")),
         "functions for Java": len(spark.sparkContext._gateway.gateway_property.pool),  # type: ignore[union-attr]
         "accumulators": len(accumulators._accumulatorRegistry),
-        "listeners": listeners.size(),
+        "listeners": context.listenerBus().listeners().size(),
         "persistent RDDs": context.getPersistentRDDs().size(),
         "queries": len(spark.streams.active),
-        "shuffle files": sum(1 for each in {*folders} for _ in each.rglob("shuffle_*")),
+        "shuffle files": sum(1 for _ in local.rglob("shuffle_*")),
         "KiB of broadcasts": (memory._1() - memory._2()) >> 10,
-        "archives": sum(1 for each in {*folders} for _ in each.rglob("anchorbolt-*.zip")),
+        "archives": sum(1 for _ in local.rglob("anchorbolt-*.zip")),
     }
 
 
 def grown(before: dict[str, int], after: dict[str, int]) -> dict[str, Any]:
-    return {name: (before[name], count) for name, count in Counter(after).items() if count > before[name]}
+    """Return what there is more of; py4j may have a connection more for a while."""
+    slack = {"open files": 2, "threads": 1}
+    return {name: (before[name], each) for name, each in after.items() if each > before[name] + slack.get(name, 0)}
 
 
-@pytest.mark.parametrize("runs", [9, pytest.param(30, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("runs", [15, pytest.param(30, marks=pytest.mark.thorough)])
 def test_runs_in_one_session_leave_nothing_behind(spark: SparkSession, tmp_path: Path, runs: int) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("the quick brown fox\n" * 3)
-    for number in range(6):  # what is made once: the callback server's threads, connections of the main thread
+    for number in range(3):
+        run(spark, tmp_path, number)
+    on_driver(spark)  # makes what is made once: a connection for Java's garbage collector, for instance
+    for number in range(3, 6):
         run(spark, tmp_path, number)
     before = on_driver(spark)
     for number in range(6, runs):
