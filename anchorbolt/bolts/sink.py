@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anchorbolt.bolts.base import Bolt
 from anchorbolt.errors import StateRegressed, TopologyError
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.util.locations import join, local_path, open_folder
+from anchorbolt.util.retry import RetryPolicy
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,6 +32,30 @@ class SinkFile:
     path: str
     rows: int  # number of rows in the file
     schema: str  # names and types of the columns, as text
+
+
+@dataclass(frozen=True)
+class SinkRun:
+    """What the driver tells a sink when a run starts."""
+
+    topology: str
+    component: str
+    txid: int  # the last decided wave; -1 before the first
+    pending: Sequence[SinkFile]  # the files of that wave that may not be published yet; empty if it is committed
+    check_claim: Callable[[], None]  # raises `Fenced` if a newer driver has taken over
+    retry: RetryPolicy  # how long to wait while the output does not answer
+
+
+class SinkPublisher(Protocol):
+    """Publishes the waves of one run of a sink, on the driver. `DataFrameSink` describes the methods."""
+
+    def publish(self, txid: int, files: Sequence[SinkFile], read: Callable[[Sequence[str]], Any]) -> None: ...
+
+    def publish_nothing(self, txid: int) -> None: ...
+
+    def is_published(self, txid: int, file: SinkFile) -> bool: ...
+
+    def end_run(self) -> None: ...
 
 
 class DataFrameSink(Bolt):
@@ -64,6 +89,25 @@ class DataFrameSink(Bolt):
         """Leave out the function, which stays on the driver: it may hold a session or a connection."""
         return self.__dict__ | {"_function": never_called}
 
+    def begin_run(self, run: SinkRun) -> SinkPublisher:
+        """Return what publishes the waves of a run: by default the sink itself.
+
+        Called by the driver when the run has claimed the topology, before anything is published. May raise.
+        """
+        return self
+
+    def end_run(self) -> None:
+        """Called by the driver when a run has ended that `begin_run` began."""
+
+    def outbox_columns(
+        self, fields: Sequence[str], columns: Sequence[Sequence[Any]]
+    ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        """Return the names and values of the columns that a task writes for these tuples.
+
+        Called in tasks, before the decision: an exception fails the wave.
+        """
+        return fields, columns
+
     def refuse_foreign_output(self, txid: int, component: str, task_index: int) -> None:
         """Called in the prepare phase of a task with rows. Raise if publishing would overwrite another run's rows."""
 
@@ -76,6 +120,9 @@ class DataFrameSink(Bolt):
             read: Returns a DataFrame of the files at the given locations.
         """
         self._function(read([file.path for file in files]), txid)
+
+    def publish_nothing(self, txid: int) -> None:
+        """Called by the driver instead of `publish`, for a decided wave without rows for this sink."""
 
     def is_published(self, txid: int, file: SinkFile) -> bool:
         """Return whether a file of a decided wave is known to be published.

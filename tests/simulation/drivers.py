@@ -19,6 +19,7 @@ from tests.simulation.hosts import SteppedHost
 from tests.simulation.reliable_topology import BROKER, MAX_RETRIES, TIMEOUT_SECS
 from tests.simulation.runner import CACHE_ENTRIES, SimulatedRunner
 from tests.simulation.topology import simulated_topology
+from tests.simulation.tries import MAX_BATCH_RETRIES
 from tests.simulation.world import World
 
 CHECKPOINT = "sim://checkpoint"
@@ -34,7 +35,7 @@ class _Settings(Settings):
 def settings_of(**more: Any) -> Settings:
     return _Settings(
         checkpoint_location=CHECKPOINT,
-        max_batch_retries=2,
+        max_batch_retries=MAX_BATCH_RETRIES,
         buffer_tuples=3,
         cache_entries=CACHE_ENTRIES,
         pending_entries=2,

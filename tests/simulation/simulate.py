@@ -29,7 +29,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from anchorbolt.checkpoint import namespaces, spout
+from anchorbolt.checkpoint import losses, namespaces, spout
 from anchorbolt.engine.spouts import hosted_spout
 from anchorbolt.engine.submit import handle
 from anchorbolt.engine.task import bolt_task, spout_task
@@ -176,6 +176,7 @@ def _in_one_thread(world: World) -> Iterator[World]:
             mock.patch.object(bolt_task, "uuid", numbered),
             mock.patch.object(spout_task, "uuid", numbered),
             mock.patch.object(spout, "sleep", side_effect=lambda _: world.step("waits")),
+            mock.patch.object(losses, "sleep", side_effect=lambda _: _wait_after_a_loss(world)),
             mock.patch.object(handle, "RetryPolicy", return_value=RetryPolicy(0)),  # no driver waits for the store
             mock.patch.object(hosted_spout, "time", SimpleNamespace(monotonic=world.clock)),
             mock.patch("anchorbolt.checkpoint.outbox.open_folder", open_folder),
@@ -188,6 +189,11 @@ def _in_one_thread(world: World) -> Iterator[World]:
             yield world
     finally:
         observe(observer)
+
+
+def _wait_after_a_loss(world: World) -> None:
+    if world.scenario.loses_executors:
+        world.step("waits after a loss")
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

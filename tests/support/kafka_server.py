@@ -38,6 +38,8 @@ offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=60000
+initial.broker.registration.timeout.ms=240000
 """
 
 

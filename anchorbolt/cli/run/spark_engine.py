@@ -103,7 +103,8 @@ class SparkEngine:
         if self._handle is None:
             return Activity()
         warned = self._output.not_returned
-        return Activity(*self._handle.tasks, warned[1] if warned and warned[0] > since else None)
+        waits_for = warned[1] if warned and warned[0] > since else None
+        return Activity(*self._handle.tasks, waits_for, self._handle.losses)
 
     def quieten(self) -> None:
         """Log nothing from now on: a requested stop interrupts operations, whose errors mean nothing."""

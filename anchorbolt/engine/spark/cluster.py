@@ -12,6 +12,7 @@ from anchorbolt.config.loading import load_conf
 from anchorbolt.engine.spark.batches.runner import SparkBatchRunner
 from anchorbolt.engine.spark.runner import SparkRunner
 from anchorbolt.engine.spark.session import build_session, check_options, engine_session, executors_of, jobs_at_once
+from anchorbolt.engine.spark.session_kind import check_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.engine.submit.preparation import check_store, prepare_plan
@@ -26,7 +27,7 @@ class SparkCluster:
         """Use a Spark session, or let `submit` build one.
 
         Args:
-            spark: The session. Its settings are not changed.
+            spark: The session, not one of Spark Connect. Its settings are not changed.
             master: Spark master of a session that `submit` builds, `local[*]` by default.
         """
         self._spark = spark
@@ -50,8 +51,10 @@ class SparkCluster:
             on_wave: Called after each committed wave, on a thread of the engine.
 
         Raises:
-            AnchorboltError: The topology or configuration is wrong, or recovery was refused.
+            AnchorboltError: The topology, configuration or session is wrong, or recovery was refused.
         """
+        if self._spark is not None:
+            check_session(self._spark)
         conf = load_conf(conf)
         options = conf.settings.spark
         if self._spark is None:

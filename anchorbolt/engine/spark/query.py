@@ -18,12 +18,14 @@ from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.rounds import summarise
 from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
+from anchorbolt.engine.spark.kafka_loss import explained_loss
 from anchorbolt.engine.spark.source_files import SourceFiles
 from anchorbolt.engine.spark.source_lag import SourceLag
+from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.errors import AnchorboltError, WaveFailed
+from anchorbolt.errors import AnchorboltError, QueryChanged, WaveFailed
 from anchorbolt.util.locations import Folder, local_path
 from anchorbolt.util.messages import counted
 
@@ -46,12 +48,14 @@ class WaveQuery:
         folder: Folder,  # the checkpoint location
         session: SparkSession,
         frame: DataFrame,
+        known: KnownSources,
         spouts: DriverSpouts | None = None,  # whose tuples the waves take in
     ) -> None:
         self._plan = plan
         self._spouts = spouts
         self._folder = folder
         self._frame = frame
+        self._known = known
         self._source_files = SourceFiles(folder, session)
         self._lag = SourceLag()
         self.batch: DataFrame | None = None  # the micro-batch of the current wave
@@ -75,6 +79,7 @@ class WaveQuery:
         )
         interval = f"{self._plan.settings.checkpoint_interval_ms} milliseconds"
         writer = writer.trigger(availableNow=True) if until_empty else writer.trigger(processingTime=interval)
+        self._known.record()
         try:
             self.query = writer.start()
         except PySparkException as error:
@@ -97,7 +102,7 @@ class WaveQuery:
         try:
             self.query.awaitTermination()
         except Exception as error:  # StreamingQueryException, or an error of py4j if the JVM is lost
-            failure = WaveFailed(f"the streaming query ended: {self._reason(error)}", txid=-1)
+            failure = self._failure(error)
             failure.__cause__ = error
         with self.one_wave:  # a wave goes on for a moment after its JVM is lost, and uses the spout's storage
             pass
@@ -162,8 +167,10 @@ class WaveQuery:
         try:
             with nullcontext() if self._spouts is None else self._spouts.wave(self._spout):
                 report = summarise(self._spout.run_wave(batch))
-        except WaveFailed:
+        except WaveFailed as error:
             self._source_files.check(batch_id, offsets, txid)  # missing files are the better explanation
+            if lost := explained_loss(error.message, txid - 1):
+                raise WaveFailed(f"Spark cannot read batch {batch_id}: {lost}", txid=txid) from error
             raise
         finally:
             self.batch = None
@@ -171,19 +178,25 @@ class WaveQuery:
             report = replace(report, offsets_behind=self._lag.offsets_behind(self.query))
         self._add(report if self._spouts is None else self._spouts.add_to(report))
 
+    def _failure(self, error: Exception) -> AnchorboltError:
+        if changed := _OTHER_SOURCES.search(str(error)):
+            return QueryChanged(
+                f"the checkpoint location {self._folder.location} was written with "
+                f"{counted(int(changed[1]), 'source')}, and the topology has {changed[2]} now: a spout was added or "
+                "removed. Set it back. Or continue with a new checkpoint location, as "
+                "docs/failures/checkpoint-location.md says."
+            )
+        return WaveFailed(f"the streaming query ended: {self._reason(error)}", txid=-1)
+
     def _reason(self, error: Exception) -> str:
         if isinstance(error, _JVM_LOST):
             return (
                 f"Spark's Java process is gone ({error}): it crashed, or was killed (by the kernel, if memory ran out)."
                 " See its last output. Start again: the run resumes after the last committed wave."
             )
-        text, location = str(error), self._folder.location
-        if changed := _OTHER_SOURCES.search(text):
-            return (
-                f"the checkpoint location {location} was written with {counted(int(changed[1]), 'source')}, "
-                f"and the topology has {changed[2]} now: a spout was added or removed. Set it back. Or continue with a "
-                "new checkpoint location, as docs/failures/checkpoint-location.md says."
-            )
+        text = str(error)
+        if lost := explained_loss(text, self._spout.record.txid):
+            return lost
         if damaged := _INCOMPLETE.search(text):
             return (
                 f"the file {damaged[1]} of the checkpoint location is empty or incomplete, as after a loss of power or "

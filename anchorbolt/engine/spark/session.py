@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.config.settings import Settings
 from anchorbolt.config.spark_options import NO_OPTIONS, SPARK, SparkOptions
+from anchorbolt.engine.spark.session_kind import check_environment
 from anchorbolt.errors import ConfigError, PlatformError
 from anchorbolt.faults.injection import FAULTS_VARIABLE
 from anchorbolt.topology.graph import Topology
@@ -92,6 +93,7 @@ def build_session(
             f"{master!r} is not a Spark master. Use local[*], local[2], spark://HOST:PORT, yarn or k8s://…",
             key="master",
         )
+    check_environment()
     active = SparkSession.getActiveSession()
     if active is not None:
         check_options(active, options)

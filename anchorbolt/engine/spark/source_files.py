@@ -2,7 +2,8 @@
 
 The checkpoint location names the files: `offsets/<batch>` has one line per source, `{"logOffset": n}` for a source of
 files, and `sources/<source>/<n>` lists the files of n. Every tenth list is `<n>.compact`, which repeats all earlier
-ones. Spark's `FileStreamSource` writes both, in its version 1.
+ones. Spark's `FileStreamSource` writes them in its version 1. In the offsets of version 1 a source is the number of its
+line; in those of version 2 its name stands before the offset.
 """
 
 import json
@@ -16,6 +17,7 @@ from anchorbolt.util.locations import Folder, local_path
 from anchorbolt.util.messages import shortened
 
 _VERSION = b"v1"
+_NAMED_VERSION = b"v2"
 _MOST_LOGS = 1000
 
 
@@ -25,7 +27,7 @@ class SourceFiles:
     def __init__(self, folder: Folder, session: SparkSession) -> None:
         self._folder = folder
         self._session = session
-        self._ends: tuple[int, list[int | None]] = (-1, [])
+        self._ends: tuple[int, dict[str, int | None]] = (-1, {})
         self._checked_remote = False
 
     def check(self, batch_id: int, offsets: bytes, txid: int) -> None:
@@ -35,16 +37,16 @@ class SourceFiles:
         checked only in the first batch of a run, because each check is a round trip.
         """
         ends = _log_offsets(offsets)
-        if not any(end is not None for end in ends):
+        if not any(end is not None for end in ends.values()):
             return
         known, starts = self._ends
         if known != batch_id - 1:
             starts = _log_offsets(self._folder.read(f"offsets/{batch_id - 1}") or b"")
         files: list[str] = []
-        for source, end in enumerate(ends):
+        for source, end in ends.items():
             if end is not None:
                 # Spark keeps the offsets of the last 100 batches. If older ones are gone, check only the newest files.
-                before = starts[source] if source < len(starts) else end - 1 if batch_id else None
+                before = starts.get(source, end - 1 if batch_id else None)
                 for number in range(max(-1 if before is None else before, end - _MOST_LOGS), end):
                     files += self._logged(source, number + 1)
         gone = [path for path in files if not self._exists(path)]
@@ -58,7 +60,7 @@ class SourceFiles:
             )
         self._ends = (batch_id, ends)
 
-    def _logged(self, source: int, number: int) -> Iterator[str]:
+    def _logged(self, source: str, number: int) -> Iterator[str]:
         name = f"sources/{source}/{number}"
         data = self._folder.read(name) or self._folder.read(f"{name}.compact") or b""
         lines = data.splitlines()
@@ -81,13 +83,17 @@ class SourceFiles:
         return bool(found.getFileSystem(conf).exists(found))
 
 
-def _log_offsets(offsets: bytes) -> list[int | None]:
+def _log_offsets(offsets: bytes) -> dict[str, int | None]:
     """Return the log offset of each source; None for a source that does not read files."""
-    lines = offsets.splitlines()
-    if not lines or lines[0] != _VERSION:
-        return []
-    ends = (_object(line).get("logOffset") for line in lines[2:])  # after the version and the batch's metadata
-    return [end if isinstance(end, int) else None for end in ends]
+    version, *lines = offsets.splitlines() or [b""]
+    parts: list[tuple[str, bytes]] = []
+    if version == _VERSION:
+        parts = [(str(number), line) for number, line in enumerate(lines[1:])]  # after the batch's metadata
+    elif version == _NAMED_VERSION:
+        named = (line.partition(b":") for line in lines[1:])
+        parts = [(name.decode(errors="replace"), offset) for name, _, offset in named]
+    ends = ((source, _object(offset).get("logOffset")) for source, offset in parts)
+    return {source: end if isinstance(end, int) else None for source, end in ends}
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -121,22 +121,15 @@ class ExecutionPlan:
         self.key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
             spec.id: {source: grouping.fields for source, grouping in spec.inputs if grouping.fields} for spec in bolts
         }
-        # By bolt: the components that send to it.
-        self.sources = {spec.id: spec.sources for spec in bolts}
         levels = graph.levels[1:]
         if self.ackers:
-            self.sources[ACKER_ID] = tuple(numbers)[:-1]
             levels += ((ACKER_ID,),)
-        # By bolt: the tasks that send to it, without those of spouts that read with Spark.
-        self.upstream = {
-            component: [task for source in sources for task in self.tasks.get(source, ())]
-            for component, sources in self.sources.items()
-        }
         self.levels = [[task for component in level for task in self.tasks[component]] for level in levels]
         self._place()
         self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
         self.stateful = (*self.stateful_bolts, *([ACKER_ID] if self.ackers else ()))  # all that keep state
         self.namespaces = {self.namespace(task): task for component in self.stateful for task in self.tasks[component]}
+        self.state_positions = {task: position for position, task in enumerate(self.namespaces.values())}
 
     def commit_phase(self) -> "ExecutionPlan":
         """Return the plan for the commit phase of a transactional topology: of its late bolts, in a job of their own.
@@ -151,11 +144,6 @@ class ExecutionPlan:
             first = plan.levels[0] if plan.levels else []
             plan.levels[:1] = [[*self.tasks[self.batch_spout], *first]]
         plan._place()
-        plan.sources = {
-            bolt: tuple(source for source in sources if source in late) for bolt, sources in self.sources.items()
-        }
-        plan.upstream = {bolt: [task for task in tasks if task[0] in late] for bolt, tasks in self.upstream.items()}
-        plan.upstream[self.batch_spout] = []
         return plan
 
     def _place(self) -> None:
@@ -180,6 +168,16 @@ class ExecutionPlan:
     @property
     def driver_level(self) -> int:
         return len(self.levels) + 1
+
+    def behind(self, component: str) -> list[str]:
+        """Return the bolts of this plan that get tuples of a component, or of one behind it; no ackers."""
+        found: dict[str, None] = {}
+        waiting = [component]
+        while waiting:
+            for edges in self.edges[waiting.pop()].values():
+                waiting += [edge.component for edge in edges if edge.component not in found]
+                found.update((edge.component, None) for edge in edges)
+        return [bolt for bolt in found if (bolt, 0) in self.places]
 
     def next_partition(self, level: int, target_level: int, destination: int) -> int:
         """Return the partition of the next stage for a blob that is sent from `level` to `target_level`.

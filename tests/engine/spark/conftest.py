@@ -23,11 +23,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+<<<<<<< HEAD
     """A session on local[2]; a test leaves its settings as they are."""
     conf = {
         "spark.python.worker.faulthandler.enabled": True,
         "spark.local.dir": str(tmp_path_factory.mktemp("spark-local")),
     }
+=======
+    """A session on local[2] with a directory of its own; a test leaves its settings as they are."""
+    local = tmp_path_factory.getbasetemp() / "spark-local"  # for the tests of other folders, too, in one process
+    conf = {"spark.python.worker.faulthandler.enabled": True, "spark.local.dir": str(local)}
+>>>>>>> i22
     session = build_session("tests", "local[2]", SparkOptions(conf=conf))
     yield session
     session.stop()

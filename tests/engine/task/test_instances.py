@@ -15,7 +15,7 @@ from anchorbolt.engine.task import instances
 from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instance import Instance
 from anchorbolt.engine.task.instances import InstanceRegistry
-from anchorbolt.engine.task.messages import Envelope, PrepareMessage, TaskReport, TuplesMessage, encode_message
+from anchorbolt.engine.task.messages import Envelope, TaskReport, TuplesMessage, encode_message
 from anchorbolt.engine.task.messages import reports_in as reports_of
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
@@ -48,14 +48,8 @@ class Cluster:
     def run(self, registry: InstanceRegistry, *words: str, task: TaskKey = COUNT) -> TaskReport:
         """Run an attempt of a task in a process."""
         level, partition = self.plan.places[task]
-        sent = [
-            Envelope(partition, level, partition, encode_message(message))
-            for message in (
-                TuplesMessage(("split", 0), 1, "a" * 32, 0, "default", len(words), [list(words)]),
-                PrepareMessage(("split", 0), "a" * 32, self.current.txid, 1),
-                *(PrepareMessage(("split", each), "b" * 32, self.current.txid, 0) for each in (1, 2)),
-            )
-        ]
+        message = TuplesMessage(("split", 0), 1, "a" * 32, 0, "default", len(words), [list(words)])
+        sent = [Envelope(partition, level, partition, encode_message(message))]
         envelopes = list(run_bolt_task(self.plan, task, self.current, registry, sent))
         [report] = reports_of((each for each in envelopes if each.level == self.plan.driver_level), self.current)
         assert report.failure is None

@@ -1,0 +1,77 @@
+"""The job that runs on isolated machines: a word count with a sink, from one file that imports nothing of the tests.
+
+A test copies the file to a folder of its own: so Anchorbolt sends this one module to the workers, as of any user's job.
+"""
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from anchorbolt.bolts import BaseBasicBolt, BaseStatefulBolt, BasicOutputCollector, OutputCollector, ParquetSink
+from anchorbolt.spouts import StreamSpout
+from anchorbolt.state_backends import KeyValueState
+from anchorbolt.streams.context import TopologyContext
+from anchorbolt.streams.declaration import OutputFieldsDeclarer
+from anchorbolt.streams.tuple import Tuple
+from anchorbolt.topology import Topology, TopologyBuilder
+
+NAME, PAUSE = "machines", "pause"
+
+
+class Split(BaseBasicBolt):
+    """Emits the words of a sentence."""
+
+    def execute(self, tup: Tuple, collector: BasicOutputCollector) -> None:
+        for word in tup["sentence"].split():
+            collector.emit((word,))
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word")
+
+
+class Count(BaseStatefulBolt[KeyValueState[str, int]]):
+    """Counts words. At the first `PAUSE` it writes the number of its machine to a file, and waits to be killed."""
+
+    def __init__(self, marker: str) -> None:
+        self._marker = marker
+
+    def prepare(self, conf: Mapping[str, Any], context: TopologyContext, collector: OutputCollector) -> None:
+        self._collector = collector
+
+    def init_state(self, state: KeyValueState[str, int]) -> None:
+        self._counts = state
+
+    def execute(self, tup: Tuple) -> None:
+        word = tup["word"]
+        if word == PAUSE and self._is_first():
+            threading.Event().wait()
+        count = self._counts.get(word, 0) + 1
+        self._counts.put(word, count)
+        self._collector.emit((word, count), anchors=tup)
+        self._collector.ack(tup)
+
+    def _is_first(self) -> bool:
+        whole = f"{self._marker}.{os.getpid()}"
+        with open(whole, "w") as file:
+            file.write(os.environ["ANCHORBOLT_TEST_MACHINE"])
+        try:
+            os.link(whole, self._marker)
+        except FileExistsError:
+            return False
+        return True
+
+    def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
+        declarer.declare("word", "count")
+
+
+def topology(conf: Mapping[str, Any]) -> Topology:
+    """Return the topology: `job.input` is a folder of text, a file a wave; `job.output` is the sink's directory."""
+    builder = TopologyBuilder()
+    place = conf["job.input"]
+    spout = StreamSpout(lambda spark: spark.readStream.option("maxFilesPerTrigger", 1).text(place), ["sentence"])
+    builder.set_spout("sentences", spout)
+    builder.set_bolt("split", Split(), parallelism=2).shuffle_grouping("sentences")
+    builder.set_bolt("count", Count(conf.get("job.marker", "")), parallelism=2).fields_grouping("split", "word")
+    builder.set_bolt("out", ParquetSink(conf["job.output"]), parallelism=2).fields_grouping("count", "word")
+    return builder.create_topology(NAME)
