@@ -45,12 +45,12 @@ help:  ## show the targets
 venv:
 	$(SET_UP)
 
-set-up:  ## everything the other targets need: environment, Java, Redis, HBase, Kafka, PostgreSQL
-	$(SET_UP) --java --redis --hbase --kafka --postgres
+set-up:  ## everything the other targets need: environment, Java, Redis, HBase, Kafka, HDFS, S3, PostgreSQL
+	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3 --postgres
 
 .PHONY: test test-fast test-all
 test: lint types  ## lint, types and the tests: every guarantee once, on real servers
-	$(SET_UP) --java --redis --hbase --kafka
+	$(SET_UP) --java --redis --hbase --kafka --hdfs --s3
 	$(IN_VENV) python -m tests.support.spark_jvm
 	$(IN_VENV) python -m pytest $(SIDE_BY_SIDE) -m "not thorough" $(OPTIONS) $(TESTS)
 
@@ -74,10 +74,14 @@ format: venv  ## fix formatting and what else ruff can fix
 	$(IN_VENV) ruff format .
 	$(IN_VENV) ruff check --fix .
 
-.PHONY: demo bench
+.PHONY: demo kafka-word-count bench
 demo:  ## word count with two kills; PROVIDER=redis, redis-cluster or hbase keeps its state there
 	$(SET_UP) --java $(if $(filter redis%,$(PROVIDER)),--redis) $(if $(filter hbase,$(PROVIDER)),--hbase)
 	$(IN_VENV) python examples/word_count/demo.py --provider "$(PROVIDER)" $(OPTIONS)
+
+kafka-word-count:  ## word count from topic to topic of a Kafka of its own, with a kill
+	$(SET_UP) --java --kafka
+	$(IN_VENV) python examples/kafka_word_count/run.py $(OPTIONS)
 
 bench:  ## word count beside Spark's own transformWithState; without OPTIONS also bench-reliable
 	$(SET_UP) --java --redis
@@ -93,6 +97,11 @@ bench-state: set-up  ## benchmarks/state.py: each backend beside its raw client 
 bench-size: set-up  ## benchmarks/state_size.py: small waves on a namespace of millions of keys
 	$(IN_VENV) python -m benchmarks.state_size $(OPTIONS)
 
+.PHONY: bench-memory
+bench-memory:  ## benchmarks/worker_memory.py: the largest worker with 64 tasks of 200,000 keys on two cores
+	$(SET_UP) --java --redis
+	$(IN_VENV) python -m benchmarks.worker_memory $(OPTIONS)
+
 .PHONY: bench-reliable
 bench-reliable:  ## benchmarks/reliable.py: tracked beside untracked tuples, and how soon a message is acked
 	$(SET_UP) --java --redis
@@ -102,6 +111,11 @@ bench-reliable:  ## benchmarks/reliable.py: tracked beside untracked tuples, and
 bench-transactional:  ## benchmarks/transactional.py: whether batches in flight pay, and what a batch costs and needs
 	$(SET_UP) --java
 	$(IN_VENV) python -m benchmarks.transactional $(OPTIONS)
+
+.PHONY: bench-commits
+bench-commits:  ## benchmarks/commits.py: a commit of many tasks, and the bytes of it that pass through the driver
+	$(SET_UP) --java --hbase
+	$(IN_VENV) python -m benchmarks.commits $(OPTIONS)
 
 .PHONY: bench-migrate
 bench-migrate: set-up  ## benchmarks/migrate.py: Base64 to binary beside a plain loop of redis-py
@@ -118,6 +132,10 @@ crash-test: set-up  ## ROUNDS=n campaigns of real kills; SEEDS simulations and d
 	$(IN_VENV) python -m tests.crash.dead_letters --spout reliable --letters redis
 	$(IN_VENV) python -m tests.crash.dead_letters --spout stream --deadly 3
 	$(IN_VENV) python -m tests.crash.dead_letters --spout reliable --letters redis --deadly 3
+	$(IN_VENV) python -m tests.crash.machines --place directory
+	$(IN_VENV) python -m tests.crash.machines --place hdfs
+	$(IN_VENV) python -m tests.crash.machines --place s3
+	$(IN_VENV) python -m tests.crash.machines --place kafka
 	$(IN_VENV) python -m tests.migration_tools.base64_to_binary.kills
 	$(IN_VENV) python -m tests.fuzz.fuzzer --inputs "$(SEEDS)"
 	$(IN_VENV) python -m tests.simulation.simulate --seeds "$(SEEDS)"
@@ -130,6 +148,7 @@ lock: .venv-lock/bin/uv  ## write requirements/ anew from pyproject.toml, versio
 	$(LOCK) $(UPGRADE) pyproject.toml --extra dev -o requirements/dev.txt
 	$(LOCK) $(UPGRADE) requirements/build.in -o requirements/build.txt
 	$(LOCK) $(UPGRADE) requirements/java.in -o requirements/java.txt
+	$(LOCK) $(UPGRADE) requirements/moto.in -o requirements/moto.txt
 
 upgrade:  ## as lock, with the newest versions
 	$(MAKE) lock UPGRADE=--upgrade

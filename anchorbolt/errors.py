@@ -14,6 +14,7 @@ __all__ = [
     "ConfigError",
     "FaultInjected",
     "Fenced",
+    "InfrastructureLost",
     "JobError",
     "MigrationRefused",
     "PlatformError",
@@ -154,7 +155,24 @@ class WaveFailed(AnchorboltError):
 
 
 class WorkerLost(WaveFailed):
-    """A worker process ended before its tasks had reported: it was killed, or crashed, or a bolt ended it."""
+    """A worker process ended before its tasks had reported: it was killed, or crashed, or a bolt ended it.
+
+    Raised also if executors were lost so often in one wave that a tuple of it is suspected of ending them.
+    """
+
+
+class InfrastructureLost(WaveFailed):
+    """Spark or the network lost something that a round needed: an executor, what it had shuffled, a connection.
+
+    The batch is not to blame: the wave is tried again for as long as `topology.message.timeout.secs`.
+
+    Attributes:
+        while_running: Whether Spark suspects that a task ended its executor; the task may as well have been a victim.
+    """
+
+    def __init__(self, message: str, *, txid: int, while_running: bool = False) -> None:
+        super().__init__(message, txid=txid)
+        self.while_running = while_running
 
 
 class FaultInjected(AnchorboltError):

@@ -25,7 +25,7 @@ _SETTINGS = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",
     "spark.ui.showConsoleProgress": "false",
-    # As Anchorbolt's, but for RawLocalFileSystem: with that, RocksDB's state store fails (it casts to LocalFileSystem).
+    # As Anchorbolt's, which also turns off checksums beside local files.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),

@@ -20,10 +20,13 @@ import pytest
 from tests.support import no_skips_in_ci, spark_jvm, stores
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.hbase_server import HBaseProgram, HBaseServer
+from tests.support.hdfs_server import HdfsProgram, HdfsServer
+from tests.support.isolated_cluster import IsolatedCluster
 from tests.support.kafka_server import KafkaProgram, KafkaServer
 from tests.support.postgres_server import PostgresServer
 from tests.support.redis_cluster import RedisCluster
 from tests.support.redis_server import RedisServer
+from tests.support.s3_server import S3Program, S3Server
 from tests.support.server_process import Server
 
 # Before any test imports it: the conformance suite's assertions show their values.
@@ -44,6 +47,9 @@ StartRedis = Callable[..., RedisServer]
 StartRedisCluster = Callable[..., RedisCluster]
 StartHBase = Callable[..., HBaseServer]
 StartKafka = Callable[..., KafkaServer]
+StartHdfs = Callable[..., HdfsServer]
+StartS3 = Callable[..., S3Server]
+StartMachines = Callable[..., IsolatedCluster]
 StartPostgres = Callable[..., PostgresServer]
 
 
@@ -51,14 +57,27 @@ StartPostgres = Callable[..., PostgresServer]
 # run on one of them, so that this server is started once.
 TIERS = {
     "hbase_program": pytest.mark.slow,
+    "hdfs_program": pytest.mark.slow,
     "kafka_program": pytest.mark.slow,
+    "start_machines": pytest.mark.slow,
+    "s3_program": pytest.mark.slow,
     "redis_cluster": pytest.mark.slow,
     "start_redis_cluster": pytest.mark.slow,
     "hbase_framed": pytest.mark.thorough,
     "killable_server": pytest.mark.thorough,  # an HBase, killed again and again
     "postgres_program": pytest.mark.thorough,
 }
-SHARED = ("hbase_server", "kafka_server", "killable_server", "spark", "redis_cluster", "postgres_server")
+SHARED = (
+    "hbase_server",
+    "hdfs_server",
+    "kafka_server",
+    "s3_server",
+    "machines",
+    "killable_server",
+    "spark",
+    "redis_cluster",
+    "postgres_server",
+)
 # Parameters by which tests choose one of these fixtures at run time.
 CHOSEN = {"hbase": "hbase_server", "redis_cluster": "redis_cluster", "cluster": "redis_cluster"}
 
@@ -267,6 +286,57 @@ def kafka_server(kafka_program: KafkaProgram, tmp_path_factory: pytest.TempPathF
 def start_kafka(kafka_program: KafkaProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartKafka]:
     """Start a Kafka of the test's own: `start_kafka()`, serving when the call returns."""
     yield from starting(lambda: KafkaServer(kafka_program, tmp_path_factory.mktemp("kafka")))
+
+
+@pytest.fixture(scope="session")
+def hdfs_program() -> HdfsProgram:
+    return or_skip(HdfsProgram.installed)
+
+
+@pytest.fixture(scope="session")
+def hdfs_server(hdfs_program: HdfsProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HdfsServer]:
+    """The HDFS that the session's tests share: each has a folder of its own. Never kill this one."""
+    yield from running(HdfsServer(hdfs_program, tmp_path_factory.mktemp("hdfs")))
+
+
+@pytest.fixture
+def start_hdfs(hdfs_program: HdfsProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartHdfs]:
+    """Start an HDFS of the test's own: `start_hdfs()`, serving when the call returns."""
+    yield from starting(lambda: HdfsServer(hdfs_program, tmp_path_factory.mktemp("hdfs")))
+
+
+@pytest.fixture(scope="session")
+def s3_program() -> S3Program:
+    return or_skip(S3Program.installed)
+
+
+@pytest.fixture(scope="session")
+def s3_server(s3_program: S3Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """The S3 that the session's tests share: each has a `new_bucket()`. Never kill this one."""
+    yield from running(S3Server(s3_program, tmp_path_factory.mktemp("s3")))
+
+
+@pytest.fixture
+def start_s3(s3_program: S3Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartS3]:
+    """Start an S3 of the test's own: `start_s3()`, serving when the call returns; a kill empties it."""
+    yield from starting(lambda: S3Server(s3_program, tmp_path_factory.mktemp("s3")))
+
+
+@pytest.fixture
+def start_machines(tmp_path: Path) -> Iterator[StartMachines]:
+    """Start a Spark cluster of isolated machines: `start_machines(machines=2, shared=[…])`; it ends after the test."""
+    or_skip(IsolatedCluster.require)
+    with ExitStack() as clusters:
+
+        def start(**options: Any) -> IsolatedCluster:
+            folder = tmp_path / "cluster"
+            folder.mkdir()
+            cluster = IsolatedCluster(folder, **options)
+            clusters.callback(cluster.stop)
+            cluster.start()
+            return cluster
+
+        yield start
 
 
 @pytest.fixture(scope="session")

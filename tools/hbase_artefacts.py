@@ -6,11 +6,11 @@ from pathlib import Path
 
 from java_runtime import inspect
 from maven_jars import JarList
-from progress import SetUpError, say
+from progress import SetUpError, optional
 
 SUPPORTED = (17, 21)  # HBase uses Hadoop, and Hadoop does not start on Java 24 and later
 
-JARS = JarList("hbase-jars.txt", "hbase")
+JARS = JarList("hbase.txt", "hbase")
 _JAVA_PLACES = ("/usr/lib/jvm", "/Library/Java/JavaVirtualMachines")
 
 _GET_JAVA = (
@@ -22,19 +22,24 @@ _GET_JAVA = (
 def ensure(java_home: str | None, *, log: Path) -> None:
     """Fetch the jars if they are not cached, and look for a Java that can run HBase.
 
-    Outside CI a failure is only printed: the tests that need HBase are then skipped, and all others run.
+    Outside CI a failure is only printed.
 
     Raises:
         SetUpError: in CI only: a jar cannot be fetched or is not the pinned one, or there is no suitable Java.
     """
-    try:
+    with optional("HBase"):
         JARS.ensure(log=log)
-        if find_java(java_home) is None:
-            raise SetUpError(f"there is no Java for HBase on this machine. {_GET_JAVA}")
-    except SetUpError as error:
-        if os.environ.get("CI", "").lower() in {"true", "1", "yes"}:
-            raise
-        say(f"going on without HBase, its tests will be skipped: {error}")
+        require_java("HBase", java_home)
+
+
+def require_java(server: str, java_home: str | None) -> None:
+    """Look for a Java that can run HBase, or another server that needs the same versions.
+
+    Raises:
+        SetUpError: there is none.
+    """
+    if find_java(java_home) is None:
+        raise SetUpError(f"there is no Java 17 or 21 for {server} on this machine. {_GET_JAVA}")
 
 
 def find_java(java_home: str | None = None) -> str | None:

@@ -53,14 +53,14 @@ class Jar:
 
 @dataclass(frozen=True)
 class JarList:
-    """The jars that a file of this directory lists."""
+    """The jars that a file in `tools/jars` lists."""
 
     file_name: str
     prefix: str  # of the name of the directory in the cache
 
     @property
     def _path(self) -> Path:
-        return Path(__file__).resolve().parent / self.file_name
+        return Path(__file__).resolve().parent / "jars" / self.file_name
 
     def place(self) -> Path:
         """Return the directory for the jars, which is named after their list."""
@@ -124,7 +124,7 @@ def check(jars: list[Jar], directory: Path) -> None:
     wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
     if wrong:
         raise SetUpError(
-            f"what Maven fetched is not what the lists in tools pin: {', '.join(wrong)}. Remove these artefacts "
+            f"what Maven fetched is not what the lists in tools/jars pin: {', '.join(wrong)}. Remove these artefacts "
             "from Maven's local repository (~/.m2/repository) and check the mirror that it uses."
         )
 

@@ -24,10 +24,12 @@ def main() -> None:
         )
     # Imported only here: these modules use syntax that only the supported Pythons know.
     import hbase_artefacts
+    import hdfs_artefacts
     import java_runtime
     import kafka_artefacts
     import postgres_program
     import redis_program
+    import s3_artefacts
     from progress import SetUpError, say
     from record import Record
     from virtual_environment import VirtualEnvironment
@@ -53,6 +55,10 @@ def main() -> None:
                 hbase_artefacts.ensure(record.java_home, log=environment.log)
             if arguments.kafka:
                 kafka_artefacts.ensure(record.java_home, log=environment.log)
+            if arguments.hdfs:
+                hdfs_artefacts.ensure(record.java_home, log=environment.log)
+            if arguments.s3:
+                s3_artefacts.ensure(log=environment.log)
             if arguments.postgres:
                 postgres_program.ensure(record)
             record.save(directory)
@@ -69,6 +75,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--redis", action="store_true", help="the command starts a Redis server")
     parser.add_argument("--hbase", action="store_true", help="the command starts HBase")
     parser.add_argument("--kafka", action="store_true", help="the command starts Kafka")
+    parser.add_argument("--hdfs", action="store_true", help="the command starts HDFS")
+    parser.add_argument("--s3", action="store_true", help="the command starts an S3 server")
     parser.add_argument("--postgres", action="store_true", help="the command starts a PostgreSQL server")
     return parser.parse_args()
 

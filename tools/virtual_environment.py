@@ -66,7 +66,7 @@ class VirtualEnvironment:
     def _stamp(self) -> str:
         # The text of these scripts is no part of it: the lock files alone decide what is installed.
         locks = [self.checkout / "requirements" / name for name in ("build.txt", "dev.txt")]
-        return f"{_base_python()} {sys.version}\n{_digest(*locks)}\n{self.spark}\n"
+        return f"{base_python()} {sys.version}\n{_digest(*locks)}\n{self.spark}\n"
 
     def _project_stamp(self) -> str:
         # The part of pyproject.toml that the installed metadata come from; the settings of the tools follow after it.
@@ -81,12 +81,12 @@ class VirtualEnvironment:
         # Make a new environment instead of updating the old one: packages that left the lock files must go as well.
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(parents=True)
-        run([_base_python(), "-m", "venv", self.directory], log=self.log, on_failure="Does this Python have venv?")
+        run([base_python(), "-m", "venv", self.directory], log=self.log, on_failure="Does this Python have venv?")
 
     def _install_ensurepip(self) -> None:
         package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
         hint = f"This Python came without venv: install it (on Debian and Ubuntu: apt-get install {package})."
-        if not is_root_on_debian() or not _base_python().startswith("/usr/bin/"):
+        if not is_root_on_debian() or not base_python().startswith("/usr/bin/"):
             raise SetUpError(hint)
         self.directory.mkdir(parents=True, exist_ok=True)
         apt_install(package, log=self.log, on_failure=hint)
@@ -123,8 +123,8 @@ def without_packages(lock: str, names: tuple[str, ...]) -> str:
     return "".join(entry for entry in entries if re.split(r"[=\s]", entry, maxsplit=1)[0] not in names)
 
 
-def _base_python() -> str:
-    # Inside an activated environment, take the Python that it was made from: this environment may be removed below.
+def base_python() -> str:
+    """Return the Python that this environment was made from: the environment itself may be removed."""
     return getattr(sys, "_base_executable", None) or sys.executable
 
 

@@ -1,6 +1,7 @@
 """The state of one acker, which is committed with the wave: its open trees, by root."""
 
 from anchorbolt.acker.stored_tree import OpenTree, OpenTreeCodec, RootCodec
+from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.contract import StateStorage
 from anchorbolt.state_backends.encoding import EntryEncoding
 from anchorbolt.state_backends.key_value import KeyValueState
@@ -14,7 +15,7 @@ TREE_HEADER = EntryEncoding("", RootCodec(), OpenTreeCodec()).header
 TreeState = KeyValueState[int, OpenTree]
 
 
-def tree_state(storage: StateStorage) -> TreeState:
+def tree_state(storage: StateStorage, budget: CacheBudget | None = None) -> TreeState:
     """Make the state of an acker over its namespace: it is `ledger.OpenTrees` and `placement.Trees`.
 
     It keeps few entries in memory, whatever the number of open trees is: most are written once, read once and removed.
@@ -25,4 +26,5 @@ def tree_state(storage: StateStorage) -> TreeState:
         value_codec=OpenTreeCodec(),
         cache_entries=_CACHE_ENTRIES,
         pending_entries=_PENDING_ENTRIES,
+        budget=budget,
     )

@@ -8,6 +8,7 @@ from anchorbolt.bolts.base import (
     ReportedFailedException,
 )
 from anchorbolt.bolts.collector import BasicOutputCollector, OutputCollector
+from anchorbolt.bolts.kafka.sink import KafkaSink
 from anchorbolt.bolts.sink import DataFrameSink, ParquetSink
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "BasicOutputCollector",
     "DataFrameSink",
     "FailedException",
+    "KafkaSink",
     "OutputCollector",
     "ParquetSink",
     "ReportedFailedException",

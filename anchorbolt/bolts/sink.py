@@ -7,19 +7,26 @@ again after a crash that follows the decision.
 
 from __future__ import annotations
 
-import os
+import copy
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from anchorbolt.bolts.base import Bolt
-from anchorbolt.errors import StateRegressed, TopologyError
+from anchorbolt.errors import SinkUnavailable, StateRegressed, TopologyError
 from anchorbolt.faults.points import FaultPoint, reach
-from anchorbolt.util.locations import join, local_path, open_folder
+from anchorbolt.util.locations import BaseLocation, Folder, Locations, WorkerLocations, join
+from anchorbolt.util.retry import NO_RETRY, RetryPolicy
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import DataFrame
+
+_MOVES_AT_ONCE = 8
+_HERE = WorkerLocations(BaseLocation())  # what any process can open
+_OF_DRIVER = ("locations", "_retry")  # attributes
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,31 @@ class SinkFile:
     schema: str  # names and types of the columns, as text
 
 
+@dataclass(frozen=True)
+class SinkRun:
+    """What the driver tells a sink when a run starts."""
+
+    topology: str
+    component: str
+    txid: int  # the last decided wave; -1 before the first
+    pending: Sequence[SinkFile]  # the files of that wave that may not be published yet; empty if it is committed
+    check_claim: Callable[[], None]  # raises `Fenced` if a newer driver has taken over
+    retry: RetryPolicy  # how long to wait while the output does not answer
+    locations: Locations = _HERE  # opens the places of files, with the run's credentials
+
+
+class SinkPublisher(Protocol):
+    """Publishes the waves of one run of a sink, on the driver. `DataFrameSink` describes the methods."""
+
+    def publish(self, txid: int, files: Sequence[SinkFile], read: Callable[[Sequence[str]], Any]) -> None: ...
+
+    def publish_nothing(self, txid: int) -> None: ...
+
+    def is_published(self, txid: int, file: SinkFile) -> bool: ...
+
+    def end_run(self) -> None: ...
+
+
 class DataFrameSink(Bolt):
     """Passes each wave's rows to a function, as a Spark DataFrame together with the wave's txid.
 
@@ -40,7 +72,12 @@ class DataFrameSink(Bolt):
     txid and the same rows. So the function must have one effect for each txid: it overwrites its earlier output for
     that txid, or skips the call. It is not called for a wave without rows. If it raises, the run stops; the next run
     calls it again.
+
+    Attributes:
+        locations: Opens the places of files, with the run's credentials. Set by the engine, on the driver and in tasks.
     """
+
+    locations: Locations = _HERE
 
     def __init__(self, function: Callable[[DataFrame, int], None], *, schema: pyarrow.Schema | None = None) -> None:
         """Create a sink.
@@ -61,8 +98,33 @@ class DataFrameSink(Bolt):
         self.schema = schema
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the function, which stays on the driver: it may hold a session or a connection."""
-        return self.__dict__ | {"_function": never_called}
+        """Leave out what stays on the driver: the function may hold a session or a connection."""
+        return {name: value for name, value in self.__dict__.items() if name not in _OF_DRIVER} | {
+            "_function": never_called
+        }
+
+    def directories(self) -> Sequence[str]:
+        """Return the directories into which `publish` moves files. They are checked before the run."""
+        return ()
+
+    def begin_run(self, run: SinkRun) -> SinkPublisher:
+        """Return what publishes the waves of a run: by default the sink itself.
+
+        Called by the driver when the run has claimed the topology, before anything is published. May raise.
+        """
+        return self
+
+    def end_run(self) -> None:
+        """Called by the driver when a run has ended that `begin_run` began."""
+
+    def outbox_columns(
+        self, fields: Sequence[str], columns: Sequence[Sequence[Any]]
+    ) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+        """Return the names and values of the columns that a task writes for these tuples.
+
+        Called in tasks, before the decision: an exception fails the wave.
+        """
+        return fields, columns
 
     def refuse_foreign_output(self, txid: int, component: str, task_index: int) -> None:
         """Called in the prepare phase of a task with rows. Raise if publishing would overwrite another run's rows."""
@@ -76,6 +138,9 @@ class DataFrameSink(Bolt):
             read: Returns a DataFrame of the files at the given locations.
         """
         self._function(read([file.path for file in files]), txid)
+
+    def publish_nothing(self, txid: int) -> None:
+        """Called by the driver instead of `publish`, for a decided wave without rows for this sink."""
 
     def is_published(self, txid: int, file: SinkFile) -> bool:
         """Return whether a file of a decided wave is known to be published.
@@ -93,18 +158,28 @@ class ParquetSink(DataFrameSink):
     state: a run that starts over needs an empty directory.
     """
 
+    _retry: RetryPolicy = NO_RETRY
+
     def __init__(self, path: str, *, schema: pyarrow.Schema | None = None) -> None:
-        """Create a sink that writes to the directory `path`; a relative path starts at the driver's directory."""
+        """Create a sink that writes to the directory `path`: a path or a URI, as Spark takes it."""
         if not isinstance(path, str) or not path:
             raise TopologyError(f"ParquetSink: path is {path!r}. Pass a directory, such as 'out/'.")
         super().__init__(never_called, schema=schema)
-        local = local_path(path)
-        self.path = path if local is None else os.path.abspath(local)
+        self.path = path
+
+    def begin_run(self, run: SinkRun) -> ParquetSink:
+        """Return a copy for the run: another run of the topology may use other credentials."""
+        bound = copy.copy(self)
+        bound.locations, bound._retry = run.locations, run.retry
+        return bound
+
+    def directories(self) -> Sequence[str]:
+        return (self.path,)
 
     def refuse_foreign_output(self, txid: int, component: str, task_index: int) -> None:
         """Raise `TopologyError` if the wave's file already exists, although the wave is not decided yet."""
         name = self._file_name(txid, component, task_index)
-        if open_folder(self.path).exists(name):
+        if self.locations.open(self.path).exists(name):
             raise TopologyError(
                 f"ParquetSink {component!r}: {join(self.path, name)} already exists: another run or another history "
                 "of the state wrote it. No state and no rows were written. Use an empty directory, or continue with "
@@ -113,24 +188,40 @@ class ParquetSink(DataFrameSink):
             )
 
     def publish(self, txid: int, files: Sequence[SinkFile], read: Callable[[Sequence[str]], Any]) -> None:
-        """Move the files to their final names; skip those that an earlier call moved."""
-        folder = open_folder(self.path)
-        for file in files:
-            try:
-                folder.move_in(file.path, self._file_name(txid, file.component, file.task_index))
-            except FileNotFoundError as error:
-                raise StateRegressed(
-                    f"ParquetSink {file.component!r}: rows of txid {txid} are neither in the outbox ({file.path}) nor "
-                    f"in {self.path}. Something else changed the checkpoint location or the directory; restore "
-                    "them.",
-                    expected=file.path,
-                    found="nothing",
-                ) from error
-            reach(FaultPoint.SINK_FILE_MOVED, file.component, file.task_index, txid)
+        """Move the files to their final names, at most 8 at a time; skip those that an earlier call moved."""
+        folder = self.locations.open(self.path)
+        if len(files) == 1:
+            self._move(folder, txid, files[0])
+            return
+        threads = ThreadPoolExecutor(min(_MOVES_AT_ONCE, len(files)), thread_name_prefix="anchorbolt-move")
+        try:
+            list(threads.map(partial(self._move, folder, txid), files))
+        finally:
+            threads.shutdown(wait=True)
+
+    def _move(self, folder: Folder, txid: int, file: SinkFile) -> None:
+        self._retry.until_available(partial(self._try_to_move, folder, txid, file))
+        reach(FaultPoint.SINK_FILE_MOVED, file.component, file.task_index, txid)
+
+    def _try_to_move(self, folder: Folder, txid: int, file: SinkFile) -> None:
+        try:
+            folder.move_in(file.path, self._file_name(txid, file.component, file.task_index))
+        except FileNotFoundError as error:
+            raise StateRegressed(
+                f"ParquetSink {file.component!r}: rows of txid {txid} are neither in the outbox ({file.path}) nor in "
+                f"{self.path}. Something else changed the checkpoint location or the directory; restore them.",
+                expected=file.path,
+                found="nothing",
+            ) from error
+        except OSError as error:
+            raise SinkUnavailable(
+                f"ParquetSink {file.component!r}: {file.path} cannot be moved to {self.path}: {error}. Make room "
+                "there, or make it writable. The rows are decided; the next start publishes them, before anything else."
+            ) from error
 
     def is_published(self, txid: int, file: SinkFile) -> bool:
         """Return whether the directory has the file."""
-        return open_folder(self.path).exists(self._file_name(txid, file.component, file.task_index))
+        return self.locations.open(self.path).exists(self._file_name(txid, file.component, file.task_index))
 
     @staticmethod
     def _file_name(txid: int, component: str, task_index: int) -> str:

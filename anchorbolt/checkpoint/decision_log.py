@@ -130,20 +130,28 @@ class DecisionLog:
 
     def copy(self, record: DecisionRecord) -> None:
         """Copy a decision that is durable in the store."""
-        if self._copy is None:
+        copy = self._copy
+        if copy is None:
             return
-        try:
-            self._copy.write(self._fence.generation, record.encode())
-        except OSError as error:
-            raise StateUnavailable(
-                f"the copy of decision {record.txid} cannot be written to the checkpoint location: {error}. Make room "
-                "there, or make it writable, and start again: the run continues where it stopped."
-            ) from error
+
+        def write() -> None:
+            try:
+                copy.write(self._fence.generation, record.encode())
+            except OSError as error:
+                raise StateUnavailable(
+                    f"the copy of decision {record.txid} cannot be written to the checkpoint location: {error}. Make "
+                    "room there, or make it writable, and start again: the run continues where it stopped."
+                ) from error
+
+        self._retry.until_available(write)
 
     def forget_older_copies(self) -> None:
         """Remove the copies of older drivers, once this driver has written one."""
         if self._copy is not None:
-            self._copy.forget_older(self._fence.generation)
+            try:
+                self._copy.forget_older(self._fence.generation)
+            except OSError as error:
+                _log.info("older copies of the decision could not be removed: %s", error)  # the next driver does it
 
     def check_claim(self) -> None:
         """Raise `Fenced` if a newer driver has claimed the topology, `StateRegressed` if the store lost this claim."""
@@ -271,9 +279,14 @@ class FolderCopy:
 def query_id_at(folder: Folder) -> str:
     """Return the id of the query that a checkpoint location belongs to; empty for a new location.
 
-    Raises `WaveFailed` if the location's metadata cannot be read.
+    Raises `StateUnavailable` if the location cannot be read, and `WaveFailed` if its metadata is not Spark's.
     """
-    data = folder.read("metadata")
+    try:
+        data = folder.read("metadata")
+    except OSError as error:
+        raise StateUnavailable(
+            f"the checkpoint location {folder.location} cannot be read: {error}. Make it readable."
+        ) from error
     if not data:
         return ""
     try:

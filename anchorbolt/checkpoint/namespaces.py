@@ -1,4 +1,4 @@
-"""The driver's access to all namespaces of a topology. A run commits its namespaces only here.
+"""Access to all namespaces of a topology. A run commits its namespaces only here: on the driver, or in a commit task.
 
 Each operation runs on many namespaces at once, and waits for a store that does not answer, within bounds.
 """
@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from anchorbolt.checkpoint.custom_state import commit_custom, roll_back_custom
 from anchorbolt.checkpoint.decision import Winner
-from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.checkpoint.ports import CommitTasks, TaskKey
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, StateProvider, StateStorage
 from anchorbolt.state_backends.state import State
@@ -20,7 +20,8 @@ T = TypeVar("T")
 
 _log = logging.getLogger("anchorbolt.checkpoint")
 
-_THREADS = 8
+THREADS = 8
+"""How many namespaces the driver works on at a time."""
 
 
 class Namespaces:
@@ -32,14 +33,17 @@ class Namespaces:
         retry: RetryPolicy,
         new_state: Callable[[TaskKey], State | None],  # the custom state of a task, if it has one
         tasks: Mapping[str, TaskKey],  # by namespace; for the points of `anchorbolt.faults`
+        commit_tasks: CommitTasks | None = None,  # commits the namespaces without a custom state; None: commit here
+        threads: int = THREADS,
     ) -> None:
         self._provider = provider
         self._retry = retry
         self._new_state = new_state
         self._tasks = tasks
+        self._commit_tasks = commit_tasks
         self._custom: dict[str, State] = {}
         self._storages: dict[str, StateStorage] = {}
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="anchorbolt-commit")
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="anchorbolt-commit")
 
     def open(self, names: Iterable[str]) -> None:
         for name in names:
@@ -74,7 +78,13 @@ class Namespaces:
         self._on_each(chosen, roll_back)
 
     def commit(self, fence: Fence, txid: int, winners: Mapping[str, Winner]) -> None:
-        chosen = {name: self._storages[name] for name in winners}
+        here = winners
+        if self._commit_tasks is not None:
+            here = {name: winner for name, winner in winners.items() if name in self._custom}
+            others = {name: winner for name, winner in winners.items() if name not in here}
+            if others:
+                self._commit_tasks.commit(fence, txid, others)
+        chosen = {name: self._storages[name] for name in here}
 
         def commit(name: str, storage: StateStorage) -> None:
             custom = self._custom.get(name)

@@ -86,6 +86,7 @@ class Round:
     isolates: bool = False  # an exception of a bolt fails only the trees of its tuple; all tuples are tracked
     excluded_rows: frozenset[int] = frozenset()  # roots of rows of stream spouts that are left out
     probe: Probe | None = None  # only some tuples are sent, and nothing is decided
+    suspects_tuples: bool = False  # so many executors were lost in this wave that a tuple may end them
     batch: BatchTry | None = None  # in a transactional topology
 
     def was_rolled_back(self, fence: Fence) -> bool:
@@ -124,7 +125,18 @@ class Tasks(Protocol):
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
         """Send COMMIT or ROLLBACK to the tasks of bolts that have a hook for it. Raises `BoltError`.
 
-        The state of every task, with or without a hook, is moved by the driver: see `namespaces`.
+        They do not move the state of any task: see `namespaces`.
+        """
+
+
+class CommitTasks(Protocol):
+    """Commits namespaces in other processes than the driver's."""
+
+    def commit(self, fence: Fence, txid: int, winners: Mapping[str, Winner]) -> None:
+        """Commit the winners of these namespaces; may be repeated.
+
+        Raises as `StateStorage.commit`, and `WaveFailed` if tasks were lost again and again. Then some namespaces may
+        have committed.
         """
 
 

@@ -1,8 +1,8 @@
 """The checkpoint spout `$checkpointspout`: drives every transaction through the topology, and recovers after a crash.
 
 It runs the steps: `state_machine` lists which are allowed, `recovery` and `startup` judge what a starting driver finds,
-and a `Transaction` executes each step. The driver moves the state of every task (`namespaces`); COMMIT and ROLLBACK
-travel to a task only if its bolt has a hook for them.
+and a `Transaction` executes each step. The driver moves the state of every task (`namespaces`), or has executors do it;
+COMMIT and ROLLBACK travel to a task only if its bolt has a hook for them.
 """
 
 import logging
@@ -18,6 +18,7 @@ from anchorbolt.checkpoint.custom_state import CUSTOM_HEADER
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord
 from anchorbolt.checkpoint.decision_log import NOT_OURS_ANY_MORE, Records
 from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
+from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.recovery import bound_to_query, check_sequence, is_of_query, plan_recovery
 from anchorbolt.checkpoint.startup import Found, namespace_problems, query_problem, record_problems
@@ -25,7 +26,7 @@ from anchorbolt.checkpoint.state_machine import BEFORE_FIRST_BATCH, Action
 from anchorbolt.checkpoint.transaction import Run, Transaction
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.contract import NamespaceHead
-from anchorbolt.state_backends.state import Fence
+from anchorbolt.state_backends.state import NOTHING_COMMITTED, Fence
 from anchorbolt.util.messages import reason_of
 from anchorbolt.util.retry import RetryPolicy
 
@@ -55,6 +56,7 @@ class CommittedWave:
     txid: int
     batch_id: int
     rounds: int  # 1 if nothing failed
+    losses: int  # of the rounds before the last: those that failed because Spark or the network lost something
     reports: Sequence[Any]
     dead_letters: Sequence[DeadLetter]
     round_ms: float  # the last round
@@ -72,6 +74,12 @@ class CheckpointSpout:
         self._max_batch_retries = max_batch_retries
         self._extra_rounds = extra_rounds
         self._last = Transaction(run, DecisionRecord(), {}, {})
+        self._losses: Losses | None = None  # of the current wave
+
+    @property
+    def losses(self) -> int:
+        """The losses of the current wave so far; 0 between two waves."""
+        return 0 if self._losses is None else self._losses.number
 
     @property
     def record(self) -> DecisionRecord:
@@ -96,12 +104,17 @@ class CheckpointSpout:
         reach(FaultPoint.FENCES_RAISED)
         plan = plan_recovery(found.stored, found.copied, found.heads)
         record = plan.record
+        outbox.begin_run(layout.topology, record, log.check_claim)
         # Skip this if an older driver created the query after this driver had read the location: both then use the
         # same checkpoint location, and no rows are lost.
         if plan.action is Action.COMMIT and accept_new and not is_of_query(record, query_id):
             record = outbox.without_lost(record)
         winners = {layout.tasks[name]: each.attempt for name, each in record.winners.items() if name in layout.tasks}
-        committed = {name: Committed(head.committed, head.winner) for name, head in found.heads.items()}
+        committed = {
+            name: Committed(head.committed, head.winner)
+            for name, head in found.heads.items()
+            if head.committed != NOTHING_COMMITTED
+        }
         self._last = transaction = Transaction(self._run, record, winners, committed)
         transaction.fence = fence
         if found.stored is None:
@@ -174,11 +187,13 @@ class CheckpointSpout:
     def run_wave(self, batch: Batch) -> CommittedWave:
         """Run one batch as one transaction, in at most `max_batch_retries` + 1 rounds, and the extra ones.
 
-        Rounds that fail because the store does not answer do not count; only time bounds them. Nor do rounds that are
-        repeated without failed tuple trees: each leaves out some. If this raises, either
-        nothing of the wave is committed, or the wave is decided and the next `recover` commits it.
+        Rounds that fail because the store does not answer do not count; only time bounds them. Nor do rounds in which
+        Spark or the network lost something, while the patience of `Losses` lasts; nor rounds that are repeated without
+        failed tuple trees: each leaves out some. If this raises, either nothing of the wave is committed, or the wave
+        is decided and the next `recover` commits it.
         """
         transaction = self._last.begin()
+        losses = self._losses = Losses(self._retry.timeout_s, self._max_batch_retries)
         rounds = failures = 0
         backoff = self._retry.backoff()
         while True:
@@ -199,6 +214,9 @@ class CheckpointSpout:
                 # A store that does not answer is not the batch's fault: it costs time, but none of the retries.
                 if isinstance(error, errors.StateUnavailable) and backoff.sleep_or_give_up(error):
                     continue
+                if losses.bear(error, f"txid {transaction.txid}"):
+                    transaction.suspects_tuples = losses.is_used_up
+                    continue
                 failures += 1
                 if isinstance(error, _FINAL) or failures > self._max_batch_retries + self._extra_rounds:
                     raise
@@ -208,11 +226,13 @@ class CheckpointSpout:
         self._last = transaction
         committed = perf_counter()
         transaction.commit(decision.winners)
+        self._losses = None
         reach(FaultPoint.WAVE_ENDED, txid=transaction.txid)
         return CommittedWave(
             txid=transaction.txid,
             batch_id=batch.batch_id,
             rounds=rounds,
+            losses=losses.number,
             reports=prepared.reports,
             dead_letters=prepared.dead_letters,
             round_ms=(decided - started) * 1000,
@@ -241,6 +261,7 @@ class CheckpointSpout:
 
     def close(self) -> None:
         """Release the fence, if the store can be reached, and close all namespaces."""
+        self._run.outbox.end_run()
         self._run.log.release()
         self._run.namespaces.close()
         self._run.log.close()

@@ -63,6 +63,7 @@ class Transaction:
         self.committed = committed
         self.fence: Fence = NO_FENCE  # of the current round
         self._rolled_back: tuple[int, ...] = ()  # see `Round.rolled_back`
+        self.suspects_tuples = False  # see `Round.suspects_tuples`
 
     @property
     def txid(self) -> int:
@@ -123,7 +124,7 @@ class Transaction:
         self._run.tasks.send(CheckpointTuple(self.txid, Action.ROLLBACK), self._round())
         self._run.namespaces.roll_back(self._run.log.next_fence())
         reach(FaultPoint.ROLLED_BACK, txid=self.txid)
-        self.task_winners = {}  # no instance is used again after a failed round
+        self.task_winners = {}  # where trees are tracked, no stateful instance is used again after a failed round
         self._run.outbox.drop_round(self.fence)
 
     def _write_dead_letters(self, record: DecisionRecord) -> None:
@@ -138,7 +139,14 @@ class Transaction:
             _log.warning("txid %d: %s", record.txid, letter)
 
     def _round(self) -> Round:
-        return Round(self.txid, self.fence, self.committed, self.task_winners, rolled_back=self._rolled_back)
+        return Round(
+            self.txid,
+            self.fence,
+            self.committed,
+            self.task_winners,
+            rolled_back=self._rolled_back,
+            suspects_tuples=self.suspects_tuples,
+        )
 
     def _decision(self, batch: Batch, prepared: PreparedRound) -> DecisionRecord:
         before, layout = self.record, self._run.layout

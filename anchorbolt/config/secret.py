@@ -1,32 +1,11 @@
-"""A string that must not be shown: passwords on their way from the configuration to a driver library."""
+"""Passwords, which a configuration gives as they are, or by the name of an environment variable or a file."""
 
 import os
 
 from anchorbolt.errors import ConfigError
+from anchorbolt.util.secret import Secret as Secret
 
 _LARGEST_PASSWORD_FILE = 65_536
-
-
-class Secret:
-    """Holds a secret string; `repr`, `str` and formatting show `***`. Pickles, so that it can reach Spark workers."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def reveal(self) -> str:
-        """Return the secret itself, to be handed straight to a driver library."""
-        return self._value
-
-    def __repr__(self) -> str:
-        return "***"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._value == self._value
-
-    def __hash__(self) -> int:
-        return hash(self._value)
 
 
 def find_password(

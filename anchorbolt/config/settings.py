@@ -11,7 +11,6 @@ from anchorbolt.config.declaration import DESTINATION, FLAG, SECONDS, SHARE, Che
 from anchorbolt.config.providers import DATA_DIRECTORY, ProviderSettings
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations import local_path
 
 DEAD_LETTER = "topology.dead.letter"
 TICK_SECS = "topology.tick.tuple.freq.secs"
@@ -79,10 +78,8 @@ class Settings(Checked):
         return self.message_timeout_secs if self.message_timeouts else None
 
     def checkpoint_location_of(self, topology: str) -> str:
-        """Return a topology's streaming checkpoint location: an absolute path, or a URI as it was configured."""
-        location = self.checkpoint_location or os.path.join(DATA_DIRECTORY, topology, "checkpoint")
-        path = local_path(location)
-        return location if path is None else os.path.abspath(path)
+        """Return a topology's checkpoint location, a path or a URI; `Locations.qualified` says where a path is."""
+        return self.checkpoint_location or os.path.join(DATA_DIRECTORY, topology, "checkpoint")
 
     def namespace_prefix_of(self, topology: str) -> str:
         """Return the part before the colon in the namespaces of a topology; empty for none."""

@@ -25,6 +25,10 @@ _SPARK_NAMES = {
 _NOT_OPTIONS = {
     "spark.master": "Give it as --master URL.",
     "spark.app.name": "It is always the topology's name. Remove it.",
+    **dict.fromkeys(
+        ("spark.remote", "spark.api.mode"),
+        "Anchorbolt does not run over Spark Connect. Remove it, and use --master URL.",
+    ),
 }
 # Like Spark's default of spark.redaction.regex, except names of files and switches.
 _SECRET = re.compile(r"(?i)(?!.*(file|path|enabled|provider)$).*(secret|password|token|access[.]?key)")

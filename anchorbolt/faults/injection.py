@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -125,8 +126,10 @@ def _refusal(name: str, given: object, advice: str, hint: str = "") -> ConfigErr
 class FaultFolder:
     """The faults of a folder, for one process. A fault's number is its index in `faults.json`."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, in_worker: bool = False) -> None:
+        """Use a folder; `in_worker` if this process is a Spark worker, which may commit state for the driver."""
         self.path = Path(path)
+        self._in_worker = in_worker
         self._faults: list[Fault] | None = None
         self._driver_is_noted = False
 
@@ -158,7 +161,7 @@ class FaultFolder:
 
     def on_point(self, reached: PointReached) -> None:
         """Strike with the faults that fit. This is an observer for `points.observe`."""
-        self._note_process("driver" if reached.point.on_driver else "worker")
+        self._note_process("driver" if reached.point.on_driver and not self._in_worker else "worker")
         if reached.point in _RECORDED:
             self.record_event(reached.point.value, txid=reached.txid)
         for number, fault in enumerate(self._read()):
@@ -214,7 +217,7 @@ class FaultFolder:
         if role == "driver" and self._driver_is_noted:
             return  # later, several of its threads may reach points at the same time
         self._driver_is_noted |= role == "driver"
-        temporary = self.path / f".{role}-{os.getpid()}"
+        temporary = self.path / f".{role}-{os.getpid()}-{threading.get_ident()}"
         temporary.write_text(str(os.getpid()))
         temporary.replace(self.path / f"{role}.pid")
 
@@ -257,7 +260,7 @@ def install_faults(tasks: Mapping[str, int | None] | None = None) -> None:
     """
     path = os.environ.get(FAULTS_VARIABLE)
     if path:
-        folder = FaultFolder(path)
+        folder = FaultFolder(path, in_worker=tasks is None)
         if tasks is not None:
             folder.check_known(tasks)
         observe(folder.on_point)

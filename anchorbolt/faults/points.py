@@ -14,7 +14,10 @@ class FaultPoint(str, Enum):
     """The points at which a fault can strike, in the order of a run."""
 
     on_driver: bool
-    """Whether the driver reaches this point; otherwise a task does, in a worker."""
+    """Whether the driver reaches this point; otherwise a task does, in a worker.
+
+    A worker reaches `SLICE_APPLIED` and `NAMESPACE_COMMITTED`, too, if the provider's commits run on the executors.
+    """
     has_component: bool
     """Whether this point is reached for a component, so that a fault can name one."""
     has_task: bool
@@ -42,7 +45,7 @@ class FaultPoint(str, Enum):
     ROUND_BEGUN = "round.begun"  # the driver is about to run a round of a wave
     TASK_BEGUN = "task.begun", "worker"  # a task's attempt has begun, a spout's included; it has executed no tuple
     TASK_EXECUTED = "task.executed", "worker"  # a task has executed a blob, or up to 2,048 tuples of it
-    TASK_ALIGNED = "task.aligned", "worker"  # PREPARE has come from every upstream task: the task is about to prepare
+    TASK_ALIGNED = "task.aligned", "worker"  # all input has come: the task is about to prepare
     SLICE_STAGED = "state.slice_staged", "worker"  # a slice of a task's updates is staged
     STAGED = "state.staged", "worker"  # all of a task's updates are staged, but not sealed
     SEALED = "state.sealed", "worker"  # a task's updates are sealed; its report is not sent
@@ -63,6 +66,8 @@ class FaultPoint(str, Enum):
     NAMESPACES_COMMITTED = "commit.namespaces"  # all namespaces have committed; no sink has published
     SINK_PUBLISHING = "sink.publishing", "driver, for a component"  # the driver is about to publish a sink's rows
     SINK_FILE_MOVED = "sink.file_moved", "driver, for a task"  # a `ParquetSink` has moved one file, others perhaps not
+    # A `KafkaSink` has sent all messages of a wave and the marker; the transaction is not committed.
+    SINK_MESSAGES_SENT = "sink.messages_sent", "driver, for a component"
     SINK_PUBLISHED = "sink.published", "driver, for a component"  # a sink's rows are published
     COMMITTED = "commit.recorded"  # COMMITTED is durable in the store; the outbox is not cleaned
     WAVE_ENDED = "wave.ended"  # the wave has ended; Spark does not know yet that its batch is done

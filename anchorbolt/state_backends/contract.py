@@ -267,8 +267,9 @@ class StateStorage(ABC):
     def commit(self, fence: Fence, txid: int, attempt: str) -> None:
         """Make the sealed attempt the committed data of `txid`; drop every other staged attempt.
 
-        A commit can stop after any step; calling it again resumes it, and changes nothing if it had finished. Readers
-        see a half-applied commit only while the driver is between its decision and COMMITTED.
+        A commit can stop after any step; calling it again resumes it, and changes nothing if it had finished. Several
+        processes may make the same call at the same time. Readers see a half-applied commit only while the driver is
+        between its decision and COMMITTED.
 
         Raises:
             StaleAttempt: The attempt is not sealed, has another txid, or its base is not the committed txid; or
@@ -314,6 +315,13 @@ class StateProvider(ABC):
 
     shared_by_machines: bool = True
     """Whether several machines see the same data."""
+
+    commit_carries_updates: bool = False
+    """Whether `StateStorage.commit` fetches the staged updates over the network and sends them back to the store.
+
+    A run on Spark then calls `commit` on the executors, so that these bytes do not pass through the driver. Leave it
+    False if the store itself applies what is staged.
+    """
 
     @abstractmethod
     def open(self, namespace: str) -> StateStorage:

@@ -14,6 +14,7 @@ from anchorbolt.errors import AnchorboltError, StateError, UnsupportedValue
 from anchorbolt.serialization import Codec, MsgpackCodec
 from anchorbolt.serialization.schema import SINGLE_SCHEMA, Schema
 from anchorbolt.state_backends.attempt import SLICE_UPDATES, AttemptView, TaskNamespace
+from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.contract import NOTHING_COMMITTED, StateStorage
 from anchorbolt.state_backends.encoding import ABSENT, CacheKey, EncodedValue, EntryEncoding
 from anchorbolt.state_backends.state import AttemptScope, State
@@ -25,7 +26,6 @@ D = TypeVar("D")
 _NOT_A_KEY = (b"",)  # encodes no key at all: no codec encodes anything as zero bytes
 _READ_CHUNK = 4096
 _PENDING_BYTES = 64 << 20
-_CACHE_BYTES = 64 << 20
 _SMALL_INT = 1 << 62
 
 
@@ -46,6 +46,7 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         schema: Schema = SINGLE_SCHEMA,
         cache_entries: int = 200_000,
         pending_entries: int = 100_000,
+        budget: CacheBudget | None = None,
     ) -> None:
         """Make a state over a namespace. Job authors never call this; `init_state` receives a state.
 
@@ -54,8 +55,10 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
             key_codec: Codec of the keys, msgpack by default.
             value_codec: Codec of the values, msgpack by default.
             schema: The schema of the values, and the conversion from older schemas.
-            cache_entries: Number of committed entries to keep in memory between waves.
+            cache_entries: Number of committed entries to keep in memory between waves, at most.
             pending_entries: Number of updated entries to keep before they are staged.
+            budget: The limit on the cached entries of all states of this process, `cache_entries` for this one alone by
+                default.
         """
         self._encoding = EntryEncoding(
             storage.namespace, key_codec or MsgpackCodec(), value_codec or MsgpackCodec(), schema, storage.limits
@@ -63,6 +66,7 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         self._small_int = _SMALL_INT if self._encoding.keeps_ints else -_SMALL_INT  # negative: no int is small
         self._attempt = TaskNamespace(storage, self._encoding.header)
         self._cache_entries = cache_entries
+        self._budget = CacheBudget(cache_entries) if budget is None else budget
         self._pending_entries = pending_entries
         self._cache: dict[CacheKey, Any] = {}  # committed and updated entries, ABSENT included
         self._cache_position = (NOTHING_COMMITTED, "")  # the committed txid and winner that _cache belongs to
@@ -125,18 +129,18 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
             if cache_key in dirty:
                 return
         else:
-            large = self._large_value_to_cache(key, value)
+            large = self._large_value_to_cache(key, cache_key, value)
             self._cache[cache_key] = large  # staging may have replaced the dict
         dirty[cache_key] = None
         if len(dirty) >= self._pending_entries:
             self._stage_updates()
 
-    def _large_value_to_cache(self, key: K, value: V) -> Any:
+    def _large_value_to_cache(self, key: K, cache_key: CacheKey, value: V) -> Any:
         """Return the cache's form of a value that is not a small int; stage updates early if they are large."""
         cached = self._encoding.value_to_cache(key, value)
-        size = len(cached.data) if type(cached) is EncodedValue else sys.getsizeof(cached)
-        self._cache_bytes += size
-        self._dirty_bytes += size
+        size, replaced = _size_of(cached), _size_of(self._cache.get(cache_key, ABSENT))
+        self._cache_bytes += size - replaced
+        self._dirty_bytes += size - (replaced if cache_key in self._dirty else 0)
         if self._dirty_bytes >= _PENDING_BYTES:
             self._stage_updates()
         return cached
@@ -280,16 +284,30 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
 
     def close(self) -> None:
         """Close the namespace; the state is not used again."""
+        self._budget.forget(self)
         self._attempt.close()
+
+    def evict(self, entries: int) -> tuple[int, int]:
+        """Forget the oldest cached entries, and with updates that were never staged, all others than these.
+
+        Called by the budget while another task of the process runs.
+        """
+        if self._dirty:
+            self._cache = {key: self._cache[key] for key in self._dirty}
+            self._cache_bytes = self._dirty_bytes
+        else:
+            self._drop_oldest(entries)
+        return len(self._cache) - len(self._dirty), self._cache_bytes - self._dirty_bytes
 
     def _load(self, cache_keys: list[CacheKey], wanted: Container[CacheKey] = ()) -> None:
         """Read entries into the cache; if it is full, keep only updated and `wanted` entries."""
         try:
             self._attempt.check_head()
-            room = self._cache_entries + len(self._dirty)
-            if len(self._cache) + len(cache_keys) > room or self._cache_bytes > _CACHE_BYTES + self._dirty_bytes:
+            if self._surplus(len(cache_keys)) > 0:
                 self._cache = {key: value for key, value in self._cache.items() if key in self._dirty or key in wanted}
-                self._cache_bytes = self._dirty_bytes
+                kept = sum(_size_of(value) for key, value in self._cache.items() if key not in self._dirty)
+                self._cache_bytes = self._dirty_bytes + kept
+                self._budget.note(self, len(self._cache) - len(self._dirty) + len(cache_keys), kept)
             cached_value = self._encoding.cached_value
             cache = self._cache
             for start in range(0, len(cache_keys), _READ_CHUNK):
@@ -323,12 +341,29 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
         self._cache.clear()
         self._cache_bytes = 0
         self._cache_position = (scope.committed, scope.winner)
+        self._budget.note(self, 0)
+
+    def _surplus(self, more: int = 0) -> int:
+        """Return how many entries are too many with `more` of them. Other states of the process make room first."""
+        entries = len(self._cache) - len(self._dirty) + more
+        surplus = self._budget.claim(self, entries, max(0, self._cache_bytes - self._dirty_bytes))
+        return max(surplus, entries - self._cache_entries)
 
     def _shrink(self) -> None:
         """Shorten the cache. All updates are staged, so every entry can be read again."""
-        surplus = len(self._cache) - self._cache_entries
-        if self._cache_bytes > _CACHE_BYTES:
-            self._cache = {}
-            self._cache_bytes = 0
-        elif surplus > 0:
-            self._cache = dict(islice(self._cache.items(), surplus, None))
+        surplus = self._surplus()
+        if surplus > 0:
+            self._drop_oldest(surplus)
+            self._budget.note(self, len(self._cache), self._cache_bytes)
+
+    def _drop_oldest(self, entries: int) -> None:
+        before = len(self._cache)
+        self._cache = dict(islice(self._cache.items(), entries, None))
+        self._cache_bytes = self._cache_bytes * len(self._cache) // before if before else 0
+
+
+def _size_of(cached: Any) -> int:
+    """Return the bytes of a cached value; 0 for one that is absent or a small int."""
+    if type(cached) is EncodedValue:
+        return len(cached.data)
+    return 0 if cached is ABSENT or type(cached) is int else sys.getsizeof(cached)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.bolts.sink import DataFrameSink, SinkFile, never_called
-from anchorbolt.util.locations import open_folder
 
 if TYPE_CHECKING:
     import pyarrow
@@ -52,7 +51,7 @@ class TupleCapture(DataFrameSink):
         rows: list[tuple[Any, ...]] = []
         for file in sorted(files, key=lambda file: file.task_index):
             folder, _, name = file.path.rpartition("/")
-            data = open_folder(folder).read(name)
+            data = self.locations.open(folder).read(name)
             if data is None:
                 raise FileNotFoundError(file.path)
             columns = pq.read_table(io.BytesIO(data)).columns

@@ -39,6 +39,7 @@ IMPORTERS = {
     "happybase": ("state_backends.hbase.*",),
     "Hbase_thrift": ("state_backends.hbase.*",),
     "thriftpy2": ("state_backends.hbase.*",),
+    "confluent_kafka": ("bolts.kafka.producer",),
     "sqlite3": ("state_backends.sqlite.*",),
     "fakeredis": ("testing.fake_redis",),
     "lupa": ("testing.fake_redis",),

@@ -11,6 +11,7 @@ from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 from anchorbolt.checkpoint.letters.letter_store import letters_of
 from anchorbolt.checkpoint.letters.writers import Lines
+from anchorbolt.util.locations import open_folder
 from anchorbolt.util.retry import NO_RETRY
 
 
@@ -22,7 +23,7 @@ def letter(value: Any, reason: str = "no") -> DeadLetter:
     "value", [{(1, 2): 3}, {b"k": [b"v"]}, b"\xff", "a\u2028b\x85c", [1, (2, {"a": None})], math.inf, "grün"], ids=repr
 )
 def test_a_letter_is_read_as_it_was_written(value: Any, tmp_path: Path) -> None:
-    store = LetterFolder(str(tmp_path))
+    store = LetterFolder(open_folder(str(tmp_path)))
     Lines(store, NO_RETRY).write(7, [letter(value), letter("second")])
     [(txid, first), (_, second)] = letters_of(store, "letters-000000000007.jsonl")
     assert (txid, first.values, second.values) == (7, (value,), ("second",))

@@ -10,6 +10,7 @@ from anchorbolt.config.loading import load_conf
 from anchorbolt.config.providers import ProviderSettings, RedisSettings
 from anchorbolt.config.secret import Secret
 from anchorbolt.config.settings import Settings
+from anchorbolt.util.locations import WorkerLocations
 
 CONFIG = "topology.state.provider.config"
 LOGIN = {"username": None, "passwordEnv": None, "passwordFile": None, "tls": None}
@@ -188,7 +189,8 @@ def test_places_are_below_the_current_directory_unless_absolute_and_uris_are_lef
     monkeypatch.chdir(tmp_path)
     location, directory = configured
     settings = load_conf({"topology.checkpoint.location": location, CONFIG: {"directory": directory}}).settings
-    places = (settings.checkpoint_location_of("jobs"), settings.provider.state_directory)
+    checkpoint = WorkerLocations().qualified(settings.checkpoint_location_of("jobs"))
+    places = (checkpoint, settings.provider.state_directory)
     assert places == tuple(each.format(cwd=tmp_path) for each in expected)
 
 

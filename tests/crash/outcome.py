@@ -18,8 +18,8 @@ from tests.crash.job import NAME, expected_counts, expected_rows
 _ENCODING = EntryEncoding(NAME, MsgpackCodec(), MsgpackCodec())
 
 
-def state_of(conf: Mapping[str, Any], component: str) -> tuple[dict[str, Any], list[str]]:
-    """Return a component's whole state, and the namespaces that keep staged attempts."""
+def state_of(conf: Mapping[str, Any], component: str, name: str = NAME) -> tuple[dict[str, Any], list[str]]:
+    """Return the whole state of a component of the topology `name`, and the namespaces that keep staged attempts."""
     provider = provider_from(load_conf(conf).settings, shared_by_processes=True, shared_by_machines=False)
     state: dict[str, Any] = {}
     leftovers = []
@@ -27,7 +27,7 @@ def state_of(conf: Mapping[str, Any], component: str) -> tuple[dict[str, Any], l
         with closing(provider.open(namespace)) as storage:
             if storage.head().attempts:
                 leftovers.append(namespace)
-            if namespace.startswith(f"{NAME}:{component}-"):
+            if namespace.startswith(f"{name}:{component}-"):
                 for key, data in entries(storage).items():
                     held = _ENCODING.cached_value(_ENCODING.key_from(key), data)
                     state[_ENCODING.key_from(key)] = _ENCODING.value_from(key, held)

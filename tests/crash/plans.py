@@ -7,10 +7,14 @@ from anchorbolt.testing import Fault, FaultAction, FaultPoint, Victim
 IN_RECOVERY = (FaultPoint.CLAIMED, FaultPoint.FENCES_RAISED, FaultPoint.RECOVERED)
 AFTER_A_FAILURE = (FaultPoint.ROUND_FAILED, FaultPoint.ROLLED_BACK)
 
-_ORDINARY = tuple(point for point in FaultPoint if not point.value.startswith("batch."))
+OF_KAFKA = FaultPoint.SINK_MESSAGES_SENT
+_ORDINARY = tuple(point for point in FaultPoint if not point.value.startswith("batch.") and point is not OF_KAFKA)
 ON_DRIVER = tuple(point for point in _ORDINARY if point.on_driver)
 ON_WORKERS = tuple(point for point in _ORDINARY if not point.on_driver)
 IN_WAVES = tuple(point for point in ON_DRIVER if point not in IN_RECOVERY)
+
+# The driver's, unless the provider's commits run on the executors.
+COMMITS = (FaultPoint.SLICE_APPLIED, FaultPoint.NAMESPACE_COMMITTED)
 
 # One point in each phase of the protocol that the driver goes through.
 DRIVER_PHASES = (

@@ -86,6 +86,15 @@ class CountWords(StatefulBolt):
         declarer.declare("word", "count")
 
 
+class Fill(StatefulBolt):
+    """Puts as many values of 1,000 random bytes as the sentence says, at least one."""
+
+    def execute(self, tup: Tuple) -> None:
+        for number in range(max(1, int(tup["sentence"]))):
+            self.state.put(number, os.urandom(1000))
+        self.collector.ack(tup)
+
+
 class Scale(RichBolt):
     """A plain bolt between two stateful ones: passes a word's first letter and twice its count on."""
 

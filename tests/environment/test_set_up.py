@@ -14,10 +14,12 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT / "tools"))
 
 import hbase_artefacts  # noqa: E402 (the tools are scripts, not a package)
+import hdfs_artefacts  # noqa: E402
 import java_runtime  # noqa: E402
 import kafka_artefacts  # noqa: E402
 import maven_jars  # noqa: E402
 import postgres_program  # noqa: E402
+import s3_artefacts  # noqa: E402
 from progress import SetUpError  # noqa: E402
 from record import Record  # noqa: E402
 from virtual_environment import without_packages  # noqa: E402
@@ -78,7 +80,7 @@ def test_packages_are_taken_out_of_a_lock_with_their_hashes() -> None:
 
 def test_the_locks_name_no_registry_and_hold_every_direct_dependency() -> None:
     locks = {path.name: path.read_text() for path in (CHECKOUT / "requirements").glob("*.txt")}
-    assert set(locks) == {"build.txt", "dev.txt", "java.txt"}
+    assert set(locks) == {"build.txt", "dev.txt", "java.txt", "moto.txt"}
     assert [name for name, lock in locks.items() if "://" in lock] == []
     assert all(f"\n{name}==" in locks["dev.txt"] for name in ("pyspark", "pyarrow", "redis", "pytest", "mypy"))
 
@@ -158,6 +160,8 @@ def test_jars_that_are_not_the_pinned_ones_are_named_and_not_kept(
         (hbase_artefacts.JARS, {"hbase-server-2.4.17.jar", "hbase-thrift-2.4.17.jar"}),
         (kafka_artefacts.BROKER, {"kafka_2.13-4.1.0.jar"}),
         (kafka_artefacts.CONNECTOR, {"spark-sql-kafka-0-10_2.13-4.2.0.jar", "kafka-clients-3.9.2.jar"}),
+        (hdfs_artefacts.JARS, {"hadoop-hdfs-3.4.2.jar"}),
+        (s3_artefacts.CLIENT, {"hadoop-aws-3.5.0.jar", "s3-2.35.4.jar"}),
     ],
 )
 def test_a_list_of_jars_is_complete_and_names_its_own_directory(

@@ -1,6 +1,7 @@
 """A `Fault` that is wrong, or could never strike, is refused when it is created."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -74,3 +75,13 @@ def test_a_wrong_fault_in_a_file_is_refused_with_the_files_name(
         FaultFolder(tmp_path).on_point(PointReached(FaultPoint.SEALED, "count", 0, 1))
     assert "faults.json" in refusal.value.message
     assert hint in refusal.value.message
+
+
+def test_a_worker_that_commits_state_for_the_driver_is_noted_as_a_worker(tmp_path: Path) -> None:
+    at_commit = PointReached(FaultPoint.NAMESPACE_COMMITTED, "count", 0, 1)
+    for in_worker, role, other in ((True, "worker", "driver"), (False, "driver", "worker")):
+        folder = FaultFolder(tmp_path / role, in_worker=in_worker)
+        folder.write([])
+        folder.on_point(at_commit)
+        assert folder.pid_of(role) == os.getpid()
+        assert folder.pid_of(other) is None

@@ -11,6 +11,7 @@ from anchorbolt.bolts.sink import SinkFile
 from anchorbolt.checkpoint.decision import Committed, DecisionRecord, Winner
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine.task import messages
+from anchorbolt.engine.task.tally import Tally
 from anchorbolt.errors import BoltError
 from anchorbolt.serialization import JsonCodec, MsgpackCodec, pack, unpack
 from anchorbolt.serialization.schema import Schema, tagged
@@ -58,7 +59,7 @@ _RECORD = DecisionRecord(
     parallelism={"count": 2},
     schemas={"out": "word string, count int64"},
 )
-_REPORT = messages.TaskReport(("count", 0), "a" * 32, 9, {("split", 1): "b" * 32}, 10, 20, 300)
+_REPORT = messages.TaskReport(("count", 0), "a" * 32, 9, Tally(3, 4), {"out": Tally(1, 2)}, 10, 20, 300)
 _FAILURE = messages.TaskReport(
     ("count", 1),
     "c" * 32,
@@ -121,7 +122,7 @@ VALUE_TARGETS = (
             messages.encode_message(
                 messages.TuplesMessage(("split", 0), 3, "a" * 32, 0, "default", 2, [["a", "b"], [1, 2], [None, 1.5]])
             ),
-            messages.encode_message(messages.PrepareMessage(("split", 0), "a" * 32, 7, 3)),
+            messages.encode_message(messages.ContributionMessage(("split", 0), "a" * 32, 3, b"tree")),
             messages.encode_report(_REPORT),
             messages.encode_report(_FAILURE),
         ],

@@ -10,6 +10,7 @@ from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 from anchorbolt.checkpoint.letters.letter_store import letters_of
 from anchorbolt.testing import LocalCluster
 from anchorbolt.topology import TopologyBuilder
+from anchorbolt.util.locations import open_folder
 from tests.reliability import jobs
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, QueueSpout, RichBolt
 
@@ -86,7 +87,7 @@ def test_a_letter_of_a_direct_stream_is_the_same_after_each_replay(tmp_path: Pat
         "topology.state.provider": "sqlite",
         "topology.state.provider.config": {"directory": str(tmp_path / "state")},
     }
-    folder = LetterFolder(str(tmp_path / "dead"))
+    folder = LetterFolder(open_folder(str(tmp_path / "dead")))
     found = []
     for _ in range(3):
         builder = TopologyBuilder()

@@ -14,11 +14,12 @@ from anchorbolt.engine.spouts.rich_spouts import RichSpouts
 from anchorbolt.engine.submit.handle import checkpoint_spout
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import former_ackers
-from tests.simulation.folder import SimulatedFolder
+from tests.simulation.folder import SimulatedFolder, SimulatedLocations
 from tests.simulation.hosts import SteppedHost
 from tests.simulation.reliable_topology import BROKER, MAX_RETRIES, TIMEOUT_SECS
-from tests.simulation.runner import SimulatedRunner
+from tests.simulation.runner import CACHE_ENTRIES, SimulatedRunner
 from tests.simulation.topology import simulated_topology
+from tests.simulation.tries import MAX_BATCH_RETRIES
 from tests.simulation.world import World
 
 CHECKPOINT = "sim://checkpoint"
@@ -33,7 +34,12 @@ class _Settings(Settings):
 
 def settings_of(**more: Any) -> Settings:
     return _Settings(
-        checkpoint_location=CHECKPOINT, max_batch_retries=2, buffer_tuples=3, cache_entries=4, pending_entries=2, **more
+        checkpoint_location=CHECKPOINT,
+        max_batch_retries=MAX_BATCH_RETRIES,
+        buffer_tuples=3,
+        cache_entries=CACHE_ENTRIES,
+        pending_entries=2,
+        **more,
     )
 
 
@@ -63,7 +69,7 @@ def _plan(world: World, name: str) -> ExecutionPlan:
     scenario, broker = world.scenario, world.broker
     topology = simulated_topology(scenario)
     if broker is None:
-        return ExecutionPlan(topology, {}, _SETTINGS, world.store, name)
+        return ExecutionPlan(topology, {}, _SETTINGS, world.store, name, locations=SimulatedLocations(world))
     settings = settings_of(
         message_timeout_secs=TIMEOUT_SECS,
         max_spout_pending=scenario.max_pending,
@@ -76,7 +82,7 @@ def _plan(world: World, name: str) -> ExecutionPlan:
     former = former_ackers(topology, world.store, settings)
     conf: Mapping[str, Any] = {BROKER: broker}
     ackers = 1 + world.choices.pick(3)
-    return ExecutionPlan(topology, conf, settings, world.store, name, ackers, former)
+    return ExecutionPlan(topology, conf, settings, world.store, name, ackers, former, SimulatedLocations(world))
 
 
 class _Driver:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, BinaryIO
 
 from anchorbolt.util.locations import join
@@ -23,6 +23,10 @@ class SimulatedFolder:
     def read(self, name: str) -> bytes | None:
         self._world.step(f"read {self._at(name)}")
         return self._files.get(self._at(name))
+
+    def read_end(self, name: str, size: int) -> bytes | None:
+        data = self.read(name)
+        return None if data is None else data[-size:]
 
     def replace(self, name: str, data: bytes) -> None:
         self._world.step(f"replace {self._at(name)}")
@@ -65,6 +69,22 @@ class SimulatedFolder:
 
     def _at(self, name: str) -> str:
         return join(self.location, name)
+
+
+class SimulatedLocations:
+    """See `anchorbolt.util.locations.Locations`."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def qualified(self, location: str) -> str:
+        return location
+
+    def open(self, location: str) -> SimulatedFolder:
+        return SimulatedFolder(self._world, location)
+
+    def for_workers(self, places: Iterable[str]) -> SimulatedLocations:
+        return self
 
 
 class _File(io.BytesIO):

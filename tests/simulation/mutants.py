@@ -6,11 +6,12 @@ any more.
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.simulation.guards import changed
 from tests.simulation.reliable_mutants import RELIABLE_MUTANTS
-from tests.simulation.scenarios import RELIABLE_SEEDS, TRANSACTIONAL_SEEDS
+from tests.simulation.scenarios import COMMIT_TASK_SEEDS, RELIABLE_SEEDS, TRANSACTIONAL_SEEDS
 from tests.simulation.transactional.mutants import BATCH_MUTANTS
 
 SEEDS = 150  # before the model's tests, which take as long and catch what shows in few schedules
@@ -24,7 +25,7 @@ class Mutant:
     module: str
     function: str
     change: str
-    seeds: range  # the simulations that can catch it
+    seeds: Sequence[int]  # the simulations that can catch it
 
     def apply(self) -> ast.Module:
         """Return the module's syntax tree with the break. Raises `GuardNotFound`."""
@@ -136,9 +137,46 @@ a failed round is not rolled back
 every round of a driver has the same fence
     checkpoint.decision_log.next_fence: self._fence.seq + 1 -> 1
 
+# What Spark or the network lost.
+a loss counts as a try of the batch
+    checkpoint.losses.bear: not isinstance(error, InfrastructureLost) or self.is_used_up -> True
+a failure of the batch counts as a loss
+    checkpoint.losses.bear: not isinstance(error, InfrastructureLost) -> False
+losses are borne for ever
+    checkpoint.losses.note: self.number > self._least and now - self._began >= self._patience_s -> False
+losses are borne a few times only, whatever the time
+    checkpoint.losses.note: now - self._began >= self._patience_s -> True
+losses are borne for the time only, however few there are
+    checkpoint.losses.note: self.number > self._least -> True
+the time of losses begins anew with each of them
+    checkpoint.losses.note: if self._began is None: ... -> self._began = now
+a round is tried again at once after a loss
+    checkpoint.losses.bear: sleep(pause_s) -> pass
+tuples are suspected as soon as an executor is lost
+    checkpoint.spout.run_wave: transaction.suspects_tuples = losses.is_used_up -> transaction.suspects_tuples = True
+tuples are never suspected of ending their executors
+    checkpoint.spout.run_wave: transaction.suspects_tuples = losses.is_used_up -> pass
+tuples are suspected of what they cannot have done
+    engine.driver.rounds.suspected: current.suspects_tuples and error.while_running -> current.suspects_tuples
+a lost executor starts the search for a tuple
+    engine.driver.rounds.suspected: current.suspects_tuples and error.while_running -> error.while_running
+a task that Spark ran again is held against the batch
+    engine.driver.rounds.check_round:
+    if sent.get(component, NOTHING) != received.get(component, NOTHING): ...
+    -> if sent.get(component, NOTHING) != received.get(component, NOTHING): raise WaveFailed("", txid=txid)
+a loss counts as a try of a transactional batch
+    engine.driver.batches.phases.prepare: if not current.suspects_tuples: ... -> pass
+hooks are tried again after a few losses only
+    engine.driver.hooks.Hooks.send: losses.bear(...) -> False
+
 # The reports of a round.
-attempts seen downstream are not compared with those that won
-    engine.driver.rounds.check_round: report.seen != expected -> False
+what tasks received is not compared with what was sent
+    engine.driver.rounds.check_round: sent.get(component, NOTHING) != _ -> False
+only the numbers of blobs are compared with what was sent
+    engine.driver.rounds.check_round: received.get(component, NOTHING) -> \
+    sent.get(component, NOTHING) if sent.get(component, NOTHING)[0] == received.get(component, NOTHING)[0] else NOTHING
+what is sent does not show the attempt
+    engine.task.tally.tally: blake2b(text.encode(), digest_size=8) -> blake2b(source.encode(), digest_size=8)
 a task may report twice
     engine.driver.rounds.check_round: if _ != report.attempt: ... -> attempts[report.task] = report.attempt
 a missing task is not noticed
@@ -148,13 +186,35 @@ a failed task counts as one that has prepared
 
 # The tasks.
 a task does not notice two attempts of one upstream task
-    engine.task.bolt_task._check_attempt: if _ != attempt: ... -> self._report.seen[source] = attempt
-a task does not wait for every PREPARE
-    engine.task.bolt_task._check_aligned: if missing or short: ... -> pass
+    engine.task.bolt_task._check_attempt: if _ != attempt: ... -> self._attempts[source] = attempt
+a task that failed does not tell the bolts behind it
+    engine.task.bolt_task.finish: emitter.give_up() -> pass
+a task prepares although one in front of it failed
+    engine.task.bolt_task.receive:
+    if isinstance(message, GaveUpMessage): ...
+    -> if isinstance(message, GaveUpMessage): return
 a batch that arrives twice is executed twice
     engine.task.bolt_task._in_order: if message.number < expected: ... -> if message.number < expected: yield message
-an instance is used again after any wave
-    engine.task.instances._usable_again: instance.attempt == winner -> True
+an instance is used again although its namespace changed
+    engine.task.instances._usable_again: instance.position == _ -> True
+an instance that failed is used again
+    engine.task.instances._usable_again: not instance.attempt -> False
+an instance is used again after a round that was rolled back
+    engine.task.instances._has_lost: current.was_rolled_back(instance.fence) -> False
+an instance is used again in the same round
+    engine.task.instances._has_lost: instance.fence == current.fence -> False
+an instance is used again after an attempt that lost
+    engine.task.instances._has_lost: winner not in (None, instance.attempt) -> False
+an instance that has changed its namespace takes it for unchanged
+    engine.task.instance.position: _ if _ else _ -> self.base
+a process caches as much as if each of its tasks had it for itself
+    state_backends.key_value._surplus: max(surplus, entries - self._cache_entries) -> entries - self._cache_entries
+tasks that take turns empty each other's caches
+    state_backends.cache_budget._make_room: share if _ else 0 -> 0
+an idle task keeps its share of the budget
+    state_backends.cache_budget._make_room: share if _ else 0 -> share
+a state that gives up entries forgets updates that were never staged
+    state_backends.key_value.evict: if self._dirty: ... -> self._drop_oldest(entries)
 a stale cache of committed values is used
     state_backends.key_value.begin: self._cache_position != _ -> False
 values of a wave that did not finish stay in the cache
@@ -169,8 +229,24 @@ reads do not see what the attempt has staged
     state_backends.attempt._read_position: scope.attempt if _ else None -> None
 """
 
+_COMMIT_TASK_MUTANTS = r"""
+a commit task that failed counts as one that has committed
+    engine.driver.state_commits._run: if failures: ... -> pass
+a commit task without a report counts as one that has committed
+    engine.driver.state_commits._run: if missing: ... -> pass
+a commit task that failed does not say so
+    engine.task.commit_task.run_commit_task: report.failure = as_failure(...) -> pass
+a commit task reports before it commits
+    engine.task.commit_task.run_commit_task: opened.commit(...) -> pass
+a commit task raises the fence itself
+    engine.task.commit_task.run_commit_task: opened.commit(...)
+    -> opened.commit(max(head.fence for head in opened.heads().values()), current.txid, group.winners)
+commit tasks are given up at their first failure
+    engine.driver.state_commits.commit: failures > self._max_retries -> True
+"""
 
-def _mutant(name: str, broken: str, *, seeds: range) -> Mutant:
+
+def _mutant(name: str, broken: str, *, seeds: Sequence[int]) -> Mutant:
     place, change = broken.split(":", 1)
     module, function = place.rsplit(".", 1)
     if module.rpartition(".")[2].lstrip("_")[0].isupper():  # a class
@@ -180,13 +256,14 @@ def _mutant(name: str, broken: str, *, seeds: range) -> Mutant:
     return Mutant(name, f"anchorbolt.{module}", function, change, seeds)
 
 
-def _mutants(text: str, seeds: range) -> list[Mutant]:
+def _mutants(text: str, seeds: Sequence[int]) -> list[Mutant]:
     blocks = re.split(r"\n(?=\w)", re.sub(r"^(#.*)?\n", "", text, flags=re.MULTILINE))
     return [_mutant(*block.split("\n    ", 1), seeds=seeds) for block in blocks]
 
 
 MUTANTS = [
     *_mutants(_MUTANTS, range(SEEDS)),
+    *_mutants(_COMMIT_TASK_MUTANTS, COMMIT_TASK_SEEDS[: 2 * SEEDS]),
     *_mutants(RELIABLE_MUTANTS, RELIABLE_SEEDS[: 2 * SEEDS]),
     *_mutants(BATCH_MUTANTS, TRANSACTIONAL_SEEDS[: 8 * SEEDS]),
 ]

@@ -51,8 +51,6 @@ messages are settled although their wave has failed
 messages are settled before the decision
     engine.driver.rounds.prepare: spouts is not None and spouts.judge(reports)
     -> spouts is not None and (spouts.judge(reports) or spouts.settle(current.txid) is not None)
-what a task contributes counts as often as it arrives
-    engine.task.bolt_task.receive: is_news and _ -> message.contribution or message.moves
 the report of an acker counts as often as it arrives
     engine.driver.rounds._run: list(...) -> reports
 

@@ -8,15 +8,22 @@ from typing import Any
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.checkpoint.wrapped_bolts import StatefulBoltExecutor
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
+from anchorbolt.errors import InfrastructureLost
+from anchorbolt.state_backends.key_value import KeyValueState
 from tests.simulation.actors import TaskLost
+from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
+CACHE_ENTRIES = 4
+"""Of all states of a worker together."""
 _TASK_FAILURES = 4
 
 Work = Callable[[InstanceRegistry], Iterable[Envelope]]
@@ -28,9 +35,12 @@ class TaskRunner:
 
     twice = 0.01
     """How often Spark runs a task a second time."""
+    slots = 2
+    """How many groups of namespaces are committed by tasks of their own."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, plan: ExecutionPlan) -> None:
         self.world = world
+        self._plan = plan
         self._workers = [InstanceRegistry(), InstanceRegistry()]
 
     def run_levels(self, plan: ExecutionPlan, rows: list[Envelope], current: Round) -> Sequence[TaskReport]:
@@ -44,11 +54,30 @@ class TaskRunner:
             while waiting:
                 partition = waiting.pop(self.world.choices.pick(len(waiting)))
                 self.check(current)
-                rows += self._run_bolt(plan, level[partition], current, self._delivered(inputs[partition]))
-        return reports_in(self._delivered(rows), current)
+                rows += self._run_bolt(plan, level[partition], current, self._delivered(inputs[partition], current))
+        return reports_in(self._delivered(rows, current), current)
+
+    def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
+        """Run the commit tasks; the workers' instances have no part in it."""
+        rows: list[Envelope] = []
+        waiting = list(groups)
+        while waiting:
+            group = waiting.pop(self.world.choices.pick(len(waiting)))
+            task = (f"commit of {group.task[0]}", group.task[1])
+            rows += self.run_task(task, lambda _: run_commit_task(self._plan, group, current, threads))  # noqa: B023
+        return reports_in(self._delivered(rows, current), current)
 
     def check(self, current: Round) -> None:
         """Called before each bolt's task; may raise."""
+        world = self.world
+        if world.scenario.loses_executors and world.strikes(0.05):
+            world.tries.lost(world.process, current.txid)
+            while_running = world.choices.pick(2) == 1
+            world.say(f"an executor is lost{' while it ran a task' if while_running else ''}")
+            raise InfrastructureLost("simulated: an executor is lost", txid=current.txid, while_running=while_running)
+
+    def loses(self, current: Round) -> None:
+        """Called when a message is lost: its receiver cannot notice it, only the driver can."""
 
     def run_task(self, task: TaskKey, work: Work) -> list[Envelope]:
         """Run a task; return what arrives of what it sends."""
@@ -85,6 +114,7 @@ class TaskRunner:
             registry = self._workers.pop(worker)
             try:
                 sent = self.world.run_task(name, lambda: list(work(registry)))  # noqa: B023
+                self._check_budget(registry)
             except TaskLost:
                 registry = InstanceRegistry()
             else:
@@ -93,11 +123,20 @@ class TaskRunner:
                 self._workers.insert(worker, registry)
         raise RuntimeError(f"simulated: task {name} failed {_TASK_FAILURES} times")
 
+    def _check_budget(self, registry: InstanceRegistry) -> None:
+        """Check that the states of a worker together cache no more than one may. Not if the last task failed."""
+        kept = [instance for run in registry._runs.values() for instance in run.instances.values()]
+        states = [instance.bolt._state for instance in kept if isinstance(instance.bolt, StatefulBoltExecutor)]
+        cached = sum(len(state._cache) - len(state._dirty) for state in states if isinstance(state, KeyValueState))
+        has_failed = any(not instance.attempt for instance in kept)
+        if cached > CACHE_ENTRIES and not has_failed:
+            self.world.break_off(Violation(f"a worker caches {cached} entries, and may cache {CACHE_ENTRIES}"))
+
     def worker(self) -> int:
         """Choose a worker that has no task."""
         return self.world.choices.pick(len(self._workers))
 
-    def _delivered(self, rows: list[Envelope]) -> list[Envelope]:
+    def _delivered(self, rows: list[Envelope], current: Round) -> list[Envelope]:
         """What arrives of what was sent, in the order in which it does."""
         world, choices = self.world, self.world.choices
         rows = list(rows)
@@ -107,6 +146,7 @@ class TaskRunner:
                 rows[position], rows[other] = rows[other], rows[position]
         if rows and world.strikes(0.005):
             lost = rows.pop(choices.pick(len(rows)))
+            self.loses(current)
             world.say(f"a message to level {lost.level}, partition {lost.destination} is lost")
         if rows and world.strikes(0.005):
             twice = rows[choices.pick(len(rows))]
@@ -119,12 +159,12 @@ class SimulatedRunner(TaskRunner):
     """See `anchorbolt.engine.driver.rounds.Runner`."""
 
     def __init__(self, world: World, plan: ExecutionPlan, spouts: DriverSpouts | None) -> None:
-        super().__init__(world)
-        self._plan = plan
+        super().__init__(world, plan)
         self.lines: Sequence[str] = ()  # of the current batch
         self.spouts = spouts
 
     def run_round(self, current: Round) -> Sequence[TaskReport]:
+        self.world.tries.begun(self.world.process, current)
         return self.run_levels(self._plan, self._run_spouts(current), current)
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:

@@ -8,10 +8,17 @@ from tests.simulation.choices import Choices
 _TRANSACTIONAL = 2
 _RELIABLE = 3
 _SCENARIOS = 4
+_COMMIT_TASKS = range(3, 5)
+_VARIANTS = 4
+_WITH_LOSSES = 3  # of the variants of a stream spout
 RELIABLE_SEEDS = range(_RELIABLE, 1 << 32, _SCENARIOS)
 """The seeds whose topology has a rich spout."""
 TRANSACTIONAL_SEEDS = range(_TRANSACTIONAL, 1 << 32, _SCENARIOS)
 """The seeds with a transactional topology."""
+COMMIT_TASK_SEEDS = [seed for seed in range(1 << 14) if seed // _SCENARIOS % 8 in _COMMIT_TASKS]
+"""Some of the seeds whose state is committed in tasks: a fourth of all, of every kind of topology."""
+LOSS_SEEDS = range(_SCENARIOS * _WITH_LOSSES, 1 << 32, _SCENARIOS * _VARIANTS)
+"""Some of the seeds with a stream spout in which executors are lost."""
 
 
 class Ids(Enum):
@@ -45,6 +52,7 @@ class Scenario:
     """What stays the same over all drivers of a simulation."""
 
     has_stream: bool = True  # lines of a stream spout
+    commits_in_tasks: bool = False  # as for a provider with `commit_carries_updates`
     is_transactional: bool = False  # see `tests.simulation.transactional`
     is_reliable: bool = False  # messages of a rich spout
     ids: Ids = Ids.NUMBERS
@@ -54,6 +62,7 @@ class Scenario:
     tasks: int = 1  # of the rich spout
     is_slow: bool = False  # the source, to take an ack
     max_pending: int | None = None
+    loses_executors: bool = False
 
     @property
     def may_fail_for_good(self) -> bool:
@@ -72,12 +81,14 @@ class Scenario:
 
 def scenario_of(choices: Choices) -> Scenario:
     """Return the scenario of a seed. That of every second seed is the simplest one, and takes no other choice."""
-    kind = choices.by_seed(_SCENARIOS)
+    number, kind = divmod(choices.by_seed(8 * _SCENARIOS), _SCENARIOS)
+    in_tasks = number in _COMMIT_TASKS
     if kind == _TRANSACTIONAL:
-        return Scenario(has_stream=False, is_transactional=True)
+        return Scenario(has_stream=False, is_transactional=True, commits_in_tasks=in_tasks)
     if kind != _RELIABLE:
-        return Scenario()
+        return Scenario(commits_in_tasks=in_tasks, loses_executors=number % _VARIANTS == _WITH_LOSSES)
     return Scenario(
+        commits_in_tasks=in_tasks,
         has_stream=choices.pick(5) == 1,
         is_reliable=True,
         ids=(Ids.NUMBERS, Ids.TEXTS, Ids.UNSTABLE)[choices.pick(3)],

@@ -18,7 +18,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from os import cpu_count
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -29,7 +28,8 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from anchorbolt.checkpoint import namespaces, spout
+from anchorbolt.bolts import sink
+from anchorbolt.checkpoint import losses, namespaces, spout
 from anchorbolt.engine.spouts import hosted_spout
 from anchorbolt.engine.submit import handle
 from anchorbolt.engine.task import bolt_task, spout_task
@@ -38,7 +38,6 @@ from anchorbolt.util.retry import RetryPolicy
 from tests.simulation import topology
 from tests.simulation.choices import Choices
 from tests.simulation.drivers import drive
-from tests.simulation.folder import SimulatedFolder
 from tests.simulation.scenarios import scenario_of
 from tests.simulation.transactional.drivers import batches_in_one_thread, drive_batches
 from tests.simulation.transactional.world import BatchWorld
@@ -165,7 +164,6 @@ def _in_one_thread(world: World) -> Iterator[World]:
         return [results[number] for number in range(len(calls))]
 
     pool = SimpleNamespace(map=call_in_any_order, shutdown=lambda **_: None)
-    open_folder = partial(SimulatedFolder, world)
     numbered = SimpleNamespace(uuid4=lambda: uuid.UUID(int=ids.getrandbits(128)))
     topology.restart_marks()
     batches = batches_in_one_thread(world, numbered) if isinstance(world, BatchWorld) else nullcontext()
@@ -176,11 +174,11 @@ def _in_one_thread(world: World) -> Iterator[World]:
             mock.patch.object(bolt_task, "uuid", numbered),
             mock.patch.object(spout_task, "uuid", numbered),
             mock.patch.object(spout, "sleep", side_effect=lambda _: world.step("waits")),
+            mock.patch.object(losses, "sleep", side_effect=lambda _: _wait_after_a_loss(world)),
             mock.patch.object(handle, "RetryPolicy", return_value=RetryPolicy(0)),  # no driver waits for the store
             mock.patch.object(hosted_spout, "time", SimpleNamespace(monotonic=world.clock)),
-            mock.patch("anchorbolt.checkpoint.outbox.open_folder", open_folder),
             mock.patch.object(spout_task, "_FIRST_CAPACITY", 2),
-            mock.patch("anchorbolt.bolts.sink.open_folder", open_folder),
+            mock.patch.object(sink, "ThreadPoolExecutor", return_value=pool),
             # Files that only the invariants read: Parquet would be a quarter of a simulation's time.
             mock.patch("pyarrow.parquet.ParquetWriter", pa.ipc.new_stream),
             batches,
@@ -188,6 +186,11 @@ def _in_one_thread(world: World) -> Iterator[World]:
             yield world
     finally:
         observe(observer)
+
+
+def _wait_after_a_loss(world: World) -> None:
+    if world.scenario.loses_executors:
+        world.step("waits after a loss")
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -14,8 +14,9 @@ CANARIES = {
     "no fence is ever refused",
     "recovery does not check that the winner is still staged",
     "namespaces commit before the decision is durable",
-    "attempts seen downstream are not compared with those that won",
+    "what tasks received is not compared with what was sent",
     "a stale cache of committed values is used",
+    "a loss counts as a try of the batch",
     "a message in flight is processed again",
     "a round with failed trees is decided under the policy exclude",
 }

@@ -17,6 +17,7 @@ from tests.simulation.scenarios import Scenario
 from tests.simulation.schedule import Schedule
 from tests.simulation.store import SimulatedProvider, Snapshot
 from tests.simulation.topology import Expected, batches_of_lines
+from tests.simulation.tries import Tries
 from tests.simulation.violation import Violation
 
 T = TypeVar("T")
@@ -50,11 +51,13 @@ class World:
         self.store = SimulatedProvider(self)
         self.files: dict[str, bytes] = {}
         self.scenario = scenario
+        self.store.commit_carries_updates = scenario.commits_in_tasks
         self.batches = batches_of_lines(choices) if self.scenario.has_stream else []
         self.broker = Broker(self, self.scenario) if self.scenario.is_reliable else None
         self.invariants: Invariants = Invariants(
             self, Expected(self.batches), None if self.broker is None else self.broker.reliability
         )
+        self.tries = Tries()
         self.now = 0.0  # the seconds on everybody's clock
         self.query_id = ""
         self.acknowledged = 0
@@ -276,6 +279,8 @@ class World:
         if failure is None:
             return
         self.say(f"{actor.name} ended: {type(failure).__name__}: {failure}")
+        if isinstance(failure, errors.WaveFailed):
+            self.tries.given_up(actor.process)
         self._halted = halts(self, actor.name, failure)
 
     def outside(self) -> None:

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from anchorbolt.errors import CodecMismatch, Fenced, StateError, StateRegressed, UnsupportedValue
 from anchorbolt.serialization import Codec, JsonCodec, MsgpackCodec, pack
 from anchorbolt.serialization.serializers import PickleCodec
-from anchorbolt.state_backends import key_value
+from anchorbolt.state_backends import cache_budget, key_value
 from anchorbolt.state_backends.contract import Fence, Seal, SizeLimits, StagedSlice, StateStorage
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.memory import MemoryStateProvider
@@ -44,7 +44,7 @@ class KeyValueStateMachine(RuleBasedStateMachine):
         pending_bytes=st.sampled_from((50, 200, 64 << 20)),
     )
     def start(self, cache: int, pending: int, known_bytes: int, pending_bytes: int) -> None:
-        key_value._CACHE_BYTES, key_value._PENDING_BYTES = known_bytes, pending_bytes
+        cache_budget.CACHE_BYTES, key_value._PENDING_BYTES = known_bytes, pending_bytes
         self.provider = MemoryStateProvider()
         self.storage = self.provider.open("t:count-0")
         self.limits = {"cache_entries": cache, "pending_entries": pending}
@@ -56,7 +56,7 @@ class KeyValueStateMachine(RuleBasedStateMachine):
         self.begin()
 
     def teardown(self) -> None:
-        key_value._CACHE_BYTES = key_value._PENDING_BYTES = 64 << 20
+        cache_budget.CACHE_BYTES = key_value._PENDING_BYTES = 64 << 20
 
     def begin(self) -> None:
         self.fence = Fence(1, self.fence.seq + 1)

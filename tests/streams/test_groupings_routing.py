@@ -94,14 +94,24 @@ def test_fields_grouping_places_rows_by_the_stable_hash_of_their_key(
             assert destination_of(stable_hash(key), tasks) == index
 
 
-def test_a_memo_does_not_grow_beyond_its_bound() -> None:
+def test_a_memo_of_few_keys_is_kept_and_one_that_is_full_is_given_up() -> None:
     router = router_for(Grouping("fields", ("key",)), 4)
-    for start in range(0, 60_000, 10_000):
+    router.route([("x" * 5_000, 0, 0), *((f"user-{i}", i, 0) for i in range(10_000))])
+    assert router.remembered == 10_000  # without the very long key
+    for start in range(10_000, 60_000, 10_000):
         router.route([(f"user-{i}", i, 0) for i in range(start, start + 10_000)])
-        router.route([("x" * 5_000 + str(start), 0, 0)])
-    memo = vars(router)["_memo"]
-    assert len(memo) <= 16_384
-    assert max(map(len, memo)) < 1_000
+    assert router.remembered == 0
+
+
+@pytest.mark.parametrize("grouping", ["fields", "partial_key"])
+def test_a_router_that_forgot_its_keys_goes_on_as_before(grouping: str) -> None:
+    rows = [(f"user-{i}", i, 0) for i in range(100)]
+    forgetting, other = (router_for(Grouping(grouping, ("key",)), 4) for _ in range(2))
+    for router in (forgetting, other):
+        router.route(rows)
+    forgetting.forget()
+    assert forgetting.remembered == 0
+    assert forgetting.route(rows) == other.route(rows)
 
 
 @given(buffers=buffers, tasks=sizes, source_index=st.integers(0, 20))

@@ -35,9 +35,12 @@ listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 log.dirs={data}
 auto.create.topics.enable=false
 offsets.topic.replication.factor=1
+offsets.topic.num.partitions=1
+transaction.state.log.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
+initial.broker.registration.timeout.ms=240000
 """
 
 

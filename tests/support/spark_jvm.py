@@ -24,15 +24,21 @@ _QUIET = "-Xlog:disable"
 _ARCHIVE = Path(sys.prefix, "spark-classes.jsa")
 
 
+def java_options() -> str:
+    """Return the options for each JVM of Spark's."""
+    java = _QUICK_START
+    if _ARCHIVE.exists() and " " not in str(_ARCHIVE):  # blanks end an option
+        java += f" -XX:SharedArchiveFile={_ARCHIVE} {_QUIET}"
+    return java
+
+
 def environment(spark: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment variables for a driver, with these settings of Spark.
 
     Raises:
         ValueError: A setting holds a blank, which would end it.
     """
-    java = _QUICK_START
-    if _ARCHIVE.exists() and " " not in str(_ARCHIVE):  # blanks end an option
-        java += f" -XX:SharedArchiveFile={_ARCHIVE} {_QUIET}"
+    java = java_options()
     settings = {"spark.ui.enabled": "false", **(spark or {})}
     for key, value in settings.items():
         if any(character.isspace() for character in value):

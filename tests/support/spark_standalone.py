@@ -5,64 +5,91 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyspark
 
+from tests.support import spark_jvm
 from tests.support.server_process import OwnedProcess
 
 _DEADLINE_S = 90.0
+_REGISTERED = r"Successfully registered with master"
 _BARE_PACKAGES = ("pyspark", "py4j", "pyarrow", "pandas", "numpy", "numpy.libs", "dateutil", "pytz", "tzdata", "six.py")
 
 
 class SparkStandalone:
     """Starts a master, and a worker on each of `hosts`, which are loopback; stops them by their process ids."""
 
+    deadline_s = _DEADLINE_S
+
     def __init__(self, folder: Path, *, hosts: Sequence[str] = ("127.0.0.1", "127.0.0.1")) -> None:
         self._folder = folder
         self._hosts = hosts
-        self._processes: list[OwnedProcess] = []
+        self._master: OwnedProcess | None = None
+        self._workers: dict[int, OwnedProcess] = {}
         self.url = ""
 
     def start(self) -> None:
-        master = self._spawn("master", "master.Master", "--host 127.0.0.1 --port 0")
-        self.url = self._wait_for(master, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
-        for number, host in enumerate(self._hosts):
-            options = f"--host {host} --cores 1 --memory 1g"
-            work = ("--work-dir", str(self._folder / f"work{number}"))
-            log = self._spawn(f"worker{number}", "worker.Worker", options, *work, self.url)
-            self._wait_for(log, r"Successfully registered with master")
+        log = self._folder / "master.log"
+        self._master = self._spawn(self._command("master.Master", "--host", "127.0.0.1", "--port", "0"), log)
+        self.url = self._wait_for(self._master, log, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
+        self.start_workers(*range(len(self._hosts)))
+
+    def start_workers(self, *numbers: int) -> None:
+        """Start workers that do not run, and return when the master knows them."""
+        logs = {number: self._folder / f"worker{number}.log" for number in numbers}
+        said = {number: log.stat().st_size if log.exists() else 0 for number, log in logs.items()}
+        for number, log in logs.items():
+            self._workers[number] = self._spawn(self._worker_command(number), log)
+        for number, log in logs.items():
+            self._wait_for(self._workers[number], log, _REGISTERED, after=said[number])
 
     def stop(self) -> None:
-        for process in reversed(self._processes):
-            process.end(signal.SIGTERM)
+        for process in (*self._workers.values(), self._master):
+            if process is not None:
+                process.end(signal.SIGTERM)
+        self._workers.clear()
 
-    def _spawn(self, name: str, main: str, options: str, *more: str) -> Path:
-        home = Path(pyspark.__file__).parent
-        log = self._folder / f"{name}.log"
-        environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    def _worker_command(self, number: int) -> list[str]:
+        return self._worker(number, self._folder / f"work{number}")
+
+    def _worker(self, number: int, work_folder: Path) -> list[str]:
+        options = ("--host", self._hosts[number], "--cores", "1", "--memory", "1g", "--work-dir", str(work_folder))
+        return self._command("worker.Worker", *options, self.url)
+
+    def _command(self, main: str, *arguments: str) -> list[str]:
+        spark_class = str(_SPARK_HOME / "bin" / "spark-class")
+        return [spark_class, f"org.apache.spark.deploy.{main}", "--webui-port", "0", *arguments]
+
+    def _environment(self) -> Mapping[str, str]:
+        environment = {**os.environ, "SPARK_HOME": str(_SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
         environment.pop("PYTHONPATH", None)  # executors get none of the driver's
-        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{main}", "--webui-port", "0"]
-        self._processes.append(OwnedProcess([*command, *options.split(), *more], log, env=environment))
-        return log
+        environment["SPARK_DAEMON_JAVA_OPTS"] = spark_jvm.java_options()
+        return environment
 
-    def _wait_for(self, log: Path, pattern: str) -> str:
-        process = self._processes[-1]
-        deadline = time.monotonic() + _DEADLINE_S
+    def _spawn(self, command: Sequence[str], log: Path) -> OwnedProcess:
+        return OwnedProcess(command, log, env=self._environment())
+
+    def _wait_for(self, process: OwnedProcess, log: Path, pattern: str, *, after: int = 0) -> str:
+        """Return what a process has written to its log that matches, ignoring the first `after` bytes."""
+        deadline = time.monotonic() + self.deadline_s
         while time.monotonic() < deadline and not process.has_ended:
-            found = re.search(pattern, log.read_text(errors="replace"))
+            found = re.search(pattern, log.read_bytes()[after:].decode(errors="replace"))
             if found:
                 return found.group(found.lastindex or 0)
             time.sleep(0.05)
         raise RuntimeError(f"no line like {pattern!r} in {log}:\n{log.read_text(errors='replace')[-4000:]}")
 
 
-def bare_python(folder: Path) -> Path:
-    """Make a Python command that finds Spark and Arrow, and neither Anchorbolt nor what Anchorbolt needs."""
+_SPARK_HOME = Path(pyspark.__file__).parent
+
+
+def bare_python(folder: Path, more: Sequence[str] = ()) -> Path:
+    """Make a Python command that finds Spark, Arrow and `more` packages, and not Anchorbolt nor what else it needs."""
     packages = folder / "bare"
     packages.mkdir()
-    for name in _BARE_PACKAGES:
+    for name in (*_BARE_PACKAGES, *more):
         source = next((Path(place) / name for place in sys.path if place and (Path(place) / name).exists()), None)
         if source is not None:
             (packages / name).symlink_to(source)

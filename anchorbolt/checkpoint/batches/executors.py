@@ -22,6 +22,7 @@ from anchorbolt.errors import AnchorboltError, BoltError
 from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
+from anchorbolt.util.locations import Folder
 from anchorbolt.util.messages import shortened
 
 Forward = Callable[[CheckpointTuple], None]
@@ -39,12 +40,12 @@ class BatchBoltExecutor(CheckpointTupleForwarder):
         context: TopologyContext,
         collector: BatchOutputCollector,
         forward: Forward,
-        location: str,  # the checkpoint location
+        folder: Folder,  # the checkpoint location
     ) -> None:
         self._new_bolt = new_bolt
         self._conf = conf
         self._is_open = False
-        self._location = location
+        self._folder = folder
         super().__init__(None, conf, context, collector, forward)
 
     def _prepare(self, conf: Mapping[str, Any]) -> None:
@@ -57,7 +58,7 @@ class BatchBoltExecutor(CheckpointTupleForwarder):
         if hand_off is not None and hand_off.holds_instance:
             own = self._collector, self._context, self._conf
             try:
-                self._bolt = read_instance(self._location, hand_off, batch.attempt.txid, *own)
+                self._bolt = read_instance(self._folder, hand_off, batch.attempt.txid, *own)
             except AnchorboltError:
                 raise
             except Exception as error:  # of a `__setstate__`, for instance
@@ -93,7 +94,7 @@ class HandingBatchExecutor(BatchBoltExecutor):
     def begin_batch(self, batch: BatchTry, attempt: str) -> None:
         super().begin_batch(batch, attempt)
         self._outcome = TaskOutcome()
-        self._writer = HandOffWriter(self._location, batch.fence, _name(self._context, attempt))
+        self._writer = HandOffWriter(self._folder, batch.fence, _name(self._context, attempt))
         try:
             self._pickled()
         except Exception:  # it holds a connection, for instance
@@ -153,10 +154,10 @@ class BlobKeeper(WrappedBolt):
 
     keeps_blobs = True
 
-    def __init__(self, context: TopologyContext, forward: Forward, location: str) -> None:
+    def __init__(self, context: TopologyContext, forward: Forward, folder: Folder) -> None:
         self._context = context
         self._forward = forward
-        self._location = location
+        self._folder = folder
         self._writer: HandOffWriter | None = None
         self._outcome = TaskOutcome()
 
@@ -167,7 +168,7 @@ class BlobKeeper(WrappedBolt):
     def begin_batch(self, batch: BatchTry, attempt: str) -> None:
         self.close()
         self._outcome = TaskOutcome()
-        self._writer = HandOffWriter(self._location, batch.fence, _name(self._context, attempt))
+        self._writer = HandOffWriter(self._folder, batch.fence, _name(self._context, attempt))
 
     def keep(self, payload: bytes) -> None:
         assert self._writer is not None

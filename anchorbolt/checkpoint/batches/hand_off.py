@@ -12,6 +12,7 @@ import io
 import pickle
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any, BinaryIO
 
@@ -21,7 +22,7 @@ from anchorbolt.checkpoint.ports import HandOff
 from anchorbolt.errors import StateUnavailable, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.state import Fence
-from anchorbolt.util.locations import Folder, join, open_folder
+from anchorbolt.util.locations import Folder, join
 
 _HAND_OFFS = "anchorbolt/hand-offs"  # below the checkpoint location
 _DIGEST_BYTES = 16
@@ -70,9 +71,9 @@ def pickled(bolt: object, *own: object) -> bytes:
 class HandOffWriter:
     """Writes the file of one task."""
 
-    def __init__(self, location: str, fence: Fence, name: str) -> None:
-        """Create nothing yet; `location` is the checkpoint location, `name` names the task and its attempt."""
-        self._location = location
+    def __init__(self, folder: Folder, fence: Fence, name: str) -> None:
+        """Create nothing yet; `folder` is the checkpoint location, `name` names the task and its attempt."""
+        self._folder = folder
         self._name = f"{folder_of(fence)}/{name}"
         self._digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
         self._file: BinaryIO | None = None
@@ -97,7 +98,7 @@ class HandOffWriter:
     def _write(self, data: bytes) -> None:
         try:
             if self._file is None:
-                self._file = open_folder(self._location).create_passing(self._name)
+                self._file = self._folder.create_passing(self._name)
             self._file.write(data)
         except OSError as error:
             raise self._unwritable(error) from error
@@ -115,56 +116,58 @@ class HandOffWriter:
 
     def _unwritable(self, error: OSError) -> StateUnavailable:
         return StateUnavailable(
-            f"{join(self._location, self._name)} cannot be written: {error}. Make room, or make it writable on every "
-            "machine that runs tasks."
+            f"{join(self._folder.location, self._name)} cannot be written: {error}. Make room, or make it writable "
+            "on every machine that runs tasks."
         )
 
 
-def read_instance(location: str, hand_off: HandOff, txid: int, *own: object) -> Any:
+def read_instance(folder: Folder, hand_off: HandOff, txid: int, *own: object) -> Any:
     """Unpickle a bolt after a check of the digest. Raises `WaveFailed` if the file is gone or another one."""
-    with _opened(location, hand_off, txid) as file:
+    with _opened(folder, hand_off, txid) as file:
         data = file.read()
     if hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest() != hand_off.digest:
-        raise _lost(location, hand_off, txid, "it is not what the task wrote")
+        raise _lost(folder, hand_off, txid, "it is not what the task wrote")
     return Unpickler(data, *own).load()
 
 
-def read_blobs(location: str, hand_off: HandOff, txid: int) -> Iterator[bytes]:
+def read_blobs(folder: Folder, hand_off: HandOff, txid: int) -> Iterator[bytes]:
     """Yield the blobs. Raises `WaveFailed` if the file is gone, or in the end if it is another one."""
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    with _opened(location, hand_off, txid) as file:
+    with _opened(folder, hand_off, txid) as file:
         while size := file.read(4):
             payload = file.read(int.from_bytes(size, "big"))
             digest.update(size + payload)
             yield payload
     if digest.digest() != hand_off.digest:
-        raise _lost(location, hand_off, txid, "it is not what the task wrote")
+        raise _lost(folder, hand_off, txid, "it is not what the task wrote")
 
 
 def remove_hand_offs(folder: Folder, fence: Fence) -> None:
-    """Remove the hand-offs of one try."""
-    folder.remove_tree(folder_of(fence))
+    """Remove the hand-offs of one try. What cannot be removed now, a later driver removes."""
+    with suppress(OSError):
+        folder.remove_tree(folder_of(fence))
 
 
 def remove_older_hand_offs(folder: Folder, generation: int) -> None:
     """Remove those of drivers before this generation, also what their tasks wrote after their end."""
-    for name in list(folder.names(_HAND_OFFS)):
-        owner = name.partition("-")[0]
-        if owner.isdigit() and int(owner) < generation:
-            folder.remove_tree(f"{_HAND_OFFS}/{name}")
+    with suppress(OSError):
+        for name in list(folder.names(_HAND_OFFS)):
+            owner = name.partition("-")[0]
+            if owner.isdigit() and int(owner) < generation:
+                folder.remove_tree(f"{_HAND_OFFS}/{name}")
 
 
-def _opened(location: str, hand_off: HandOff, txid: int) -> BinaryIO:
+def _opened(folder: Folder, hand_off: HandOff, txid: int) -> BinaryIO:
     try:
-        return open_folder(location).open(hand_off.name)
+        return folder.open(hand_off.name)
     except OSError as error:
-        raise _lost(location, hand_off, txid, str(error)) from error
+        raise _lost(folder, hand_off, txid, str(error)) from error
 
 
-def _lost(location: str, hand_off: HandOff, txid: int, reason: str) -> WaveFailed:
+def _lost(folder: Folder, hand_off: HandOff, txid: int, reason: str) -> WaveFailed:
     return WaveFailed(
         f"what a task kept from the processing phase of batch {txid} cannot be read from "
-        f"{join(location, hand_off.name)}: {reason}. The batch is tried again. If that goes on, put the checkpoint "
-        "location where every machine that runs tasks sees it.",
+        f"{join(folder.location, hand_off.name)}: {reason}. The batch is tried again. If that goes on, put the "
+        "checkpoint location where every machine that runs tasks sees it.",
         txid=txid,
     )

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from itertools import count
 
 from anchorbolt.errors import ConfigError, SinkUnavailable
-from anchorbolt.util.locations import join, open_folder
+from anchorbolt.util.locations import Folder, join
 
 _LETTERS, _ENDING = "letters-", ".jsonl"
 _WAITING, _DONE = "replay", "replayed"
@@ -14,9 +14,9 @@ _WAITING, _DONE = "replay", "replayed"
 class LetterFolder:
     """A `LetterStore` whose names are those of files."""
 
-    def __init__(self, location: str) -> None:
-        self.location = location
-        self._folder = open_folder(location)
+    def __init__(self, folder: Folder) -> None:
+        self.location = folder.location
+        self._folder = folder
 
     def append(self, txid: int, lines: Sequence[str]) -> None:
         """Write the wave's file. One of the same txid with other letters, of an earlier history, stays beside it."""

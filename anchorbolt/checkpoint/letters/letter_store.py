@@ -7,6 +7,7 @@ from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
 from anchorbolt.config.providers import ProviderSettings
 from anchorbolt.errors import ConfigError, SerializationError
+from anchorbolt.util.locations import Locations, WorkerLocations
 
 REDIS_STREAM = "redis-stream:"
 """The beginning of a `topology.dead.letter` that names a stream, in the Redis of the state provider's configuration."""
@@ -49,12 +50,17 @@ class LetterStore(Protocol):
         """Move the letters with this name to those that were replayed. May be repeated."""
 
 
-def letter_store(destination: object, settings: ProviderSettings) -> LetterStore | None:
-    """Return the store for the value of `topology.dead.letter`; None if that is a function, or not set."""
+def letter_store(
+    destination: object, settings: ProviderSettings, locations: Locations | None = None
+) -> LetterStore | None:
+    """Return the store for the value of `topology.dead.letter`; None if that is a function, or not set.
+
+    `locations` opens a directory; None for what this process can open by itself.
+    """
     if not isinstance(destination, str):
         return None
     if not destination.startswith(REDIS_STREAM):
-        return LetterFolder(destination)
+        return LetterFolder((WorkerLocations() if locations is None else locations).open(destination))
     from anchorbolt.state_backends.redis.letter_stream import LetterStream
     from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 

@@ -8,6 +8,7 @@ from anchorbolt.checkpoint.letters.dead_letter import DeadLetter
 from anchorbolt.checkpoint.letters.letter_store import LetterStore, letter_store
 from anchorbolt.config.providers import ProviderSettings
 from anchorbolt.errors import AnchorboltError, BoltError
+from anchorbolt.util.locations import Locations
 from anchorbolt.util.messages import user_traceback
 from anchorbolt.util.retry import RetryPolicy
 
@@ -60,12 +61,15 @@ class Function:
 
 
 def dead_letter_writer(
-    destination: str | LetterFunction | None, settings: ProviderSettings, retry: RetryPolicy
+    destination: str | LetterFunction | None,
+    settings: ProviderSettings,
+    retry: RetryPolicy,
+    locations: Locations | None = None,
 ) -> DeadLetterWriter | None:
     """Return the writer for the value of `topology.dead.letter`; None if it is not set."""
     if destination is None:
         return None
-    store = letter_store(destination, settings)
+    store = letter_store(destination, settings, locations)
     if store is not None:
         return Lines(store, retry)
     assert callable(destination)

@@ -9,6 +9,7 @@ from anchorbolt.acker.stored_trees import tree_state
 from anchorbolt.acker.verdict import Verdict
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome, WrappedBolt
+from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.contract import StateStorage
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.streams.tuple import TupleBatch
@@ -17,8 +18,10 @@ from anchorbolt.streams.tuple import TupleBatch
 class AckerExecutor(WrappedBolt):
     """One task of `__acker`. The contributions come with the PREPARE of each task."""
 
-    def __init__(self, storage: StateStorage, forward: Callable[[CheckpointTuple], None]) -> None:
-        self._state = tree_state(storage)
+    def __init__(
+        self, storage: StateStorage, forward: Callable[[CheckpointTuple], None], budget: CacheBudget | None = None
+    ) -> None:
+        self._state = tree_state(storage, budget)
         self._forward = forward
         self._contributions: list[Contribution] = []
         self._verdict = Verdict()

@@ -26,6 +26,7 @@ class Activity(NamedTuple):
     tasks: int = 0  # of the bolts; 0 between two jobs
     executed: int = 0  # tuples, by the tasks that are done
     waits_for: str | None = None  # a bolt's task that does not return
+    losses: int = 0  # rounds in which Spark or the network lost something
 
 
 class _Wave(NamedTuple):
@@ -43,6 +44,7 @@ class Progress:
         self.tuples = 0  # that the spouts emitted in these waves
         self.last: WaveReport | None = None
         self.retried = 0  # rounds that were run again
+        self.losses = 0  # of these: because Spark or the network had lost something
         self.acked = self.failed = 0  # messages of rich spouts
         self.dead_letters = 0
         self.wave_began = now  # at the earliest: the end of the last wave
@@ -60,6 +62,7 @@ class Progress:
         self.tuples += emitted
         self.last = report
         self.retried += report.rounds - 1
+        self.losses += report.losses
         self.acked += sum(report.messages_acked.values())
         self.failed += sum(report.messages_failed.values())
         self.dead_letters += sum(report.dead_letters.values())
@@ -88,7 +91,8 @@ class Progress:
         """Return the line of a run whose latest wave is `last`."""
         if self.last is None:
             return "waiting for the first wave"
-        retried = f", rounds run again: {self.retried}" if self.retried else ""
+        lost = f" ({self.losses} after losses)" if self.losses else ""
+        retried = f", rounds run again: {self.retried}{lost}" if self.retried else ""
         messages = f", {self.acked:,} acked, {self.failed:,} failed" if self.acked or self.failed else ""
         dead = f", {counted(self.dead_letters, 'dead letter')}" if self.dead_letters else ""
         throttled = f", spouts throttled {_cause(self.last)}" if self.last.throttled else ""
@@ -102,13 +106,15 @@ class Progress:
 
     def current_wave(self, now: float) -> str:
         """Return what the current wave does, to be added to the line; empty in its first second."""
-        done, tasks, executed, waits_for = self.activity
+        done, tasks, executed, waits_for, losses = self.activity
         seconds = now - self.wave_began
-        if not tasks or seconds < 1.0:
+        if not (tasks or losses) or seconds < 1.0:
             return ""
-        waits = f", waits for {waits_for}" if waits_for else ""
+        running = f"{done} of {counted(tasks, 'task')}" if tasks else "is tried again"
         so_far = f", {executed:,} executed" if executed else ""
-        return f" | next: {done} of {counted(tasks, 'task')}{so_far}, {seconds:,.0f} s{waits}"
+        lost = f", losses: {losses}" if losses else ""
+        waits = f", waits for {waits_for}" if waits_for else ""
+        return f" | next: {running}{so_far}{lost}, {seconds:,.0f} s{waits}"
 
 
 def _cause(report: WaveReport) -> str:

@@ -112,7 +112,7 @@ class Run:
         self._take_signals()
         say(f"anchorbolt {anchorbolt.__version__}: {topology.name} on {place}")
         say(f"state: {provider.describe()}")
-        say(f"checkpoint: {conf.settings.checkpoint_location_of(topology.name)}")
+        say(f"checkpoint: {self.engine.located(conf.settings.checkpoint_location_of(topology.name))}")
         if ui is not None:
             say(f"Spark's UI: {ui}")
         if self.stop_requested:

@@ -89,6 +89,13 @@ class SparkEngine:
                 log4j.core.config.Configurator.setLevel(name, log4j.Level.toLevel(level))
         return f"Spark {self._spark.version}, {context.master}", context.uiWebUrl
 
+    def located(self, location: str) -> str:
+        """Return a location with the file system that Spark chooses for it. Called after `connect`."""
+        from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
+
+        assert self._spark is not None
+        return HadoopLocations(self._spark).qualified(location)
+
     def submit(
         self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener
     ) -> RunHandle:
@@ -103,7 +110,8 @@ class SparkEngine:
         if self._handle is None:
             return Activity()
         warned = self._output.not_returned
-        return Activity(*self._handle.tasks, warned[1] if warned and warned[0] > since else None)
+        waits_for = warned[1] if warned and warned[0] > since else None
+        return Activity(*self._handle.tasks, waits_for, self._handle.losses)
 
     def quieten(self) -> None:
         """Log nothing from now on: a requested stop interrupts operations, whose errors mean nothing."""

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from anchorbolt.bolts.base import BaseStatefulBolt
+from anchorbolt.checkpoint.losses import Losses
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
@@ -21,21 +22,26 @@ class HookRunner(Protocol):
 
 
 class Hooks:
-    """The tasks of a topology that have such hooks. Sends again if a worker was lost meanwhile."""
+    """The tasks of a topology that have such hooks. Sends again if a worker or an executor was lost meanwhile."""
 
     def __init__(self, plan: ExecutionPlan, runner: HookRunner) -> None:
         self._runner = runner
         self._max_retries = plan.settings.max_batch_retries
+        self._patience_s = plan.settings.message_timeout_secs
         self._tasks = {action: _hooked_tasks(plan, name) for action, name in _HOOKS.items()}
 
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
         tasks = self._tasks[checkpoint.action]
-        for number in range(self._max_retries + 1 if tasks else 0):
+        losses, failures = Losses(self._patience_s, self._max_retries), 0
+        while tasks:
             try:
                 self._runner.send(checkpoint, current, tasks)
                 return
             except WaveFailed as failure:
-                if number == self._max_retries:
+                if losses.bear(failure, f"the hooks of txid {current.txid}"):
+                    continue
+                failures += 1
+                if failures > self._max_retries:
                     raise
                 _log.warning("the hooks of txid %d are tried again: %s", current.txid, failure)
 

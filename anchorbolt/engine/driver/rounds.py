@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,11 +14,13 @@ from anchorbolt.checkpoint.ports import PreparedRound, Round, TaskKey
 from anchorbolt.checkpoint.spout import CommittedWave
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.hooks import HookRunner, Hooks
+from anchorbolt.engine.driver.state_commits import StateCommitRunner
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.spouts.failed_trees import FailedTree
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.errors import AnchorboltError, BoltError, WaveFailed
+from anchorbolt.engine.task.tally import NOTHING, Tally
+from anchorbolt.errors import AnchorboltError, BoltError, InfrastructureLost, WaveFailed, WorkerLost
 
 if TYPE_CHECKING:
     from anchorbolt.engine.driver.isolation import Isolation
@@ -28,7 +30,7 @@ _log = logging.getLogger("anchorbolt.engine")
 _ONLY_REPEAT = PreparedRound({}, {}, (), (), repeat=True)
 
 
-class Runner(HookRunner, Protocol):
+class Runner(HookRunner, StateCommitRunner, Protocol):
     """Runs the tasks of a round; each engine implements it."""
 
     spouts: DriverSpouts | None  # those that the driver runs itself; None if there are none
@@ -100,6 +102,8 @@ class Rounds:
     def _run(self, current: Round) -> Sequence[TaskReport]:
         try:
             reports = self._runner.run_round(current)
+        except InfrastructureLost as error:
+            raise suspected(error, current) from error.__cause__
         except AnchorboltError:
             raise
         except Exception as error:
@@ -136,6 +140,7 @@ class WaveReport:
     txid: int
     batch_id: int  # the streaming query's batch; the wave's number on an engine without a query
     rounds: int = 1  # 1 if nothing failed
+    losses: int = 0  # of the rounds before the last: those in which Spark or the network lost something
     tuples_in: Mapping[str, int] = field(default_factory=dict)  # by component: executed; of a spout: rows read
     tuples_out: Mapping[str, int] = field(default_factory=dict)  # by component: emitted
     bytes_shuffled: int = 0  # bytes of the blobs between tasks
@@ -167,11 +172,12 @@ class WaveReport:
 
 
 def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -> None:
-    """Check that every task prepared, and that all tasks saw the same attempts of each other.
+    """Check that every task prepared, and that all blobs that the winning attempts sent were received, and no others.
 
     Raises:
         AnchorboltError: A task's failure. Of several, a `BoltError` comes before any other, and a `WaveFailed` last.
-        WaveFailed: A task is missing, or two tasks saw different attempts of one upstream task.
+        WaveFailed: A task is missing.
+        InfrastructureLost: A task reported two attempts, or a task received something else than was sent to it.
     """
     failures = [report.failure for report in reports if report.failure is not None]
     if failures:
@@ -179,27 +185,48 @@ def check_round(plan: ExecutionPlan, reports: Sequence[TaskReport], txid: int) -
     attempts: dict[TaskKey, str] = {}
     for report in reports:
         if attempts.setdefault(report.task, report.attempt) != report.attempt:
-            raise WaveFailed(f"task {report.task} reported twice in txid {txid}", txid=txid)
+            raise InfrastructureLost(f"task {report.task} reported twice in txid {txid}: Spark ran it again", txid=txid)
     missing = [task for level in plan.levels for task in level if task not in attempts]
     if missing:
         raise WaveFailed(f"no report from {missing} in txid {txid}", txid=txid)
-    for report in reports:
-        if report.component in plan.graph.spouts:
-            continue
-        sources = plan.sources[report.component]
-        expected = {task: attempt for task, attempt in attempts.items() if task[0] in sources}
-        if report.seen != expected:
-            raise WaveFailed(
-                f"task {report.task} saw other attempts of its upstream tasks than won in txid {txid}: "
-                "Spark ran a task twice",
+    sent, received = _traffic({report.task: report for report in reports}.values())
+    for component in {**sent, **received}:
+        if sent.get(component, NOTHING) != received.get(component, NOTHING):
+            raise InfrastructureLost(
+                f"the tasks of {component!r} saw other attempts of their upstream tasks than won in txid {txid}, or "
+                "not all that these sent: Spark ran a task again, as it does after it has lost an executor",
                 txid=txid,
             )
+
+
+def _traffic(reports: Iterable[TaskReport]) -> tuple[dict[str, Tally], dict[str, Tally]]:
+    """Return what was sent to each component, and what its tasks received."""
+    sent: dict[str, Tally] = {}
+    received: dict[str, Tally] = {}
+    for report in reports:
+        for component, each in report.sent.items():
+            sent[component] = sent.get(component, NOTHING).plus(each)
+        received[report.component] = received.get(report.component, NOTHING).plus(report.received)
+    return sent, received
 
 
 def _severity(error: AnchorboltError) -> int:
     if isinstance(error, BoltError):
         return 0
-    return 2 if isinstance(error, WaveFailed) else 1
+    if isinstance(error, WaveFailed):  # what was lost explains what the other tasks miss
+        return 2 if isinstance(error, InfrastructureLost) else 3
+    return 1
+
+
+def suspected(error: InfrastructureLost, current: Round) -> WaveFailed:
+    """Return a loss as it counts in this round: as a worker's death if a tuple may have ended the executor."""
+    if not (current.suspects_tuples and error.while_running):
+        return error
+    return WorkerLost(
+        f"{error.message}. This wave has lost executors for longer than topology.message.timeout.secs, so a tuple of "
+        "it may be the cause: one that needs more memory than a container has, for instance.",
+        txid=current.txid,
+    )
 
 
 def summarise(wave: CommittedWave) -> WaveReport:
@@ -215,6 +242,7 @@ def summarise(wave: CommittedWave) -> WaveReport:
         txid=wave.txid,
         batch_id=wave.batch_id,
         rounds=wave.rounds,
+        losses=wave.losses,
         tuples_in=tuples_in,
         tuples_out=tuples_out,
         bytes_shuffled=sum(report.bytes_out for report in reports),

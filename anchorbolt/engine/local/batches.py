@@ -14,6 +14,7 @@ from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.batches.waves import BatchWaves
 from anchorbolt.engine.local.levels import run_levels
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport
@@ -31,6 +32,7 @@ class LocalBatchRunner:
     """
 
     spouts: None = None
+    slots = 0  # it runs no tasks in other processes
 
     def __init__(
         self, plan: ExecutionPlan, seed: int, read_files: Callable[[Sequence[str]], Any], directory: object
@@ -65,6 +67,9 @@ class LocalBatchRunner:
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         for task in tasks:
             self._registry.handle(self._commit_plan, checkpoint, task, current)
+
+    def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
+        raise AssertionError("the driver's process commits by itself")
 
     def close_instances(self) -> None:
         self._background.close()

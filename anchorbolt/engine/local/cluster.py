@@ -24,6 +24,7 @@ from anchorbolt.engine.spouts.driver_spouts import Clock
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport
 from anchorbolt.spouts.feeder import FeederSpout
@@ -31,7 +32,7 @@ from anchorbolt.spouts.rich import BaseRichSpout
 from anchorbolt.spouts.stream import StreamSpout
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.topology.graph import Topology
-from anchorbolt.util.locations import Folder, join, open_folder
+from anchorbolt.util.locations import Folder, join
 
 if TYPE_CHECKING:
     from anchorbolt.engine.spark.runner import LocalStreams
@@ -79,7 +80,7 @@ class LocalCluster:
         """
         location = join(self._directory.path, topology.name)
         plan = prepare_plan(topology, conf, memory=self._memory, location=location)
-        folder = open_folder(plan.checkpoint_location)
+        folder = plan.open_location()
         if plan.batch_spout:
             batches = LocalBatchRunner(plan, self._seed, partial(_read_files, topology.name), self._directory)
             return RunHandle(plan, folder, batches, batches.waves, on_wave, until_empty=until_empty)
@@ -99,6 +100,8 @@ class _TemporaryDirectory:
 class _LocalRunner:
     """The port `anchorbolt.engine.driver.rounds.Runner` in this process."""
 
+    slots = 0  # it runs no tasks in other processes
+
     def __init__(
         self, plan: ExecutionPlan, source: _Source, order: random.Random, directory: _TemporaryDirectory
     ) -> None:
@@ -115,6 +118,9 @@ class _LocalRunner:
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         for task in tasks:
             self._registry.handle(self._plan, checkpoint, task, current)
+
+    def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
+        raise AssertionError("the driver's process commits by itself")
 
     def read_files(self, locations: Sequence[str]) -> Any:
         return _read_files(self._plan.topology, locations)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -10,13 +11,23 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from anchorbolt.config.loading import load_conf
 from anchorbolt.engine.spark.batches.runner import SparkBatchRunner
+from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
+from anchorbolt.engine.spark.locations.probe import run_probe
 from anchorbolt.engine.spark.runner import SparkRunner
-from anchorbolt.engine.spark.session import build_session, check_options, engine_session, executors_of, jobs_at_once
+from anchorbolt.engine.spark.session import (
+    build_session,
+    check_options,
+    engine_session,
+    executors_of,
+    jobs_at_once,
+    use_checkpoint_location,
+)
+from anchorbolt.engine.spark.session_kind import check_session
 from anchorbolt.engine.spark.shipping import ship
 from anchorbolt.engine.submit.handle import RunHandle, WaveListener
+from anchorbolt.engine.submit.places import check_places
 from anchorbolt.engine.submit.preparation import check_store, prepare_plan
 from anchorbolt.topology.graph import Topology
-from anchorbolt.util.locations import open_folder
 
 
 class SparkCluster:
@@ -26,7 +37,7 @@ class SparkCluster:
         """Use a Spark session, or let `submit` build one.
 
         Args:
-            spark: The session. Its settings are not changed.
+            spark: The session, not one of Spark Connect. Its settings are not changed.
             master: Spark master of a session that `submit` builds, `local[*]` by default.
         """
         self._spark = spark
@@ -50,8 +61,10 @@ class SparkCluster:
             on_wave: Called after each committed wave, on a thread of the engine.
 
         Raises:
-            AnchorboltError: The topology or configuration is wrong, or recovery was refused.
+            AnchorboltError: The topology, configuration or session is wrong, or recovery was refused.
         """
+        if self._spark is not None:
+            check_session(self._spark)
         conf = load_conf(conf)
         options = conf.settings.spark
         if self._spark is None:
@@ -60,10 +73,19 @@ class SparkCluster:
         spark = self._spark or build_session(topology.name, self._master, options, jobs_at_once=at_once)
         check_options(spark, options)
         local = (spark.sparkContext.master or "").startswith("local")
-        plan = prepare_plan(topology, conf, shared_by_machines=not local, executors=executors_of(spark))
-        ship(spark.sparkContext)
-        folder = open_folder(plan.checkpoint_location)
         session = engine_session(spark)
+        plan = prepare_plan(
+            topology,
+            conf,
+            shared_by_machines=not local,
+            executors=executors_of(spark),
+            locations=HadoopLocations(session),
+        )
+        uses_hdfs = any(place.startswith("hdfs:") for place in plan.places_of_tasks)
+        ship(spark.sparkContext, for_hdfs=uses_hdfs)
+        use_checkpoint_location(session, plan.checkpoint_location)
+        check_places(plan, None if local else partial(run_probe, session, plan))
+        folder = plan.open_location()
         runner = SparkBatchRunner(session, plan) if plan.batch_spout else SparkRunner(session, plan, folder)
         return SparkRunHandle(plan, folder, runner, runner.waves, on_wave, until_empty=until_empty)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Iterator, Sequence
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -13,35 +14,30 @@ from pyspark.sql import DataFrame, SparkSession
 
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
+from anchorbolt.engine.spark.job_failures import failure_in
 from anchorbolt.engine.spark.remote import RemoteStage
-from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended, round_to_text
+from anchorbolt.engine.spark.runs import RUNS_PROPERTY, live_runs
+from anchorbolt.engine.spark.shuffle_files import ShuffleFiles
+from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA, ROUND_PROPERTY, Ended
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import Envelope, TaskReport, reports_in
-from anchorbolt.errors import WaveFailed, WorkerLost
+from anchorbolt.engine.task.round_text import round_to_text
 from anchorbolt.util.messages import shortened
 
 _log = logging.getLogger("anchorbolt.engine")
 
-_STACK_LINE = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
+_CLOSE_S = 5.0
+"""How long the end of a run waits until its workers have closed their instances."""
 
-_WORKER_DIED = re.compile(r"Python worker exited unexpectedly|java\.io\.EOFException|ExecutorLostFailure")
-# What a cluster manager says of an executor; what Python writes if native code crashes, with the bolt's own frames.
-_CAUSE = re.compile(
-    r"(ExecutorLostFailure .*|Fatal Python error: .*)"
-    r'(?s:.*?\n(Current thread .*?\n)(?=  File "[^"]*/anchorbolt/|\n))?'
-)
-_NO_CAUSE = (
-    "It was killed (by the kernel if memory ran out, or by topology.task.timeout.secs), a bolt ended it with os._exit, "
-    "or it crashed in native code (spark.python.worker.faulthandler.enabled=true would show where). Look at its last "
-    "output and at the kernel's log (dmesg)"
-)
 _LOST_TASK = re.compile(r"Task (?P<partition>\d+) in stage (?P<stage>\d+)\.\d+ failed")
 
 
-def collect_rows(session: SparkSession, frame: DataFrame, current: Round) -> Iterator[Envelope]:
+def collect_rows(session: SparkSession, plan: ExecutionPlan, frame: DataFrame, current: Round) -> Iterator[Envelope]:
     """Run a DataFrame as one job whose tasks read `current`; return the blobs for the driver."""
     context = session.sparkContext
-    context.setLocalProperty(ROUND_PROPERTY, round_to_text(current))
+    context.setLocalProperty(ROUND_PROPERTY, round_to_text(plan, current))
+    context.setLocalProperty(RUNS_PROPERTY, str(live_runs))
     try:
         table = frame.toArrow()
     finally:
@@ -49,15 +45,18 @@ def collect_rows(session: SparkSession, frame: DataFrame, current: Round) -> Ite
     return map(Envelope, *(column.to_pylist() for column in table.columns))
 
 
-def _drop_shuffles(frame: DataFrame) -> None:
-    """Remove what the frame's jobs have shuffled, which Spark would use again."""
-    frame._jdf.queryExecution().toRdd().cleanShuffleDependencies(True)
+_free: list[tuple[str, Ended]] = []
+"""Accumulators of runs that have ended, and their application. PySpark keeps each one as long as the driver."""
 
 
-def _without_frames(text: str) -> str:
-    """Leave out lines of py4j itself and the stack of a Java exception, but not its causes."""
-    lines = [line.strip().removeprefix(": ") for line in text.splitlines()]
-    return "\n".join(line for line in lines if line and not _STACK_LINE.match(line))
+def _accumulator(session: SparkSession, application: str) -> Ended:
+    for place, (each, free) in enumerate(_free):
+        if each == application:
+            del _free[place]
+            free.value = []
+            return free
+    accumulator: Ended = session.sparkContext.accumulator([], AddingAccumulatorParam([]))
+    return accumulator
 
 
 class RoundJobs:
@@ -68,8 +67,9 @@ class RoundJobs:
         self._plan = plan
         self.pickled = plan.pickled() if pickled is None else pickled
         self.tasks = 0  # of the current job
-        self.ended: Ended = session.sparkContext.accumulator([], AddingAccumulatorParam([]))
-        self._ran: DataFrame | None = None
+        self._application = session.sparkContext.applicationId
+        self.ended = _accumulator(session, self._application)
+        self._shuffled = ShuffleFiles()
 
     def with_bolts(self, frame: DataFrame, first_level: int = 1) -> DataFrame:
         """Return the blobs for the driver, after the stages of the bolts from `first_level` on."""
@@ -79,46 +79,33 @@ class RoundJobs:
             )
         return frame
 
-    def run_again(self, what: str, frame: DataFrame, current: Round) -> list[TaskReport]:
-        """Run the whole chain of the plan's stages, as `run` does, perhaps as the last time."""
-        if frame is self._ran:
-            # Otherwise Spark skips stages whose shuffle output still exists: the output of rolled back attempts.
-            _drop_shuffles(frame)
-        self._ran = frame
-        return self.run(what, frame, current, self._plan.levels)
+    def run_all(self, what: str, frame: DataFrame, current: Round) -> list[TaskReport]:
+        """Run the whole chain of the plan's stages, as `run` does, and remove what it has shuffled.
 
-    def run_once(self, what: str, frame: DataFrame, current: Round) -> list[TaskReport]:
-        """Run the whole chain of the plan's stages, as `run` does, on a frame that is not used again."""
-        reports = self.run(what, frame, current, self._plan.levels)
-        _drop_shuffles(frame)  # otherwise its files stay on disk until Java collects the garbage
-        return reports
+        The same frame may be run again, in another round or wave.
+        """
+        self._shuffled.wait_for(frame)
+        try:
+            return self.run(what, frame, current, self._plan.levels)
+        finally:
+            self._shuffled.remove(frame)
 
     def run(self, what: str, frame: DataFrame, current: Round, stages: list[list[TaskKey]]) -> list[TaskReport]:
         """Run a job, and return its tasks' reports; `stages` are the tasks of its last stages."""
         return reports_in(self.rows(what, frame, current, stages), current)
 
     def rows(self, what: str, frame: DataFrame, current: Round, stages: list[list[TaskKey]]) -> Iterator[Envelope]:
-        """Run a job, and return its blobs. Raises `WaveFailed`, or `WorkerLost`, if Spark cannot."""
+        """Run a job, and return its blobs. Raises a `WaveFailed` of the kind that Spark's message tells."""
         self.ended.value, self.tasks = [], sum(map(len, stages))
         try:
-            return collect_rows(self._session, frame, current)
+            return collect_rows(self._session, self._plan, frame, current)
         except (PySparkException, Py4JError, OSError) as error:  # OSError: the JVM is gone
-            text, failed = str(error), f"Spark could not {what} of txid {current.txid}: "
-            if _WORKER_DIED.search(text):
-                raise WorkerLost(self._lost_worker(failed, text, stages), txid=current.txid) from error
-            raise WaveFailed(failed + _without_frames(text), txid=current.txid) from error
+            ended = dict(self.ended.value)
+            unheard = [task for stage in stages for task in stage if task not in ended]
+            text = str(error)
+            raise failure_in(text, what, current.txid, lambda: self._lost_task(text, stages), unheard) from error
         finally:
             self.tasks = 0
-
-    def _lost_worker(self, failed: str, text: str, stages: list[list[TaskKey]]) -> str:
-        ended = dict(self.ended.value)
-        unheard = [task for stage in stages for task in stage if task not in ended]
-        cause = _CAUSE.search(text)
-        said, stack = cause.groups(default="") if cause else (_NO_CAUSE, "")
-        return (
-            f"{stack}{failed}the worker process of {self._lost_task(text, stages)} ended before it reported. {said}. "
-            f"No report from: {shortened(unheard, 400)}. Start again: the run resumes after the last committed wave."
-        )
 
     def _lost_task(self, text: str, stages: list[list[TaskKey]]) -> str:
         """Name the task that Spark's message is about. The stages of a round are those of the spouts and then ours."""
@@ -143,13 +130,42 @@ class RoundJobs:
             if report.failure is not None:
                 raise report.failure
 
-    def close_instances(self) -> None:
-        """Have the workers close the instances that they keep, if Spark gives each of them a task."""
+    def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> list[TaskReport]:
+        """Run a task for each group of namespaces, which commits them; return the tasks' reports."""
+        stage = self.stage("commit state", (groups, threads, self.ended))
+        frame = self.one_row_each(len(groups)).mapInArrow(stage, ENVELOPE_SCHEMA)
+        return self.run("commit the state", frame, current, [[group.task for group in groups]])
+
+    def close_instances(self, *run_ids: str) -> None:
+        """Have the workers close what they keep of ended runs, if Spark gives each of them a task within 5 s.
+
+        A worker that gets none closes it with its next task.
+        """
+        context = self._session.sparkContext
+        if context._jsc is None:  # the session was stopped, and its workers have ended
+            return
+        group = f"anchorbolt-{self._plan.run_id}-close"
+        cancel = threading.Timer(_CLOSE_S, context._jsc.sc().cancelJobGroup, [group])
+        cancel.daemon = True
+        cancel.start()
         try:
-            tasks = self._session.sparkContext.defaultParallelism
-            self.one_row_each(tasks).mapInArrow(self.stage("close", None), ENVELOPE_SCHEMA).toArrow()
+            context.setJobGroup(group, f"close the bolts of {self._plan.topology}")
+            context.setLocalProperty(RUNS_PROPERTY, str(live_runs))
+            rows = self.one_row_each(context.defaultParallelism)
+            rows.mapInArrow(self.stage("close", list(run_ids)), ENVELOPE_SCHEMA).toArrow()
         except Exception as error:
-            _log.warning("the workers did not clean up: %s", error)
+            _log.warning("not all workers have cleaned up, and do it with their next task: %s", shortened(error, 400))
+        finally:
+            cancel.cancel()
+
+    def close(self) -> None:
+        """Give back what the jobs have left on the driver. No job runs any more."""
+        _free.append((self._application, self.ended))
+
+    @property
+    def slots(self) -> int:
+        """How many tasks Spark can run at a time."""
+        return self._session.sparkContext.defaultParallelism
 
     def stage(self, kind: str, argument: object) -> RemoteStage:
         return RemoteStage(kind, self._plan.run_id, self.pickled, argument)

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import re
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
@@ -17,12 +17,15 @@ from anchorbolt.checkpoint.ports import Batch
 from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.rounds import summarise
+from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
+from anchorbolt.engine.spark.kafka_loss import explained_loss
 from anchorbolt.engine.spark.source_files import SourceFiles
 from anchorbolt.engine.spark.source_lag import SourceLag
+from anchorbolt.engine.spark.sources.known import KnownSources
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.errors import AnchorboltError, WaveFailed
+from anchorbolt.errors import AnchorboltError, QueryChanged, StateUnavailable, WaveFailed
 from anchorbolt.util.locations import Folder, local_path
 from anchorbolt.util.messages import counted
 
@@ -45,12 +48,14 @@ class WaveQuery:
         folder: Folder,  # the checkpoint location
         session: SparkSession,
         frame: DataFrame,
+        known: KnownSources,
         spouts: DriverSpouts | None = None,  # whose tuples the waves take in
     ) -> None:
         self._plan = plan
         self._spouts = spouts
         self._folder = folder
         self._frame = frame
+        self._known = known
         self._source_files = SourceFiles(folder, session)
         self._lag = SourceLag()
         self.batch: DataFrame | None = None  # the micro-batch of the current wave
@@ -59,6 +64,8 @@ class WaveQuery:
         self._wave_thread: int | None = None
         self._wave_failure: BaseException | None = None
         self.query: StreamingQuery | None = None
+        self._session = session
+        self._callback = BatchCallback(session, self._on_batch)
 
     def query_id(self) -> str:
         return query_id_at(self._folder)
@@ -66,15 +73,17 @@ class WaveQuery:
     def start(self, spout: CheckpointSpout, add: WaveListener, *, until_empty: bool) -> None:
         self._spout, self._add = spout, add
         writer = (
-            self._frame.writeStream.foreachBatch(self._on_batch)
+            self._frame.writeStream.foreachBatch(self._callback)
             .queryName(self._plan.topology)
             .option("checkpointLocation", self._plan.checkpoint_location)
         )
         interval = f"{self._plan.settings.checkpoint_interval_ms} milliseconds"
         writer = writer.trigger(availableNow=True) if until_empty else writer.trigger(processingTime=interval)
+        self._known.record()
         try:
             self.query = writer.start()
         except PySparkException as error:
+            self._release()
             raise WaveFailed(f"Spark could not start the streaming query: {error}", txid=-1) from error
 
     def stop(self) -> bool:
@@ -93,10 +102,11 @@ class WaveQuery:
         try:
             self.query.awaitTermination()
         except Exception as error:  # StreamingQueryException, or an error of py4j if the JVM is lost
-            failure = WaveFailed(f"the streaming query ended: {self._reason(error)}", txid=-1)
+            failure = self._failure(error)
             failure.__cause__ = error
         with self.one_wave:  # a wave goes on for a moment after its JVM is lost, and uses the spout's storage
             pass
+        self._release()
         if self._wave_failure is not None and not self._failed_with_the_jvm(failure):
             return self._wave_failure
         if self._stop_requested.is_set():
@@ -108,6 +118,11 @@ class WaveQuery:
             overtaken.__cause__ = failure
             return overtaken
         return failure
+
+    def _release(self) -> None:
+        """Leave nothing of the query in Python or in the JVM. It does not run any more."""
+        self._callback.release()
+        forget_listeners(self._session)
 
     def _failed_with_the_jvm(self, ended: AnchorboltError | None) -> bool:
         """Return True if the query lost its JVM and the wave failed only because of that."""
@@ -139,7 +154,13 @@ class WaveQuery:
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
         query_id = frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or ""
         self._spout.bind_query(query_id)
-        offsets = self._folder.read(f"offsets/{batch_id}") or b""
+        try:
+            offsets = self._folder.read(f"offsets/{batch_id}") or b""
+        except OSError as error:
+            raise StateUnavailable(
+                f"the offsets of batch {batch_id} cannot be read from the checkpoint location "
+                f"{self._folder.location}: {error}. Make it readable, and start again."
+            ) from error
         if local_path(self._folder.location) is not None and not self._folder.exists(_METADATA):
             raise WaveFailed(self._location_gone(), txid=self._spout.record.txid + 1)
         batch = Batch(query_id, batch_id, hashlib.sha256(offsets).hexdigest() if offsets else "")
@@ -152,8 +173,10 @@ class WaveQuery:
         try:
             with nullcontext() if self._spouts is None else self._spouts.wave(self._spout):
                 report = summarise(self._spout.run_wave(batch))
-        except WaveFailed:
-            self._source_files.check(batch_id, offsets, txid)  # missing files are the better explanation
+        except WaveFailed as error:
+            self._source_files.check(batch_id, offsets, txid, failed=True)  # missing files explain more
+            if lost := explained_loss(error.message, txid - 1):
+                raise WaveFailed(f"Spark cannot read batch {batch_id}: {lost}", txid=txid) from error
             raise
         finally:
             self.batch = None
@@ -161,27 +184,34 @@ class WaveQuery:
             report = replace(report, offsets_behind=self._lag.offsets_behind(self.query))
         self._add(report if self._spouts is None else self._spouts.add_to(report))
 
+    def _failure(self, error: Exception) -> AnchorboltError:
+        if changed := _OTHER_SOURCES.search(str(error)):
+            return QueryChanged(
+                f"the checkpoint location {self._folder.location} was written with "
+                f"{counted(int(changed[1]), 'source')}, and the topology has {changed[2]} now: a spout was added or "
+                "removed. Set it back. Or continue with a new checkpoint location, as "
+                "docs/failures/checkpoint-location.md says."
+            )
+        return WaveFailed(f"the streaming query ended: {self._reason(error)}", txid=-1)
+
     def _reason(self, error: Exception) -> str:
         if isinstance(error, _JVM_LOST):
             return (
                 f"Spark's Java process is gone ({error}): it crashed, or was killed (by the kernel, if memory ran out)."
                 " See its last output. Start again: the run resumes after the last committed wave."
             )
-        text, location = str(error), self._folder.location
-        if changed := _OTHER_SOURCES.search(text):
-            return (
-                f"the checkpoint location {location} was written with {counted(int(changed[1]), 'source')}, "
-                f"and the topology has {changed[2]} now: a spout was added or removed. Set it back. Or continue with a "
-                "new checkpoint location, as docs/failures/checkpoint-location.md says."
-            )
+        text = str(error)
+        if lost := explained_loss(text, self._spout.record.txid):
+            return lost
         if damaged := _INCOMPLETE.search(text):
             return (
                 f"the file {damaged[1]} of the checkpoint location is empty or incomplete, as after a loss of power or "
                 "on a full disk. Restore the store and the checkpoint location from backups of one moment, as "
                 "docs/failures/checkpoint-location.md says."
             )
-        if not self._folder.exists(_METADATA):
-            return self._location_gone()
+        with suppress(OSError):  # a location that cannot be asked is not gone
+            if not self._folder.exists(_METADATA):
+                return self._location_gone()
         # The text continues with the query's whole plan.
         return text.partition("=== Streaming Query ===")[0].rstrip()
 

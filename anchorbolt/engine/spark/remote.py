@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 DEPENDENCIES = ("msgpack", "cloudpickle", "redis")
+HDFS_DEPENDENCIES = ("fsspec", "requests", "urllib3", "idna", "certifi", "charset_normalizer")
 DEPENDENCIES_FOLDER = "_anchorbolt_dependencies"
 
 
@@ -43,7 +44,8 @@ class RemoteStage:
 @functools.cache
 def _make_importable() -> None:
     """Called once per process: `find_spec` of a module that is not imported takes most of a millisecond."""
-    if any(name not in sys.modules and importlib.util.find_spec(name) is None for name in DEPENDENCIES):
+    wanted = (*DEPENDENCIES, *HDFS_DEPENDENCIES)
+    if any(name not in sys.modules and importlib.util.find_spec(name) is None for name in wanted):
         archive = __file__.rpartition("/anchorbolt/")[0]
         sys.path.append(f"{archive}/{DEPENDENCIES_FOLDER}")
         importlib.invalidate_caches()

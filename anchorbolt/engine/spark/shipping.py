@@ -1,6 +1,7 @@
 """Sends Anchorbolt, its pure Python dependencies and the job's own code to Spark's executors, as one zip file."""
 
 import atexit
+import functools
 import hashlib
 import importlib.util
 import shutil
@@ -16,7 +17,7 @@ from types import ModuleType
 from pyspark import SparkContext
 
 import anchorbolt
-from anchorbolt.engine.spark.remote import DEPENDENCIES, DEPENDENCIES_FOLDER
+from anchorbolt.engine.spark.remote import DEPENDENCIES, DEPENDENCIES_FOLDER, HDFS_DEPENDENCIES
 
 _SKIPPED_FOLDERS = {"__pycache__", ".git", ".venv", "node_modules"}
 _SKIPPED_SUFFIXES = {".pyc", ".pyo", ".so", ".pyd"}
@@ -24,12 +25,14 @@ _LARGEST_FILE = 16 << 20
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 
 
-def ship(context: SparkContext) -> None:
+def ship(context: SparkContext, *, for_hdfs: bool = False) -> None:
     """Make Anchorbolt and all local modules that are already imported importable on every executor.
+
+    With `for_hdfs`, what tasks need to write to HDFS is added, as far as this machine has it.
 
     The zip file's name contains a digest of its content, so that the same content is added once.
     """
-    files = dict(_archive_files())
+    files = dict(_archive_files((*DEPENDENCIES, *HDFS_DEPENDENCIES) if for_hdfs else DEPENDENCIES))
     digest = hashlib.sha256()
     for name in sorted(files):
         digest.update(name.encode() + b"\0" + hashlib.sha256(files[name].read_bytes()).digest())
@@ -37,13 +40,19 @@ def ship(context: SparkContext) -> None:
     if any(added.rpartition("/")[2] == name for added in context.listFiles):
         return
     # Executors fetch the file when they get their first task, so it must exist as long as the application.
+    path = _folder_of_archives() / name
+    if not path.exists():  # of an earlier application of this process
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            for member in sorted(files):
+                archive.writestr(zipfile.ZipInfo(member, _FIXED_TIME), files[member].read_bytes())
+    context.addPyFile(str(path))
+
+
+@functools.cache
+def _folder_of_archives() -> Path:
     folder = tempfile.mkdtemp(prefix="anchorbolt-ship-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = Path(folder) / name
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for member in sorted(files):
-            archive.writestr(zipfile.ZipInfo(member, _FIXED_TIME), files[member].read_bytes())
-    context.addPyFile(str(path))
+    return Path(folder)
 
 
 def local_modules() -> Iterator[ModuleType]:
@@ -57,9 +66,9 @@ def local_modules() -> Iterator[ModuleType]:
             yield module
 
 
-def _archive_files() -> Iterator[tuple[str, Path]]:
+def _archive_files(dependencies: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
     yield from _module_files(anchorbolt)
-    for name in DEPENDENCIES:
+    for name in dependencies:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin is not None:
             yield from _folder(Path(spec.origin).parent, f"{DEPENDENCIES_FOLDER}/{name}")

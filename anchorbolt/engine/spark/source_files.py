@@ -2,21 +2,27 @@
 
 The checkpoint location names the files: `offsets/<batch>` has one line per source, `{"logOffset": n}` for a source of
 files, and `sources/<source>/<n>` lists the files of n. Every tenth list is `<n>.compact`, which repeats all earlier
-ones. Spark's `FileStreamSource` writes both, in its version 1.
+ones. Spark's `FileStreamSource` writes them in its version 1. In the offsets of version 1 a source is the number of its
+line; in those of version 2 its name stands before the offset.
 """
 
 import json
-from collections.abc import Iterator
+import logging
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from anchorbolt.engine.spark.locations.file_existence import missing_files
 from anchorbolt.errors import WaveFailed
 from anchorbolt.util.locations import Folder, local_path
 from anchorbolt.util.messages import shortened
 
+_log = logging.getLogger("anchorbolt.engine")
+
 _VERSION = b"v1"
+_NAMED_VERSION = b"v2"
 _MOST_LOGS = 1000
+_END_BYTES = 1 << 16
 
 
 class SourceFiles:
@@ -25,29 +31,32 @@ class SourceFiles:
     def __init__(self, folder: Folder, session: SparkSession) -> None:
         self._folder = folder
         self._session = session
-        self._ends: tuple[int, list[int | None]] = (-1, [])
+        self._ends: tuple[int, dict[str, int | None]] = (-1, {})
         self._checked_remote = False
 
-    def check(self, batch_id: int, offsets: bytes, txid: int) -> None:
+    def check(self, batch_id: int, offsets: bytes, txid: int, *, failed: bool = False) -> None:
         """Raise `WaveFailed` if files of a batch are missing; `offsets` is the content of `offsets/<batch_id>`.
 
         A file that exists now existed when Spark planned the batch. Files that are not on the local file system are
-        checked only in the first batch of a run, because each check is a round trip.
+        checked only in the first batch of a run, and if the batch has `failed`: a later one was planned just now.
         """
         ends = _log_offsets(offsets)
-        if not any(end is not None for end in ends):
+        if not any(end is not None for end in ends.values()):
             return
         known, starts = self._ends
         if known != batch_id - 1:
             starts = _log_offsets(self._folder.read(f"offsets/{batch_id - 1}") or b"")
         files: list[str] = []
-        for source, end in enumerate(ends):
+        for source, end in ends.items():
             if end is not None:
                 # Spark keeps the offsets of the last 100 batches. If older ones are gone, check only the newest files.
-                before = starts[source] if source < len(starts) else end - 1 if batch_id else None
+                before = starts.get(source, end - 1 if batch_id else None)
                 for number in range(max(-1 if before is None else before, end - _MOST_LOGS), end):
                     files += self._logged(source, number + 1)
-        gone = [path for path in files if not self._exists(path)]
+        paths = {file: local_path(file) for file in files}
+        gone = [file for file, path in paths.items() if path is not None and not path.exists()]
+        if failed or not self._checked_remote:
+            gone += self._missing_remote([file for file, path in paths.items() if path is None])
         self._checked_remote = True
         if gone and self._session.conf.get("spark.sql.files.ignoreMissingFiles", "false") != "true":
             raise WaveFailed(
@@ -58,36 +67,53 @@ class SourceFiles:
             )
         self._ends = (batch_id, ends)
 
-    def _logged(self, source: int, number: int) -> Iterator[str]:
+    def _logged(self, source: str, number: int) -> list[str]:
+        """Return the files of one list, the newest first."""
         name = f"sources/{source}/{number}"
-        data = self._folder.read(name) or self._folder.read(f"{name}.compact") or b""
-        lines = data.splitlines()
+        data = self._folder.read(name)
+        if data is not None:
+            return _entries(data.splitlines()[1:], number)[0] if data.startswith(_VERSION) else []
         # The newest entries are at the end, and there may be very many before them.
-        while lines and lines[0] == _VERSION and len(lines) > 1:
-            entry = _object(lines.pop())
-            if entry.get("batchId") != number or "path" not in entry:
-                return
-            yield str(entry["path"])
+        size = _END_BYTES
+        while True:
+            end = self._folder.read_end(f"{name}.compact", size) or b""
+            files, is_done = _entries(end.splitlines()[1:], number)  # without the version, or the part of a line
+            if is_done or len(end) < size:
+                return files
+            size *= 8
 
-    def _exists(self, path: str) -> bool:
-        local = local_path(path)
-        if local is not None:
-            return local.exists()
-        if self._checked_remote:
-            return True
-        jvm: Any = self._session._jvm
-        found = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(path))
-        conf = self._session._jsparkSession.sessionState().newHadoopConf()
-        return bool(found.getFileSystem(conf).exists(found))
+    def _missing_remote(self, files: list[str]) -> list[str]:
+        if not files:
+            return []
+        try:
+            return missing_files(self._session, files)
+        except OSError as error:  # Spark reads the batch right after this, and says more
+            _log.warning("whether the files of the source are all there cannot be checked: %s", error)
+            return []
 
 
-def _log_offsets(offsets: bytes) -> list[int | None]:
+def _entries(lines: list[bytes], number: int) -> tuple[list[str], bool]:
+    """Return the files of list `number` at the end of some lines, and whether another list comes before it."""
+    files: list[str] = []
+    for line in reversed(lines):
+        entry = _object(line)
+        if entry.get("batchId") != number or "path" not in entry:
+            return files, True
+        files.append(str(entry["path"]))
+    return files, False
+
+
+def _log_offsets(offsets: bytes) -> dict[str, int | None]:
     """Return the log offset of each source; None for a source that does not read files."""
-    lines = offsets.splitlines()
-    if not lines or lines[0] != _VERSION:
-        return []
-    ends = (_object(line).get("logOffset") for line in lines[2:])  # after the version and the batch's metadata
-    return [end if isinstance(end, int) else None for end in ends]
+    version, *lines = offsets.splitlines() or [b""]
+    parts: list[tuple[str, bytes]] = []
+    if version == _VERSION:
+        parts = [(str(number), line) for number, line in enumerate(lines[1:])]  # after the batch's metadata
+    elif version == _NAMED_VERSION:
+        named = (line.partition(b":") for line in lines[1:])
+        parts = [(name.decode(errors="replace"), offset) for name, _, offset in named]
+    ends = ((source, _object(offset).get("logOffset")) for source, offset in parts)
+    return {source: end if isinstance(end, int) else None for source, end in ends}
 
 
 def _object(line: bytes) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 import gc
 import importlib
+import json
 import pickle
 import time
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,11 +15,15 @@ from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.spark.batches.metadata_client import AskedBatchDriver
 from anchorbolt.engine.spark.intake.client import IntakeAddress, asked_intake, asked_replays
+from anchorbolt.engine.spark.runs import RUNS_PROPERTY, KnownRuns
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.bolt_task import run_bolt_task
+from anchorbolt.engine.task.commit_task import CommitGroup, run_commit_task
 from anchorbolt.engine.task.emitter_task import run_emitter_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure, encode_report
+from anchorbolt.engine.task.probe import probe_places
+from anchorbolt.engine.task.round_text import attempt_id, round_from_text
 from anchorbolt.engine.task.spout_task import SourceRows, run_spout_task
 from anchorbolt.engine.task.watchdog import allow_to_end_this_process
 from anchorbolt.errors import PlatformError
@@ -34,11 +38,13 @@ _ARROW_SCHEMA = pa.schema(
 )
 _BATCH_BYTES = 4 << 20
 _PLANS_KEPT = 8
-_HOLD_S = 0.2
+_HOLD_S = 0.1
 
 _registry = InstanceRegistry()
 _plans: dict[str, ExecutionPlan] = {}  # oldest first
+_known_runs = KnownRuns()
 _frozen = False
+_last_round: tuple[str, str, Round] | None = None  # the plan's run, the text, and the round
 
 _Batches = Iterator[pa.RecordBatch]
 
@@ -51,18 +57,24 @@ def run(kind: str, run_id: str, pickled: bytes, argument: Any, batches: _Batches
 
     The kinds and their arguments: `spout` (component), `intake` (the driver's address, and how many
     partitions there are), `bolts` (level, and `Ended`), `emit` (the driver's address), `commit` (`Ended`), `checkpoint`
-    (checkpoint tuple, tasks, and `Ended`), `close` (None).
+    (checkpoint tuple, tasks, and `Ended`), `commit state` (groups, threads, and `Ended`), `close` (the ids of the
+    runs that have ended), `probe` (the places, the name of the probe's folder in each, and the content of its files).
     """
-    plan = _plan(run_id, pickled)
-    _freeze()
     context = TaskContext.get()
     if context is None:
         raise PlatformError("a stage of Anchorbolt ran outside a Spark task")
+    told = context.getLocalProperty(RUNS_PROPERTY)
+    if told:
+        _close_runs(_known_runs.ended(run_id, told, [*_registry.runs, *_plans]))
+    if kind == "close":
+        return _close(argument, batches)
+    plan = _plan(run_id, pickled)
+    _freeze()
     return _KINDS[kind](plan, context, argument, batches)
 
 
 def _spout(plan: ExecutionPlan, context: TaskContext, component: str, batches: _Batches) -> _Batches:
-    current = _round(context)
+    current = _round(plan, context)
 
     def rows_of(batch: pa.RecordBatch) -> SourceRows:
         # In a transactional topology the first value of each tuple is the attempt.
@@ -76,7 +88,7 @@ def _intake(
     plan: ExecutionPlan, context: TaskContext, argument: tuple[IntakeAddress | None, int], batches: _Batches
 ) -> _Batches:
     address, partitions = argument
-    current = _round(context)
+    current = _round(plan, context)
 
     def sent(partition: int) -> Iterator[Envelope]:
         if partition == 0 and plan.replays_letters:
@@ -99,7 +111,9 @@ def _bolts(plan: ExecutionPlan, context: TaskContext, argument: tuple[int, Ended
     task = plan.levels[level - 1][context.partitionId()]
 
     def sent() -> Iterator[Envelope]:
-        executed = yield from run_bolt_task(plan, task, _round(context), _registry, _to_envelopes(batches))
+        current = _round(plan, context)
+        attempt = attempt_id(plan, current, context.taskAttemptId())
+        executed = yield from run_bolt_task(plan, task, current, _registry, _to_envelopes(batches), attempt)
         ended.add([(task, executed)])
 
     return _to_arrow(sent())
@@ -108,7 +122,7 @@ def _bolts(plan: ExecutionPlan, context: TaskContext, argument: tuple[int, Ended
 def _emit(plan: ExecutionPlan, context: TaskContext, address: IntakeAddress, batches: _Batches) -> _Batches:
     for _ in batches:
         task = plan.batch_spout, context.partitionId()
-        yield from _to_arrow(run_emitter_task(plan, task, _round(context), _registry, AskedBatchDriver(address)))
+        yield from _to_arrow(run_emitter_task(plan, task, _round(plan, context), _registry, AskedBatchDriver(address)))
 
 
 def _commit(plan: ExecutionPlan, context: TaskContext, ended: Ended, batches: _Batches) -> _Batches:
@@ -121,7 +135,7 @@ def _checkpoint(
     plan: ExecutionPlan, context: TaskContext, argument: tuple[CheckpointTuple, list[TaskKey], Ended], batches: _Batches
 ) -> _Batches:
     checkpoint, tasks, ended = argument
-    task, current = tasks[context.partitionId()], _round(context)
+    task, current = tasks[context.partitionId()], _round(plan, context)
     for _ in batches:
         try:
             _registry.handle(plan, checkpoint, task, current)
@@ -131,11 +145,39 @@ def _checkpoint(
         ended.add([(task, 0)])
 
 
-def _close(plan: ExecutionPlan, context: TaskContext, argument: None, batches: _Batches) -> _Batches:
+def _commit_state(
+    plan: ExecutionPlan, context: TaskContext, argument: tuple[Sequence[CommitGroup], int, Ended], batches: _Batches
+) -> _Batches:
+    groups, threads, ended = argument
+    group = groups[context.partitionId()]
     for _ in batches:
-        _registry.close_run(plan.run_id)
+        yield _batch(run_commit_task(plan, group, _round(plan, context), threads))
+        ended.add([(group.task, 0)])
+
+
+def _close(run_ids: list[str], batches: _Batches) -> _Batches:
+    for _ in batches:
+        _close_runs(run_ids)
         time.sleep(_HOLD_S)  # keep this worker busy, so that the other workers get the other tasks
     yield from ()
+
+
+def _probe(
+    plan: ExecutionPlan, context: TaskContext, argument: tuple[list[str], str, bytes], batches: _Batches
+) -> _Batches:
+    """Look at the places of the run from this machine, before it begins."""
+    for _ in batches:
+        found = [json.dumps(each).encode() for each in probe_places(plan.locations, *argument)]
+        yield _batch([Envelope(0, plan.driver_level, 0, payload) for payload in found])
+
+
+def _close_runs(run_ids: Iterable[str]) -> None:
+    global _last_round
+    for run_id in run_ids:
+        _registry.close_run(run_id)
+        _plans.pop(run_id, None)
+        if _last_round is not None and _last_round[0] == run_id:
+            _last_round = None
 
 
 _KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches]] = {
@@ -145,7 +187,8 @@ _KINDS: dict[str, Callable[[ExecutionPlan, TaskContext, Any, _Batches], _Batches
     "emit": _emit,
     "commit": _commit,
     "checkpoint": _checkpoint,
-    "close": _close,
+    "commit state": _commit_state,
+    "probe": _probe,
 }
 
 
@@ -176,16 +219,14 @@ def _freeze() -> None:
         _frozen = True
 
 
-def round_to_text(current: Round) -> str:
-    return b64encode(pickle.dumps(current)).decode()
-
-
-def _round(context: TaskContext) -> Round:
+def _round(plan: ExecutionPlan, context: TaskContext) -> Round:
+    global _last_round
     text = context.getLocalProperty(ROUND_PROPERTY)
     if not text:
         raise PlatformError(f"Spark did not pass on the local property {ROUND_PROPERTY}: the round is unknown")
-    current: Round = pickle.loads(b64decode(text))  # noqa: S301 - made by this run's own driver
-    return current
+    if _last_round is None or _last_round[:2] != (plan.run_id, text):
+        _last_round = plan.run_id, text, round_from_text(plan, text)
+    return _last_round[2]
 
 
 def _to_envelopes(batches: Iterable[pa.RecordBatch]) -> Iterator[Envelope]:

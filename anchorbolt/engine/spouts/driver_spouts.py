@@ -50,7 +50,7 @@ class DriverSpouts:
         self._feeders = Feeders(plan)
         self._ticks = Ticks(plan.ticks, clock)
         self.ticks: frozenset[str] = frozenset()
-        letters = letter_store(plan.settings.dead_letter, plan.settings.provider)
+        letters = letter_store(plan.settings.dead_letter, plan.settings.provider, plan.locations)
         self.replays = None if letters is None else Replays(plan, letters)
         self.rich: RichSpouts | None = None
         if plan.rich_spout_tasks:

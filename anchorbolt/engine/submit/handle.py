@@ -19,6 +19,7 @@ from anchorbolt.engine.driver.batches.coordinator import batch_spout_text
 from anchorbolt.engine.driver.batches.phases import CommitRunner, PhasedRounds
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.rounds import Rounds, Runner, WaveReport
+from anchorbolt.engine.driver.state_commits import StateCommits
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.state_backends.encoding import EntryEncoding
@@ -68,13 +69,16 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | Batch
         tasks = PhasedRounds(plan, runner, pipeline)
     else:
         tasks = Rounds(plan, cast(Runner, runner))
+    commit_tasks = None
+    if plan.provider.commit_carries_updates and runner.slots:
+        commit_tasks = StateCommits(plan, runner, retry)
     run = Run(
         layout=layout,
         log=log,
         tasks=tasks,
-        namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.namespaces),
-        outbox=Outbox(folder, plan.sinks, runner.read_files),
-        dead_letters=dead_letter_writer(plan.settings.dead_letter, plan.settings.provider, retry),
+        namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.namespaces, commit_tasks),
+        outbox=Outbox(folder, plan.sinks, runner.read_files, plan.locations, retry),
+        dead_letters=dead_letter_writer(plan.settings.dead_letter, plan.settings.provider, retry, plan.locations),
     )
     retries = plan.settings.max_batch_retries
     # Before it leaves a tuple out, a wave runs once more, to find the tuple; a batch is left out in a last round.
@@ -157,6 +161,11 @@ class RunHandle:
         """The number of messages of rich spouts that are neither acked nor failed. `stop` waits for them."""
         spouts = self._runner.spouts
         return 0 if spouts is None or spouts.rich is None else spouts.rich.in_flight
+
+    @property
+    def losses(self) -> int:
+        """How often Spark or the network has lost something in the current wave; 0 between two waves."""
+        return self._spout.losses
 
     @property
     def failure(self) -> BaseException | None:

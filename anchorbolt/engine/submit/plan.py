@@ -31,6 +31,7 @@ from anchorbolt.state_backends.state import State
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 from anchorbolt.topology.graph import Topology
+from anchorbolt.util.locations import Folder, Locations, WorkerLocations
 
 
 class BatchPhase(Enum):
@@ -69,6 +70,7 @@ class ExecutionPlan:
         run_id: str = "",
         ackers: int = 1,  # 0 if tuple trees are not tracked
         former_ackers: int = 0,  # of the run before: each has a task, so that its open trees can move
+        locations: Locations | None = None,  # None for those that this process can open
     ) -> None:
         self.graph = graph  # only on the driver
         self.topology = graph.name
@@ -78,9 +80,12 @@ class ExecutionPlan:
         self.settings = settings
         self.provider = provider
         self.key_codec, self.value_codec = codecs_from(settings.provider)
-        self.checkpoint_location = settings.checkpoint_location_of(graph.name)
+        self.locations: Locations = WorkerLocations() if locations is None else locations
+        self.checkpoint_location = self.locations.qualified(settings.checkpoint_location_of(graph.name))
         self.prefix = settings.namespace_prefix_of(graph.name)
         bolts, rich_spouts = graph.bolts.values(), graph.rich_spouts.values()
+        for sink in self.sinks.values():
+            sink.locations = self.locations
         self._pickled = {spec.id: cloudpickle.dumps(spec.bolt) for spec in bolts}
         batch_spout = graph.batch_spout
         self.batch_spout = "" if batch_spout is None else batch_spout.id  # of a transactional topology
@@ -121,22 +126,15 @@ class ExecutionPlan:
         self.key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
             spec.id: {source: grouping.fields for source, grouping in spec.inputs if grouping.fields} for spec in bolts
         }
-        # By bolt: the components that send to it.
-        self.sources = {spec.id: spec.sources for spec in bolts}
         levels = graph.levels[1:]
         if self.ackers:
-            self.sources[ACKER_ID] = tuple(numbers)[:-1]
             levels += ((ACKER_ID,),)
-        # By bolt: the tasks that send to it, without those of spouts that read with Spark.
-        self.upstream = {
-            component: [task for source in sources for task in self.tasks.get(source, ())]
-            for component, sources in self.sources.items()
-        }
         self.levels = [[task for component in level for task in self.tasks[component]] for level in levels]
         self._place()
         self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
         self.stateful = (*self.stateful_bolts, *([ACKER_ID] if self.ackers else ()))  # all that keep state
         self.namespaces = {self.namespace(task): task for component in self.stateful for task in self.tasks[component]}
+        self.state_positions = {task: position for position, task in enumerate(self.namespaces.values())}
 
     def commit_phase(self) -> "ExecutionPlan":
         """Return the plan for the commit phase of a transactional topology: of its late bolts, in a job of their own.
@@ -151,11 +149,6 @@ class ExecutionPlan:
             first = plan.levels[0] if plan.levels else []
             plan.levels[:1] = [[*self.tasks[self.batch_spout], *first]]
         plan._place()
-        plan.sources = {
-            bolt: tuple(source for source in sources if source in late) for bolt, sources in self.sources.items()
-        }
-        plan.upstream = {bolt: [task for task in tasks if task[0] in late] for bolt, tasks in self.upstream.items()}
-        plan.upstream[self.batch_spout] = []
         return plan
 
     def _place(self) -> None:
@@ -180,6 +173,16 @@ class ExecutionPlan:
     @property
     def driver_level(self) -> int:
         return len(self.levels) + 1
+
+    def behind(self, component: str) -> list[str]:
+        """Return the bolts of this plan that get tuples of a component, or of one behind it; no ackers."""
+        found: dict[str, None] = {}
+        waiting = [component]
+        while waiting:
+            for edges in self.edges[waiting.pop()].values():
+                waiting += [edge.component for edge in edges if edge.component not in found]
+                found.update((edge.component, None) for edge in edges)
+        return [bolt for bolt in found if (bolt, 0) in self.places]
 
     def next_partition(self, level: int, target_level: int, destination: int) -> int:
         """Return the partition of the next stage for a blob that is sent from `level` to `target_level`.
@@ -259,6 +262,7 @@ class ExecutionPlan:
         """Return the plan, `without` some attributes. Workers can unpickle it without the job's `__main__`."""
         plan = copy.copy(self)
         plan.settings = replace(self.settings, dead_letter=None)  # it may be a function that stays on the driver
+        plan.locations = self.locations.for_workers(self.places_of_tasks)
         for name in ("graph", *without):
             delattr(plan, name)
         data: bytes = cloudpickle.dumps(plan)
@@ -266,7 +270,19 @@ class ExecutionPlan:
 
     def unpickle_bolt(self, component: str) -> Bolt:
         bolt: Bolt = Unpickler(self._pickled[component]).load()
+        if isinstance(bolt, DataFrameSink):
+            bolt.locations = self.locations
         return bolt
+
+    def open_location(self) -> Folder:
+        """Open the checkpoint location, on the driver or in a task."""
+        return self.locations.open(self.checkpoint_location)
+
+    @property
+    def places_of_tasks(self) -> list[str]:
+        """The locations that tasks read or write, qualified; none if all files are the driver's."""
+        directories = [self.locations.qualified(place) for sink in self.sinks.values() for place in sink.directories()]
+        return [self.checkpoint_location, *directories] if self.sinks or self.late_bolts else []
 
     def unpickle_spout(self) -> BatchSpout:
         """Return a copy of a transactional topology's spout."""

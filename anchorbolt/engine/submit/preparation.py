@@ -18,6 +18,7 @@ from anchorbolt.serialization.serializers import PickleCodec
 from anchorbolt.state_backends.contract import StateProvider
 from anchorbolt.state_backends.provider_factory import codecs_from, provider_from
 from anchorbolt.topology.graph import Topology
+from anchorbolt.util.locations import Locations
 from anchorbolt.util.retry import RetryPolicy
 
 _log = logging.getLogger("anchorbolt.engine")
@@ -31,14 +32,16 @@ def prepare_plan(
     memory: StateProvider | None = None,
     location: str | None = None,
     executors: int = 1,
+    locations: Locations | None = None,
 ) -> ExecutionPlan:
     """Return the plan of a run on Spark; or, with `memory`, of a run in this process.
 
     Opens no store, except for rich spouts: the number of ackers that the run before had is read.
 
     There is an acker for each of the `executors`, if the configuration does not say otherwise. `memory` is the provider
-    for state in memory, and the default where none is configured. `location` is the default checkpoint location. Raises
-    `TopologyError` if `topology` is not a topology, and `ConfigError`.
+    for state in memory, and the default where none is configured. `location` is the default checkpoint location;
+    `locations` opens the run's locations, by default as this process can. Raises `TopologyError` if `topology` is not a
+    topology, and `ConfigError`.
     """
     if not isinstance(topology, Topology):
         raise TopologyError(f"{topology!r} is not a topology. Pass the result of create_topology(name).")
@@ -54,7 +57,9 @@ def prepare_plan(
         settings = replace(settings, checkpoint_location=location)
     number = executors if settings.acker_executors is None else settings.acker_executors
     former = former_ackers(topology, provider, settings) if topology.rich_spouts else 0
-    plan = ExecutionPlan(topology, checked, settings, provider, ackers=number, former_ackers=former)
+    plan = ExecutionPlan(
+        topology, checked, settings, provider, ackers=number, former_ackers=former, locations=locations
+    )
     if plan.batch_spout and settings.tick_secs is not None:
         raise ConfigError(
             f"{TICK_SECS} is {settings.tick_secs}, but {topology.name!r} is a transactional topology, whose bolts get "

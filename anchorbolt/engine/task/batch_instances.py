@@ -23,22 +23,26 @@ from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.instance import Instance, open_state
 from anchorbolt.engine.task.spout_calls import called, made
 from anchorbolt.spouts import transactional as spouts
+from anchorbolt.state_backends.cache_budget import CacheBudget
 
 
-def build_for_batches(plan: ExecutionPlan, task: TaskKey) -> Instance:
-    """Build an instance of a transactional topology, for the phase of the plan."""
+def build_for_batches(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget) -> Instance:
+    """Build an instance of a transactional topology, for the phase of the plan.
+
+    `budget` bounds what the states of this process keep in memory.
+    """
     component = task[0]
     emitter = Emitter(plan, task)
     collector = BatchOutputCollector(component, plan.streams[component], emitter.flush)
-    wrapped, is_stateful = _wrapped(plan, task, emitter, collector)
+    wrapped, is_stateful = _wrapped(plan, task, emitter, collector, budget)
     return Instance(wrapped, is_stateful, collector, emitter)
 
 
 def _wrapped(
-    plan: ExecutionPlan, task: TaskKey, emitter: Emitter, collector: BatchOutputCollector
+    plan: ExecutionPlan, task: TaskKey, emitter: Emitter, collector: BatchOutputCollector, budget: CacheBudget
 ) -> tuple[WrappedBolt, bool]:
     component, context, forward = task[0], emitter.context, emitter.forward
-    location, is_late = plan.checkpoint_location, component in plan.late_bolts
+    folder, is_late = plan.open_location(), component in plan.late_bolts
     processing = plan.phase is BatchPhase.PROCESSING
     if component == plan.batch_spout:
         committing = new_emitter(plan, task)
@@ -49,15 +53,15 @@ def _wrapped(
     if isinstance(bolt, BaseBatchBolt):
         kind = HandingBatchExecutor if is_late and processing else BatchBoltExecutor
         new_bolt = partial(_new_batch_bolt, plan, component)
-        return kind(new_bolt, plan.conf, context, collector, forward, location), False
+        return kind(new_bolt, plan.conf, context, collector, forward, folder), False
     if isinstance(bolt, BaseBasicBolt):
         return CheckpointTupleForwarder(bolt, plan.conf, context, collector, forward), False
     if processing:
-        return BlobKeeper(context, forward, location), False
+        return BlobKeeper(context, forward, folder), False
     if isinstance(bolt, DataFrameSink):
-        return SinkExecutor(bolt, context, location, forward), False
+        return SinkExecutor(bolt, context, folder, forward), False
     assert isinstance(bolt, BaseStatefulBolt), "the builder refuses any other bolt"
-    state, fields = open_state(plan, task, bolt), plan.key_fields[component]
+    state, fields = open_state(plan, task, bolt, budget), plan.key_fields[component]
     return StatefulBatchExecutor(bolt, plan.conf, context, collector, forward, state, fields), True
 
 

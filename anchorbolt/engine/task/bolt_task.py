@@ -20,36 +20,48 @@ from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.engine.task.instance import Instance
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import (
+    ContributionMessage,
     Envelope,
-    PrepareMessage,
+    GaveUpMessage,
+    ReportMessage,
     TaskReport,
     TuplesMessage,
     as_failure,
     decode_message,
     encode_message,
 )
+from anchorbolt.engine.task.tally import tally
 from anchorbolt.engine.task.watchdog import watched
-from anchorbolt.errors import SerializationError, WaveFailed
+from anchorbolt.errors import InfrastructureLost, SerializationError, WaveFailed
 from anchorbolt.faults.points import FaultPoint, at_task, reach
 from anchorbolt.streams.tuple import SYSTEM_ID, TICK_STREAM, StreamHeader, TupleBatch, receiver_key
 
 if TYPE_CHECKING:
     from anchorbolt.streams.lineage import Lineage
 
+_Sent = TuplesMessage | ContributionMessage
+
 _TUPLES_PER_SEND = 2048
 """After so many executed tuples, at the latest, the task sends what they emitted."""
 
 
 def run_bolt_task(
-    plan: ExecutionPlan, task: TaskKey, current: Round, registry: InstanceRegistry, envelopes: Iterable[Envelope]
+    plan: ExecutionPlan,
+    task: TaskKey,
+    current: Round,
+    registry: InstanceRegistry,
+    envelopes: Iterable[Envelope],
+    attempt: str = "",
 ) -> Generator[Envelope, None, int]:
     """Yield what a bolt's task sends, and what it passes on; return how many tuples it has executed.
+
+    `attempt` is the name of this execution, which no other has; if it is empty, the task finds one.
 
     A failure is reported to the driver, never raised: the envelopes still have to be read to their end.
     """
     level, partition = plan.places[task]
     with watched(task, plan.settings):
-        run = _BoltTask(plan, task, current, registry)
+        run = _BoltTask(plan, task, current, registry, attempt or uuid.uuid4().hex)
         yield from run.execute_kept()
         for envelope in envelopes:
             if envelope.level != level:
@@ -65,15 +77,18 @@ def run_bolt_task(
 class _BoltTask:
     """The state of one bolt task during one round."""
 
-    def __init__(self, plan: ExecutionPlan, task: TaskKey, current: Round, registry: InstanceRegistry) -> None:
+    def __init__(
+        self, plan: ExecutionPlan, task: TaskKey, current: Round, registry: InstanceRegistry, attempt: str
+    ) -> None:
         self._plan = plan
         self._task = task
         self._round = current
-        self._attempt = uuid.uuid4().hex
+        self._attempt = attempt
         self.report = TaskReport(task, self._attempt, current.fence.seq)
+        self._is_to_blame = True  # if it fails: no task in front of it has failed
         self._received: dict[TaskKey, int] = {}
-        self._early: dict[TaskKey, dict[int, TuplesMessage]] = {}
-        self._prepares: dict[TaskKey, PrepareMessage] = {}
+        self._early: dict[TaskKey, dict[int, _Sent]] = {}
+        self._attempts: dict[TaskKey, str] = {}  # of the upstream tasks that sent here
         self._headers: dict[tuple[TaskKey, str], StreamHeader] = {}
         self._instance: Instance | None = None
         at_task(*task, current.txid)
@@ -91,18 +106,20 @@ class _BoltTask:
             return
         try:
             message = decode_message(payload)
-            if isinstance(message, PrepareMessage):
-                self._check_attempt(message.source, message.attempt)
-                is_news = message.source not in self._prepares  # it may arrive twice, and an XOR must not count twice
-                self._prepares[message.source] = message
-                if is_news and (message.contribution or message.moves):
-                    instance.bolt.contribute(message.contribution, message.moves)
-            elif isinstance(message, TuplesMessage):
-                self._check_attempt(message.source, message.attempt)
-                for ready in self._in_order(message):
-                    if instance.bolt.keeps_blobs:
-                        instance.bolt.keep(payload if ready is message else encode_message(ready))
-                        continue
+            assert not isinstance(message, ReportMessage), "reports pass through"
+            if isinstance(message, GaveUpMessage):
+                self._is_to_blame = False
+                raise WaveFailed(
+                    f"task {self._task} did not get all of txid {self._round.txid}: task {message.source} failed",
+                    txid=self._round.txid,
+                )
+            self._check_attempt(message.source, message.attempt)
+            for ready in self._in_order(message):
+                if isinstance(ready, ContributionMessage):
+                    instance.bolt.contribute(ready.contribution, ready.moves)
+                elif instance.bolt.keeps_blobs:
+                    instance.bolt.keep(payload if ready is message else encode_message(ready))
+                else:
                     yield from self._execute_and_send(ready, instance)
         except Exception as error:
             self._fail(error)
@@ -116,7 +133,7 @@ class _BoltTask:
         if self.report.failure is not None:
             return
         try:
-            for payload in read_blobs(self._plan.checkpoint_location, hand_off, batch.attempt.txid):
+            for payload in read_blobs(self._plan.open_location(), hand_off, batch.attempt.txid):
                 try:
                     message = decode_message(payload)
                 except SerializationError as error:
@@ -135,11 +152,13 @@ class _BoltTask:
             yield from instance.emitter.take()
 
     def finish(self) -> list[Envelope]:
-        """The input has ended: prepare if PREPARE came from every upstream task, and report in any case."""
+        """The input has ended, and PREPARE is behind it: prepare, and report in any case.
+
+        Whether anything of the input is missing, the driver sees: it compares what all tasks sent and received.
+        """
         report, instance = self.report, self._instance
         try:
             if report.failure is None:
-                self._check_aligned()
                 reach(FaultPoint.TASK_ALIGNED)
                 assert instance is not None
                 self._tick(instance.bolt)
@@ -152,13 +171,17 @@ class _BoltTask:
         except Exception as error:
             self._fail(error)
         if instance is not None:
-            report.bytes_out = instance.emitter.bytes_out
             report.tuples_out = instance.collector.emitted
             report.errors_reported = instance.collector.errors_reported
             report.failures_reported = instance.collector.failures_reported
             if instance.tracker is not None:
                 report.failed_trees = list(instance.tracker.failures.values())
+        report.received = tally(
+            (source, self._attempts[source], self._task, blobs) for source, blobs in self._received.items()
+        )
         emitter = Emitter(self._plan, self._task) if instance is None else instance.emitter
+        if report.failure is not None and self._is_to_blame:
+            emitter.give_up()
         emitter.report(report)
         return emitter.take()
 
@@ -170,13 +193,13 @@ class _BoltTask:
             bolt.execute(TupleBatch(header, 1, [[self._plan.ticks[component]]]))
 
     def _check_attempt(self, source: TaskKey, attempt: str) -> None:
-        if self.report.seen.setdefault(source, attempt) != attempt:
-            raise WaveFailed(
+        if self._attempts.setdefault(source, attempt) != attempt:
+            raise InfrastructureLost(
                 f"task {self._task} saw two attempts of task {source}: Spark ran it twice. The wave is tried again.",
                 txid=self._round.txid,
             )
 
-    def _in_order(self, message: TuplesMessage) -> Iterator[TuplesMessage]:
+    def _in_order(self, message: _Sent) -> Iterator[_Sent]:
         """Yield the messages of a source in the order in which it sent them; keep those that came early."""
         source = message.source
         expected = self._received.get(source, 0)
@@ -216,22 +239,6 @@ class _BoltTask:
             receiver = receiver_key(*self._task)
             self._headers[key] = StreamHeader(component, message.task_id, message.stream, fields, receiver)
         return self._headers[key]
-
-    def _check_aligned(self) -> None:
-        """Check for one PREPARE from each upstream bolt task, and from each spout task that sent, behind all blobs."""
-        missing = [task for task in self._plan.upstream[self._task[0]] if task not in self._prepares]
-        missing += [task for task in self.report.seen if task not in self._prepares]
-        short = [
-            source
-            for source, prepare in self._prepares.items()
-            if prepare.sent != self._received.get(source, 0) or prepare.txid != self._round.txid
-        ]
-        if missing or short:
-            raise WaveFailed(
-                f"task {self._task} did not receive all of txid {self._round.txid}: no PREPARE from "
-                f"{missing}, blobs missing from {short}",
-                txid=self._round.txid,
-            )
 
     def _fail(self, error: Exception) -> None:
         self.report.failure = as_failure(error, self._round.txid)

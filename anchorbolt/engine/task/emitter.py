@@ -12,6 +12,7 @@ from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.submit.plan import Edge, ExecutionPlan
 from anchorbolt.engine.task import messages
+from anchorbolt.engine.task.tally import NOTHING, Tally, tally
 from anchorbolt.errors import TopologyError, UnsupportedValue
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.routing import ROUTERS, Router
@@ -39,7 +40,6 @@ class Emitter:
         self._edges = plan.edges[task[0]]
         self._capacity: dict[str, int] = {}
         self._routers: dict[tuple[str, str], Router] = {}
-        self._receivers = sorted({edge.component for edges in self._edges.values() for edge in edges})
         self.begin("")
 
     def begin(self, attempt: str) -> None:
@@ -68,22 +68,45 @@ class Emitter:
         return self._next_capacity(stream, len(rows), largest)
 
     def forward(self, checkpoint: CheckpointTuple) -> None:
-        """Send PREPARE behind everything sent so far, to every task of every receiving bolt."""
-        for component in self._receivers:
-            for task in self._plan.tasks[component]:
-                message = messages.PrepareMessage(self._source, self._attempt, checkpoint.txid, self._sent[task])
-                self._append(task, messages.encode_message(message))
-        if self._source[0] in self._plan.task_ids and self._source[0] != ACKER_ID and self._plan.ackers:
-            blobs = [] if self._tracker is None else self._tracker.blobs(self._plan.ackers)
-            for task in self._plan.tasks[ACKER_ID]:
-                blob = blobs[task[1]] if task[1] < len(blobs) else b""
-                moves = self.moves.get(task[1], b"")
-                message = messages.PrepareMessage(self._source, self._attempt, checkpoint.txid, 0, blob, moves)
+        """Let PREPARE follow everything sent so far.
+
+        The receivers' input ends there: only an acker gets a message, with what the task contributes to its trees.
+        """
+        if self._source[0] not in self._plan.task_ids or self._source[0] == ACKER_ID or not self._plan.ackers:
+            return
+        blobs = [] if self._tracker is None else self._tracker.blobs(self._plan.ackers)
+        for task in self._plan.tasks[ACKER_ID]:
+            blob = blobs[task[1]] if task[1] < len(blobs) else b""
+            moves = self.moves.get(task[1], b"")
+            if blob or moves:
+                number = self._sent[task]
+                message = messages.ContributionMessage(self._source, self._attempt, number, blob, moves)
                 self._append(task, messages.encode_message(message))
 
+    def give_up(self) -> None:
+        """Tell all tasks of bolts behind this one, also of those further behind, that it failed."""
+        payload = messages.encode_message(messages.GaveUpMessage(self._source))
+        for component in self._plan.behind(self._source[0]):
+            for task in self._plan.tasks[component]:
+                self._send_on(*self._plan.places[task], payload)
+
     def report(self, report: messages.TaskReport) -> None:
-        """Send the task's report to the driver."""
-        self._send_on(self._plan.driver_level, 0, messages.encode_report(report))
+        """Send the task's report to the driver, with what it says of the blobs that were sent."""
+        report.bytes_out = self.bytes_out
+        report.sent = self._tallies()
+        # By a partition of its own through each stage on the way.
+        self._send_on(self._plan.driver_level, self._source[1], messages.encode_report(report))
+
+    @property
+    def remembered(self) -> int:
+        """The number of keys whose destinations its routers remember."""
+        return sum(router.remembered for router in self._routers.values())
+
+    def evict(self, entries: int) -> tuple[int, int]:
+        """Forget the destinations of keys, see `cache_budget`: those of all routers, which then compute them."""
+        for router in self._routers.values():
+            router.forget()
+        return self.remembered, 0
 
     def take(self) -> list[messages.Envelope]:
         """Return the envelopes that wait to be sent, once."""
@@ -140,18 +163,26 @@ class Emitter:
                 f"component {self._source[0]!r} emitted a value to stream {stream!r} that cannot "
                 f"be sent: {error.message}"
             ) from error
-        self._sent[task] += 1
         self._append(task, payload)
         return len(payload)
 
     def _append(self, task: TaskKey, payload: bytes) -> None:
         level, partition = self._plan.places[task]
+        self._sent[task] += 1
         self.bytes_out += len(payload)
         self._send_on(level, partition, payload)
 
     def _send_on(self, level: int, destination: int, payload: bytes) -> None:
         partition = self._plan.next_partition(self._level, level, destination)
         self.out.append(messages.Envelope(partition, level, destination, payload))
+
+    def _tallies(self) -> dict[str, Tally]:
+        """Return what was sent, by receiving component."""
+        tallies: dict[str, Tally] = {}
+        for task, blobs in self._sent.items():
+            one = tally([(self._source, self._attempt, task, blobs)])
+            tallies[task[0]] = tallies.get(task[0], NOTHING).plus(one)
+        return tallies
 
     def _next_capacity(self, stream: str, rows: int, largest: int) -> int:
         """Return a larger buffer size while the blobs stay below the target size, else a smaller one."""

@@ -78,8 +78,8 @@ def run_emitter_task(
     except (Exception, SystemExit) as error:
         emitter.take()
         report.failure = as_failure(spout_error(task, "its emitter", error), current.txid)
+        emitter.give_up()
     report.source_ms = (perf_counter() - started) * 1000
-    report.bytes_out = emitter.bytes_out
     emitter.report(report)
     yield from emitter.take()
 

@@ -20,11 +20,16 @@ from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, Statef
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
 from anchorbolt.serialization.schema import Schema
+from anchorbolt.state_backends.cache_budget import CacheBudget
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import NO_FENCE, NOTHING_COMMITTED, AttemptScope, Fence
 
 if TYPE_CHECKING:
     from anchorbolt.acker.task_tracker import TaskTracker
+
+
+NEVER_CHANGED = Committed(NOTHING_COMMITTED, "")
+"""The position of a namespace that no wave has changed."""
 
 
 @dataclass
@@ -38,16 +43,26 @@ class Instance:
     tracker: TaskTracker | None = None  # None if its tuples are not tracked
     attempt: str = ""  # the last attempt that it prepared; empty if it failed since
     fence: Fence = NO_FENCE  # of the round that it was last used in
+    txid: int = NOTHING_COMMITTED  # of that round
+    base: Committed = NEVER_CHANGED  # where its namespace was when that round began
+    _position: Committed | None = None
+
+    @property
+    def position(self) -> Committed:
+        """Where the namespace is, as far as this instance knows, if its last attempt, which has prepared, has won."""
+        if self._position is None:
+            self._position = self.base if self.bolt.outcome.seal is None else Committed(self.txid, self.attempt)
+        return self._position
 
     def begin(self, plan: ExecutionPlan, task: TaskKey, current: Round, attempt: str, winner: str = "") -> None:
         """Start a round; `winner` is the attempt that won it, if COMMIT follows; else empty."""
-        self.attempt = ""
-        self.fence = current.fence
+        self.attempt, self._position = "", None
+        self.fence, self.txid = current.fence, current.txid
         self.collector.begin()
         self.emitter.begin(attempt)
         if self.tracker is not None:
             self.tracker.keeps_failures = current.isolates or not plan.ackers
-        position = current.committed.get(plan.namespace(task), Committed(NOTHING_COMMITTED, ""))
+        self.base = position = current.committed.get(plan.namespace(task), NEVER_CHANGED)
         scope = AttemptScope(current.fence, current.txid, attempt, position.txid, position.attempt)
         self.bolt.isolates = current.isolates
         if current.batch is not None:
@@ -58,11 +73,14 @@ class Instance:
         self.bolt.handle(CheckpointTuple(current.txid - 1, Action.INITSTATE))
 
 
-def build(plan: ExecutionPlan, task: TaskKey, *, tracked: bool) -> Instance:
-    """Build an instance of a bolt, or of an acker, with its wrapper, collector and emitter."""
+def build(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget, *, tracked: bool) -> Instance:
+    """Build an instance of a bolt, or of an acker, with its wrapper, collector and emitter.
+
+    `budget` bounds what the states of this process keep in memory.
+    """
     component, index = task
     if component == ACKER_ID:
-        return _build_acker(plan, task)
+        return _build_acker(plan, task, budget)
     tracker = None
     if tracked:
         from anchorbolt.acker.task_tracker import TaskTracker  # NumPy: only where tuple trees are tracked
@@ -80,23 +98,23 @@ def build(plan: ExecutionPlan, task: TaskKey, *, tracked: bool) -> Instance:
     collector = _collector(plan, emitter, tracked=tracked)
     wrapped: WrappedBolt
     if isinstance(bolt, BaseStatefulBolt):
-        state = open_state(plan, task, bolt)
+        state = open_state(plan, task, bolt, budget)
         wrapped = StatefulBoltExecutor(
             bolt, plan.conf, context, collector, emitter.forward, state, plan.key_fields[component], tracker
         )
     elif isinstance(bolt, DataFrameSink):
-        wrapped = SinkExecutor(bolt, context, plan.checkpoint_location, emitter.forward, tracker)
+        wrapped = SinkExecutor(bolt, context, plan.open_location(), emitter.forward, tracker)
     else:
         wrapped = CheckpointTupleForwarder(bolt, plan.conf, context, collector, emitter.forward, tracker)
     return Instance(wrapped, isinstance(bolt, BaseStatefulBolt), collector, emitter, tracker)
 
 
-def _build_acker(plan: ExecutionPlan, task: TaskKey) -> Instance:
+def _build_acker(plan: ExecutionPlan, task: TaskKey, budget: CacheBudget) -> Instance:
     from anchorbolt.checkpoint.tracking.acker_executor import AckerExecutor
 
     emitter = Emitter(plan, task)
     storage = plan.provider.open(plan.namespace(task))
-    acker = AckerExecutor(storage, emitter.forward)
+    acker = AckerExecutor(storage, emitter.forward, budget)
     return Instance(acker, True, OutputCollector(ACKER_ID, {}, emitter.flush, must_anchor=False), emitter)
 
 
@@ -121,7 +139,7 @@ def _collector(plan: ExecutionPlan, emitter: Emitter, *, tracked: bool) -> Outpu
     )
 
 
-def open_state(plan: ExecutionPlan, task: TaskKey, bolt: BaseStatefulBolt[Any]) -> TaskState:
+def open_state(plan: ExecutionPlan, task: TaskKey, bolt: BaseStatefulBolt[Any], budget: CacheBudget) -> TaskState:
     custom = plan.new_state(task)
     storage = plan.provider.open(plan.namespace(task))
     if custom is not None:
@@ -133,4 +151,5 @@ def open_state(plan: ExecutionPlan, task: TaskKey, bolt: BaseStatefulBolt[Any]) 
         schema=Schema(bolt.state_schema_version, bolt.upcast),
         cache_entries=plan.settings.cache_entries,
         pending_entries=plan.settings.pending_entries,
+        budget=budget,
     )

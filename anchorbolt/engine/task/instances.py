@@ -1,8 +1,13 @@
 """The instances of bolts that one process keeps from wave to wave, and the rule for using an instance again.
 
-A stateful bolt's instance is used again only if its attempt won the directly preceding wave of its task. A plain bolt's
-instance is used again in any later wave, unless it failed; where tuple trees are tracked, it may keep tuples, and so it
-is not used again after a round that was rolled back either. Otherwise the instance is closed, and a new one is built.
+A stateful bolt's instance is used again if its namespace is where the instance left it, whichever process ran the waves
+in between, unless the instance failed or took part in a round that was rolled back. A plain bolt's instance is used
+again in any later wave, unless it failed. Where tuple trees are tracked, an instance may keep tuples that are not acked
+yet: a plain bolt's is not used again after a round that was rolled back, and a stateful bolt's only if its attempt won
+the directly preceding wave of its task. Otherwise the instance is closed, and a new one is built.
+
+What can never be used again is closed when the next round of its run begins in the process. The memory of all others is
+bounded for the process as a whole.
 """
 
 from __future__ import annotations
@@ -10,43 +15,78 @@ from __future__ import annotations
 import logging
 import uuid
 from collections import OrderedDict
+from collections.abc import Collection
 
 from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.batch_instances import build_for_batches, new_emitter
-from anchorbolt.engine.task.instance import Instance, build
+from anchorbolt.engine.task.instance import NEVER_CHANGED, Instance, build
 from anchorbolt.errors import AnchorboltError
 from anchorbolt.spouts.transactional import Emitter
+from anchorbolt.state_backends.cache_budget import CacheBudget
+from anchorbolt.state_backends.state import NO_FENCE, Fence
 
 _log = logging.getLogger("anchorbolt.engine")
 
 _RUNS_KEPT = 64
+_INSTANCES_KEPT = 512
+_KEYS_REMEMBERED = 65_536
+"""By the routers of all instances together."""
+
+
+class _Run:
+    """What a process keeps of one run."""
+
+    def __init__(self) -> None:
+        self.instances: OrderedDict[TaskKey, Instance] = OrderedDict()  # least recently used first
+        self.emitters: dict[TaskKey, Emitter] = {}
+        self.fence: Fence = NO_FENCE  # of the latest round that has begun here
+        self.obtained = 0  # instances in that round
 
 
 class InstanceRegistry:
     """The instances of a process, by run and task. Not thread-safe: one task of a process runs at a time."""
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[str, dict[TaskKey, Instance]] = OrderedDict()
-        self._emitters: dict[str, dict[TaskKey, Emitter]] = {}
+        self._runs: OrderedDict[str, _Run] = OrderedDict()
+        self._budget = CacheBudget(0)  # of committed entries
+        self._memos = CacheBudget(_KEYS_REMEMBERED)  # of the emitters' routers
+        self._last: Instance | None = None  # whose routers are not counted yet
+
+    @property
+    def cached_entries(self) -> int:
+        """The number of committed entries that all states of this process keep."""
+        return self._budget.entries
+
+    @property
+    def runs(self) -> Collection[str]:
+        """The ids of the runs of which this process keeps something."""
+        return self._runs.keys()
 
     def obtain(self, plan: ExecutionPlan, task: TaskKey, current: Round) -> Instance:
         """Return the kept instance of a task if it may be used again, else a new one."""
-        instances = self._run(plan)
-        instance = instances.get(task)
+        run = self._run(plan)
+        self._budget.most_entries = plan.settings.cache_entries
+        self._count_routers()
+        self._begin_round(plan, run, current)
+        instance = run.instances.pop(task, None)
         tracked = (plan.is_tracked or current.isolates) and task[0] != ACKER_ID
         if (
             instance is None
             or (instance.tracker is not None) != tracked
-            or not _usable_again(instance, current, current.task_winners.get(task), keeps_tuples=plan.is_tracked)
+            or not _usable_again(instance, plan, task, current)
         ):
             if instance is not None:
-                _close(instances.pop(task), task)
-            instance = instances[task] = (
-                build_for_batches(plan, task) if plan.batch_spout else build(plan, task, tracked=tracked)
+                self._close(instance, task)
+            instance = (
+                build_for_batches(plan, task, self._budget)
+                if plan.batch_spout
+                else build(plan, task, self._budget, tracked=tracked)
             )
+        run.instances[task] = self._last = instance
+        run.obtained += 1
         return instance
 
     def handle(self, plan: ExecutionPlan, checkpoint: CheckpointTuple, task: TaskKey, current: Round) -> None:
@@ -55,7 +95,7 @@ class InstanceRegistry:
         COMMIT goes to the instance that processed the wave, if this process keeps it, else to a new one. ROLLBACK goes
         only to an instance of this process that took part in the round.
         """
-        instance = self._run(plan).get(task)
+        instance = self._run(plan).instances.get(task)
         winner = current.task_winners.get(task)
         if checkpoint.action is Action.ROLLBACK:
             if instance is None or instance.fence != current.fence:
@@ -67,42 +107,82 @@ class InstanceRegistry:
 
     def emitter(self, plan: ExecutionPlan, task: TaskKey) -> Emitter:
         """Return the kept emitter of a task of a transactional topology's spout, or a new one. Raises `SpoutError`."""
-        self._run(plan)
-        emitters = self._emitters.setdefault(plan.run_id, {})
+        emitters = self._run(plan).emitters
         if task not in emitters:
             emitters[task] = new_emitter(plan, task)
         return emitters[task]
 
     def close_run(self, run_id: str) -> None:
-        for task, instance in self._runs.pop(run_id, {}).items():
-            _close(instance, task)
-        for task, emitter in self._emitters.pop(run_id, {}).items():
+        run = self._runs.pop(run_id, None)
+        if run is None:
+            return
+        for task, instance in run.instances.items():
+            self._close(instance, task)
+        for task, emitter in run.emitters.items():
             try:
                 emitter.close()
             except (Exception, SystemExit) as error:
                 _log.warning("closing the emitter of task %s of %r: %s", task[1], task[0], error)
 
-    def _run(self, plan: ExecutionPlan) -> dict[TaskKey, Instance]:
+    def _run(self, plan: ExecutionPlan) -> _Run:
         run = self._runs.get(plan.run_id)
         if run is None:
-            run = self._runs[plan.run_id] = {}
+            run = self._runs[plan.run_id] = _Run()
             while len(self._runs) > _RUNS_KEPT:
                 self.close_run(next(iter(self._runs)))
         self._runs.move_to_end(plan.run_id)
         return run
 
+    def _begin_round(self, plan: ExecutionPlan, run: _Run, current: Round) -> None:
+        """Close what is of no use any more when a round begins in this process, and what is idle and too much."""
+        if current.fence <= run.fence:
+            return
+        run.fence = current.fence
+        self._budget.begin_round()
+        self._memos.begin_round()
+        for task, instance in list(run.instances.items()):
+            if not _usable_again(instance, plan, task, current):
+                self._close(run.instances.pop(task), task)
+        # A process that runs more tasks in a round keeps more, so that it does not build all of them in each round.
+        most = max(_INSTANCES_KEPT, 2 * run.obtained)
+        while len(run.instances) > most:
+            task, instance = run.instances.popitem(last=False)
+            self._close(instance, task)
+        run.obtained = 0
 
-def _usable_again(instance: Instance, current: Round, winner: str | None, *, keeps_tuples: bool) -> bool:
+    def _count_routers(self) -> None:
+        """Count what the routers of the last instance remember, now that its round is over."""
+        last, self._last = self._last, None
+        if last is not None and self._memos.claim(last.emitter, last.emitter.remembered) > 0:
+            last.emitter.evict(last.emitter.remembered)
+            self._memos.note(last.emitter, 0)
+
+    def _close(self, instance: Instance, task: TaskKey) -> None:
+        """Close an instance. An error in its `cleanup` is logged."""
+        if instance is self._last:
+            self._last = None
+        self._memos.forget(instance.emitter)
+        try:
+            instance.bolt.close()
+        except AnchorboltError as error:
+            _log.warning("closing task %s of %r: %s", task[1], task[0], error)
+
+
+def _usable_again(instance: Instance, plan: ExecutionPlan, task: TaskKey, current: Round) -> bool:
     if not instance.attempt:  # it failed, or was cut off: what its fields hold is unknown
         return False
-    if instance.is_stateful:
-        return instance.attempt == winner
-    return not keeps_tuples or not current.was_rolled_back(instance.fence)
+    if not instance.is_stateful:
+        return not (plan.is_tracked and current.was_rolled_back(instance.fence))
+    return not _has_lost(instance, plan, task, current) and (
+        instance.position == current.committed.get(plan.namespace(task), NEVER_CHANGED)
+    )
 
 
-def _close(instance: Instance, task: TaskKey) -> None:
-    """Close an instance. An error in its `cleanup` is logged."""
-    try:
-        instance.bolt.close()
-    except AnchorboltError as error:
-        _log.warning("closing task %s of %r: %s", task[1], task[0], error)
+def _has_lost(instance: Instance, plan: ExecutionPlan, task: TaskKey, current: Round) -> bool:
+    """Return whether what a stateful bolt's instance executed last counts for nothing, even if it changed no state."""
+    if instance.fence == current.fence or current.was_rolled_back(instance.fence):
+        return True
+    winner = current.task_winners.get(task)
+    if plan.is_tracked and task[0] != ACKER_ID:  # it may keep tuples that another instance has acked
+        return instance.attempt != winner
+    return winner not in (None, instance.attempt) and instance.txid == current.txid - 1

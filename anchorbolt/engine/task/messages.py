@@ -1,4 +1,4 @@
-"""The blobs between tasks: tuples, checkpoint tuples and reports. Pure.
+"""The blobs between tasks: tuples, contributions to tuple trees, and reports. Pure.
 
 A blob travels in an `Envelope`, so that it can pass through the stages in between without being decoded.
 """
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from anchorbolt import errors
 from anchorbolt.checkpoint.ports import Others, Round, TaskKey
 from anchorbolt.checkpoint.wrapped_bolts import TaskOutcome
+from anchorbolt.engine.task.tally import NOTHING, Tally
 from anchorbolt.errors import AnchorboltError, SerializationError, WaveFailed
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.util.messages import bounded
@@ -32,7 +33,8 @@ class TaskReport:
     task: TaskKey
     attempt: str
     seq: int  # of the round's fence
-    seen: dict[TaskKey, str] = field(default_factory=dict)  # the attempt of each upstream task that sent here
+    received: Tally = NOTHING
+    sent: dict[str, Tally] = field(default_factory=dict)  # by receiving component, if anything was sent to it
     tuples_in: int = 0
     tuples_out: int = 0  # all streams together
     bytes_out: int = 0  # bytes of blobs sent
@@ -98,15 +100,20 @@ class TuplesMessage(NamedTuple):
     lineage: Any = None  # `Lineage.parts`; None if no tuple is tracked
 
 
-class PrepareMessage(NamedTuple):
-    """The checkpoint tuple PREPARE(txid) from one attempt of a task, behind all tuples that it sent to this task."""
+class ContributionMessage(NamedTuple):
+    """What an attempt of a task contributes to the tuple trees of an acker. It is sent with PREPARE."""
 
     source: TaskKey
     attempt: str
-    txid: int
-    sent: int  # number of `TuplesMessage`s before it
-    contribution: bytes = b""  # to an acker: what the attempt contributes to its tuple trees
-    moves: bytes = b""  # to an acker: the open trees that it has to remove and to add, see `moves_to`
+    number: int  # see `TuplesMessage`
+    contribution: bytes = b""
+    moves: bytes = b""  # the open trees that the acker has to remove and to add, see `moves_to`
+
+
+class GaveUpMessage(NamedTuple):
+    """A task failed. The input of a bolt behind it is not whole, so the receiver must not prepare."""
+
+    source: TaskKey
 
 
 class ReportMessage(NamedTuple):
@@ -117,9 +124,9 @@ class ReportMessage(NamedTuple):
     pickled: bytes
 
 
-Message = TuplesMessage | PrepareMessage | ReportMessage
+Message = TuplesMessage | ContributionMessage | GaveUpMessage | ReportMessage
 
-_KINDS: tuple[type[Message], ...] = (TuplesMessage, PrepareMessage, ReportMessage)
+_KINDS: tuple[type[Message], ...] = (TuplesMessage, ContributionMessage, GaveUpMessage, ReportMessage)
 
 
 def encode_message(message: Message) -> bytes:

@@ -138,7 +138,8 @@ def run_spout_task(
         report.failure = as_failure(refused, current.txid)
     except Exception as error:
         report.failure = as_failure(error, current.txid)
-    report.bytes_out = emitter.bytes_out
+    if report.failure is not None:
+        emitter.give_up()
     emitter.report(report)
     yield from emitter.take()
 

@@ -65,6 +65,8 @@ class HBaseStateProvider(HBaseSettings, StateProvider):
             10 MB on a buffered and 2 MB on a framed one.
     """
 
+    commit_carries_updates = True
+
     def open(self, namespace: str) -> HBaseStateStorage:
         """Open a namespace. The first call of a method connects.
 

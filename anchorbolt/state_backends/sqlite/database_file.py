@@ -6,6 +6,7 @@ or more with each rollback journal.
 
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from urllib.parse import quote
 from anchorbolt.errors import AnchorboltError, StateCorrupted, StateRegressed, StateUnavailable, UnsupportedValue
 from anchorbolt.state_backends.contract import LEFT_AS_FOUND, START_OVER
 from anchorbolt.state_backends.sqlite import write_ahead_log
+from anchorbolt.state_backends.sqlite.page_caches import PageCaches
 
 _LAYOUT = 4  # version of the tables, kept as the file's user_version
 _TABLES = (
@@ -43,6 +45,8 @@ _UNAVAILABLE = (
     (("",), "{text}: check the disk, its quota and the limits on file sizes"),
 )
 
+_page_caches = PageCaches()
+
 # Connections that a fork has copied into this process. SQLite forbids using them here, and closing them.
 _inherited: list[sqlite3.Connection] = []
 
@@ -60,11 +64,12 @@ class SqliteFile:
         self._may_write = False
         self._has_tables = False
         self._durable: bool | None = None  # as `synchronous` is set; None: not yet
+        self._in_use = threading.RLock()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection | None]:
         """Yield a connection that sees one snapshot; None if nothing has been written yet."""
-        with self._errors_translated():
+        with self._used():
             connection = self._current()
             if connection is None:
                 if not self._path.exists():
@@ -81,7 +86,7 @@ class SqliteFile:
 
         A transaction that is not durable survives a loss of power only after the next durable one.
         """
-        with self._errors_translated():
+        with self._used():
             connection = self._current()
             if connection is None or not self._may_write:
                 connection = self._opened_to_write()
@@ -98,6 +103,22 @@ class SqliteFile:
             if made:
                 _sync(self._path.parent)
             self._has_tables = True
+
+    @contextmanager
+    def _used(self) -> Iterator[None]:
+        _page_caches.use(self)
+        with self._in_use, self._errors_translated():
+            yield
+
+    def free_pages(self) -> None:
+        """Free the memory of cached pages, unless another thread uses the file now. They can be read again."""
+        if self._in_use.acquire(blocking=False):
+            try:
+                if self._connection is not None and self._pid == os.getpid():
+                    with suppress(sqlite3.Error):
+                        self._connection.execute("PRAGMA shrink_memory")
+            finally:
+                self._in_use.release()
 
     def corrupted(self, reason: str) -> StateCorrupted:
         """Return the error for content that Anchorbolt cannot have written."""
@@ -135,6 +156,7 @@ class SqliteFile:
 
     def close(self) -> None:
         """Move the log into the file and close it; the next use opens it again."""
+        _page_caches.forget(self)
         connection, self._connection = self._connection, None
         if connection is None:
             return

@@ -77,6 +77,8 @@ def test_one_tuple_is_one_tuple_and_rounds_that_were_run_again_are_shown(progres
     progress.add(wave(0, tuples=1, rounds=3), now=1.0)
     assert progress.line(1.0).startswith("wave 0: 1 tuple, ")
     assert progress.line(1.0).endswith(", rounds run again: 2")
+    progress.add(replace(wave(1, rounds=3), losses=2), now=2.0)
+    assert progress.line(2.0).endswith(", rounds run again: 4 (2 after losses)")
 
 
 def test_the_offsets_that_a_source_has_and_no_wave_has_read_are_shown(progress: Progress) -> None:
@@ -141,6 +143,11 @@ def test_within_a_wave_the_line_shows_tasks_time_and_the_bolt_that_is_waited_for
     assert progress.current_wave(12.0) == " | next: 0 of 1 task, 2 s"
     progress.activity = Activity(3, 8, 1200, "bolt 'count', task 1")
     assert progress.current_wave(42.0) == " | next: 3 of 8 tasks, 1,200 executed, 32 s, waits for bolt 'count', task 1"
+    progress.activity = Activity(3, 8, losses=2)
+    assert progress.current_wave(42.0) == " | next: 3 of 8 tasks, losses: 2, 32 s"
+    progress.activity = Activity(losses=2)
+    assert progress.current_wave(42.0) == " | next: is tried again, losses: 2, 32 s"
+    progress.activity = Activity(3, 8, 1200, "bolt 'count', task 1")
     progress.add(wave(0), now=43.0)
     assert progress.activity.waits_for is None
     assert progress.current_wave(43.5) == ""

@@ -21,6 +21,7 @@ from anchorbolt.engine.local.cluster import LocalCluster
 from anchorbolt.engine.submit.handle import RunHandle, RunStatus, WaveListener
 from anchorbolt.errors import AnchorboltError, PlatformError, StateUnavailable
 from anchorbolt.topology import Topology
+from anchorbolt.util.locations import WorkerLocations
 from tests.cli.command import Command, wait_until
 from tests.cli.conftest import WriteFiles
 from tests.support.server_process import free_port
@@ -73,6 +74,9 @@ class LocalEngine(SparkEngine):
         if self._connect is not None:
             raise self._connect
         return "this process", None
+
+    def located(self, location: str) -> str:
+        return WorkerLocations().qualified(location)
 
     def submit(
         self, topology: Topology, conf: Mapping[str, Any], *, until_empty: bool, on_wave: WaveListener

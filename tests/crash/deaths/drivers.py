@@ -3,7 +3,7 @@
 import os
 import signal
 import subprocess
-import sys
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -18,16 +18,18 @@ _PATIENCE_S = 60.0
 class Driver:
     """One start of a job, in a session of its own, with its output in a file."""
 
-    def __init__(self, job: str, conf: Path, log: Path) -> None:
-        """Start the module `job` with the path of its configuration."""
+    def __init__(
+        self, command: Sequence[str], log: Path, *, folder: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start a command in a folder, with more variables in its environment."""
         self.log = log
         self.was_killed = False
         self.was_stopped = False
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", job, str(conf)],
-                cwd=conf.parent,
-                env={**os.environ, **spark_jvm.environment(), "PYTHONPATH": str(_ROOT)},
+                command,
+                cwd=folder,
+                env={**os.environ, **spark_jvm.environment(), "PYTHONPATH": str(_ROOT), **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

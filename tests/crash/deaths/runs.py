@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -129,7 +130,9 @@ class Run:
         self._report.starts += 1
         self._redis_died = False
         self._conf_path.write_text(json.dumps(self._conf | self._chosen()))
-        self._drivers.append(Driver(self.job, self._conf_path, self._home / "run" / f"start-{self._report.starts}.log"))
+        folder = self._home / "run"
+        command = [sys.executable, "-m", self.job, str(self._conf_path)]
+        self._drivers.append(Driver(command, folder / f"start-{self._report.starts}.log", folder=folder))
 
     def _chosen(self) -> dict[str, Any]:
         """Return the configuration that may differ from start to start; where trees stay open, it does."""

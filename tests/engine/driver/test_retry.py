@@ -10,6 +10,7 @@ from anchorbolt.errors import SinkUnavailable, StateUnavailable
 from anchorbolt.state_backends.memory import MemoryStateStorage
 from anchorbolt.util import retry
 from anchorbolt.util.retry import Backoff, RetryPolicy
+from tests.engine.conftest import FakeTime
 from tests.engine.jobs import NO_RETRIES, feeder, word_count
 
 
@@ -53,19 +54,6 @@ def test_the_wait_ends_with_the_stores_own_error_and_the_state_as_before(monkeyp
     with pytest.raises(StateUnavailable, match="no room"):
         handle.await_termination(60)
     assert handle.state("count") == {}
-
-
-class FakeTime:
-    """A clock that only `sleep` moves."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 def test_a_call_is_repeated_until_the_time_is_used_up(monkeypatch: pytest.MonkeyPatch) -> None:

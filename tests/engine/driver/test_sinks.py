@@ -18,7 +18,7 @@ from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import BoltError, Fenced, StateCorrupted, TopologyError
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.util.locations import open_folder
+from anchorbolt.util.locations import WorkerLocations, open_folder
 from tests.engine.jobs import NO_RETRIES, feeder, one_bolt, run, word_count
 
 
@@ -51,7 +51,7 @@ def test_a_value_that_a_sink_cannot_write_is_named_with_its_field(
 
 def publish(folder: Path, act: Any, check_claim: Any) -> None:
     """Publish one file of a sink whose function is `act`."""
-    outbox = Outbox(open_folder(str(folder)), {"out": DataFrameSink(act)}, lambda locations: None)
+    outbox = Outbox(open_folder(str(folder)), {"out": DataFrameSink(act)}, lambda locations: None, WorkerLocations())
     outbox.publish(DecisionRecord(outbox=(SinkFile("out", 0, "x/1-1/y", 1, "word string"),)), check_claim)
 
 
@@ -101,7 +101,9 @@ def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_ou
     Path(moved.path).write_bytes(b"")
     parquet.publish(3, [moved], lambda locations: None)
     function = DataFrameSink(lambda frame, txid: None)
-    outbox = Outbox(open_folder(str(tmp_path)), {"out": parquet, "rows": function}, lambda locations: None)
+    outbox = Outbox(
+        open_folder(str(tmp_path)), {"out": parquet, "rows": function}, lambda locations: None, WorkerLocations()
+    )
     with caplog.at_level(logging.WARNING, "anchorbolt.checkpoint"):
         assert outbox.without_lost(record) == replace(record, outbox=(there,))
     of_parquet, of_function = (each.getMessage() for each in caplog.records)

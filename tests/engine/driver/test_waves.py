@@ -17,7 +17,7 @@ from anchorbolt.engine.local.cluster import _LocalRunner
 from anchorbolt.engine.submit.handle import checkpoint_spout
 from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.messages import TaskReport
-from anchorbolt.errors import BoltError, FaultInjected, Fenced, QueryChanged, StateRegressed, WaveFailed
+from anchorbolt.errors import BoltError, FaultInjected, Fenced, InfrastructureLost, QueryChanged, StateRegressed
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.state_backends.contract import Fence, NamespaceHead, Seal, StagedSlice
@@ -213,18 +213,20 @@ def twice(*reports: TaskReport) -> list[TaskReport]:
     return [*reports, replace(reports[-1], attempt="f" * 32)]
 
 
-def seen_otherwise(*reports: TaskReport) -> list[TaskReport]:
-    assert reports[-1].seen
-    return [*reports[:-1], replace(reports[-1], seen=dict.fromkeys(reports[-1].seen, "f" * 32))]
+def received_otherwise(*reports: TaskReport) -> list[TaskReport]:
+    [*others, last] = sorted(reports, key=lambda report: report.received.blobs)
+    assert last.received.blobs
+    return [*others, replace(last, received=last.received._replace(digest=1))]
 
 
-@pytest.mark.parametrize(("changed", "says"), [(twice, "reported twice"), (seen_otherwise, "saw other attempts")])
+@pytest.mark.usefixtures("loss_clock")
+@pytest.mark.parametrize(("changed", "says"), [(twice, "reported twice"), (received_otherwise, "saw other attempts")])
 def test_a_task_that_reports_twice_or_saw_another_attempt_than_won_fails_the_round(
     monkeypatch: pytest.MonkeyPatch, changed: Any, says: str
 ) -> None:
     run_round = _LocalRunner.run_round
     monkeypatch.setattr(_LocalRunner, "run_round", lambda self, current: changed(*run_round(self, current)))
-    with pytest.raises(WaveFailed, match=says):
+    with pytest.raises(InfrastructureLost, match=says):
         run(LocalCluster(), word_count(feeder("a")), NO_RETRIES)
 
 

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine.spark.session import build_session
+from tests.support.s3_server import S3Program
 
 # Spark with its JVM and worker processes takes seconds to start, and so does every driver that a test kills.
 SPARK_MARKS = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -22,8 +23,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A session on local[2]; a test leaves its settings as they are."""
-    session = build_session("tests", "local[2]", SparkOptions(conf={"spark.python.worker.faulthandler.enabled": True}))
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session on local[2], with S3 and a directory of its own; a test leaves its settings as they are."""
+    local = tmp_path_factory.getbasetemp() / "spark-local"  # for the tests of other folders, too, in one process
+    conf = {"spark.python.worker.faulthandler.enabled": True, "spark.local.dir": str(local)}
+    session = build_session("tests", "local[2]", SparkOptions(jars=_s3_jars(), conf=conf))
     yield session
     session.stop()
+
+
+def _s3_jars() -> str | None:
+    try:
+        return S3Program.installed().client_jars
+    except LookupError:  # the tests with S3 are then skipped
+        return None

@@ -1,6 +1,7 @@
 """A wrong master, a missing Java and options that cannot be used are refused before a JVM is started."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark import SparkContext
@@ -71,3 +72,45 @@ def test_options_are_refused_beside_a_session_of_the_users_own(spark: SparkSessi
             cluster.submit(topology, {"spark": {"driver-memory": "1g"}})
         assert caught.value.key == "spark"
         assert "spark.driver.memory" in caught.value.message
+
+
+def session_of_connect() -> object:
+    """Return an object of a class that looks like Spark Connect's, whose own needs gRPC."""
+    return type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+
+
+@pytest.mark.parametrize(
+    "session", [session_of_connect(), "local[2]", 7, SparkSession.builder], ids=["connect", "text", "number", "builder"]
+)
+def test_what_is_not_a_classic_session_is_refused_at_submit_with_what_to_use(session: Any, tmp_path: Path) -> None:
+    (tmp_path / "state").touch()  # a store that would be refused later
+    config = {"topology.state.provider.config": {"directory": str(tmp_path / "state")}}
+    with pytest.raises(ConfigError) as caught:
+        SparkCluster(session).submit(word_count(feeder()), config)
+    assert "SparkSession.builder.master" in caught.value.message
+    assert ("Spark Connect" in caught.value.message) == (type(session).__module__ == "pyspark.sql.connect.session")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("SPARK_REMOTE", "sc://host"),
+        ("SPARK_CONNECT_MODE_ENABLED", "1"),
+        ("SPARK_API_MODE", "connect"),
+        ("SPARK_CONNECT_MODE", "1"),
+    ],
+)
+def test_an_environment_that_asks_for_spark_connect_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError) as caught:
+        build_session("refused", "local[1]")
+    assert caught.value.key == name
+
+
+@pytest.mark.parametrize("name", ["spark.remote", "spark.api.mode"])
+def test_an_option_that_asks_for_spark_connect_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        SparkOptions(conf={name: "sc://host"})
+    assert caught.value.key == name

@@ -22,7 +22,7 @@ def offsets(*ends: int | str | None) -> bytes:
     return "\n".join(["v1", "{}", *lines]).encode()
 
 
-def log(folder: Path, source: int, name: str, *entries: tuple[int, Path]) -> None:
+def log(folder: Path, source: int | str, name: str, *entries: tuple[int, Path]) -> None:
     path = folder / "sources" / str(source) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps({"path": file.as_uri(), "timestamp": 1, "batchId": number}) for number, file in entries]
@@ -82,3 +82,17 @@ def test_other_file_systems_are_asked_through_spark_and_in_the_first_batch_only(
         SourceFiles(check._folder, check._session).check(0, offsets(0), txid=0)
     check.check(1, offsets(1), txid=1)
     check.check(2, offsets(2), txid=2)
+
+
+def test_the_files_of_named_sources_are_found_in_whatever_order_they_are_written(
+    tmp_path: Path, check: SourceFiles
+) -> None:
+    there, gone = tmp_path / "a file.txt", tmp_path / "gone.txt"
+    there.touch()
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "4").write_bytes(b'v2\n{}\nfiles:{"logOffset":7}\nlater:-\nrate:12')
+    log(tmp_path, "files", "8", (8, there))
+    check.check(5, b'v2\n{}\nrate:13\nadded:{"logOffset":0}\nfiles:{"logOffset":8}\nlater:-', txid=5)
+    log(tmp_path, "later", "0", (0, gone))
+    with pytest.raises(WaveFailed, match=r"are gone \(1 of 1\)"):
+        check.check(6, b'v2\n{}\nlater:{"logOffset":0}\nfiles:{"logOffset":8}', txid=6)

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
 
 from anchorbolt.engine.spark.query import WaveQuery
-from anchorbolt.errors import BoltError, Fenced, WaveFailed
+from anchorbolt.errors import BoltError, Fenced, QueryChanged, WaveFailed
 
 HOOKS = WaveFailed("the hooks of txid 1 could not be run: Connection refused", txid=1)
 REFUSED = ConnectionRefusedError(111, "Connection refused")
@@ -20,7 +20,7 @@ WRAPPED = StreamingQueryException("An exception was raised by the Python Proxy")
 
 def started(spout: Mock, ends_with: Exception, folder: Mock | None = None) -> WaveQuery:
     """Return a started query that ends with an error."""
-    query = WaveQuery(Mock(), folder or Mock(), Mock(), Mock())
+    query = WaveQuery(Mock(), folder or Mock(), Mock(), Mock(), Mock())
     query.start(spout, Mock(), until_empty=False)
     query.query = Mock()
     query.query.awaitTermination.side_effect = ends_with
@@ -76,7 +76,7 @@ def test_what_changed_at_the_checkpoint_location_is_said(said: str, exists: bool
     folder = Mock(location="/x")
     folder.exists.return_value = exists
     failure = started(Mock(), StreamingQueryException(said), folder).wait()
-    assert isinstance(failure, WaveFailed)
+    assert isinstance(failure, QueryChanged if "source" in means else WaveFailed)
     assert means in failure.message
     assert "assertion" not in failure.message
     assert "plan" not in failure.message

@@ -11,19 +11,21 @@ from anchorbolt.engine.task.bolt_task import run_bolt_task
 from anchorbolt.engine.task.instances import InstanceRegistry
 from anchorbolt.engine.task.messages import (
     Envelope,
-    PrepareMessage,
+    GaveUpMessage,
     TaskReport,
     TuplesMessage,
+    decode_message,
     encode_message,
     encode_report,
     reports_in,
 )
+from anchorbolt.engine.task.tally import NOTHING, tally
 from anchorbolt.errors import WaveFailed
 from anchorbolt.state_backends.contract import Fence
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from tests.engine.jobs import feeder, word_count
 
-FIRST, SECOND, OTHER = "a" * 32, "b" * 32, "c" * 32
+FIRST, SECOND = "a" * 32, "b" * 32
 COUNT = ("count", 0)
 
 
@@ -38,11 +40,6 @@ def batch(plan: ExecutionPlan, attempt: str, number: int, *words: str) -> Envelo
     return Envelope(partition, level, partition, encode_message(message))
 
 
-def prepare(plan: ExecutionPlan, split: int, attempt: str, batches: int) -> Envelope:
-    level, partition = plan.places[COUNT]
-    return Envelope(partition, level, partition, encode_message(PrepareMessage(("split", split), attempt, 0, batches)))
-
-
 def report_of(plan: ExecutionPlan, *rows: Envelope) -> TaskReport:
     current = Round(0, Fence(1, 1))
     sent = run_bolt_task(plan, COUNT, current, InstanceRegistry(), rows)
@@ -50,29 +47,44 @@ def report_of(plan: ExecutionPlan, *rows: Envelope) -> TaskReport:
     return report
 
 
-def test_a_task_prepares_once_every_prepare_has_come(plan: ExecutionPlan) -> None:
-    report = report_of(plan, batch(plan, FIRST, 0, "a", "b"), prepare(plan, 0, FIRST, 1), prepare(plan, 1, OTHER, 0))
+def test_a_task_prepares_at_the_end_of_its_input_and_says_what_it_received(plan: ExecutionPlan) -> None:
+    report = report_of(plan, batch(plan, FIRST, 1, "c"), batch(plan, FIRST, 0, "a", "b"))
     assert report.failure is None
-    assert (report.tuples_in, report.outcome.keys_staged) == (2, 2)
+    assert (report.tuples_in, report.outcome.keys_staged) == (3, 3)
+    assert report.received == tally([(("split", 0), FIRST, COUNT, 2)])
 
 
 @pytest.mark.parametrize(
-    ("rows", "complaint"),
-    [
-        ([(FIRST, 0), (SECOND, 1)], "two attempts"),
-        ([(FIRST, 0), (FIRST, 0)], "twice"),
-        ([(FIRST, 1)], "did not receive all"),
-    ],
+    ("rows", "complaint"), [([(FIRST, 0), (SECOND, 1)], "two attempts"), ([(FIRST, 0), (FIRST, 0)], "twice")]
 )
-def test_batches_of_two_attempts_repeated_ones_and_missing_ones_fail_the_wave(
+def test_batches_of_two_attempts_and_repeated_ones_fail_the_wave(
     plan: ExecutionPlan, rows: list[tuple[str, int]], complaint: str
 ) -> None:
-    batches = [batch(plan, attempt, number, f"word{number}") for attempt, number in rows]
-    last = rows[-1][0]
-    report = report_of(plan, *batches, prepare(plan, 0, last, 2), prepare(plan, 1, OTHER, 0))
+    report = report_of(plan, *(batch(plan, attempt, number, f"word{number}") for attempt, number in rows))
     assert isinstance(report.failure, WaveFailed)
     assert complaint in report.failure.message
     assert report.outcome.seal is None
+
+
+def test_a_blob_behind_a_missing_one_does_not_count_as_received(plan: ExecutionPlan) -> None:
+    report = report_of(plan, batch(plan, FIRST, 1, "b"))
+    assert (report.tuples_in, report.received) == (0, NOTHING)
+
+
+def test_a_task_that_fails_tells_all_tasks_behind_it_and_they_fail_without_telling(plan: ExecutionPlan) -> None:
+    current, task = Round(0, Fence(1, 1)), ("split", 0)
+    level, partition = plan.places[task]
+    twice = [
+        Envelope(partition, level, partition, encode_message(TuplesMessage(("sentences", 0), 0, FIRST, 0, "no", 0, [])))
+    ]
+    sent = list(run_bolt_task(plan, task, current, InstanceRegistry(), twice))
+    told = [row for row in sent if row.level != plan.driver_level]
+    assert [decode_message(row.payload) for row in told] == [GaveUpMessage(task)] * 2
+    assert {(row.level, row.destination) for row in told} == {plan.places[each] for each in plan.tasks["count"]}
+    behind = list(run_bolt_task(plan, COUNT, current, InstanceRegistry(), [told[0], batch(plan, FIRST, 0, "a")]))
+    [report] = reports_in(behind, current)
+    assert isinstance(report.failure, WaveFailed)
+    assert (report.tuples_in, report.outcome.seal) == (0, None)
 
 
 def test_the_report_of_an_earlier_round_is_refused() -> None:

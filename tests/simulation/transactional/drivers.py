@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from anchorbolt.checkpoint import decision_log
-from anchorbolt.checkpoint.batches import hand_off
 from anchorbolt.engine.driver.batches import pipeline
 from anchorbolt.engine.driver.batches import waves as batch_waves
 from anchorbolt.engine.driver.batches.waves import BatchWaves
@@ -17,7 +15,7 @@ from anchorbolt.engine.submit.handle import checkpoint_spout
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task import emitter_task
 from tests.simulation.drivers import CHECKPOINT, settings_of
-from tests.simulation.folder import SimulatedFolder
+from tests.simulation.folder import SimulatedFolder, SimulatedLocations
 from tests.simulation.transactional.locks import simulated_threading
 from tests.simulation.transactional.spouts import WORLD
 from tests.simulation.transactional.tasks import BatchTasks
@@ -35,7 +33,7 @@ def drive_batches(world: BatchWorld, name: str) -> None:
     scenario = world.batch_scenario
     topology = batch_topology(scenario.kind, scenario.shape, scenario.emitters)
     settings = settings_of(message_timeout_secs=0, max_spout_pending=world.new_pending(), dead_letter=world.dead_letter)
-    plan = ExecutionPlan(topology, {WORLD: world}, settings, world.store, name)
+    plan = ExecutionPlan(topology, {WORLD: world}, settings, world.store, name, locations=SimulatedLocations(world))
     tasks = BatchTasks(world, plan)
     spout = checkpoint_spout(plan, SimulatedFolder(world, CHECKPOINT), tasks)
     spout.recover()
@@ -71,6 +69,5 @@ def batches_in_one_thread(world: BatchWorld, ids: Any) -> Iterator[None]:
         mock.patch.object(decision_log, "threading", threading),
         mock.patch.object(emitter_task, "uuid", ids),
         mock.patch.object(emitter_task, "Produced", _AtOnce),
-        mock.patch.object(hand_off, "open_folder", partial(SimulatedFolder, world)),
     ):
         yield

@@ -105,8 +105,7 @@ class BatchTasks(TaskRunner):
     twice = 0.03
 
     def __init__(self, world: BatchWorld, plan: ExecutionPlan) -> None:
-        super().__init__(world)
-        self._plan = plan
+        super().__init__(world, plan)
         self._commit_plan = plan.commit_phase()
         self._phases: list[tuple[Round, SimulatedProcessing]] = []  # that run
         self._started: dict[str, tuple[int, SimulatedProcessing]] = {}  # all, by the name of their folder
@@ -174,6 +173,10 @@ class BatchTasks(TaskRunner):
         if is_cancelled and not self.world.choices.happens(0.3):
             self.world.say(f"batch {current.txid} was given up")
             raise WaveFailed(f"batch {current.txid} was given up", txid=current.txid)
+
+    def loses(self, current: Round) -> None:
+        if current.batch is not None:  # not a commit of state, whose messages are only reports
+            self.world.checks.spoil(current)
 
     def _process(self, current: Round) -> Sequence[TaskReport]:
         world, plan = self.world, self._plan

@@ -121,7 +121,7 @@ def test_no_slot_of_a_batch_in_flight_is_used_for_another(runs: list[int], data:
 
 
 def writer(location: Path) -> HandOffWriter:
-    return HandOffWriter(str(location), FENCE, "bolt-0-attempt")
+    return HandOffWriter(open_folder(str(location)), FENCE, "bolt-0-attempt")
 
 
 def test_blobs_are_handed_off_in_their_order(tmp_path: Path) -> None:
@@ -132,18 +132,18 @@ def test_blobs_are_handed_off_in_their_order(tmp_path: Path) -> None:
     hand_off = writing.close_blobs()
     assert hand_off is not None
     assert not hand_off.holds_instance
-    assert list(read_blobs(str(tmp_path), hand_off, 4)) == blobs
+    assert list(read_blobs(open_folder(str(tmp_path)), hand_off, 4)) == blobs
     path = tmp_path / hand_off.name
     kept = path.read_bytes()
     for changed in (kept[:-1], kept + b"\0\0\0\1z", kept.replace(b"one", b"two")):
         path.write_bytes(changed)
         with pytest.raises(WaveFailed) as raised:
-            list(read_blobs(str(tmp_path), hand_off, 4))
+            list(read_blobs(open_folder(str(tmp_path)), hand_off, 4))
         assert raised.value.txid == 4
     path.write_bytes(kept)
     remove_hand_offs(open_folder(str(tmp_path)), FENCE)
     with pytest.raises(WaveFailed):
-        list(read_blobs(str(tmp_path), hand_off, 4))
+        list(read_blobs(open_folder(str(tmp_path)), hand_off, 4))
 
 
 def test_a_task_without_input_hands_nothing_off(tmp_path: Path) -> None:
@@ -159,10 +159,10 @@ def test_an_instance_is_handed_off_without_the_objects_of_the_engine(tmp_path: P
     own, other = threading.Lock(), threading.Lock()  # neither can be pickled
     hand_off = writer(tmp_path).write_instance(pickled({"own": own, "count": 3}, own))
     assert hand_off.holds_instance
-    assert read_instance(str(tmp_path), hand_off, 4, other) == {"own": other, "count": 3}
+    assert read_instance(open_folder(str(tmp_path)), hand_off, 4, other) == {"own": other, "count": 3}
     (tmp_path / hand_off.name).write_bytes(pickled("another"))
     with pytest.raises(WaveFailed):
-        read_instance(str(tmp_path), hand_off, 4, other)
+        read_instance(open_folder(str(tmp_path)), hand_off, 4, other)
     with pytest.raises(TypeError):
         pickled(own)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from anchorbolt.checkpoint.batches.metadata import BatchMetadata
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.task.emitter_task import PartitionStart, Told
-from anchorbolt.errors import WaveFailed
+from anchorbolt.errors import InfrastructureLost
 from anchorbolt.state_backends.state import Fence
 from anchorbolt.streams.attempt import TransactionAttempt
 
@@ -56,7 +56,7 @@ class Flight:
     def tell(self, told: Told) -> bool:
         """Take what a task has told; return whether the metadata is complete now, and has to be made durable.
 
-        Raises `WaveFailed` if the task was run twice, and found another batch the second time.
+        Raises `InfrastructureLost` if the task was run twice, and found another batch the second time.
         """
         for partition, metadata in told.items():
             known = self.told.setdefault(partition, metadata)
@@ -70,15 +70,15 @@ class Flight:
         return True
 
     def check_reported(self, reported: Mapping[int, bytes]) -> None:
-        """Check that the winning tasks emitted the batch whose metadata is stored. Raises `WaveFailed`."""
+        """Check that the winning tasks emitted the batch whose metadata is stored. Raises `InfrastructureLost`."""
         if not self.metadata.number_of_partitions:
             return
         expected = {partition: self.metadata.partitions[partition] for partition in self.metadata.emitted}
         if dict(reported) != expected:
             raise self._ran_twice(min(expected.keys() ^ reported.keys(), default=0))
 
-    def _ran_twice(self, partition: int) -> WaveFailed:
-        return WaveFailed(
+    def _ran_twice(self, partition: int) -> InfrastructureLost:
+        return InfrastructureLost(
             f"Spark ran a task of the spout twice in batch {self.txid}, and partition {partition} had another batch "
             "the second time",
             txid=self.txid,

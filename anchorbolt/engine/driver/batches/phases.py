@@ -14,13 +14,15 @@ from anchorbolt.checkpoint.ports import BatchTry, PreparedRound, Round
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.engine.driver.batches.pipeline import Pipeline
 from anchorbolt.engine.driver.hooks import HookRunner, Hooks
-from anchorbolt.engine.driver.rounds import check_round
+from anchorbolt.engine.driver.rounds import check_round, suspected
+from anchorbolt.engine.driver.state_commits import StateCommitRunner
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.errors import (
     AnchorboltError,
     BoltError,
     ConfigError,
+    InfrastructureLost,
     SpoutError,
     StateError,
     TopologyError,
@@ -32,7 +34,7 @@ from anchorbolt.util.messages import counted
 T = TypeVar("T")
 
 
-class CommitRunner(HookRunner, Protocol):
+class CommitRunner(HookRunner, StateCommitRunner, Protocol):
     """Runs the commit phases of batches; each engine implements it."""
 
     def run_commit(self, current: Round) -> Sequence[TaskReport]:
@@ -63,16 +65,12 @@ class PhasedRounds:
             return self._run_phases(current)
         except (StateError, TopologyError, ConfigError):
             raise
+        except InfrastructureLost as error:
+            if not current.suspects_tuples:
+                raise
+            raise self._failed(suspected(error, current)) from error.__cause__
         except AnchorboltError as error:
-            self._failures += 1
-            self._cause = error
-            if self._failures > self._retries and not self._plan.keeps_dead_letters:
-                advice = (
-                    "Start again to try it anew. To leave out a batch whose bolts fail for good, set "
-                    "topology.dead.letter"
-                )
-                raise self._for_good(error, advice) from None
-            raise
+            raise self._failed(error) from error.__cause__
 
     def send(self, checkpoint: CheckpointTuple, current: Round) -> None:
         if checkpoint.action is Action.ROLLBACK:
@@ -115,6 +113,15 @@ class PhasedRounds:
                 f"the engine could not finish the {phase} phase of batch {txid}: {type(error).__name__}: {error}",
                 txid=txid,
             ) from error
+
+    def _failed(self, error: AnchorboltError) -> AnchorboltError:
+        """Count a failure of the batch; return its error, with advice if the batch is not tried again."""
+        self._failures += 1
+        self._cause = error
+        if self._failures <= self._retries or self._plan.keeps_dead_letters:
+            return error
+        advice = "Start again to try it anew. To leave out a batch whose bolts fail for good, set topology.dead.letter"
+        return self._for_good(error, advice)
 
     def _for_good(self, error: AnchorboltError, advice: str) -> AnchorboltError:
         """Return the error with a sentence about how often the batch was tried."""

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
-from anchorbolt.bolts.base import Bolt
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import CheckpointTuple
 from anchorbolt.engine.driver.batches.background import Background, Cancellation
@@ -16,8 +15,10 @@ from anchorbolt.engine.driver.batches.waves import BatchWaves
 from anchorbolt.engine.spark.batches.metadata_server import BatchServer
 from anchorbolt.engine.spark.batches.ranges import RangeReader, begin_job_group
 from anchorbolt.engine.spark.jobs import RoundJobs
+from anchorbolt.engine.spark.runs import live_runs
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.commit_task import CommitGroup
 from anchorbolt.engine.task.messages import TaskReport
 from anchorbolt.spouts.spark_ranges import SparkTransactionalSpout
 
@@ -35,10 +36,12 @@ class SparkBatchRunner:
         self._pickled = plan.pickled()
         self._commit_plan = plan.commit_phase()
         self.jobs = RoundJobs(session, self._commit_plan)  # of the commit phases
+        self._state_commits = RoundJobs(session, self._commit_plan, self.jobs.pickled)
         self._ranges: RangeReader | None = None
         if isinstance(plan.graph.spouts[plan.batch_spout].spout, SparkTransactionalSpout):
             self._ranges = RangeReader(session, plan, self._pickled)
         self._free: list[_Chain] = []  # of processing phases that have ended
+        self._chains: list[_Chain] = []  # all of them
         self._background = Background(self._process)
         self._server: BatchServer | None = None
         self.waves = BatchWaves(plan, self._background.start)
@@ -47,6 +50,9 @@ class SparkBatchRunner:
             tasks = self.jobs.one_row_each(len(self._commit_plan.levels[0]))
             first = tasks.mapInArrow(self.jobs.stage("commit", self.jobs.ended), ENVELOPE_SCHEMA)
             self._commit = self.jobs.with_bolts(first, first_level=2)
+        self._runs = (plan.run_id, self._commit_plan.run_id)
+        for run_id in self._runs:
+            live_runs.begin(run_id)
 
     def use(self, pipeline: Pipeline) -> None:
         """Take the run's pipeline, and listen for the emitters, which ask it."""
@@ -61,10 +67,18 @@ class SparkBatchRunner:
             f"anchorbolt-{self._commit_plan.run_id}", f"commit phase of batch {current.txid} of {topology}"
         )
         with self._in_pool("anchorbolt-commit"):
-            return self.jobs.run_again("finish the commit phase of a batch", self._commit, current)
+            return self.jobs.run_all("finish the commit phase of a batch", self._commit, current)
 
     def send(self, checkpoint: CheckpointTuple, current: Round, tasks: Sequence[TaskKey]) -> None:
         self.jobs.send(checkpoint, current, tasks)
+
+    @property
+    def slots(self) -> int:
+        return self._state_commits.slots
+
+    def commit_state(self, current: Round, groups: Sequence[CommitGroup], threads: int) -> Sequence[TaskReport]:
+        with self._in_pool("anchorbolt-commit"):
+            return self._state_commits.commit_state(current, groups, threads)
 
     def read_files(self, locations: Sequence[str]) -> DataFrame:
         return self._session.read.parquet(*locations)
@@ -74,10 +88,11 @@ class SparkBatchRunner:
         self._background.close()
         if self._server is not None:
             self._server.close()
-        for chain in self._free[:1]:
-            chain.jobs.close_instances()
-        if any(type(spec.bolt).cleanup is not Bolt.cleanup for spec in self._plan.graph.bolts.values()):
-            self.jobs.close_instances()
+        for run_id in self._runs:
+            live_runs.end(run_id)
+        self.jobs.close_instances(*self._runs)
+        for jobs in (self.jobs, self._state_commits, *(chain.jobs for chain in self._chains)):
+            jobs.close()
 
     def _process(self, current: Round, cancellation: Cancellation) -> Sequence[TaskReport]:
         chain = self._free.pop() if self._free else self._new_chain()
@@ -86,10 +101,10 @@ class SparkBatchRunner:
         with self._in_pool("anchorbolt-processing"):
             if self._ranges is not None:
                 frame = chain.jobs.with_bolts(self._ranges.emitted(current))
-                reports = chain.jobs.run_once(what, frame, current)
+                reports = chain.jobs.run_all(what, frame, current)
             else:
                 assert chain.frame is not None
-                reports = chain.jobs.run_again(what, chain.frame, current)
+                reports = chain.jobs.run_all(what, chain.frame, current)
         self._free.append(chain)  # one that failed may still run for a while
         return reports
 
@@ -97,10 +112,12 @@ class SparkBatchRunner:
         assert self._server is not None
         jobs = RoundJobs(self._session, self._plan, self._pickled)
         if self._ranges is not None:
-            return _Chain(jobs, None)
+            self._chains.append(_Chain(jobs, None))
+            return self._chains[-1]
         tasks = len(self._plan.tasks[self._plan.batch_spout])
         emitted = jobs.one_row_each(tasks).mapInArrow(jobs.stage("emit", self._server.address), ENVELOPE_SCHEMA)
-        return _Chain(jobs, jobs.with_bolts(emitted))
+        self._chains.append(_Chain(jobs, jobs.with_bolts(emitted)))
+        return self._chains[-1]
 
     @contextmanager
     def _in_pool(self, pool: str) -> Iterator[None]:

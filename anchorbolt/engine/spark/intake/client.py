@@ -11,7 +11,7 @@ import numpy as np
 from anchorbolt.acker.sorted_roots import Roots
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.engine.task.spout_task import SourceRows
-from anchorbolt.errors import SerializationError, WaveFailed
+from anchorbolt.errors import InfrastructureLost, SerializationError
 from anchorbolt.serialization import pack, unpack
 from anchorbolt.spouts.intake import Chunk
 
@@ -43,7 +43,8 @@ class AskedIntake(NamedTuple):
 def asked_intake(address: IntakeAddress, task: TaskKey, txid: int) -> Iterator[AskedIntake]:
     """Ask the driver for the intake of a task. Called on a worker.
 
-    Raises `WaveFailed` if the driver cannot be reached or does not answer, and `SerializationError`; so do the rows.
+    Raises `InfrastructureLost` if the driver cannot be reached or does not answer, and `SerializationError`; so do the
+    rows.
     """
     with asked(address, list(task), txid) as file:
         excluded, expired, moves = unpack(answer(address, file, txid))
@@ -59,7 +60,7 @@ def asked_replays(address: IntakeAddress, txid: int) -> list[tuple[TaskKey, list
 
 @contextmanager
 def asked(address: IntakeAddress, request: list[Any], txid: int) -> Iterator[BufferedIOBase]:
-    """Send a request to the driver; yield the file with its answers. Raises `WaveFailed`."""
+    """Send a request to the driver; yield the file with its answers. Raises `InfrastructureLost`."""
     with ExitStack() as stack:
         try:
             connection = stack.enter_context(socket.create_connection((address.host, address.port), timeout=TIMEOUT_S))
@@ -78,15 +79,15 @@ def _rows(address: IntakeAddress, file: BufferedIOBase, txid: int) -> Iterator[S
 
 
 def answer(address: IntakeAddress, file: BufferedIOBase, txid: int) -> bytes:
-    """Read the next answer. Raises `WaveFailed` if the driver does not answer."""
+    """Read the next answer. Raises `InfrastructureLost` if the driver does not answer."""
     try:
         return read_frame(file, _LONGEST_FRAME)
     except OSError as error:
         raise _lost(address, error, txid) from error
 
 
-def _lost(address: IntakeAddress, error: OSError, txid: int) -> WaveFailed:
-    return WaveFailed(
+def _lost(address: IntakeAddress, error: OSError, txid: int) -> InfrastructureLost:
+    return InfrastructureLost(
         f"a worker did not get its tuples from the driver at {address.host}:{address.port}: {error}. If that goes on, "
         "see whether the workers can reach spark.driver.host.",
         txid=txid,

@@ -1,0 +1,54 @@
+"""The marker: what Kafka knows of the waves that were sent, written in the same Kafka transaction as their messages.
+
+It is the committed offset of a consumer group that nobody reads with: the next txid, and in the offset's metadata a
+digest of the wave that was sent last. Pure.
+
+Kafka forgets the offsets of a group that has no members after `offsets.retention.minutes` (7 days), counted from the
+last commit. So a run writes a marker before its first wave, and again while there is nothing to send; and a driver that
+finds no marker although it has a decided wave to send must not send it: the messages may be there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from anchorbolt.bolts.sink import SinkFile
+from anchorbolt.errors import StateRegressed
+
+LostMarker = Literal["stop", "send", "skip"]
+
+
+class Marker(NamedTuple):
+    """The marker of a sink."""
+
+    next_txid: int  # all waves before it are sent
+    digest: str = ""  # of the wave before `next_txid`, if that wave had rows
+
+
+def digest_of(files: Sequence[SinkFile]) -> str:
+    """Return a digest of a decided wave. Two waves never share one: each file's name holds its attempt's random id."""
+    names = sorted(f"{file.path.rpartition('/')[2]} {file.rows}" for file in files)
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
+
+
+def is_sent(marker: Marker, txid: int, digest: str) -> bool:
+    """Return whether a decided wave was sent. Raises `StateRegressed` if the marker is of another history."""
+    if marker.next_txid == txid + 1 and marker.digest == digest:
+        return True
+    check_history(marker, txid - 1)
+    return False
+
+
+def check_history(marker: Marker, txid: int) -> None:
+    """Raise `StateRegressed` if waves after `txid`, the last one that is decided, were sent."""
+    if marker.next_txid > txid + 1:
+        expected, found = f"a marker up to txid {txid}", f"one of txid {marker.next_txid - 1}"
+        raise StateRegressed(
+            f"Kafka holds messages of this sink up to txid {marker.next_txid - 1}, but the state is at txid {txid}, or "
+            "has decided other rows: the store went back in time, the topology started over, or another one uses the "
+            "same name. Nothing was sent.",
+            expected=expected,
+            found=found,
+        )

@@ -1,0 +1,78 @@
+"""What Spark's message about a failed job says: was it the batch, or was something lost that is not the batch's?
+
+A Python worker that died while its executor lives on may have died of a tuple: `WorkerLost`. An executor, what it had
+shuffled, or a connection between Spark's own processes is lost for reasons of the machines: `InfrastructureLost`.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.errors import InfrastructureLost, WaveFailed, WorkerLost
+from anchorbolt.util.messages import shortened
+
+_STACK_LINE = re.compile(r"at [\w.$/<>]+\(.*\)$|\.\.\. \d+ more$|An error occurred while calling o\d+")
+
+_LOST = re.compile(
+    # An executor, with the reason that Spark was given. Spark takes each exit for a task's fault that is not known to
+    # be another's, a SIGKILL from outside as well.
+    r"ExecutorLostFailure \(executor \S+ exited (?P<while_running>caused by one of the running tasks)?.*"
+    # What an executor had shuffled or kept.
+    r"|TaskResultLost.*|(?:Metadata)?FetchFailed.*|.*with indeterminate output was failed and retried.*"
+    r"|Failed to get broadcast_\d+.*"
+    # A connection.
+    r"|Could not find CoarseGrainedScheduler.*"
+    r"|org\.apache\.spark\.(?:rpc|network|storage\.BlockFetch)[\w.$]*(?:Exception|Error).*"
+)
+# The rest of Spark's message is what Python said, and may quote anything.
+_PYTHON_SAID = re.compile(r"Traceback \(most recent call last\):(?s:.*)")
+_LOST_IN_PYTHON = re.compile(
+    rf"^{re.escape(f'{InfrastructureLost.__module__}.{InfrastructureLost.__qualname__}')}: .*", re.M
+)
+_WORKER_DIED = re.compile(r"Python worker exited unexpectedly|java\.io\.EOFException")
+# What Python writes if native code crashes, with the bolt's own frames.
+_CRASH = re.compile(
+    r"(Fatal Python error: .*)"
+    r'(?s:.*?\n(Current thread .*?\n)(?=  File "[^"]*/anchorbolt/|\n))?'
+)
+_NO_CAUSE = (
+    "It was killed (by the kernel if memory ran out, or by topology.task.timeout.secs), a bolt ended it with os._exit, "
+    "or it crashed in native code (spark.python.worker.faulthandler.enabled=true would show where). Look at its last "
+    "output and at the kernel's log (dmesg)"
+)
+
+
+def failure_in(text: str, what: str, txid: int, task: Callable[[], str], unheard: Sequence[TaskKey]) -> WaveFailed:
+    """Return the failure of a job.
+
+    Args:
+        text: Spark's message, with stack traces.
+        what: What Spark could not do.
+        txid: The wave's transaction id.
+        task: Names the task that the message is about. Called only if something was lost.
+        unheard: The tasks that have not reported.
+    """
+    failed, said = f"Spark could not {what} of txid {txid}: ", _without_frames(text)
+    if lost := _LOST.search(_PYTHON_SAID.sub("", said)) or _LOST_IN_PYTHON.search(said):
+        return InfrastructureLost(
+            f"{failed}an executor was lost, or what it had shuffled, or a connection, in the end at "
+            f"{task().rstrip(',')}: {lost[0][:400]}. If the run ends, start it again: it resumes after the last "
+            "committed wave.",
+            txid=txid,
+            while_running=lost.groupdict().get("while_running") is not None,
+        )
+    if not _WORKER_DIED.search(text):
+        return WaveFailed(failed + said, txid=txid)
+    crash = _CRASH.search(text)
+    cause, stack = crash.groups(default="") if crash else (_NO_CAUSE, "")
+    return WorkerLost(
+        f"{stack}{failed}the worker process of {task()} ended before it reported. {cause}. No report from: "
+        f"{shortened(unheard, 400)}. Start again: the run resumes after the last committed wave.",
+        txid=txid,
+    )
+
+
+def _without_frames(text: str) -> str:
+    """Leave out lines of py4j itself and the stack of a Java exception, but not its causes."""
+    lines = [line.strip().removeprefix(": ") for line in text.splitlines()]
+    return "\n".join(line for line in lines if line and not _STACK_LINE.match(line))

@@ -1,0 +1,46 @@
+"""Finds out which of many remote files do not exist, with few requests and few calls through py4j."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark.sql import SparkSession
+
+from anchorbolt.engine.spark.locations.hadoop import Hadoop
+from anchorbolt.engine.spark.locations.hadoop_errors import hadoop_errors
+
+_MOST_ASKED_EACH = 16
+
+
+def missing_files(session: SparkSession, uris: Iterable[str]) -> list[str]:
+    """Return those of some files that do not exist. Raises `OSError` if a file system cannot be asked.
+
+    Of many files in a folder, the folder is listed once, and what is found stays in the JVM.
+
+    Args:
+        session: Its Hadoop configuration is used.
+        uris: The files as Spark logs them: with `%20` for a space.
+    """
+    hadoop = Hadoop(session)
+    by_folder: dict[str, list[str]] = {}
+    for uri in uris:
+        by_folder.setdefault(uri.rpartition("/")[0], []).append(uri)
+    gone: list[str] = []
+    for folder, files in by_folder.items():
+        paths = [unquote(each) for each in files]
+        with hadoop_errors():
+            fs = hadoop.path(paths[0]).getFileSystem(hadoop.configuration)
+            if len(paths) <= _MOST_ASKED_EACH:
+                gone += [path for path in paths if not fs.exists(hadoop.path(path))]
+            else:
+                gone += _missing_in(hadoop, fs, unquote(folder), paths)
+    return gone
+
+
+def _missing_in(hadoop: Hadoop, fs: Any, folder: str, paths: Sequence[str]) -> list[str]:
+    try:
+        with hadoop_errors():
+            there = hadoop.listed(fs.listStatus(hadoop.path(folder)))
+    except FileNotFoundError:
+        return list(paths)
+    return hadoop.without(paths, there)

@@ -1,0 +1,27 @@
+"""Translates exceptions of Hadoop, which py4j raises, to Python's."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+_KINDS: dict[str, type[OSError]] = {
+    "java.io.FileNotFoundException": FileNotFoundError,
+    "java.nio.file.NoSuchFileException": FileNotFoundError,
+    "org.apache.hadoop.fs.FileAlreadyExistsException": FileExistsError,
+    "org.apache.hadoop.security.AccessControlException": PermissionError,
+    "java.nio.file.AccessDeniedException": PermissionError,
+}
+
+
+@contextmanager
+def hadoop_errors() -> Iterator[None]:
+    """Raise `OSError` for an exception of Hadoop. That Spark's JVM is gone is left as it is: it explains more."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        thrown = error.java_exception
+        name = thrown.getClass().getName()
+        kind = _KINDS.get(name, OSError)
+        text = (thrown.getMessage() or "").strip().partition("\n")[0]
+        raise kind(f"{name.rpartition('.')[2]}: {text}" if text else name) from error

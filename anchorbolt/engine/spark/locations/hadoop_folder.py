@@ -1,0 +1,203 @@
+"""A folder that the driver reads and writes through Hadoop's `FileSystem`, as Spark itself does."""
+
+import io
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+from anchorbolt.engine.spark.locations.hadoop import Hadoop
+from anchorbolt.engine.spark.locations.hadoop_errors import hadoop_errors
+from anchorbolt.util.locations.local_folder import different_file_systems
+from anchorbolt.util.locations.paths import join, on_one_file_system
+
+# They show a file only when it is closed, and then all of it; they rename by copying.
+_OBJECT_STORES = {"s3a", "s3", "s3n", "gs", "oss", "obs", "cosn"}
+
+_ABORTABLE = "fs.capability.outputstream.abortable"
+_CHUNK_BYTES = 1 << 20
+
+
+class HadoopFolder:
+    """See `Folder`. May be used on several threads."""
+
+    def __init__(self, hadoop: Hadoop, location: str) -> None:
+        """Open `location`, which is qualified. Raises `OSError` if Hadoop has no such file system."""
+        self.location = location
+        self._hadoop = hadoop
+        with hadoop_errors():
+            self._fs = hadoop.path(location).getFileSystem(hadoop.configuration)
+            self._is_object_store = self._fs.getUri().getScheme() in _OBJECT_STORES
+        self._made: set[str] = set()
+
+    def read(self, name: str) -> bytes | None:
+        try:
+            with self.open(name) as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def read_end(self, name: str, size: int) -> bytes | None:
+        path = self._at(name)
+        try:
+            with hadoop_errors():
+                length = self._fs.getFileStatus(path).getLen()
+                stream = self._fs.open(path)
+                try:
+                    stream.seek(max(0, length - size))
+                    return bytes(stream.readAllBytes())
+                finally:
+                    stream.close()
+        except FileNotFoundError:
+            return None
+
+    def replace(self, name: str, data: bytes) -> None:
+        if self._is_object_store:
+            self._write(self._at(name), data)
+            return
+        folder, slash, last = name.rpartition("/")
+        aside, target = self._at(f"{folder}{slash}.{last}.{uuid.uuid4().hex}.tmp"), self._at(name)
+        try:
+            self._write(aside, data)
+            with hadoop_errors():
+                self._hadoop.rename_over(aside, target)
+        except OSError:
+            with suppress(OSError), hadoop_errors():
+                self._fs.delete(aside, False)
+            raise
+
+    def create(self, name: str) -> BinaryIO:
+        with hadoop_errors():
+            return io.BufferedWriter(_Writer(self._fs.create(self._at(name), True)), _CHUNK_BYTES)
+
+    def create_passing(self, name: str) -> BinaryIO:
+        return self.create(name)
+
+    def open(self, name: str) -> BinaryIO:
+        with hadoop_errors():
+            return io.BufferedReader(_Reader(self._fs.open(self._at(name))), _CHUNK_BYTES)
+
+    def exists(self, name: str) -> bool:
+        with hadoop_errors():
+            return bool(self._fs.exists(self._at(name)))
+
+    def move_in(self, source: str, name: str) -> None:
+        if not on_one_file_system(source, self.location):
+            raise different_file_systems(source, self.location)
+        origin, target = self._hadoop.path(source), self._at(name)
+        if self._is_object_store:
+            self._move_object(origin, target)
+            return
+        with hadoop_errors():
+            self._make_folder_of(name)
+        try:
+            with hadoop_errors():
+                self._hadoop.rename_over(origin, target)
+        except FileNotFoundError:
+            if not self.exists(name):
+                raise
+
+    def remove_tree(self, name: str) -> None:
+        with hadoop_errors():
+            self._fs.delete(self._at(name), True)
+
+    def names(self, name: str) -> Iterator[str]:
+        try:
+            with hadoop_errors():
+                paths = self._hadoop.texts(self._hadoop.listed(self._fs.listStatus(self._at(name))))
+        except FileNotFoundError:
+            return
+        yield from sorted(path.rpartition("/")[2] for path in paths)
+
+    def _at(self, name: str) -> Any:
+        return self._hadoop.path(join(self.location, name) if name else self.location)
+
+    def _write(self, path: Any, data: bytes) -> None:
+        with hadoop_errors():
+            stream = self._fs.create(path, True)
+            try:
+                stream.write(data)
+                if stream.hasCapability("hsync"):
+                    stream.hsync()
+            except BaseException:
+                _give_up(stream)
+                raise
+            stream.close()
+
+    def _make_folder_of(self, name: str) -> None:
+        folder = name.rpartition("/")[0]
+        if folder not in self._made:
+            self._fs.mkdirs(self._at(folder))
+            self._made.add(folder)
+
+    def _move_object(self, origin: Any, target: Any) -> None:
+        """Move an object. A crash in between leaves it in both places; the next call then removes the first."""
+        try:
+            with hadoop_errors():
+                if self._fs.rename(origin, target):
+                    return
+        except (FileNotFoundError, FileExistsError):
+            pass
+        with hadoop_errors():
+            is_there, is_moved = self._fs.exists(origin), self._fs.exists(target)
+            if is_there and is_moved:
+                if self._fs.getFileStatus(origin).getLen() == self._fs.getFileStatus(target).getLen():
+                    self._fs.delete(origin, False)
+                    return
+                self._fs.delete(target, False)
+                is_moved = self._fs.rename(origin, target)
+        if not is_moved:
+            kind = OSError if is_there else FileNotFoundError
+            raise kind(f"{origin.toString()} cannot be renamed to {target.toString()}")
+
+
+def _give_up(stream: Any) -> None:
+    """Close a stream after a failed write, so that an object store does not show what was written."""
+    try:
+        if stream.hasCapability(_ABORTABLE):
+            stream.abort()
+        else:
+            stream.close()
+    except Exception:  # the first failure explains more
+        return
+
+
+class _Reader(io.RawIOBase):
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with hadoop_errors():
+            data = bytes(self._stream.readNBytes(min(len(buffer), _CHUNK_BYTES)))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            with hadoop_errors():
+                self._stream.close()
+
+
+class _Writer(io.RawIOBase):
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        with hadoop_errors():
+            self._stream.write(bytes(data))
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            with hadoop_errors():
+                if self._stream.hasCapability("hsync"):
+                    self._stream.hsync()
+                self._stream.close()

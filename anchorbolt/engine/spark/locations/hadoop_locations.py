@@ -1,0 +1,79 @@
+"""Opens locations on the driver as Spark does: with its Hadoop configuration, and its credentials."""
+
+from collections.abc import Iterable
+
+from pyspark.sql import SparkSession
+
+from anchorbolt.engine.spark.locations.hadoop import Hadoop
+from anchorbolt.engine.spark.locations.hadoop_errors import hadoop_errors
+from anchorbolt.engine.spark.locations.hadoop_folder import HadoopFolder
+from anchorbolt.errors import ConfigError
+from anchorbolt.util.locations.folder import Folder
+from anchorbolt.util.locations.hadoop_settings import store_of
+from anchorbolt.util.locations.local_folder import LocalFolder
+from anchorbolt.util.locations.paths import BaseLocation, local_path, qualified, uri_of
+from anchorbolt.util.locations.worker_locations import WorkerLocations
+
+
+class HadoopLocations:
+    """See `Locations`. A location on the local disk is opened without Hadoop."""
+
+    def __init__(self, session: SparkSession) -> None:
+        """Use the Hadoop configuration of a session. Raises `ConfigError` if its `fs.defaultFS` cannot be used."""
+        self._hadoop = Hadoop(session)
+        self.base = self._base()
+
+    def qualified(self, location: str) -> str:
+        return qualified(location, self.base)
+
+    def open(self, location: str) -> Folder:
+        location = self.qualified(location)
+        path = local_path(location)
+        if path is not None:
+            return LocalFolder(location, path)
+        try:
+            return HadoopFolder(self._hadoop, location)
+        except OSError as error:
+            raise ConfigError(
+                f"location {location!r} cannot be opened: {error}. Correct it; or give Spark the package and the "
+                "settings of its file system, such as hadoop-aws and spark.hadoop.fs.s3a.…."
+            ) from error
+
+    def for_workers(self, places: Iterable[str]) -> WorkerLocations:
+        stores = {}
+        for place in map(self.qualified, places):
+            uri = uri_of(place)
+            if uri is not None and uri.root not in stores:
+                try:
+                    stores[uri.root] = store_of(place, self._get, self._get_secret, self._user())
+                except OSError as error:
+                    raise ConfigError(f"no credentials for {uri.root} can be read: {error}. Correct them.") from error
+        return WorkerLocations(self.base, tuple(stores.items()))
+
+    def _base(self) -> BaseLocation:
+        fs, configuration = self._hadoop.fs.FileSystem, self._hadoop.configuration
+        try:
+            with hadoop_errors():
+                if fs.getDefaultUri(configuration).getScheme() == "file":
+                    return BaseLocation.local()
+                default = fs.get(configuration)
+                return BaseLocation(str(default.getUri().toString()), str(default.getWorkingDirectory().toString()))
+        except OSError as error:
+            raise ConfigError(
+                f"fs.defaultFS of Spark's Hadoop configuration is {self._get('fs.defaultFS')!r}, which cannot be used: "
+                f"{error}. Correct it.",
+                key="spark.hadoop.fs.defaultFS",
+            ) from error
+
+    def _get(self, name: str) -> str | None:
+        found: str | None = self._hadoop.configuration.get(name)
+        return found
+
+    def _get_secret(self, name: str) -> str | None:
+        with hadoop_errors():  # it may be in a credential provider of Hadoop's, such as a file
+            characters = self._hadoop.configuration.getPassword(name)
+        return None if characters is None else "".join(characters)
+
+    def _user(self) -> str:
+        with hadoop_errors():
+            return str(self._hadoop.classes.security.UserGroupInformation.getCurrentUser().getShortUserName())

@@ -1,0 +1,34 @@
+"""Refuses a session over Spark Connect, and what is not a session at all, before anything is done with it."""
+
+import os
+
+from pyspark.sql import SparkSession
+
+from anchorbolt.errors import ConfigError
+
+_CONNECT = (
+    "Anchorbolt does not run over Spark Connect: it drives the waves from the process that submits the topology, and "
+    "Spark Connect would run them in its server. "
+)
+_USE = "Use a classic session: SparkSession.builder.master(…).getOrCreate(), or a job run by spark-submit."
+
+
+def check_session(session: object) -> None:
+    """Raise `ConfigError` for a session of Spark Connect, and for an object that is not a Spark session."""
+    if any(f"{each.__module__}.".startswith("pyspark.sql.connect.") for each in type(session).__mro__):
+        raise ConfigError(f"the session given to SparkCluster is one of Spark Connect. {_CONNECT}{_USE}")
+    if not isinstance(session, SparkSession):
+        raise ConfigError(
+            f"SparkCluster got a {type(session).__name__}, which is not a Spark session. {_USE} Without an argument, "
+            "SparkCluster builds the session itself."
+        )
+
+
+def check_environment() -> None:
+    """Raise `ConfigError` if the environment has PySpark build sessions of Spark Connect."""
+    for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
+        if name in os.environ:
+            raise ConfigError(f"the environment variable {name} is set. {_CONNECT}Unset it. {_USE}", key=name)
+    for name, value in (("SPARK_API_MODE", "connect"), ("SPARK_CONNECT_MODE", "1")):
+        if os.environ.get(name, "").lower() == value:
+            raise ConfigError(f"the environment variable {name} is {value!r}. {_CONNECT}Unset it.", key=name)

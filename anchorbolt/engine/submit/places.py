@@ -1,0 +1,157 @@
+"""Checks the places of a run before it claims anything: they are shared, writable, and files can be moved in them.
+
+What the driver sees says nothing about what tasks on other machines see, so they take part.
+"""
+
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from anchorbolt.checkpoint.letters.letter_store import REDIS_STREAM
+from anchorbolt.config.settings import DEAD_LETTER
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.probe import OF_DRIVER, Probed, probe_places
+from anchorbolt.errors import ConfigError
+from anchorbolt.util.locations import join, local_path
+from anchorbolt.util.locations.paths import on_one_file_system
+
+LOCATION = "topology.checkpoint.location"
+
+_CONTENT = b"anchorbolt writes this before a run and removes it\n"
+
+RunProbe = Callable[[Sequence[str], str, bytes], Iterable[Probed]]
+"""Runs `probe_places` in tasks on the machines of the cluster, with the workers' locations; returns what they found."""
+
+
+class Place(NamedTuple):
+    """A place that a run writes to."""
+
+    location: str  # qualified
+    what: str  # what it is for the user
+    key: str  # the setting that names it; empty if it is the argument of a sink
+
+
+def check_places(plan: ExecutionPlan, run_probe: RunProbe | None = None) -> None:
+    """Check all places of a run. Raises `ConfigError` that says what to set; nothing of the run is written.
+
+    Args:
+        plan: The plan, on the driver.
+        run_probe: None if tasks run on this machine only: then the driver does what they would do, and on a local disk
+            only asks whether it may write.
+    """
+    checkpoint = Place(plan.checkpoint_location, "the checkpoint location", LOCATION)
+    directories = [
+        Place(plan.locations.qualified(directory), f"the directory of sink {component!r}", "")
+        for component, sink in plan.sinks.items()
+        for directory in sink.directories()
+    ]
+    for place in directories:
+        if not on_one_file_system(place.location, checkpoint.location):
+            raise ConfigError(
+                f"{place.what}, {place.location}, is on another file system than the checkpoint location, "
+                f"{checkpoint.location}: files cannot be moved from one to the other. Set {LOCATION} to a location on "
+                "the file system of the sink's directory.",
+                key=LOCATION,
+            )
+    places = [checkpoint, *directories]
+    letters = plan.settings.dead_letter
+    if isinstance(letters, str) and not letters.startswith(REDIS_STREAM):
+        place = Place(plan.locations.qualified(letters), "the directory of dead letters", DEAD_LETTER)
+        _check_on_driver(plan, place)
+    if run_probe is None and local_path(checkpoint.location) is not None:
+        for place in places:
+            _check_on_driver(plan, place)
+        return
+    _Probe(plan, places, run_probe).run()
+
+
+def _check_on_driver(plan: ExecutionPlan, place: Place) -> None:
+    """Check a place that only the driver writes to."""
+    folder, path = plan.locations.open(place.location), local_path(place.location)
+    if path is not None:
+        there = next(parent for parent in (path, *path.parents) if parent.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+            raise _refused(place, f"cannot be written: {there} is not a directory that this user may write")
+        return
+    probe = _probe_name()
+    try:
+        with _writing(place):
+            folder.replace(join(probe, OF_DRIVER), _CONTENT)
+    finally:
+        with suppress(OSError):
+            folder.remove_tree(probe)
+
+
+def _probe_name() -> str:
+    return f".anchorbolt-probe-{uuid.uuid4().hex}"  # readers of a sink's directory skip what begins with a dot
+
+
+class _Probe:
+    def __init__(self, plan: ExecutionPlan, places: list[Place], run_probe: RunProbe | None) -> None:
+        self._plan = plan
+        self._run_probe: RunProbe = self._in_this_process if run_probe is None else run_probe
+        self._name = _probe_name()
+        self._folders = {place: plan.locations.open(place.location) for place in places}
+
+    def run(self) -> None:
+        """Write as the driver, then as tasks, and look at what those wrote; remove it all in any case."""
+        checkpoint, *directories = self._folders
+        # Without sinks tasks write nothing there, but Spark's own may, and a later version of the topology.
+        places = self._plan.places_of_tasks or ([checkpoint.location] if local_path(checkpoint.location) else [])
+        try:
+            for place, folder in self._folders.items():
+                with _writing(place):
+                    folder.replace(join(self._name, OF_DRIVER), _CONTENT)
+            found = list(self._run_probe(places, self._name, _CONTENT)) if places else []
+            for place in self._folders:
+                self._check_tasks(place, [each for each in found if each.place == place.location])
+            written = [each.name for each in found if each.place == checkpoint.location]
+            for number, place in enumerate(directories):
+                self._check_move(checkpoint, place, written[number % len(written)])
+        finally:
+            for folder in self._folders.values():
+                with suppress(OSError):
+                    folder.remove_tree(self._name)
+
+    def _in_this_process(self, places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
+        return probe_places(self._plan.locations.for_workers(places), places, probe, content)
+
+    def _check_tasks(self, place: Place, found: list[Probed]) -> None:
+        names = set(self._folders[place].names(self._name)) if found else set()
+        for each in found:
+            if each.problem:
+                raise _refused(place, f"cannot be used by tasks on the machine {each.host}: {each.problem}")
+            if not each.sees_driver:
+                raise _refused(place, f"is not shared: the machine {each.host} does not see what the driver wrote")
+            if each.name not in names:
+                raise _refused(place, f"is not shared: the driver does not see what the machine {each.host} wrote")
+
+    def _check_move(self, checkpoint: Place, place: Place, name: str) -> None:
+        """Move a task's file from the checkpoint location to a sink's directory and back, as a sink is published."""
+        there, back = self._folders[place], self._folders[checkpoint]
+        name = join(self._name, name)
+        with _writing(place, f"files cannot be moved there from {checkpoint.location}"):
+            there.move_in(join(checkpoint.location, name), f"{name}-moved")
+            if there.read(f"{name}-moved") != _CONTENT:
+                raise OSError("a file has another content after it was moved")
+            back.move_in(join(place.location, f"{name}-moved"), name)
+
+
+@contextmanager
+def _writing(place: Place, problem: str = "cannot be written by the driver") -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _refused(place, f"{problem}: {error}") from error
+
+
+def _refused(place: Place, problem: str) -> ConfigError:
+    setting = f"Set {place.key} to" if place.key else "Give the sink"
+    return ConfigError(
+        f"{place.what}, {place.location}, {problem}. {setting} a location that the driver and every machine that runs "
+        "tasks can write: a URI such as hdfs: or s3a:, or a directory that is mounted on all of them. Nothing was "
+        "started.",
+        key=place.key or None,
+    )

@@ -1,0 +1,38 @@
+"""Commits the state of some namespaces outside the driver, for a provider with `commit_carries_updates`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from typing import NamedTuple
+
+from anchorbolt.checkpoint.decision import Winner
+from anchorbolt.checkpoint.namespaces import Namespaces
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.task.messages import Envelope, TaskReport, as_failure, encode_report
+from anchorbolt.util.retry import NO_RETRY
+
+
+class CommitGroup(NamedTuple):
+    """The namespaces that one commit task commits; at least one."""
+
+    task: TaskKey  # whose state the first of them is; it names the group in reports and messages
+    winners: Mapping[str, Winner]
+
+
+def run_commit_task(plan: ExecutionPlan, group: CommitGroup, current: Round, threads: int) -> list[Envelope]:
+    """Commit a decided transaction in the namespaces of a group; return the report to the driver.
+
+    `current` has the transaction's txid and the fence of the commit. The task may run twice, or when the driver has
+    given it up: the store refuses its fence if it is too low, and repeating a commit changes nothing. The task does not
+    wait for a store that does not answer: the driver does, and runs another task.
+    """
+    report = TaskReport(group.task, "", current.fence.seq)
+    try:
+        with closing(Namespaces(plan.provider, NO_RETRY, lambda _: None, plan.namespaces, threads=threads)) as opened:
+            opened.open(group.winners)
+            opened.commit(current.fence, current.txid, group.winners)
+    except Exception as error:
+        report.failure = as_failure(error, current.txid)
+    return [Envelope(0, plan.driver_level, 0, encode_report(report))]

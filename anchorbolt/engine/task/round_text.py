@@ -1,0 +1,150 @@
+"""A round as a short text, which Spark carries to each task of its job; and the names of the attempts on Spark. Pure.
+
+Each task gets what is committed in every namespace, and which attempt of every task won. So that this stays small with
+many tasks, an attempt's name follows from its round and from Spark's number of the task's execution. In the plan's
+order, such numbers differ by almost nothing, and compress to a few bits a task.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+from typing import Any
+
+from anchorbolt.checkpoint.decision import Committed
+from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.serialization import pack, unpack
+
+_ATTEMPT = re.compile("([0-9a-f]{14})([0-9a-f]{8})([0-9a-f]{10})")
+"""The id of an attempt: of its run as much as is left, the `seq` of its round, and the execution."""
+
+
+def attempt_id(plan: ExecutionPlan, current: Round, execution: int) -> str:
+    """Name an attempt; `execution` is a number that no other execution of a task has in this Spark application."""
+    return _id(plan.run_id[:14], current.fence.seq, execution)
+
+
+def _id(run: str, seq: int, execution: int) -> str:
+    return f"{run}{seq:08x}{execution:010x}"
+
+
+def round_to_text(plan: ExecutionPlan, current: Round) -> str:
+    """Encode a round, without namespaces and tasks that the plan does not have."""
+    winners = (current.task_winners.get(task) for task in plan.namespaces.values())
+    parts = (
+        _encoded(map(current.committed.get, plan.namespaces)),
+        _encoded(None if winner is None else Committed(0, winner) for winner in winners),
+        pickle.dumps(replace(current, committed={}, task_winners={})),
+    )
+    return b64encode(zlib.compress(pack(parts))).decode()
+
+
+def round_from_text(plan: ExecutionPlan, text: str) -> Round:
+    """Decode what `round_to_text` made of a round of this plan."""
+    committed, winners, pickled = unpack(zlib.decompress(b64decode(text)))
+    current: Round = pickle.loads(pickled)  # noqa: S301 - made by this run's own driver
+    return replace(
+        current, committed=_CommittedByNamespace(plan, committed), task_winners=_WinnersByTask(plan, winners)
+    )
+
+
+def _encoded(entries: Iterable[Committed | None]) -> Sequence[Any]:
+    """Return the rounds in which the entries won, by columns; of each entry, the round and the execution.
+
+    An attempt with a name of another kind stands by itself.
+    """
+    found: list[tuple[int, str, int, int] | None] = []  # of each entry: txid, run, seq, execution
+    others: dict[int, tuple[int, str]] = {}
+    for position, entry in enumerate(entries):
+        match = None if entry is None else _ATTEMPT.fullmatch(entry.attempt)
+        found.append(None)
+        if entry is not None and match is not None:
+            found[position] = entry.txid, match[1], int(match[2], 16), int(match[3], 16)
+        elif entry is not None:
+            others[position] = entry.txid, entry.attempt
+    rounds = sorted({each[:3] for each in found if each is not None}, reverse=True)
+    numbers = {each: number for number, each in enumerate(rounds, start=1)}
+    firsts: dict[int, int] = {}
+    of_round, of_execution = [], []
+    for position, each in enumerate(found):
+        number = 0 if each is None else numbers[each[:3]]
+        of_round.append(number)
+        # Spark counts the executions of a stage in the order of its tasks, which is the plan's, or almost.
+        of_execution.append(0 if each is None else each[3] - position - firsts.setdefault(number, each[3] - position))
+    runs = sorted({run for _, run, _ in rounds})
+    columns = [
+        _differences([txid for txid, _, _ in rounds]),
+        [runs.index(run) for _, run, _ in rounds],
+        _differences([seq for _, _, seq in rounds]),
+        _differences([firsts[number] for number in range(1, len(rounds) + 1)]),
+    ]
+    return runs, columns, bytes(number & 255 for number in of_round), [n >> 8 for n in of_round], of_execution, others
+
+
+def _differences(numbers: Sequence[int]) -> list[int]:
+    return [number - before for before, number in pairwise((0, *numbers))]
+
+
+class _Column:
+    """The entries of all namespaces, in the order of the plan."""
+
+    def __init__(self, encoded: Sequence[Any]) -> None:
+        self._runs, columns, low, high, self._of_execution, self._others = encoded
+        txids, runs, seqs, firsts = columns
+        self._rounds = list(zip(accumulate(txids), runs, accumulate(seqs), accumulate(firsts), strict=True))
+        self._of_round = [one + (other << 8) for one, other in zip(low, high, strict=True)]
+
+    def at(self, position: int) -> Committed | None:
+        number = self._of_round[position]
+        if number:
+            txid, run, seq, first = self._rounds[number - 1]
+            return Committed(txid, _id(self._runs[run], seq, self._of_execution[position] + position + first))
+        return Committed(*self._others[position]) if position in self._others else None
+
+    def positions(self) -> Iterator[int]:
+        """Yield the positions that have an entry."""
+        return (position for position, number in enumerate(self._of_round) if number or position in self._others)
+
+
+class _CommittedByNamespace(Mapping[str, Committed]):
+    def __init__(self, plan: ExecutionPlan, encoded: Sequence[Any]) -> None:
+        self._plan = plan
+        self._column = _Column(encoded)
+
+    def __getitem__(self, namespace: str) -> Committed:
+        entry = self._column.at(self._plan.state_positions[self._plan.namespaces[namespace]])
+        if entry is None:
+            raise KeyError(namespace)
+        return entry
+
+    def __iter__(self) -> Iterator[str]:
+        names = list(self._plan.namespaces)
+        return (names[position] for position in self._column.positions())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._column.positions())
+
+
+class _WinnersByTask(Mapping[TaskKey, str]):
+    def __init__(self, plan: ExecutionPlan, encoded: Sequence[Any]) -> None:
+        self._plan = plan
+        self._column = _Column(encoded)
+
+    def __getitem__(self, task: TaskKey) -> str:
+        entry = self._column.at(self._plan.state_positions[task])
+        if entry is None:
+            raise KeyError(task)
+        return entry.attempt
+
+    def __iter__(self) -> Iterator[TaskKey]:
+        tasks = list(self._plan.state_positions)
+        return (tasks[position] for position in self._column.positions())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._column.positions())

@@ -1,0 +1,50 @@
+"""Bounds the memory that SQLite's own caches take in a process that has many files open."""
+
+import os
+import threading
+from collections import OrderedDict
+from typing import Protocol
+
+_FILES = 8
+"""So many files keep their pages, of up to 16 MiB each.
+
+Measured with 64 files of 50,000 keys, each used in turn: 81 MB instead of 436, and to read 1,000 keys takes 1.8 times
+as long, because their pages come from the operating system's cache.
+"""
+
+
+class PagedFile(Protocol):
+    """An open file with a cache."""
+
+    def free_pages(self) -> None:
+        """Free the memory of cached pages."""
+
+
+class PageCaches:
+    """The files of a process that were used last. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._files: OrderedDict[PagedFile, None] = OrderedDict()  # least recently used first
+        os.register_at_fork(after_in_child=self._forget_all)
+
+    def use(self, file: PagedFile) -> None:
+        """Note that a file is used now. If there are too many, the one used least recently frees its pages."""
+        idle = None
+        with self._lock:
+            self._files[file] = None
+            self._files.move_to_end(file)
+            if len(self._files) > _FILES:
+                idle, _ = self._files.popitem(last=False)
+        if idle is not None:
+            idle.free_pages()
+
+    def forget(self, file: PagedFile) -> None:
+        """Note that a file is closed."""
+        with self._lock:
+            self._files.pop(file, None)
+
+    def _forget_all(self) -> None:
+        # The lock may be held by a thread that does not exist here.
+        self._lock = threading.Lock()
+        self._files.clear()

@@ -1,0 +1,102 @@
+"""A folder on a file system that `stores` opens. Tasks of sinks and batches use it, on workers, without a JVM."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from anchorbolt.errors import ConfigError
+from anchorbolt.util.locations.local_folder import different_file_systems
+from anchorbolt.util.locations.paths import Uri, join, uri_of
+from anchorbolt.util.locations.stores import Store, open_store
+
+
+class RemoteFolder:
+    """See `Folder`. These file systems make the folders of a file themselves."""
+
+    def __init__(self, location: str, uri: Uri, store: Store) -> None:
+        """Open `location`, whose parts are `uri`. Raises `ConfigError` if the file system cannot be opened."""
+        self.location = location
+        self._uri = uri
+        self._root = f"{store.prefix}{uri.path}"
+        self._is_object_store = store.kind != "webhdfs"
+        try:
+            self._fs = open_store(store)
+        except (OSError, ValueError, ImportError) as error:
+            raise ConfigError(
+                f"location {location!r} cannot be opened: {error}. Correct it, or its settings."
+            ) from error
+
+    def read(self, name: str) -> bytes | None:
+        if not self.exists(name):
+            return None
+        with self._fs.open_input_stream(self._at(name)) as stream:
+            data: bytes = stream.read()
+        return data
+
+    def read_end(self, name: str, size: int) -> bytes | None:
+        if not self.exists(name):
+            return None
+        with self._fs.open_input_file(self._at(name)) as file:
+            file.seek(max(0, file.size() - size))
+            data: bytes = file.read()
+        return data
+
+    def replace(self, name: str, data: bytes) -> None:
+        # An object store shows a file only when it is closed, and then all of it.
+        written = name if self._is_object_store else f"{name}.tmp"
+        with self.create(written) as stream:
+            stream.write(data)
+        if not self._is_object_store:
+            self._rename_over(self._at(written), self._at(name))
+
+    def create(self, name: str) -> BinaryIO:
+        stream: BinaryIO = self._fs.open_output_stream(self._at(name))
+        return stream
+
+    def create_passing(self, name: str) -> BinaryIO:
+        return self.create(name)
+
+    def open(self, name: str) -> BinaryIO:
+        stream: BinaryIO = self._fs.open_input_stream(self._at(name))
+        return stream
+
+    def exists(self, name: str) -> bool:
+        return self._kind(self._at(name)) != "NotFound"
+
+    def move_in(self, source: str, name: str) -> None:
+        uri = uri_of(source)
+        if uri is None or uri.root != self._uri.root:
+            raise different_file_systems(source, self.location)
+        origin = self._root.removesuffix(self._uri.path) + uri.path
+        if self._kind(origin) != "NotFound":
+            self._rename_over(origin, self._at(name))
+        elif not self.exists(name):
+            raise FileNotFoundError(source)
+
+    def remove_tree(self, name: str) -> None:
+        kind = self._kind(self._at(name))
+        if kind == "Directory":
+            self._fs.delete_dir(self._at(name))
+        elif kind != "NotFound":
+            self._fs.delete_file(self._at(name))
+
+    def names(self, name: str) -> Iterator[str]:
+        from pyarrow.fs import FileSelector
+
+        for info in self._fs.get_file_info(FileSelector(self._at(name), allow_not_found=True)):
+            yield info.base_name
+
+    def _rename_over(self, origin: str, target: str) -> None:
+        """Move a file. On HDFS by WebHDFS, whose rename does nothing if the target is there, or its folder is not."""
+        if not self._is_object_store:
+            self._fs.create_dir(target.rpartition("/")[0], recursive=True)
+            if self._kind(target) != "NotFound":
+                self._fs.delete_file(target)
+        self._fs.move(origin, target)
+
+    def _at(self, name: str) -> str:
+        return join(self._root, name) if name else self._root.rstrip("/")
+
+    def _kind(self, path: str) -> str:
+        """Return "NotFound", "File" or "Directory"."""
+        kind: str = self._fs.get_file_info(path).type.name
+        return kind

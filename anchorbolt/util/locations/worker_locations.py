@@ -1,0 +1,54 @@
+"""Opens locations without a JVM: on workers, in `LocalCluster`, and in the commands that read a location."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from anchorbolt.util.locations.folder import Folder
+from anchorbolt.util.locations.hadoop_settings import store_of
+from anchorbolt.util.locations.local_folder import LocalFolder
+from anchorbolt.util.locations.paths import BaseLocation, local_path, qualified, uri_of
+from anchorbolt.util.locations.remote_folder import RemoteFolder
+from anchorbolt.util.locations.stores import Store
+
+
+@dataclass(frozen=True)
+class WorkerLocations:
+    """See `Locations`. Immutable; can be pickled, with the secrets of its stores.
+
+    Attributes:
+        base: Where paths without a scheme are.
+        stores: By the root of a file system. One that is not here is opened with what the environment says.
+    """
+
+    base: BaseLocation = field(default_factory=BaseLocation.local)
+    stores: tuple[tuple[str, Store], ...] = ()
+
+    def qualified(self, location: str) -> str:
+        return qualified(location, self.base)
+
+    def open(self, location: str) -> Folder:
+        location = self.qualified(location)
+        path = local_path(location)
+        if path is not None:
+            return LocalFolder(location, path)
+        uri = uri_of(location)
+        assert uri is not None, "what is not local has a scheme"
+        store = dict(self.stores).get(uri.root) or store_of(location, _unset, _unset, _user())
+        return RemoteFolder(location, uri, store)
+
+    def for_workers(self, places: Iterable[str]) -> "WorkerLocations":
+        return self
+
+
+def _user() -> str:
+    return os.environ.get("HADOOP_USER_NAME") or os.environ.get("USER") or ""
+
+
+def _unset(name: str) -> None:
+    return None
+
+
+def open_folder(location: str) -> Folder:
+    """Open a location with what this process and its environment know. Creates nothing. Raises `ConfigError`."""
+    return WorkerLocations().open(location)

@@ -1,0 +1,1 @@
+"""Words counted on machines that share nothing but the network, while workers, machines and drivers are killed."""

@@ -1,0 +1,76 @@
+"""A word count on machines that share one directory, or none, with each other and the driver."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from tests.crash.machines.conftest import MakeRun
+from tests.crash.machines.job import PAUSE
+from tests.crash.machines.places import Directory
+from tests.support.redis_server import RedisServer
+
+pytestmark = [pytest.mark.timeout(300)]
+
+WAVES = [[f"alpha beta w{number} gamma", f"dog alpha w{number % 3}"] for number in range(4)]
+SPARK_SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+
+
+@pytest.mark.thorough
+def test_words_and_rows_are_exact_though_a_machine_is_killed_and_comes_back_empty(make_run: MakeRun) -> None:
+    run = make_run()
+    for wave in WAVES[:2]:
+        run.add_input(wave)
+    run.add_input([f"alpha {PAUSE} beta"])
+    for wave in WAVES[2:]:
+        run.add_input(wave)
+    run.start()
+    machine = run.paused_machine()
+    run.cluster.kill(machine)
+    run.cluster.start_workers(machine)
+    assert run.wait_for_end() == 0, run.drivers[-1].text
+    assert run.problems() == []
+
+
+def test_a_location_that_the_machines_do_not_share_is_refused_before_anything_is_claimed(
+    make_run: MakeRun, tmp_path: Path, redis_database: RedisServer
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    run = make_run(Directory(shared, tmp_path / "unshared"))
+    for wave in WAVES:
+        run.add_input(wave)
+    run.start()
+    assert run.wait_for_end() == 2, run.drivers[-1].text
+    with redis_database.client() as client:
+        assert client.dbsize() == 0
+
+
+@pytest.mark.thorough
+def test_spark_submit_runs_a_job_in_client_mode(make_run: MakeRun) -> None:
+    run = make_run()
+    for wave in WAVES:
+        run.add_input(wave)
+    program = run.job.with_name("submitted.py")
+    program.write_text(
+        "import json\n"
+        "from pathlib import Path\n"
+        "from anchorbolt.engine import SparkCluster\n"
+        "from wordjob import topology\n"
+        "if __name__ == '__main__':\n"
+        "    conf = json.loads(Path('conf.json').read_text())\n"
+        "    SparkCluster().submit(topology(conf), conf, until_empty=True).await_termination()\n"
+    )
+    run.start_command([SPARK_SUBMIT, "--master", run.cluster.url, str(program)])
+    assert run.wait_for_end() == 0, run.drivers[-1].text
+    assert run.problems() == []
+
+
+@pytest.mark.thorough
+def test_spark_refuses_cluster_mode_for_python_on_a_standalone_cluster() -> None:
+    command = [SPARK_SUBMIT, "--master", "spark://127.0.0.1:1", "--deploy-mode", "cluster", sys.executable + ".py"]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert refused.returncode != 0
+    assert "not supported for python applications on standalone clusters" in refused.stderr

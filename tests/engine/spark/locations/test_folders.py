@@ -1,0 +1,152 @@
+"""Every kind of folder does the same: on a disk, by Hadoop as the driver, and without a JVM as a task."""
+
+import pickle
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from anchorbolt.engine.spark.locations.hadoop import Hadoop
+from anchorbolt.engine.spark.locations.hadoop_folder import HadoopFolder
+from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
+from anchorbolt.errors import ConfigError
+from anchorbolt.util.locations import Folder, Locations, WorkerLocations, join
+
+KINDS = ("disk", "hadoop-disk", "hdfs", "hdfs-task", "s3", "s3-task")
+
+Open = Callable[[str], Folder]
+"""Opens a folder by its name; all are below one location."""
+
+
+class _HadoopOnDisk:
+    """The driver's folders by Hadoop, on a local disk: any file system of Hadoop's."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._hadoop = Hadoop(spark)
+
+    def open(self, location: str) -> Folder:
+        return HadoopFolder(self._hadoop, location)
+
+
+@pytest.fixture(params=KINDS)
+def open_below(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
+    kind: str = request.param
+    if kind == "disk":
+        return lambda name: WorkerLocations().open(str(tmp_path / name))
+    if kind == "hadoop-disk":
+        on_disk = _HadoopOnDisk(request.getfixturevalue("spark"))
+        return lambda name: on_disk.open(join(tmp_path.as_uri(), name))
+    server = request.getfixturevalue(kind.partition("-")[0])
+    root = server.uri if kind.startswith("hdfs") else server.new_bucket()
+    below = join(root, f"tests/{uuid.uuid4().hex}")
+    locations: Locations = HadoopLocations(request.getfixturevalue("spark"))
+    if kind.endswith("task"):
+        locations = pickle.loads(pickle.dumps(locations.for_workers([below])))  # noqa: S301 - made here
+    return lambda name: locations.open(join(below, name))
+
+
+def write(folder: Folder, name: str, data: bytes) -> None:
+    with folder.create(name) as file:
+        file.write(data)
+
+
+def test_what_is_written_is_read(open_below: Open) -> None:
+    folder = open_below("a")
+    assert folder.read("x/y") is None
+    assert not folder.exists("x/y")
+    write(folder, "x/y", b"0123456789")
+    with folder.create_passing("x/z") as file:
+        file.write(b"z" * 3_000_000)
+        file.write(b"end")
+    assert folder.read("x/y") == b"0123456789"
+    assert folder.read("x/z") == b"z" * 3_000_000 + b"end"
+    assert folder.exists("x/y")
+    with folder.open("x/z") as file:
+        assert file.read(5) == b"zzzzz"
+        assert len(file.read()) == 2_999_998
+    with pytest.raises(FileNotFoundError):
+        folder.open("x/none").read()
+
+
+def test_the_end_of_a_file_is_read_without_the_rest(open_below: Open) -> None:
+    folder = open_below("a")
+    assert folder.read_end("log", 3) is None
+    write(folder, "log", b"0123456789")
+    assert folder.read_end("log", 3) == b"789"
+    assert folder.read_end("log", 100) == b"0123456789"
+
+
+def test_a_file_is_replaced_and_nothing_stays_beside_it(open_below: Open) -> None:
+    folder = open_below("a")
+    for content in (b"first", b"second", b""):
+        folder.replace("anchorbolt/decision-1", content)
+        assert folder.read("anchorbolt/decision-1") == content
+    assert list(folder.names("anchorbolt")) == ["decision-1"]
+
+
+def test_a_folder_lists_what_is_directly_in_it(open_below: Open) -> None:
+    folder = open_below("a")
+    assert list(folder.names("")) == []
+    assert list(folder.names("none")) == []
+    for name in ("f/b", "f/a file", "f/deeper/c"):
+        write(folder, name, b"x")
+    assert sorted(folder.names("f")) == ["a file", "b", "deeper"]
+    assert list(folder.names("")) == ["f"]
+
+
+def test_a_move_may_be_repeated_and_says_if_the_file_is_nowhere(open_below: Open) -> None:
+    outbox, sink = open_below("outbox"), open_below("sink")
+    write(outbox, "1-1/file", b"rows")
+    source = join(outbox.location, "1-1/file")
+    for _ in range(2):
+        sink.move_in(source, "part-1")
+        assert sink.read("part-1") == b"rows"
+        assert not outbox.exists("1-1/file")
+    with pytest.raises(FileNotFoundError):
+        sink.move_in(source, "part-2")
+
+
+def test_a_move_that_was_cut_off_after_the_copy_is_finished(open_below: Open) -> None:
+    """As a crash leaves it where a rename is a copy and a removal."""
+    outbox, sink = open_below("outbox"), open_below("sink")
+    write(outbox, "file", b"rows")
+    write(sink, "part-1", b"rows")
+    sink.move_in(join(outbox.location, "file"), "part-1")
+    assert sink.read("part-1") == b"rows"
+    assert not outbox.exists("file")
+
+
+def test_files_and_folders_are_removed_and_may_be_gone_already(open_below: Open) -> None:
+    folder = open_below("a")
+    for name in ("f/a", "f/b/c", "g"):
+        write(folder, name, b"x")
+    for name in ("f", "g", "f", "none"):
+        folder.remove_tree(name)
+    assert list(folder.names("")) == []
+    assert folder.read("f/b/c") is None
+
+
+def test_a_file_of_another_file_system_is_not_moved_in(open_below: Open, tmp_path: Path) -> None:
+    folder = open_below("a")
+    for source in ("hdfs://elsewhere:8020/file", "s3a://elsewhere/file", "gs://elsewhere/file"):
+        with pytest.raises(ConfigError):
+            folder.move_in(source, "file")
+
+
+def test_a_replacement_that_is_cut_off_leaves_the_old_file(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = _HadoopOnDisk(spark).open(tmp_path.as_uri())
+    folder.replace("decision", b"old")
+
+    def dies(self: Hadoop, origin: object, target: object) -> None:
+        raise OSError("killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Hadoop, "rename_over", dies)
+        with pytest.raises(OSError, match="killed"):
+            folder.replace("decision", b"new")
+    assert folder.read("decision") == b"old"
+    assert list(folder.names("")) == ["decision"]

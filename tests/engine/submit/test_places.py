@@ -1,0 +1,169 @@
+"""The places of a run are checked before it begins: each that cannot work is refused."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anchorbolt.bolts import ParquetSink
+from anchorbolt.engine.submit.places import check_places
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.engine.task.probe import Probed, probe_places
+from anchorbolt.errors import ConfigError
+from anchorbolt.state_backends.memory import MemoryStateProvider
+from anchorbolt.util.locations import Folder, WorkerLocations
+from anchorbolt.util.locations.local_folder import LocalFolder
+from tests.engine.jobs import feeder, word_count
+
+LOCATION = "topology.checkpoint.location"
+LETTERS = "topology.dead.letter"
+
+
+class Machine:
+    """Locations as one machine sees them: URIs of `hdfs:` are folders of its disk."""
+
+    def __init__(self, disk: Path, open_here: Callable[[str], Folder] | None = None) -> None:
+        self._disk = disk
+        self._open = open_here
+
+    def qualified(self, location: str) -> str:
+        return location if "://" in location else f"hdfs://shared/{location}"
+
+    def open(self, location: str) -> Folder:
+        if self._open is not None:
+            return self._open(location)
+        return _Mounted(location, self._disk / self.qualified(location).partition("://")[2])
+
+    def for_workers(self, places: Iterable[str]) -> "Machine":
+        return self
+
+
+class _Mounted(LocalFolder):
+    def move_in(self, source: str, name: str) -> None:
+        root = Path(str(self._path).removesuffix(self.location.partition("://")[2]))
+        super().move_in(str(root / source.partition("://")[2]), name)
+
+
+@pytest.fixture
+def plan_of(tmp_path: Path) -> Callable[..., ExecutionPlan]:
+    """Plan a word count into a sink at `hdfs://shared/out`, for a driver that sees `disk`."""
+
+    def plan(disk: str = "disk", out: str = "out", locations: Any = None, **conf: Any) -> ExecutionPlan:
+        settings = {LOCATION: "checkpoint"} | {key.replace("_", "."): value for key, value in conf.items()}
+        topology = word_count(feeder("a b"), ParquetSink(out))
+        seen = Machine(tmp_path / disk) if locations is None else locations
+        return prepare_plan(topology, settings, memory=MemoryStateProvider(), locations=seen)
+
+    return plan
+
+
+PlanOf = Callable[..., ExecutionPlan]
+
+
+def on(machine: Any) -> Callable[[Sequence[str], str, bytes], Iterator[Probed]]:
+    """Run the tasks of the check on another machine."""
+    return lambda places, probe, content: probe_places(machine, places, probe, content)
+
+
+def files_in(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_shared_places_are_accepted_and_nothing_stays_there(plan_of: PlanOf, tmp_path: Path) -> None:
+    check_places(plan_of(), on(Machine(tmp_path / "disk")))
+    check_places(plan_of())
+    assert files_in(tmp_path) == []
+
+
+def test_a_disk_that_only_the_driver_sees_is_refused_although_a_task_could_write_its_own(
+    plan_of: PlanOf, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="not shared") as caught:
+        check_places(plan_of(), on(Machine(tmp_path / "other")))
+    assert caught.value.key == LOCATION
+    assert files_in(tmp_path) == []
+
+
+def test_a_sinks_directory_that_only_the_driver_sees_is_refused(plan_of: PlanOf, tmp_path: Path) -> None:
+    here, elsewhere = Machine(tmp_path / "disk"), Machine(tmp_path / "other")
+    worker = Machine(tmp_path, lambda location: (elsewhere if "out" in location else here).open(location))
+    with pytest.raises(ConfigError, match="is not shared"):
+        check_places(plan_of(), on(worker))
+    assert files_in(tmp_path) == []
+
+
+def test_what_a_task_has_written_and_the_driver_does_not_see_is_refused(plan_of: PlanOf, tmp_path: Path) -> None:
+    def write_elsewhere(places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
+        return (Probed(place, "worker", True, "nowhere", "") for place in places)
+
+    with pytest.raises(ConfigError, match="driver does not see"):
+        check_places(plan_of(), write_elsewhere)
+
+
+def test_a_place_that_a_task_cannot_write_is_refused_with_its_error(plan_of: PlanOf, tmp_path: Path) -> None:
+    class ReadOnly(_Mounted):
+        def create_passing(self, name: str) -> Any:
+            raise PermissionError("read-only file system")
+
+    worker = Machine(tmp_path, lambda location: ReadOnly(location, tmp_path / "disk" / location.partition("://")[2]))
+    with pytest.raises(ConfigError, match="read-only file system") as caught:
+        check_places(plan_of(), on(worker))
+    assert caught.value.key == LOCATION
+    assert files_in(tmp_path) == []
+
+
+def test_a_place_that_workers_cannot_open_is_refused(plan_of: PlanOf, tmp_path: Path) -> None:
+    def lacks_package(location: str) -> Folder:
+        raise ConfigError("this machine lacks fsspec")
+
+    with pytest.raises(ConfigError, match="lacks fsspec"):
+        check_places(plan_of(), on(Machine(tmp_path, lacks_package)))
+
+
+def test_a_place_from_which_nothing_can_be_renamed_is_refused(plan_of: PlanOf, tmp_path: Path) -> None:
+    class Unmovable(_Mounted):
+        def move_in(self, source: str, name: str) -> None:
+            raise OSError("rename is not supported")
+
+    def open_here(location: str) -> Folder:
+        return Unmovable(location, tmp_path / "disk" / location.partition("://")[2])
+
+    locations = Machine(tmp_path / "disk", open_here)
+    with pytest.raises(ConfigError, match="rename is not supported"):
+        check_places(plan_of(locations=locations), on(Machine(tmp_path / "disk")))
+    assert files_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("out", ["hdfs://elsewhere/out", "s3a://bucket/out", "file:///out"])
+def test_a_sink_on_another_file_system_than_the_checkpoint_location_is_refused(plan_of: PlanOf, out: str) -> None:
+    with pytest.raises(ConfigError, match="another file system") as caught:
+        check_places(plan_of(out=out))
+    assert caught.value.key == LOCATION
+
+
+@pytest.mark.parametrize(("key", "what"), [(LOCATION, "checkpoint location"), (LETTERS, "dead letters")])
+def test_a_local_place_that_cannot_become_a_directory_is_refused(
+    plan_of: PlanOf, tmp_path: Path, key: str, what: str
+) -> None:
+    (tmp_path / "file").touch()
+    places = {LOCATION: str(tmp_path / "checkpoint"), key: str(tmp_path / "file" / "below")}
+    conf = {name.replace(".", "_"): value for name, value in places.items()}
+    with pytest.raises(ConfigError, match=what) as caught:
+        check_places(plan_of(out=str(tmp_path / "out"), locations=WorkerLocations(), **conf))
+    assert caught.value.key == key
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_dead_letters_that_the_driver_cannot_write_are_refused(plan_of: PlanOf, tmp_path: Path) -> None:
+    (tmp_path / "disk" / "shared").mkdir(parents=True)
+    (tmp_path / "disk" / "shared" / "letters").touch()
+    with pytest.raises(ConfigError):
+        check_places(plan_of(topology_dead_letter="letters"))
+
+
+def test_local_places_of_one_machine_are_accepted_and_nothing_is_written(plan_of: PlanOf, tmp_path: Path) -> None:
+    conf = {"topology_checkpoint_location": str(tmp_path / "a" / "checkpoint"), "topology_dead_letter": str(tmp_path)}
+    check_places(plan_of(out=str(tmp_path / "out"), locations=WorkerLocations(), **conf))
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,119 @@
+"""Topics of a real Kafka, for tests: created, grown, written, and read as consumers with `read_committed` see them."""
+
+import itertools
+from collections.abc import Iterable
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+_TIMEOUT_S = 60.0
+_numbers = itertools.count()
+
+
+class Read(NamedTuple):
+    """A message that was read."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]] | None
+
+
+class KafkaTopics:
+    """The topics of one server."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers = servers
+        client: dict[str, Any] = {"bootstrap.servers": servers, "logger": _Quiet()}
+        self._admin = AdminClient(client)
+
+    def new(self, partitions: int = 1, **config: str) -> str:
+        """Create a topic with a name of its own, and return the name; `config` with underscores for dots."""
+        name = f"messages-{next(_numbers)}"
+        self.create(name, partitions, **config)
+        return name
+
+    def create(self, name: str, partitions: int = 1, **config: str) -> None:
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        self._done(self._admin.create_topics([NewTopic(name, partitions, 1, config=settings)]))
+
+    def grow(self, name: str, partitions: int) -> None:
+        self._done(self._admin.create_partitions([NewPartitions(name, partitions)]))
+
+    def delete(self, name: str) -> None:
+        self._done(self._admin.delete_topics([name]))
+
+    def delete_group(self, group: str) -> None:
+        self._done(self._admin.delete_consumer_groups([group]))
+
+    def delete_before(self, topic: str, partition: int, offset: int) -> None:
+        """Remove the messages before an offset, as retention does."""
+        self._done(self._admin.delete_records([TopicPartition(topic, partition, offset)]))
+
+    def send(self, topic: str, values: Iterable[bytes | str], partition: int = -1) -> None:
+        producer = Producer({"bootstrap.servers": self.servers, "logger": _Quiet()})
+        for value in values:
+            producer.produce(topic, value, partition=partition)
+            producer.poll(0)
+        assert producer.flush(_TIMEOUT_S) == 0
+
+    def read(self, topic: str, isolation: str = "read_committed") -> list[Read]:
+        """Return all messages of a topic, partition by partition, in the order of each."""
+        with self._consumer("reader", isolation) as consumer:
+            partitions = consumer.list_topics(topic, timeout=_TIMEOUT_S).topics[topic].partitions
+            consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+            found: list[Read] = []
+            ended: set[int] = set()
+            while len(ended) < len(partitions):
+                message = consumer.poll(_TIMEOUT_S)
+                assert message is not None, f"Kafka gave nothing of {topic} for {_TIMEOUT_S} s"
+                error = message.error()
+                number = message.partition()
+                assert number is not None
+                if error is None:
+                    found.append(Read(number, message.key(), message.value(), message.headers()))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(number)
+                else:
+                    raise KafkaException(error)
+        return sorted(found, key=lambda each: each.partition)
+
+    def values(self, topic: str) -> list[str]:
+        return [(each.value or b"").decode() for each in self.read(topic)]
+
+    def marker(self, group: str, topic: str) -> tuple[int, str]:
+        """Return the committed offset of partition 0, and its metadata; a negative offset if there is none."""
+        with self._consumer(group, "read_committed") as consumer:
+            [position] = consumer.committed([TopicPartition(topic, 0)], timeout=_TIMEOUT_S)
+            return position.offset, position.metadata or ""
+
+    def set_marker(self, group: str, topic: str, offset: int, metadata: str = "") -> None:
+        with self._consumer(group, "read_committed") as consumer:
+            consumer.commit(offsets=[TopicPartition(topic, 0, offset, metadata)], asynchronous=False)
+
+    def _consumer(self, group: str, isolation: str) -> Any:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": isolation,
+                "logger": _Quiet(),
+            }
+        )
+        return closing(consumer)
+
+    def _done(self, futures: Any) -> None:
+        for future in futures.values():
+            future.result(_TIMEOUT_S)
+
+
+class _Quiet:
+    """Takes the lines of Kafka's client."""
+
+    def log(self, level: int, text: str, *arguments: Any) -> None:
+        pass
