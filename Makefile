@@ -102,6 +102,11 @@ bench-memory:  ## benchmarks/worker_memory.py: the largest worker with 64 tasks 
 	$(SET_UP) --java --redis
 	$(IN_VENV) python -m benchmarks.worker_memory $(OPTIONS)
 
+.PHONY: bench-soak
+bench-soak:  ## benchmarks/soak: whether memory, open files, threads or files grow in two hours of a wave a second
+	$(SET_UP) --java --redis
+	$(IN_VENV) python -m benchmarks.soak $(OPTIONS)
+
 .PHONY: bench-reliable
 bench-reliable:  ## benchmarks/reliable.py: tracked beside untracked tuples, and how soon a message is acked
 	$(SET_UP) --java --redis

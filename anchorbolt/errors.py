@@ -16,6 +16,7 @@ __all__ = [
     "Fenced",
     "InfrastructureLost",
     "JobError",
+    "LocationUnavailable",
     "MigrationRefused",
     "PlatformError",
     "QueryChanged",
@@ -213,6 +214,12 @@ class SinkUnavailable(StateUnavailable):
     """A task of a sink could not write its rows: its disk is full, or it may not write there."""
 
     waits_for = "the sink"
+
+
+class LocationUnavailable(StateUnavailable):
+    """The file system of the checkpoint location, or of a sink, could not be reached, or did not answer in time."""
+
+    waits_for = "the file system"
 
 
 class SourceUnavailable(StateUnavailable):

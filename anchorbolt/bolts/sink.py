@@ -107,6 +107,13 @@ class DataFrameSink(Bolt):
         """Return the directories into which `publish` moves files. They are checked before the run."""
         return ()
 
+    def exclusive(self, topology: str, component: str) -> Sequence[str]:
+        """Return what no other sink of the topology may use: texts for an error message, compared as they are.
+
+        Called when the topology is created, for each component that has the sink.
+        """
+        return ()
+
     def begin_run(self, run: SinkRun) -> SinkPublisher:
         """Return what publishes the waves of a run: by default the sink itself.
 

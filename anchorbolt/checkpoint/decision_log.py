@@ -6,6 +6,7 @@ a newer driver has claimed the topology.
 
 import json
 import logging
+import re
 import threading
 from collections.abc import Mapping
 
@@ -28,7 +29,8 @@ STATE_KEY = "__state"
 _BATCH_KEY = "__batch-"
 
 _PLACE = "anchorbolt"  # below the checkpoint location
-_PREFIX = "decision-"
+_COPY = f"{_PLACE}/decision-"
+_COPY_OR_PART = re.compile(r"\.?decision-(?P<generation>[0-9]+)(\..*tmp)?")
 
 RELEASED_SEQ = 2**31 - 1
 """The `seq` of a released fence. No round has it, so the driver that released its fence can write no more."""
@@ -257,23 +259,24 @@ class FolderCopy:
         gone: set[int] = set()
         # A newer driver may remove a copy between the two calls. It has written its own by then, so list them again.
         while generations := [each for each in self._generations() if each not in gone]:
-            data = self._folder.read(_name(generations[-1]))
+            data = self._folder.read(f"{_COPY}{generations[-1]}")
             if data is not None:
                 return data
             gone.add(generations[-1])
         return None
 
     def write(self, generation: int, data: bytes) -> None:
-        self._folder.replace(_name(generation), data)
+        self._folder.replace(f"{_COPY}{generation}", data)
 
     def forget_older(self, generation: int) -> None:
-        for older in self._generations():
-            if older < generation:
-                self._folder.remove_tree(_name(older))
+        """Remove the copies of older drivers, and what is left of those that they could not finish."""
+        for name in list(self._folder.names(_PLACE)):
+            if (found := _COPY_OR_PART.fullmatch(name)) and int(found["generation"]) < generation:
+                self._folder.remove_tree(f"{_PLACE}/{name}")
 
     def _generations(self) -> list[int]:
-        suffixes = (name.removeprefix(_PREFIX) for name in self._folder.names(_PLACE) if name.startswith(_PREFIX))
-        return sorted(int(suffix) for suffix in suffixes if suffix.isdigit())
+        names = (name.partition("decision-") for name in self._folder.names(_PLACE))
+        return sorted(int(suffix) for before, _, suffix in names if not before and suffix.isdigit())
 
 
 def query_id_at(folder: Folder) -> str:
@@ -295,7 +298,3 @@ def query_id_at(folder: Folder) -> str:
         raise WaveFailed(
             f"{folder.location}/metadata is not what Spark wrote: {error}. Restore the checkpoint location.", txid=-1
         ) from error
-
-
-def _name(generation: int) -> str:
-    return f"{_PLACE}/{_PREFIX}{generation}"

@@ -56,9 +56,8 @@ class HandOff(NamedTuple):
     See `anchorbolt.checkpoint.batches.hand_off`.
     """
 
-    name: str  # below the checkpoint location
+    attempt: str  # of the task that has written it; it names the file
     holds_instance: bool  # the pickled bolt; otherwise the blobs that the task received
-    digest: bytes  # of the content
 
 
 @dataclass(frozen=True)

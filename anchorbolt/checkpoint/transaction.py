@@ -85,6 +85,7 @@ class Transaction:
         reach(FaultPoint.ROUND_BEGUN, txid=self.txid)
         prepared = self._run.tasks.prepare(self._round())
         reach(FaultPoint.ROUND_ENDED, txid=self.txid)
+        self._run.outbox.check_prepared(self.txid, prepared.files)
         return prepared, self._decision(batch, prepared)
 
     def decide(self, record: DecisionRecord, task_winners: Mapping[TaskKey, str]) -> None:

@@ -60,7 +60,7 @@ class TopologyBuilder:
         Raises:
             TopologyError: The name is invalid or reserved; there is no spout or no bolt; a bolt has no input, takes
                 an unknown stream, groups by an undeclared field, or combines a direct stream with another grouping
-                than direct grouping, or the reverse; bolts form a cycle; or a bolt, a custom grouping or a rich spout
-                cannot be pickled.
+                than direct grouping, or the reverse; bolts form a cycle; two sinks use what only one may use; or a
+                bolt, a custom grouping or a rich spout cannot be pickled.
         """
         return self._components.topology(name)

@@ -55,6 +55,7 @@ class Components:
         validation.check_graph(specs)
         sources = {id: spec.sources if isinstance(spec, BoltSpec) else () for id, spec in specs.items()}
         order = validation.topological_order(sources)
+        validation.check_exclusive(name, specs.values())
         validation.check_picklable(specs.values())
         return Topology(name, MappingProxyType({id: specs[id] for id in order}))
 

@@ -10,6 +10,7 @@ import cloudpickle
 
 from anchorbolt.bolts.base import BaseStatefulBolt, Bolt
 from anchorbolt.bolts.batch import BaseBatchBolt, Committer
+from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.config.declaration import SECONDS
 from anchorbolt.config.settings import TICK_SECS
 from anchorbolt.errors import TopologyError
@@ -108,6 +109,17 @@ def topological_order(sources: Mapping[str, Collection[str]]) -> list[str]:
         remaining.remove(following)
         order.append(following)
     return order
+
+
+def check_exclusive(topology: str, specs: Iterable[Component]) -> None:
+    """Check that no two sinks use what only one may use."""
+    users: dict[str, str] = {}
+    for spec in specs:
+        if isinstance(spec, BoltSpec) and isinstance(spec.bolt, DataFrameSink):
+            for used in spec.bolt.exclusive(topology, spec.id):
+                other = users.setdefault(used, spec.id)
+                if other != spec.id:
+                    raise _refusal(spec, f"uses {used}, and so does {other!r}. Give each sink its own.")
 
 
 def check_picklable(specs: Iterable[Component]) -> None:

@@ -21,6 +21,18 @@ def test_the_copy_of_the_highest_generation_is_read(copy: FolderCopy) -> None:
     assert copy.read() == b"of 10"
 
 
+def test_what_older_drivers_left_of_copies_they_could_not_finish_is_removed(copy: FolderCopy, tmp_path: Path) -> None:
+    place = tmp_path / "anchorbolt"
+    for generation in (2, 10):
+        copy.write(generation, b"whole")
+        for name in (f".decision-{generation}.0123abcd.tmp", f"decision-{generation}.tmp"):
+            (place / name).write_bytes(b"part")
+    (place / "decision-x").touch()
+    copy.forget_older(10)
+    kept = {"decision-10", ".decision-10.0123abcd.tmp", "decision-10.tmp", "decision-x"}
+    assert {path.name for path in place.iterdir()} == kept
+
+
 def test_a_copy_that_a_newer_driver_removes_meanwhile_is_not_missed(
     copy: FolderCopy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ BEFORE_THE_START = {
     **dict.fromkeys(("ConfigError", "TopologyError", "JobError"), WRONG_USAGE),
     "PlatformError": PLATFORM_UNUSABLE,
     **dict.fromkeys(("StateError", "Fenced", "StaleAttempt"), STATE_REFUSED),
-    **dict.fromkeys(("StateUnavailable", "SinkUnavailable", "SourceUnavailable"), STATE_REFUSED),
+    **dict.fromkeys(("StateUnavailable", "LocationUnavailable", "SinkUnavailable", "SourceUnavailable"), STATE_REFUSED),
     **dict.fromkeys(("StateRegressed", "CodecMismatch", "StateCorrupted"), STATE_REFUSED),
     **dict.fromkeys(("QueryChanged", "MigrationRefused"), STATE_REFUSED),
 }

@@ -26,11 +26,11 @@ def thorough(*values: object) -> object:
     ("provider", "points", "victim"),
     [
         ("sqlite", DRIVER_PHASES, Victim.HERE),
-        ("redis", DRIVER_PHASES, Victim.HERE),
-        ("sqlite", ON_WORKERS, Victim.HERE),
         ("redis", ON_WORKERS, Victim.HERE),
-        ("sqlite", IN_WAVES, Victim.WORKER),
         ("hbase", COMMITS, Victim.DRIVER),
+        thorough("redis", DRIVER_PHASES, Victim.HERE),
+        thorough("sqlite", ON_WORKERS, Victim.HERE),
+        thorough("sqlite", IN_WAVES, Victim.WORKER),
         thorough("hbase", COMMITS, Victim.HERE),
         thorough("redis-cluster", ON_DRIVER[:AT_DECISION], Victim.HERE),
         thorough("sqlite", ON_DRIVER[AT_DECISION:], Victim.HERE),
@@ -66,7 +66,7 @@ def test_a_kill_at_each_point_loses_nothing_and_counts_nothing_twice(
     ("provider", "point"),
     [
         ("redis", FaultPoint.ROUND_ENDED),
-        ("sqlite", FaultPoint.WAVE_ENDED),
+        thorough("sqlite", FaultPoint.WAVE_ENDED),
         thorough("hbase", FaultPoint.HOOKS_CALLED),  # before its commit tasks run
         thorough("hbase", FaultPoint.SLICE_APPLIED),  # while they run
         thorough("hbase", FaultPoint.NAMESPACE_COMMITTED),

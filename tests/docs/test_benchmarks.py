@@ -9,7 +9,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_each_benchmark_can_be_imported() -> None:
-    names = [f"benchmarks.{file.stem}" for file in sorted((ROOT / "benchmarks").glob("*.py"))]
+    files = sorted((ROOT / "benchmarks").rglob("*.py"))
+    names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
     assert names
     paths = os.pathsep.join([str(ROOT), str(ROOT / "benchmarks")])  # as a script, a benchmark finds those beside it
     code = f"import importlib\nfor name in {names!r}:\n    importlib.import_module(name)"

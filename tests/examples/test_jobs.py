@@ -33,7 +33,7 @@ def as_options(settings: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "provider", ["redis", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("redis-cluster", "hbase"))]
+    "provider", [pytest.param(name, marks=pytest.mark.thorough) for name in ("redis", "redis-cluster", "hbase")]
 )
 def test_the_readmes_job_runs_on_it_by_set_alone_and_continues_from_its_state(tmp_path: Path, provider: str) -> None:
     try:

@@ -57,6 +57,7 @@ def test_each_entry_counts_once_and_none_stays_pending(
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_on_spark_with_a_killed_worker_and_a_killed_driver_each_entry_counts_once(
     start_redis: StartRedis, tmp_path: Path

@@ -107,6 +107,7 @@ def test_a_batch_whose_lines_are_gone_is_not_emitted_again(example: Callable[[st
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_on_spark_with_killed_workers_and_drivers_both_databases_are_exact(
     example: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -25,7 +25,7 @@ def report(outcome: Outcome) -> str:
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(first, marks=[] if first < FIRST + 2 * CHUNK else pytest.mark.thorough)
+        pytest.param(first, marks=[] if first == FIRST else pytest.mark.thorough)
         for first in range(FIRST, FIRST + SEEDS, CHUNK)
     ],
 )

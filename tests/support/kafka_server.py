@@ -39,6 +39,7 @@ offsets.topic.num.partitions=1
 transaction.state.log.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
 group.initial.rebalance.delay.ms=0
 initial.broker.registration.timeout.ms=240000
 """

@@ -1,15 +1,15 @@
 """Topics of a real Kafka, for tests: created, grown, written, and read as consumers with `read_committed` see them."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition, admin
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 _TIMEOUT_S = 60.0
+_ADMIN: Any = admin  # the module's annotations are incomplete
 _numbers = itertools.count()
 
 
@@ -28,7 +28,7 @@ class KafkaTopics:
     def __init__(self, servers: str) -> None:
         self.servers = servers
         client: dict[str, Any] = {"bootstrap.servers": servers, "logger": _Quiet()}
-        self._admin = AdminClient(client)
+        self._admin = _ADMIN.AdminClient(client)
 
     def new(self, partitions: int = 1, **config: str) -> str:
         """Create a topic with a name of its own, and return the name; `config` with underscores for dots."""
@@ -37,14 +37,31 @@ class KafkaTopics:
         return name
 
     def create(self, name: str, partitions: int = 1, **config: str) -> None:
-        settings = {key.replace("_", "."): value for key, value in config.items()}
-        self._done(self._admin.create_topics([NewTopic(name, partitions, 1, config=settings)]))
+        self._done(self._admin.create_topics([NewTopic(name, partitions, 1, config=_settings(config))]))
+
+    def alter(self, name: str, **config: str) -> None:
+        """Set settings of a topic; `config` with underscores for dots."""
+        entries = [
+            _ADMIN.ConfigEntry(key, value, incremental_operation=_ADMIN.AlterConfigOpType.SET)
+            for key, value in _settings(config).items()
+        ]
+        resource = _ADMIN.ConfigResource(_ADMIN.ResourceType.TOPIC, name, incremental_configs=entries)
+        self._done(self._admin.incremental_alter_configs([resource]))
 
     def grow(self, name: str, partitions: int) -> None:
         self._done(self._admin.create_partitions([NewPartitions(name, partitions)]))
 
     def delete(self, name: str) -> None:
         self._done(self._admin.delete_topics([name]))
+
+    def has_open_transaction(self, topic: str) -> bool:
+        """Return whether readers with `read_committed` wait for the end of a transaction in partition 0."""
+        ends: list[int] = []
+        for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
+            latest = {TopicPartition(topic, 0): _ADMIN.OffsetSpec.latest()}
+            [future] = self._admin.list_offsets(latest, isolation_level=isolation).values()
+            ends.append(future.result(_TIMEOUT_S).offset)
+        return ends[0] < ends[1]
 
     def delete_group(self, group: str) -> None:
         self._done(self._admin.delete_consumer_groups([group]))
@@ -110,6 +127,10 @@ class KafkaTopics:
     def _done(self, futures: Any) -> None:
         for future in futures.values():
             future.result(_TIMEOUT_S)
+
+
+def _settings(config: Mapping[str, str]) -> dict[str, str]:
+    return {key.replace("_", "."): value for key, value in config.items()}
 
 
 class _Quiet:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from anchorbolt.errors import ConfigError
+from anchorbolt.util.locations import WorkerLocations
 from anchorbolt.util.locations.hadoop_settings import store_of
-from anchorbolt.util.locations.stores import Store
+from anchorbolt.util.locations.stores import Store, open_store
 from anchorbolt.util.secret import Secret
 
 Settings = Mapping[str, str]
@@ -56,12 +57,43 @@ def test_a_buckets_own_settings_come_first_and_without_keys_the_worker_uses_its_
     assert store("s3a://other/a", {}).prefix == "other"
 
 
+HOST = "account.dfs.core.windows.net"
+SECRETS = {
+    "fs.s3a.access.key": "wer-fragt",
+    "fs.s3a.secret.key": "sehr-geheim",
+    "fs.s3a.session.token": "kurz-gueltig",
+    "fs.s3a.proxy.username": "vermittler",
+    "fs.s3a.proxy.password": "durch-die-wand",
+    "fs.azure.account.key": "blauer-himmel",
+    "fs.azure.sas.fixed.token": "befristet",
+    "fs.azure.account.oauth2.client.id": "kunde",
+    "fs.azure.account.oauth2.client.secret": "wolkenlos",
+}
+
+
 def test_no_key_is_shown(caplog: pytest.LogCaptureFixture) -> None:
+    settings = {"fs.s3a.proxy.host": "proxy"}
+    azure = f"abfss://box@{HOST}/a"
     with caplog.at_level(logging.DEBUG):
-        shown = repr(store("s3a://bucket/a", {}, {**KEYS, "fs.s3a.session.token": "token"}))
-        shown += repr(store("abfss://box@account.dfs.core.windows.net/a", {}, {"fs.azure.account.key": "azure-key"}))
-    assert not {"'id'", "'key'", "token'", "azure-key"} & set(shown.split("="))
-    assert "azure-key" not in shown + caplog.text
+        stores = [
+            store("s3a://bucket/a", settings, SECRETS),
+            store(azure, {}, SECRETS),
+            store(azure, {"fs.azure.account.auth.type": "SAS"}, SECRETS),
+            store(azure, OAUTH, SECRETS),
+        ]
+        shown = repr(stores) + str(stores) + repr(WorkerLocations(stores=(("s3a://bucket", stores[0]),)))
+    held = repr([value.reveal() for each in stores for _, value in each.options if isinstance(value, Secret)])
+    secret = set(SECRETS.values()) - {"kunde"}
+    assert {each for each in secret if each not in held} == set(), "it is there, so that it could be shown"
+    assert {each for each in secret if each in shown + caplog.text} == set()
+
+
+def test_a_library_that_refuses_a_key_does_not_show_it() -> None:
+    refused = Store("s3", "bucket", (("proxy_options", Secret("nonsense://sehr-geheim")), ("region", "r")))
+    with pytest.raises(ConfigError) as caught:
+        open_store(refused)
+    assert "sehr-geheim" not in caught.value.message
+    assert caught.value.__cause__ is None
 
 
 def test_azure_has_an_account_and_a_container() -> None:
@@ -82,13 +114,138 @@ def test_azure_has_an_account_and_a_container() -> None:
         ({"dfs.namenode.http-address": "web:1234", "fs.defaultFS": "hdfs://node:8020"}, ("web:1234",)),
         ({"dfs.namenode.http-address": "web:1234", "fs.defaultFS": "hdfs://another:8020"}, ("node:9870",)),
         ({"dfs.http.policy": "HTTPS_ONLY", "dfs.namenode.https-address": "web:9"}, ("web:9",)),
-        ({"dfs.http.policy": "HTTPS_ONLY"}, ("node:9871",)),
+        ({"dfs.http.policy": "https_only"}, ("node:9871",)),
     ],
 )
 def test_a_name_node_is_found_at_its_web_address(settings: Settings, addresses: tuple[str, ...]) -> None:
     found = store("hdfs://node:8020/a", settings, user="me")
     assert (found.kind, found.addresses) == ("webhdfs", addresses)
     assert dict(found.options) == {"user": "me", "use_https": "dfs.http.policy" in settings}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"fs.s3a.endpoint": "m", "fs.s3a.connection.ssl.enabled": "False"}, {"scheme": "http"}),
+        ({"fs.s3a.endpoint": "m", "fs.s3a.connection.ssl.enabled": "none"}, {"scheme": "https"}),
+        ({"fs.s3a.endpoint": "m", "fs.s3a.path.style.access": " TRUE "}, {"force_virtual_addressing": None}),
+        ({"fs.s3a.proxy.host": "p"}, {"proxy_options": Secret("http://p:80")}),
+        ({"fs.s3a.proxy.host": "p", "fs.s3a.proxy.ssl.enabled": "TRUE"}, {"proxy_options": Secret("https://p:443")}),
+        ({"fs.s3a.proxy.host": "p", "fs.s3a.proxy.port": "8"}, {"proxy_options": Secret("http://p:8")}),
+    ],
+)
+def test_booleans_and_proxies_are_read_as_hadoop_does(settings: Settings, expected: dict[str, Any]) -> None:
+    found = options("s3a://bucket/a", settings)
+    assert {name: found.get(name) for name in expected} == expected
+
+
+def test_a_proxys_user_and_password_are_quoted() -> None:
+    secrets = {"fs.s3a.proxy.username": "me@home", "fs.s3a.proxy.password": "a/b"}
+    found = options("s3a://bucket/a", {"fs.s3a.proxy.host": "p"}, secrets)
+    assert found == {"proxy_options": Secret("http://me%40home:a%2Fb@p:80")}
+
+
+HADOOPS_PROVIDERS = """
+    org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider,
+    org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider,
+    software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider,
+    org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider
+"""
+
+
+@pytest.mark.parametrize(
+    ("providers", "expected"),
+    [
+        (HADOOPS_PROVIDERS, {"access_key", "secret_key", "session_token"}),
+        ("org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider", {"access_key", "secret_key", "session_token"}),
+        ("org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider", {"access_key", "secret_key"}),
+        ("com.amazonaws.auth.EnvironmentVariableCredentialsProvider", set()),
+        ("org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider", set()),
+        ("org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider", {"anonymous"}),
+    ],
+)
+def test_keys_are_used_if_the_providers_of_credentials_use_them(providers: str, expected: set[str]) -> None:
+    secrets = {**KEYS, "fs.s3a.session.token": "passing"}
+    assert options("s3a://bucket/a", {"fs.s3a.aws.credentials.provider": providers}, secrets).keys() == expected
+
+
+OAUTH = {
+    "fs.azure.account.auth.type": "OAuth",
+    "fs.azure.account.oauth.provider.type": "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider",
+    "fs.azure.account.oauth2.client.endpoint": "https://login.microsoftonline.com/tenant/oauth2/token",
+}
+S3, GS, AZURE = "s3a://bucket/a", "gs://bucket/a", f"abfss://box@{HOST}/a"
+
+
+@pytest.mark.parametrize(
+    ("location", "name", "value"),
+    [
+        (S3, "fs.s3a.encryption.algorithm", "SSE-KMS"),
+        (S3, "fs.s3a.bucket.bucket.encryption.algorithm", "SSE-C"),
+        (S3, "fs.s3a.aws.credentials.provider", "org.apache.hadoop.fs.s3a.auth.AssumedRoleCredentialProvider"),
+        (S3, "fs.s3a.aws.credentials.provider", "my.own.Provider, x.SimpleAWSCredentialsProvider"),
+        (S3, "fs.s3a.proxy.domain", "office"),
+        (S3, "fs.s3a.acl.default", "PublicRead"),
+        (S3, "fs.s3a.requester.pays.enabled", "True"),
+        (S3, "fs.s3a.security.credential.provider.path", "jceks://file/x"),
+        (GS, "fs.gs.auth.service.account.json.keyfile", "/keys/a.json"),
+        (GS, "google.cloud.auth.service.account.json.keyfile", "/keys/a.json"),
+        (GS, "fs.gs.auth.type", "USER_CREDENTIALS"),
+        (GS, "fs.gs.encryption.algorithm", "AES256"),
+        (AZURE, f"fs.azure.account.auth.type.{HOST}", "Custom"),
+        (AZURE, "fs.azure.account.auth.type", "SAS"),
+        (AZURE, "fs.azure.encryption.context.provider.type", "x"),
+    ],
+)
+def test_a_setting_that_tasks_cannot_follow_is_refused(location: str, name: str, value: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        store(location, {name: value})
+    assert caught.value.key == name
+    assert name in caught.value.message
+
+
+def test_google_is_asked_as_the_account_that_is_set() -> None:
+    assert options(GS, {"fs.gs.auth.type": "COMPUTE_ENGINE"}) == {}
+    assert options(GS, {"fs.gs.auth.type": "unauthenticated"}) == {"anonymous": True}
+    impersonated = {"fs.gs.auth.impersonation.service.account": "me@project"}
+    assert options(GS, impersonated) == {"target_service_account": "me@project"}
+
+
+def test_azure_is_asked_by_sas_or_oauth_and_in_its_other_clouds() -> None:
+    token = {f"fs.azure.sas.fixed.token.{HOST}": "signed"}
+    found = options(AZURE, {f"fs.azure.account.auth.type.{HOST}": "sas"}, token)
+    assert found == {"account_name": "account", "sas_token": Secret("signed")}
+    client = {"fs.azure.account.oauth2.client.id": "me", "fs.azure.account.oauth2.client.secret": "geheim"}
+    found = options(AZURE, OAUTH, client)
+    assert found == {
+        "account_name": "account",
+        "tenant_id": "tenant",
+        "client_id": "me",
+        "client_secret": Secret("geheim"),
+    }
+    found = options(AZURE, {**OAUTH, "fs.azure.account.oauth.provider.type": "x.MsiTokenProvider"}, client)
+    assert found == {"account_name": "account", "client_id": "me"}
+    with pytest.raises(ConfigError):
+        store(AZURE, OAUTH)
+    assert options("abfss://box@account.dfs.core.chinacloudapi.cn/a", {}) == {
+        "account_name": "account",
+        "dfs_storage_authority": ".dfs.core.chinacloudapi.cn",
+        "blob_storage_authority": ".blob.core.chinacloudapi.cn",
+    }
+
+
+def test_a_name_node_of_a_name_service_that_listens_everywhere_is_at_its_rpc_address() -> None:
+    settings = {
+        "dfs.ha.namenodes.jobs": "a, b",
+        "dfs.namenode.http-address.jobs.a": "0.0.0.0:1234",
+        "dfs.namenode.rpc-address.jobs.a": "one:8020",
+        "dfs.namenode.rpc-address.jobs.b": "two:8020",
+    }
+    assert store("hdfs://jobs/x", settings).addresses == ("one:1234", "two:9870")
+    del settings["dfs.namenode.rpc-address.jobs.a"]
+    with pytest.raises(ConfigError) as caught:
+        store("hdfs://jobs/x", settings)
+    assert caught.value.key == "dfs.namenode.http-address.jobs.a"
 
 
 def test_a_name_service_has_the_addresses_of_all_its_name_nodes() -> None:
@@ -112,5 +269,6 @@ def test_a_file_system_without_a_library_for_workers_is_refused(location: str) -
 
 
 def test_hdfs_with_kerberos_is_refused() -> None:
-    with pytest.raises(ConfigError, match="Kerberos"):
-        store("hdfs://node/x", {"hadoop.security.authentication": "kerberos"})
+    for value in ("kerberos", "Kerberos", "KERBEROS "):
+        with pytest.raises(ConfigError, match="Kerberos"):
+            store("hdfs://node/x", {"hadoop.security.authentication": value})

@@ -4,8 +4,9 @@ It is the committed offset of a consumer group that nobody reads with: the next 
 digest of the wave that was sent last. Pure.
 
 Kafka forgets the offsets of a group that has no members after `offsets.retention.minutes` (7 days), counted from the
-last commit. So a run writes a marker before its first wave, and again while there is nothing to send; and a driver that
-finds no marker although it has a decided wave to send must not send it: the messages may be there.
+last commit. So a run writes a marker before its first wave, and again while there is nothing to send. A driver that
+starts with a decided wave and finds no marker must not send the wave: the messages may be there. A driver that knew the
+marker and has not committed messages since may write it again.
 """
 
 from __future__ import annotations

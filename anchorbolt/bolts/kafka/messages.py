@@ -6,6 +6,7 @@ This happens in tasks, before the decision: a value that cannot be a message mus
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -16,10 +17,12 @@ Format = Literal["str", "bytes", "json"]
 Serializer = Callable[[Any], "bytes | str | None"]
 Headers = list[tuple[str, "bytes | None"]]
 
+TOPIC_NAMES = "1 to 249 of the characters A-Z a-z 0-9 . _ -, and neither '.' nor '..'"
 COLUMNS = ("topic", "partition", "key", "value", "headers")
 
 _OVERHEAD = 100  # bytes of a message beside key, value and headers, at most
 _HEADER_OVERHEAD = 10
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 class Message(NamedTuple):
@@ -93,6 +96,11 @@ class MessageFormat:
             )
 
 
+def is_topic(name: object) -> bool:
+    """Return whether Kafka takes this as the name of a topic."""
+    return isinstance(name, str) and _TOPIC.fullmatch(name) is not None and name not in (".", "..")
+
+
 def serializer_of(given: Format | Serializer) -> Serializer:
     """Return the function for an argument. Raises `ValueError` if it is neither a known name nor a function."""
     if callable(given):
@@ -152,9 +160,9 @@ def _serialized(part: str, value: Any, serialize: Serializer) -> bytes | None:
 
 
 def _checked_topic(topic: Any) -> str:
-    if not isinstance(topic, str) or not topic:
-        raise ValueError(f"{shortened(topic)} is not the name of a topic")
-    return topic
+    if not is_topic(topic):
+        raise ValueError(f"{shortened(topic)} is not the name of a topic: it must be {TOPIC_NAMES}")
+    return str(topic)
 
 
 def _checked_partition(partition: Any) -> int | None:

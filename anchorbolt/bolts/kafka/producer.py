@@ -19,9 +19,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from anchorbolt.bolts.kafka.marker import Marker
 from anchorbolt.bolts.kafka.messages import Message
+from anchorbolt.bolts.kafka.patience import Patience
 from anchorbolt.config.secret import Secret
-from anchorbolt.errors import AnchorboltError, ConfigError, Fenced, SinkUnavailable
-from anchorbolt.util.retry import Backoff
+from anchorbolt.errors import AnchorboltError, ConfigError, SinkUnavailable
 
 _log = logging.getLogger("anchorbolt.bolts")
 
@@ -40,6 +40,7 @@ _FENCED = {
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
     KafkaError.PRODUCER_FENCED,
 }
+_PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}  # by the client, after another error
 _REFUSED = {
     KafkaError.SASL_AUTHENTICATION_FAILED: "Correct the login in the sink's settings",
     KafkaError._INVALID_ARG: "Correct the sink's settings",
@@ -64,8 +65,8 @@ _REFUSED = {
 class KafkaConnection:
     """A transactional producer, and a consumer that only reads and names the marker's group. Not thread-safe.
 
-    Methods raise `Fenced` if another producer with this `transactional.id` has come, `ConfigError` if Kafka refuses,
-    and `SinkUnavailable` if it does not answer for as long as `wait` allows.
+    Methods raise `ConfigError` if Kafka refuses, and `SinkUnavailable` if it does not answer for as long as `wait`
+    allows, has aborted the transaction, or has seen another producer with this `transactional.id`.
     """
 
     def __init__(self, servers: str, identity: str, topic: str, settings: Mapping[str, Any]) -> None:
@@ -83,6 +84,8 @@ class KafkaConnection:
         self._known_topics: set[str] = set()
         self._last_error: KafkaError | None = None  # the reason why a call takes too long
         self._undelivered: list[KafkaError] = []
+        self._produced = 0  # messages of the current transaction
+        self._delivered = 0  # those of them that are known to be in Kafka
         shared = {name: value.reveal() if isinstance(value, Secret) else value for name, value in settings.items()}
         self._secrets = [value.reveal() for value in settings.values() if isinstance(value, Secret)]
         shared |= {"bootstrap.servers": servers, "error_cb": self._note_error, "logger": _DebugLog()}
@@ -101,7 +104,7 @@ class KafkaConnection:
                 f"Kafka's client cannot use the settings: {self._without_secrets(str(error))}. Correct them."
             ) from None  # the client's own error may hold a value
 
-    def open(self, wait: Backoff) -> Marker | None:
+    def open(self, wait: Patience) -> Marker | None:
         """Fence off older producers, and return the marker; None if Kafka has none."""
         self._check_topic(self._topic, wait)
         self._repeated(lambda: self._producer.init_transactions(_SLICE_S), wait)
@@ -113,17 +116,22 @@ class KafkaConnection:
         return Marker(found.offset, found.metadata or "") if found.offset >= 0 else None
 
     def send(
-        self, messages: Iterable[Message], marker: Marker, wait: Backoff, *, before_commit: Callable[[], None]
+        self, messages: Iterable[Message], marker: Marker, wait: Patience, *, before_commit: Callable[[], None]
     ) -> None:
         """Send messages and the marker in one transaction. After an error, only a new connection's marker tells."""
         try:
             self._producer.begin_transaction()
-            for number, message in enumerate(messages):
+            self._produced = self._delivered = 0
+            for message in messages:
                 self._produce(message, wait)
-                if number % _POLL_EVERY == 0:
+                self._produced += 1
+                if self._produced % _POLL_EVERY == 1:
                     self._called(lambda: self._producer.poll(0))
+                    self._has_advanced(wait)
             while self._called(lambda: self._producer.flush(_SLICE_S)) and not self._undelivered:
-                self._wait_or_raise(KafkaError(KafkaError._TIMED_OUT), wait)
+                if not self._has_advanced(wait):
+                    self._wait_or_raise(KafkaError(KafkaError._TIMED_OUT), wait)
+            self._has_advanced(wait)
             position = TopicPartition(self._topic, 0, marker.next_txid, marker.digest)
             group = self._consumer.consumer_group_metadata()
             self._repeated(lambda: self._in_time(self._producer.send_offsets_to_transaction, [position], group), wait)
@@ -141,27 +149,37 @@ class KafkaConnection:
         with suppress(KafkaException, RuntimeError):
             self._consumer.close()
 
-    def _produce(self, message: Message, wait: Backoff) -> None:
+    def _produce(self, message: Message, wait: Patience) -> None:
         self._check_topic(message.topic, wait)
         options: dict[str, Any] = {} if message.partition is None else {"partition": message.partition}
         if message.headers is not None:
             options["headers"] = message.headers
-        waited, queued = 0.0, 0
+        waited = 0.0
         while True:
             if self._undelivered:
-                raise KafkaException(self._undelivered[0])
+                if self._reason is None:
+                    self._producer.abort_transaction(_ABORT_S)  # raises the error after which the client purged
+                raise KafkaException(self._reason or self._undelivered[0])
             try:
                 self._producer.produce(message.topic, message.value, message.key, **options)
                 return
             except BufferError:  # the client's queue is full
                 self._called(lambda: self._producer.poll(_POLL_S))
-                waited = waited + _POLL_S if len(self._producer) >= queued > 0 else 0.0
-                queued = len(self._producer)
+                waited = 0.0 if self._has_advanced(wait) else waited + _POLL_S
                 if waited > _SLICE_S:
                     self._wait_or_raise(KafkaError(KafkaError._TIMED_OUT), wait)
                     waited = 0.0
 
-    def _check_topic(self, topic: str, wait: Backoff) -> None:
+    def _has_advanced(self, wait: Patience) -> bool:
+        """Return whether Kafka has taken messages since the last call. If so, renew the patience."""
+        delivered = self._produced - len(self._producer)
+        if self._undelivered or delivered <= self._delivered:
+            return False
+        self._delivered = delivered
+        wait.advanced(delivered)
+        return True
+
+    def _check_topic(self, topic: str, wait: Patience) -> None:
         """Raise `ConfigError` if a topic does not exist: the producer would wait for it."""
         until = time.monotonic() + _NEW_TOPIC_S
         while topic not in self._known_topics:
@@ -174,7 +192,7 @@ class KafkaConnection:
             else:
                 time.sleep(_POLL_S)
 
-    def _repeated(self, call: Callable[[], T], wait: Backoff) -> T:
+    def _repeated(self, call: Callable[[], T], wait: Patience) -> T:
         """Return what `call` returns; repeat it while Kafka does not answer."""
         while True:
             try:
@@ -187,7 +205,7 @@ class KafkaConnection:
                     problem.fatal() or problem.txn_requires_abort() or problem.code() in _FENCED | _REFUSED.keys()
                 )
                 if is_final:
-                    raise self._translated(self._undelivered[0] if self._undelivered else problem) from error
+                    raise self._translated(self._reason or problem) from error
                 self._wait_or_raise(problem, wait)
 
     def _in_time(self, call: Callable[..., object], *arguments: Any) -> None:
@@ -208,6 +226,11 @@ class KafkaConnection:
             raise self._unavailable(KafkaError(KafkaError._TIMED_OUT))
         done.result()
 
+    @property
+    def _reason(self) -> KafkaError | None:
+        """Why a message of the transaction was not delivered; None if nothing is known."""
+        return next((error for error in self._undelivered if error.code() not in _PURGED), None)
+
     def _called(self, call: Callable[[], int]) -> int:
         """Return what a call returns that may run our callbacks. Raises `KafkaException`."""
         try:
@@ -217,17 +240,19 @@ class KafkaConnection:
             self._producer.abort_transaction(_ABORT_S)
             raise
 
-    def _wait_or_raise(self, problem: KafkaError, wait: Backoff) -> None:
+    def _wait_or_raise(self, problem: KafkaError, wait: Patience) -> None:
         unavailable = self._unavailable(problem)
-        if not wait.sleep_or_give_up(unavailable):
+        if not wait.may_stall(unavailable):
             raise unavailable
 
     def _translated(self, error: KafkaError, where: str = "") -> AnchorboltError:
         text = self._without_secrets(error.str())
         if error.code() in _FENCED:
-            return Fenced(
-                f"another producer with the transactional.id {self._identity!r} has taken over, or a transaction took "
-                f"longer than transaction.timeout.ms: {text}"
+            return SinkUnavailable(
+                f"another producer uses the transactional.id {self._identity!r} at {self._servers}, a transaction took "
+                f"longer than transaction.timeout.ms, or Kafka has forgotten an idle producer ({text}). If this goes "
+                "on, raise transaction.timeout.ms in the sink's settings, make waves smaller, or give the other "
+                "producer another transactional_id."
             )
         if error.code() in _REFUSED:
             return ConfigError(f"Kafka at {self._servers} refuses: {where}{text}. {_REFUSED[error.code()]}.")

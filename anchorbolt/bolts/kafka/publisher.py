@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from anchorbolt.bolts.kafka.marker import LostMarker, Marker, check_history, digest_of, is_sent
-from anchorbolt.bolts.kafka.messages import Message, messages_in
+from anchorbolt.bolts.kafka.messages import Message
+from anchorbolt.bolts.kafka.patience import Patience
+from anchorbolt.bolts.kafka.reading import messages_of
 from anchorbolt.bolts.sink import SinkFile, SinkRun
-from anchorbolt.errors import AnchorboltError, Fenced, PlatformError, SinkUnavailable, StateRegressed
+from anchorbolt.errors import AnchorboltError, PlatformError, SinkUnavailable, StateRegressed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.util.locations import Folder, open_folder
-from anchorbolt.util.retry import NO_RETRY, Backoff
+from anchorbolt.util.retry import NO_RETRY
 
 if TYPE_CHECKING:
     from anchorbolt.bolts.kafka.producer import KafkaConnection
@@ -26,8 +25,7 @@ _log = logging.getLogger("anchorbolt.bolts")
 
 T = TypeVar("T")
 
-REFRESH_S = 3600.0  # between two writes of the marker while there is nothing to send
-_ROWS_READ = 5_000  # at once, from a row group of the outbox
+REFRESH_S = 3600.0  # after which the marker is written again while there is nothing to send
 
 
 class Publisher:
@@ -54,7 +52,9 @@ class Publisher:
         self._lock = threading.RLock()
         self._connection: KafkaConnection | None = None
         self._marker: Marker | None = None
+        self._may_be_sent = False  # a wave after the marker: its commit was called, and Kafka did not answer
         self._marked_at = time.monotonic()
+        self._ended = threading.Event()
 
     def begin(self) -> None:
         """Fence off older drivers, and compare the marker with the state; write the first marker if there is none.
@@ -63,7 +63,7 @@ class Publisher:
         that may have been sent is lost.
         """
 
-        def begin(connection: KafkaConnection, wait: Backoff) -> None:
+        def begin(connection: KafkaConnection, wait: Patience) -> None:
             txid, pending = self._run.txid, self._run.pending
             if self._marker is None:
                 self._mark(connection, self._first_marker(), (), wait)
@@ -73,12 +73,13 @@ class Publisher:
                 self._refuse_foreign(lambda marker: check_history(marker, txid), self._marker)
 
         self._connected(begin)
+        threading.Thread(target=self._keep_marker, name="anchorbolt-kafka-marker", daemon=True).start()
 
     def publish(self, txid: int, files: Sequence[SinkFile], read: object = None) -> None:
         """Send a wave, unless the marker says that it was sent."""
         digest = digest_of(files)
 
-        def publish(connection: KafkaConnection, wait: Backoff) -> None:
+        def publish(connection: KafkaConnection, wait: Patience) -> None:
             if self._marker is None:
                 raise self._lost(txid)
             if not self._is_sent(self._marker, txid, digest):
@@ -87,19 +88,28 @@ class Publisher:
         self._connected(publish)
 
     def publish_nothing(self, txid: int) -> None:
-        """Write the marker again once in a while, so that it does not expire. If Kafka does not answer, that waits."""
+        """Do nothing: the marker of the last wave with messages says enough."""
+
+    def refresh(self) -> None:
+        """Write the marker again if it was written long ago, so that it does not expire. Never raises.
+
+        If Kafka does not answer, the next call tries again.
+        """
         with self._lock:
-            if time.monotonic() < self._marked_at + REFRESH_S:
+            if self._ended.is_set() or time.monotonic() < self._marked_at + REFRESH_S:
                 return
-            self._marked_at, wait = time.monotonic(), NO_RETRY.backoff()
+            wait = Patience(NO_RETRY)
             try:
                 connection = self._open(wait)
                 if self._marker is not None:
-                    check_history(self._marker, txid)
-                self._mark(connection, Marker(txid + 1), (), wait)
+                    self._mark(connection, self._marker, (), wait)
             except AnchorboltError as error:
                 _log.debug("the marker of %s could not be written again: %s", self._identity, error)
                 self._disconnect()
+
+    def _keep_marker(self) -> None:
+        while not self._ended.wait(REFRESH_S):
+            self.refresh()
 
     def is_published(self, txid: int, file: SinkFile) -> bool:
         """Return whether the marker says that the wave of a file was sent."""
@@ -108,34 +118,49 @@ class Publisher:
 
     def end_run(self) -> None:
         """Close the connection."""
+        self._ended.set()
         with self._lock:
             self._disconnect()
 
-    def _connected(self, act: Callable[[KafkaConnection, Backoff], T]) -> T:
+    def _connected(self, act: Callable[[KafkaConnection, Patience], T]) -> T:
         """Call `act` with a connection, and again with a new one while Kafka does not answer.
 
         Whatever ended a connection, the next one reads from the marker whether the wave was sent.
         """
-        wait = self._run.retry.backoff()
+        wait = Patience(self._run.retry)
         with self._lock:
             while True:
                 try:
                     return act(self._open(wait), wait)
-                except (SinkUnavailable, Fenced) as error:
+                except SinkUnavailable as error:
                     self._disconnect()
                     self._run.check_claim()  # the better explanation, if a newer driver has taken over
-                    if not wait.sleep_or_give_up(SinkUnavailable(error.message)):
+                    if not wait.may_connect_again(error):
                         raise
+                except StateRegressed:
+                    self._disconnect()
+                    self._run.check_claim()  # the marker may be a newer driver's
+                    raise
                 except BaseException:
                     self._disconnect()
                     raise
 
-    def _open(self, wait: Backoff) -> KafkaConnection:
-        """Return the connection; a new one has fenced off all others, and knows the marker."""
+    def _open(self, wait: Patience) -> KafkaConnection:
+        """Return the connection; a new one has fenced off all others, and knows the marker.
+
+        `docs/decisions/kafka-marker.md` proves that no wave is sent twice, whatever two drivers do meanwhile.
+        """
         if self._connection is None:
             self._run.check_claim()  # a driver that was overtaken must not fence off its successor
-            self._connection = self._new_connection()
-            self._marker = self._connection.open(wait)
+            connection = self._connection = self._new_connection()
+            found = connection.open(wait)
+            self._run.check_claim()  # a driver sends only if it had the claim after it had fenced off the others
+            if found is not None:
+                self._marker, self._may_be_sent = found, False
+            elif self._may_be_sent:
+                self._marker = None
+            elif self._marker is not None:
+                self._mark(connection, self._marker, (), wait)  # it expired; nothing was sent since
         return self._connection
 
     def _new_connection(self) -> KafkaConnection:
@@ -158,16 +183,17 @@ class Publisher:
         connection: KafkaConnection,
         marker: Marker,
         messages: Iterator[Message] | tuple[()],
-        wait: Backoff,
+        wait: Patience,
         txid: int | None = None,  # None without messages
     ) -> None:
         def before_commit() -> None:
             if txid is not None:
                 reach(FaultPoint.SINK_MESSAGES_SENT, self._run.component, txid=txid)
+                self._may_be_sent = True
 
-        self._marked_at = time.monotonic()
         connection.send(messages, marker, wait, before_commit=before_commit)
-        self._marker = marker
+        self._marker, self._may_be_sent = marker, False
+        self._marked_at = time.monotonic()
 
     def _first_marker(self) -> Marker:
         """Return the marker to write because there is none. Raises `StateRegressed` if one was lost."""
@@ -204,39 +230,3 @@ class Publisher:
                 expected=error.expected,
                 found=error.found,
             ) from None
-
-
-def messages_of(
-    txid: int, files: Sequence[SinkFile], open_at: Callable[[str], Folder] = open_folder
-) -> Iterator[Message]:
-    """Yield the messages of a wave, task by task, without reading whole files into memory."""
-    import pyarrow.parquet as pq
-
-    for file in sorted(files, key=lambda file: file.task_index):
-        folder, _, name = file.path.rpartition("/")
-        try:
-            stream = open_at(folder).open(name)
-        except FileNotFoundError as error:
-            raise StateRegressed(
-                f"sink {file.component!r}: messages of txid {txid} are neither in Kafka nor in the outbox "
-                f"({file.path}). Something else changed the checkpoint location; restore it.",
-                expected=file.path,
-                found="nothing",
-            ) from error
-        with stream, _seekable(stream) as seekable, pq.ParquetFile(seekable) as content:
-            # (`iter_batches` of the whole file keeps all that it has read.)
-            for group in range(content.num_row_groups):
-                for batch in content.read_row_group(group).to_batches(_ROWS_READ):
-                    yield from messages_in([column.to_pylist() for column in batch.columns])
-
-
-@contextmanager
-def _seekable(stream: BinaryIO) -> Iterator[IO[bytes]]:
-    """Return a stream in which Parquet's reader can move: the given one, or a copy on this machine's disk."""
-    if stream.seekable():
-        yield stream
-        return
-    with tempfile.TemporaryFile() as copy:
-        shutil.copyfileobj(stream, copy, 1 << 20)
-        copy.seek(0)
-        yield copy

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anchorbolt.bolts.kafka.marker import LostMarker
-from anchorbolt.bolts.kafka.messages import COLUMNS, Format, MessageFormat, Serializer, outbox_schema, serializer_of
+from anchorbolt.bolts.kafka.messages import (
+    COLUMNS,
+    TOPIC_NAMES,
+    Format,
+    MessageFormat,
+    Serializer,
+    is_topic,
+    outbox_schema,
+    serializer_of,
+)
 from anchorbolt.bolts.kafka.publisher import Publisher
 from anchorbolt.bolts.sink import DataFrameSink, SinkRun, never_called
 from anchorbolt.config.secret import Secret
@@ -46,8 +55,8 @@ class KafkaSink(DataFrameSink):
     The topic must exist. The marker is the committed offset, in partition 0 of `marker_topic`, of a consumer group
     called like the `transactional.id`; no consumer may use that group.
 
-    While Kafka does not answer, a wave waits for `topology.message.timeout.secs`; then the run ends with
-    `SinkUnavailable`, and the next one sends the wave. `docs/kafka.md` describes limits and security.
+    While Kafka does not answer, a wave waits for `topology.message.timeout.secs` after its last progress; then the run
+    ends with `SinkUnavailable`, and the next one sends the wave. `docs/kafka.md` describes limits and security.
     """
 
     def __init__(
@@ -85,7 +94,7 @@ class KafkaSink(DataFrameSink):
             settings: Properties of Kafka's C client, such as `security.protocol` or `compression.type`. They stay on
                 the driver and are never shown. Values of text may be a `Secret`.
             transactional_id: Default `<topology>:<component>`. All runs of the sink must have the same one, and no
-                other producer.
+                other producer: two sinks of a topology with one id and a common server are refused.
             marker_topic: Default `topic`; needed with `topic_field`. A topic that stays.
             lost_marker: What a run does that finds a decided wave but no marker of it: `"stop"` with `StateRegressed`,
                 `"send"` the wave (perhaps again), or `"skip"` it. Look into the topic, and set it for one run.
@@ -109,6 +118,9 @@ class KafkaSink(DataFrameSink):
         for name, given in named.items():
             if given is not None and (not isinstance(given, str) or not given):
                 raise _refusal(name, given, "Pass a string that is not empty.")
+        for name in ("topic", "marker_topic"):
+            if named[name] is not None and not is_topic(named[name]):
+                raise _refusal(name, named[name], f"Pass {TOPIC_NAMES}.")
         marks = marker_topic or topic
         if marks is None:
             raise _refusal("marker_topic", None, "Pass the name of a topic: topic_field may name several topics.")
@@ -134,12 +146,18 @@ class KafkaSink(DataFrameSink):
         """Leave out the settings, which stay on the driver."""
         return super().__getstate__() | {"_settings": {}}
 
+    def exclusive(self, topology: str, component: str) -> Sequence[str]:
+        """Return the `transactional.id` at each of the servers: two producers with one id fence each other off."""
+        identity = self._identity(topology, component)
+        servers = (server.strip().lower() for server in self.bootstrap_servers.split(","))
+        return [f"the transactional_id {identity!r} at {server}" for server in servers]
+
     def begin_run(self, run: SinkRun) -> Publisher:
         """Connect, and compare the marker with the state."""
         publisher = Publisher(
             run,
             servers=self.bootstrap_servers,
-            identity=self.transactional_id or f"{run.topology}:{run.component}",
+            identity=self._identity(run.topology, run.component),
             topic=self._marker_topic,
             settings=self._settings,
             lost_marker=self._lost_marker,
@@ -147,6 +165,9 @@ class KafkaSink(DataFrameSink):
         )
         publisher.begin()
         return publisher
+
+    def _identity(self, topology: str, component: str) -> str:
+        return self.transactional_id or f"{topology}:{component}"
 
     def outbox_columns(
         self, fields: Sequence[str], columns: Sequence[Sequence[Any]]

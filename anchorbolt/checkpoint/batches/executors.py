@@ -8,8 +8,8 @@ from typing import Any
 from anchorbolt.bolts.base import BaseStatefulBolt
 from anchorbolt.bolts.batch import BaseBatchBolt
 from anchorbolt.bolts.batch_collector import BatchOutputCollector
-from anchorbolt.checkpoint.batches.hand_off import HandOffWriter, pickled, read_instance
-from anchorbolt.checkpoint.ports import BatchTry
+from anchorbolt.checkpoint.batches.hand_off import HandOffs, HandOffWriter, pickled
+from anchorbolt.checkpoint.ports import BatchTry, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.checkpoint.wrapped_bolts import (
     CheckpointTupleForwarder,
@@ -22,7 +22,6 @@ from anchorbolt.errors import AnchorboltError, BoltError
 from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.tuple import TupleBatch
-from anchorbolt.util.locations import Folder
 from anchorbolt.util.messages import shortened
 
 Forward = Callable[[CheckpointTuple], None]
@@ -40,12 +39,12 @@ class BatchBoltExecutor(CheckpointTupleForwarder):
         context: TopologyContext,
         collector: BatchOutputCollector,
         forward: Forward,
-        folder: Folder,  # the checkpoint location
+        hand_offs: HandOffs,
     ) -> None:
         self._new_bolt = new_bolt
         self._conf = conf
         self._is_open = False
-        self._folder = folder
+        self._hand_offs = hand_offs
         super().__init__(None, conf, context, collector, forward)
 
     def _prepare(self, conf: Mapping[str, Any]) -> None:
@@ -53,12 +52,12 @@ class BatchBoltExecutor(CheckpointTupleForwarder):
 
     def begin_batch(self, batch: BatchTry, attempt: str) -> None:
         self._end_instance()
-        task = self._context.this_component_id, self._context.this_task_index
+        task = _task(self._context)
         hand_off = None if batch.hand_offs is None else batch.hand_offs.get(task)
         if hand_off is not None and hand_off.holds_instance:
             own = self._collector, self._context, self._conf
             try:
-                self._bolt = read_instance(self._folder, hand_off, batch.attempt.txid, *own)
+                self._bolt = self._hand_offs.read_instance(batch, task, hand_off, *own)
             except AnchorboltError:
                 raise
             except Exception as error:  # of a `__setstate__`, for instance
@@ -94,7 +93,7 @@ class HandingBatchExecutor(BatchBoltExecutor):
     def begin_batch(self, batch: BatchTry, attempt: str) -> None:
         super().begin_batch(batch, attempt)
         self._outcome = TaskOutcome()
-        self._writer = HandOffWriter(self._folder, batch.fence, _name(self._context, attempt))
+        self._writer = self._hand_offs.writer(batch.fence, _task(self._context), attempt)
         try:
             self._pickled()
         except Exception:  # it holds a connection, for instance
@@ -154,10 +153,10 @@ class BlobKeeper(WrappedBolt):
 
     keeps_blobs = True
 
-    def __init__(self, context: TopologyContext, forward: Forward, folder: Folder) -> None:
+    def __init__(self, context: TopologyContext, forward: Forward, hand_offs: HandOffs) -> None:
         self._context = context
         self._forward = forward
-        self._folder = folder
+        self._hand_offs = hand_offs
         self._writer: HandOffWriter | None = None
         self._outcome = TaskOutcome()
 
@@ -168,7 +167,7 @@ class BlobKeeper(WrappedBolt):
     def begin_batch(self, batch: BatchTry, attempt: str) -> None:
         self.close()
         self._outcome = TaskOutcome()
-        self._writer = HandOffWriter(self._folder, batch.fence, _name(self._context, attempt))
+        self._writer = self._hand_offs.writer(batch.fence, _task(self._context), attempt)
 
     def keep(self, payload: bytes) -> None:
         assert self._writer is not None
@@ -233,5 +232,5 @@ class EmitterCommit(WrappedBolt):
         self._close()
 
 
-def _name(context: TopologyContext, attempt: str) -> str:
-    return f"{context.this_component_id}-{context.this_task_index}-{attempt}"
+def _task(context: TopologyContext) -> TaskKey:
+    return context.this_component_id, context.this_task_index

@@ -1,8 +1,9 @@
 """Hand-offs: what the tasks of late bolts keep from the processing phase of a batch for its commit phase.
 
 A task writes one file below the checkpoint location, named by its attempt: its pickled bolt, or the blobs that it
-received. The file's digest travels in the task's report, by way of the driver, so nothing is unpickled that another
-process has put there. A hand-off is of no use to another driver, so it need not survive a loss of power.
+received. The file ends with a digest that needs a key, which only this run's processes have. So nothing is unpickled
+that another process has put there, and the driver passes on only which attempt's file to read. A hand-off is of no use
+to another driver, so it need not survive a loss of power.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import pickle
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from hmac import compare_digest
 from operator import attrgetter
 from typing import Any, BinaryIO
 
 import cloudpickle
 
-from anchorbolt.checkpoint.ports import HandOff
+from anchorbolt.checkpoint.ports import BatchTry, HandOff, TaskKey
 from anchorbolt.errors import StateUnavailable, WaveFailed
 from anchorbolt.faults.points import FaultPoint, reach
 from anchorbolt.state_backends.state import Fence
@@ -26,6 +28,8 @@ from anchorbolt.util.locations import Folder, join
 
 _HAND_OFFS = "anchorbolt/hand-offs"  # below the checkpoint location
 _DIGEST_BYTES = 16
+_END = b"\xff\xff\xff\xff"  # in place of a blob's length; no blob is that long
+_CHANGED = "it is not what the task wrote"
 
 
 def folder_of(fence: Fence) -> str:
@@ -68,14 +72,66 @@ def pickled(bolt: object, *own: object) -> bytes:
     return file.getvalue()
 
 
+class HandOffs:
+    """The hand-offs of one run, in a process."""
+
+    def __init__(self, folder: Folder, key: bytes) -> None:
+        """`folder` is the checkpoint location; the run's `key` is at most 64 bytes."""
+        self.folder = folder
+        self._key = key
+
+    def writer(self, fence: Fence, task: TaskKey, attempt: str) -> HandOffWriter:
+        """Return what writes the file of a task's attempt. It creates nothing yet."""
+        return HandOffWriter(self.folder, _name(fence, task, attempt), attempt, self._key)
+
+    def read_instance(self, batch: BatchTry, task: TaskKey, hand_off: HandOff, *own: object) -> Any:
+        """Unpickle a bolt after a check of the digest. Raises `WaveFailed` if the file is gone or another one."""
+        name = _name(batch.fence, task, hand_off.attempt)
+        with self._opened(name, batch.attempt.txid) as file:
+            data = file.read()
+        data, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+        wanted = _digest_of(name, self._key)
+        wanted.update(data)
+        if not compare_digest(digest, wanted.digest()):
+            raise self._lost(name, batch.attempt.txid, _CHANGED)
+        return Unpickler(data, *own).load()
+
+    def read_blobs(self, batch: BatchTry, task: TaskKey, hand_off: HandOff) -> Iterator[bytes]:
+        """Yield the blobs. Raises `WaveFailed` if the file is gone, or in the end if it is another one."""
+        name = _name(batch.fence, task, hand_off.attempt)
+        digest = _digest_of(name, self._key)
+        with self._opened(name, batch.attempt.txid) as file:
+            while (size := file.read(4)) not in (b"", _END):
+                payload = file.read(int.from_bytes(size, "big"))
+                digest.update(size + payload)
+                yield payload
+            digest.update(size)
+            if not compare_digest(file.read(), digest.digest()):
+                raise self._lost(name, batch.attempt.txid, _CHANGED)
+
+    def _opened(self, name: str, txid: int) -> BinaryIO:
+        try:
+            return self.folder.open(name)
+        except OSError as error:
+            raise self._lost(name, txid, str(error)) from error
+
+    def _lost(self, name: str, txid: int, reason: str) -> WaveFailed:
+        return WaveFailed(
+            f"what a task kept from the processing phase of batch {txid} cannot be read from "
+            f"{join(self.folder.location, name)}: {reason}. The batch is tried again. If that goes on, put the "
+            "checkpoint location where every machine that runs tasks sees it.",
+            txid=txid,
+        )
+
+
 class HandOffWriter:
     """Writes the file of one task."""
 
-    def __init__(self, folder: Folder, fence: Fence, name: str) -> None:
-        """Create nothing yet; `folder` is the checkpoint location, `name` names the task and its attempt."""
+    def __init__(self, folder: Folder, name: str, attempt: str, key: bytes) -> None:
         self._folder = folder
-        self._name = f"{folder_of(fence)}/{name}"
-        self._digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+        self._name = name
+        self._attempt = attempt
+        self._digest = _digest_of(name, key)
         self._file: BinaryIO | None = None
 
     def write_instance(self, data: bytes) -> HandOff:
@@ -87,7 +143,10 @@ class HandOffWriter:
 
     def close_blobs(self) -> HandOff | None:
         """Return the hand-off; None if the task received nothing."""
-        return None if self._file is None else self._close(holds_instance=False)
+        if self._file is None:
+            return None
+        self._write(_END)
+        return self._close(holds_instance=False)
 
     def abandon(self) -> None:
         """Close an unfinished file. Nothing reads it, and the driver removes it."""
@@ -107,39 +166,19 @@ class HandOffWriter:
     def _close(self, *, holds_instance: bool) -> HandOff:
         assert self._file is not None
         try:
+            self._file.write(self._digest.digest())
             self._file.close()
         except OSError as error:
             raise self._unwritable(error) from error
         self._file = None
         reach(FaultPoint.HAND_OFF_WRITTEN)
-        return HandOff(self._name, holds_instance, self._digest.digest())
+        return HandOff(self._attempt, holds_instance)
 
     def _unwritable(self, error: OSError) -> StateUnavailable:
         return StateUnavailable(
             f"{join(self._folder.location, self._name)} cannot be written: {error}. Make room, or make it writable "
             "on every machine that runs tasks."
         )
-
-
-def read_instance(folder: Folder, hand_off: HandOff, txid: int, *own: object) -> Any:
-    """Unpickle a bolt after a check of the digest. Raises `WaveFailed` if the file is gone or another one."""
-    with _opened(folder, hand_off, txid) as file:
-        data = file.read()
-    if hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest() != hand_off.digest:
-        raise _lost(folder, hand_off, txid, "it is not what the task wrote")
-    return Unpickler(data, *own).load()
-
-
-def read_blobs(folder: Folder, hand_off: HandOff, txid: int) -> Iterator[bytes]:
-    """Yield the blobs. Raises `WaveFailed` if the file is gone, or in the end if it is another one."""
-    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    with _opened(folder, hand_off, txid) as file:
-        while size := file.read(4):
-            payload = file.read(int.from_bytes(size, "big"))
-            digest.update(size + payload)
-            yield payload
-    if digest.digest() != hand_off.digest:
-        raise _lost(folder, hand_off, txid, "it is not what the task wrote")
 
 
 def remove_hand_offs(folder: Folder, fence: Fence) -> None:
@@ -157,17 +196,10 @@ def remove_older_hand_offs(folder: Folder, generation: int) -> None:
                 folder.remove_tree(f"{_HAND_OFFS}/{name}")
 
 
-def _opened(folder: Folder, hand_off: HandOff, txid: int) -> BinaryIO:
-    try:
-        return folder.open(hand_off.name)
-    except OSError as error:
-        raise _lost(folder, hand_off, txid, str(error)) from error
+def _name(fence: Fence, task: TaskKey, attempt: str) -> str:
+    return f"{folder_of(fence)}/{task[0]}-{task[1]}-{attempt}"
 
 
-def _lost(folder: Folder, hand_off: HandOff, txid: int, reason: str) -> WaveFailed:
-    return WaveFailed(
-        f"what a task kept from the processing phase of batch {txid} cannot be read from "
-        f"{join(folder.location, hand_off.name)}: {reason}. The batch is tried again. If that goes on, put the "
-        "checkpoint location where every machine that runs tasks sees it.",
-        txid=txid,
-    )
+def _digest_of(name: str, key: bytes) -> hashlib.blake2b:
+    """Begin a digest. It begins with the name, so that no file can take the place of another one."""
+    return hashlib.blake2b(name.encode() + b"\0", digest_size=_DIGEST_BYTES, key=key)

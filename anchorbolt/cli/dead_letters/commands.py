@@ -34,7 +34,10 @@ def list_letters(place: Place, conf: Conf = None, overrides: Overrides = None, a
     """List the dead letters that are not to be replayed; with --json, one JSON object per line."""
     from anchorbolt.checkpoint.letters.letter_store import letters_of
 
-    store = _opened(place, conf, overrides)
+    store, absent = _opened(place, conf, overrides)
+    if absent:
+        sys.stderr.write(f"{absent}\n")
+        return DONE
     names = store.names()
     for name in names:
         for txid, letter in letters_of(store, name):
@@ -67,7 +70,9 @@ def replay(
     """Have the topology process dead letters again: in the run that goes on, or in its next one."""
     from anchorbolt.checkpoint.letters.letter_store import letters_of
 
-    store = _opened(place, conf, overrides)
+    store, absent = _opened(place, conf, overrides)
+    if absent:
+        raise ConfigError(absent)
     found = {name: letters_of(store, name) for name in store.names()}
     if txids:
         wanted = set(txids)
@@ -95,10 +100,20 @@ def _waiting(number: int) -> str:
     return f"{counted(number, 'dead letter')} {'waits' if number == 1 else 'wait'}"
 
 
-def _opened(place: str, conf: Path | None, overrides: list[str] | None) -> "LetterStore":
-    from anchorbolt.checkpoint.letters.letter_store import letter_store
+def _opened(place: str, conf: Path | None, overrides: list[str] | None) -> tuple["LetterStore", str]:
+    """Return the letters, and why none of the run may be there: empty if their place exists."""
+    from anchorbolt.checkpoint.letters.letter_folder import LetterFolder
+    from anchorbolt.checkpoint.letters.letter_store import REDIS_STREAM, letter_store
+    from anchorbolt.cli.places import ANOTHER_FILE_SYSTEM, open_place
     from anchorbolt.config.loading import load_conf
 
-    store = letter_store(place, load_conf(file=conf, overrides=overrides or ()).settings.provider)
+    settings = load_conf(file=conf, overrides=overrides or ()).settings
+    if not place.startswith(REDIS_STREAM):
+        folder = open_place(place)
+        missing = (
+            "" if folder.exists("") else f"{folder.location} does not exist on this machine. {ANOTHER_FILE_SYSTEM}."
+        )
+        return LetterFolder(folder), missing
+    store = letter_store(place, settings.provider)
     assert store is not None, "only a function has no store"
-    return store
+    return store, ""

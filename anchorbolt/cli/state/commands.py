@@ -195,15 +195,15 @@ def explain(
     as_json: Json = False,
 ) -> int:
     """Explain a topology's state: what is committed, what blocks the checkpoint, what the next start will do."""
+    from anchorbolt.cli.places import open_place
     from anchorbolt.cli.state.text import report_content, report_lines
     from anchorbolt.cli.store import open_store
     from anchorbolt.cli.work_progress import shown_progress
     from anchorbolt.migration_tools.inspect import explanation
-    from anchorbolt.util.locations import open_folder
 
     provider, settings, codecs = open_store(conf, overrides or ())
     prefix = settings.namespace_prefix_of(topology)
-    folder = open_folder(settings.checkpoint_location_of(topology))
+    folder = open_place(settings.checkpoint_location_of(topology))
     with shown_progress(wanted=not quick) as progress:
         report = explanation.explain(provider, topology, prefix, codecs, folder, measure=not quick, progress=progress)
     place = provider.describe()

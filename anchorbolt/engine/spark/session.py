@@ -48,6 +48,8 @@ _ENGINE = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(16 << 20),
     "spark.sql.streaming.numRecentProgressUpdates": "100",
 }
+# Where a file system is and who asks. Spark passes on what is set on a session under these names.
+_OF_HADOOP = ("fs.", "dfs.", "hadoop.", "google.cloud.")
 
 
 _built: tuple[str, SparkOptions] = ("", NO_OPTIONS)
@@ -214,10 +216,14 @@ _NO_JAVA = (
 
 
 def engine_session(spark: SparkSession) -> SparkSession:
-    """Return a new session for the engine, with its own settings; those of `spark` are not changed."""
+    """Return a new session for the engine, with its own settings; those of `spark` are not changed.
+
+    It accesses file systems as `spark` does: settings of Hadoop that were set on that session are copied.
+    """
     check_platform()
     session = spark.newSession()
-    for key, value in _ENGINE.items():
+    of_hadoop = {key: value for key, value in spark.conf.getAll.items() if key.startswith(_OF_HADOOP)}
+    for key, value in {**of_hadoop, **_ENGINE}.items():
         session.conf.set(key, value)
     if spark.sparkContext.getConf().get("spark.python.unix.domain.socket.enabled") != "true":
         _log.info("the session lacks spark.python.unix.domain.socket.enabled=true, which saves 40 ms in every stage")

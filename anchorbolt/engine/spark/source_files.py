@@ -9,6 +9,7 @@ line; in those of version 2 its name stands before the offset.
 import json
 import logging
 from typing import Any
+from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
@@ -53,7 +54,7 @@ class SourceFiles:
                 before = starts.get(source, end - 1 if batch_id else None)
                 for number in range(max(-1 if before is None else before, end - _MOST_LOGS), end):
                     files += self._logged(source, number + 1)
-        paths = {file: local_path(file) for file in files}
+        paths = {file: local_path(unquote(file)) for file in files}  # Spark logs them with %20 for a space
         gone = [file for file, path in paths.items() if path is not None and not path.exists()]
         if failed or not self._checked_remote:
             gone += self._missing_remote([file for file, path in paths.items() if path is None])

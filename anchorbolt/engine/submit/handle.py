@@ -77,7 +77,9 @@ def checkpoint_spout(plan: ExecutionPlan, folder: Folder, runner: Runner | Batch
         log=log,
         tasks=tasks,
         namespaces=Namespaces(plan.provider, retry, plan.new_state, plan.namespaces, commit_tasks),
-        outbox=Outbox(folder, plan.sinks, runner.read_files, plan.locations, retry),
+        outbox=Outbox(
+            folder, plan.sinks, runner.read_files, plan.locations, retry, shared_by_machines=plan.shared_by_machines
+        ),
         dead_letters=dead_letter_writer(plan.settings.dead_letter, plan.settings.provider, retry, plan.locations),
     )
     retries = plan.settings.max_batch_retries

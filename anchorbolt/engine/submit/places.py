@@ -5,20 +5,24 @@ What the driver sees says nothing about what tasks on other machines see, so the
 
 import os
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NamedTuple
 
 from anchorbolt.checkpoint.letters.letter_store import REDIS_STREAM
 from anchorbolt.config.settings import DEAD_LETTER
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.probe import OF_DRIVER, Probed, probe_places
-from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations import join, local_path
+from anchorbolt.engine.task.probe import OF_DRIVER, REFUSALS, Probed, probe_places
+from anchorbolt.errors import ConfigError, LocationUnavailable
+from anchorbolt.util.locations import Folder, join, local_path
 from anchorbolt.util.locations.paths import on_one_file_system
+from anchorbolt.util.retry import RetryPolicy
 
 LOCATION = "topology.checkpoint.location"
 
+_CANNOT_WRITE = "cannot be written by the driver"
 _CONTENT = b"anchorbolt writes this before a run and removes it\n"
 
 RunProbe = Callable[[Sequence[str], str, bytes], Iterable[Probed]]
@@ -34,7 +38,11 @@ class Place(NamedTuple):
 
 
 def check_places(plan: ExecutionPlan, run_probe: RunProbe | None = None) -> None:
-    """Check all places of a run. Raises `ConfigError` that says what to set; nothing of the run is written.
+    """Check all places of a run; nothing of the run is written. A file system that is away is waited for.
+
+    Raises:
+        ConfigError: A place cannot be used; the message says what to set.
+        LocationUnavailable: A file system did not answer for `topology.message.timeout.secs`.
 
     Args:
         plan: The plan, on the driver.
@@ -55,6 +63,12 @@ def check_places(plan: ExecutionPlan, run_probe: RunProbe | None = None) -> None
                 "the file system of the sink's directory.",
                 key=LOCATION,
             )
+    RetryPolicy(plan.settings.message_timeout_secs * 1000).until_available(
+        lambda: _check(plan, checkpoint, directories, run_probe)
+    )
+
+
+def _check(plan: ExecutionPlan, checkpoint: Place, directories: list[Place], run_probe: RunProbe | None) -> None:
     places = [checkpoint, *directories]
     letters = plan.settings.dead_letter
     if isinstance(letters, str) and not letters.startswith(REDIS_STREAM):
@@ -77,8 +91,8 @@ def _check_on_driver(plan: ExecutionPlan, place: Place) -> None:
         return
     probe = _probe_name()
     try:
-        with _writing(place):
-            folder.replace(join(probe, OF_DRIVER), _CONTENT)
+        _write(place, folder, probe)
+        _remove(place, folder, probe)
     finally:
         with suppress(OSError):
             folder.remove_tree(probe)
@@ -99,30 +113,43 @@ class _Probe:
         """Write as the driver, then as tasks, and look at what those wrote; remove it all in any case."""
         checkpoint, *directories = self._folders
         # Without sinks tasks write nothing there, but Spark's own may, and a later version of the topology.
-        places = self._plan.places_of_tasks or ([checkpoint.location] if local_path(checkpoint.location) else [])
+        of_tasks = self._plan.places_of_tasks or ([checkpoint.location] if local_path(checkpoint.location) else [])
+        places = list(dict.fromkeys(of_tasks))
+        made = sorted({each for place in self._folders for each in _missing_directories(place)}, reverse=True)
         try:
             for place, folder in self._folders.items():
-                with _writing(place):
-                    folder.replace(join(self._name, OF_DRIVER), _CONTENT)
+                _write(place, folder, self._name)
             found = list(self._run_probe(places, self._name, _CONTENT)) if places else []
+            tasks = max(Counter(each.place for each in found).values(), default=1)
             for place in self._folders:
-                self._check_tasks(place, [each for each in found if each.place == place.location])
+                if place.location in places:
+                    self._check_tasks(place, [each for each in found if each.place == place.location], tasks)
             written = [each.name for each in found if each.place == checkpoint.location]
             for number, place in enumerate(directories):
                 self._check_move(checkpoint, place, written[number % len(written)])
-        finally:
+            for place, folder in self._folders.items():
+                _remove(place, folder, self._name)
+        except BaseException:
             for folder in self._folders.values():
                 with suppress(OSError):
                     folder.remove_tree(self._name)
+            for directory in made:  # those in others first
+                with suppress(OSError):
+                    directory.rmdir()
+            raise
 
     def _in_this_process(self, places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
         return probe_places(self._plan.locations.for_workers(places), places, probe, content)
 
-    def _check_tasks(self, place: Place, found: list[Probed]) -> None:
-        names = set(self._folders[place].names(self._name)) if found else set()
+    def _check_tasks(self, place: Place, found: list[Probed], tasks: int) -> None:
+        if len(found) != tasks:
+            raise _refused(place, f"was looked at by {len(found)} tasks instead of {tasks}")
+        with _writing(place, "cannot be listed by the driver"):
+            names = set(self._folders[place].names(self._name))
         for each in found:
             if each.problem:
-                raise _refused(place, f"cannot be used by tasks on the machine {each.host}: {each.problem}")
+                fails = _away if each.is_away else _refused
+                raise fails(place, f"cannot be used by tasks on the machine {each.host}: {each.problem}")
             if not each.sees_driver:
                 raise _refused(place, f"is not shared: the machine {each.host} does not see what the driver wrote")
             if each.name not in names:
@@ -132,19 +159,55 @@ class _Probe:
         """Move a task's file from the checkpoint location to a sink's directory and back, as a sink is published."""
         there, back = self._folders[place], self._folders[checkpoint]
         name = join(self._name, name)
-        with _writing(place, f"files cannot be moved there from {checkpoint.location}"):
+        problem = f"files cannot be moved there from {checkpoint.location}"
+        with _writing(place, problem, refusals=(OSError,)):  # writing there has just worked
             there.move_in(join(checkpoint.location, name), f"{name}-moved")
+        with _writing(place, problem):
             if there.read(f"{name}-moved") != _CONTENT:
-                raise OSError("a file has another content after it was moved")
+                raise _refused(place, "changes the content of files that are moved there")
+        with _writing(place, problem, refusals=(OSError,)):
             back.move_in(join(place.location, f"{name}-moved"), name)
 
 
+def _missing_directories(place: Place) -> Iterator[Path]:
+    path = local_path(place.location)
+    if path is not None:
+        yield from (each for each in (path, *path.parents) if not each.exists())
+
+
+def _write(place: Place, folder: Folder, probe: str) -> None:
+    """Write the driver's file; twice where the run replaces files, which some buckets never allow."""
+    with _writing(place):
+        if place.key:
+            folder.replace(join(probe, OF_DRIVER), b"the first content\n")
+    with _writing(place, "the driver cannot replace a file there" if place.key else _CANNOT_WRITE):
+        folder.replace(join(probe, OF_DRIVER), _CONTENT)
+
+
+def _remove(place: Place, folder: Folder, probe: str) -> None:
+    with _writing(place, "files cannot be removed there by the driver"):
+        folder.remove_tree(probe)
+        if folder.exists(probe):
+            raise _refused(place, f"does not remove files: {probe} is still there")
+
+
 @contextmanager
-def _writing(place: Place, problem: str = "cannot be written by the driver") -> Iterator[None]:
+def _writing(
+    place: Place, problem: str = _CANNOT_WRITE, refusals: tuple[type[OSError], ...] = REFUSALS
+) -> Iterator[None]:
     try:
         yield
-    except OSError as error:
+    except refusals as error:
         raise _refused(place, f"{problem}: {error}") from error
+    except OSError as error:
+        raise _away(place, f"{problem}: {error}") from error
+
+
+def _away(place: Place, problem: str) -> LocationUnavailable:
+    return LocationUnavailable(
+        f"{place.what}, {place.location}, {problem}. See whether its servers run and can be reached, or name another "
+        "location. Nothing was started."
+    )
 
 
 def _refused(place: Place, problem: str) -> ConfigError:

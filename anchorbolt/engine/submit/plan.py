@@ -1,8 +1,9 @@
 """The execution plan: which task runs in which stage and partition. Fixed for a run, pickled to every worker. Pure."""
 
 import copy
+import secrets
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from itertools import count, islice
@@ -14,7 +15,7 @@ from anchorbolt.acker.placement import ACKER_ID
 from anchorbolt.acker.stored_trees import TREE_HEADER
 from anchorbolt.bolts.base import BaseBasicBolt, BaseStatefulBolt, Bolt
 from anchorbolt.bolts.sink import DataFrameSink
-from anchorbolt.checkpoint.batches.hand_off import Unpickler
+from anchorbolt.checkpoint.batches.hand_off import HandOffs, Unpickler
 from anchorbolt.checkpoint.ports import TaskKey
 from anchorbolt.config.settings import DEAD_LETTER, Settings
 from anchorbolt.errors import AnchorboltError, ConfigError
@@ -32,6 +33,8 @@ from anchorbolt.streams.context import TopologyContext
 from anchorbolt.streams.groupings import GlobalStreamId, Grouping
 from anchorbolt.topology.graph import Topology
 from anchorbolt.util.locations import Folder, Locations, WorkerLocations
+
+_TABLES = {"task_ids", "tasks", "rich_spout_tasks", "levels", "places", "namespaces", "state_positions"}
 
 
 class BatchPhase(Enum):
@@ -71,6 +74,7 @@ class ExecutionPlan:
         ackers: int = 1,  # 0 if tuple trees are not tracked
         former_ackers: int = 0,  # of the run before: each has a task, so that its open trees can move
         locations: Locations | None = None,  # None for those that this process can open
+        shared_by_machines: bool = False,  # whether tasks run on other machines than the driver's
     ) -> None:
         self.graph = graph  # only on the driver
         self.topology = graph.name
@@ -81,6 +85,7 @@ class ExecutionPlan:
         self.provider = provider
         self.key_codec, self.value_codec = codecs_from(settings.provider)
         self.locations: Locations = WorkerLocations() if locations is None else locations
+        self.shared_by_machines = shared_by_machines
         self.checkpoint_location = self.locations.qualified(settings.checkpoint_location_of(graph.name))
         self.prefix = settings.namespace_prefix_of(graph.name)
         bolts, rich_spouts = graph.bolts.values(), graph.rich_spouts.values()
@@ -91,8 +96,8 @@ class ExecutionPlan:
         self.batch_spout = "" if batch_spout is None else batch_spout.id  # of a transactional topology
         self.phase = None if batch_spout is None else BatchPhase.PROCESSING
         self.late_bolts = graph.late_bolts
+        self._hand_off_key = secrets.token_bytes(32)
         self.streams = {name: dict(spec.streams) for name, spec in graph.components.items()}
-        ids = count(1)
         numbers = {spec.id: spec.parallelism for spec in bolts} | {
             spec.id: spec.parallelism or 1 for spec in rich_spouts
         }
@@ -106,14 +111,10 @@ class ExecutionPlan:
         self.ackers = ackers if rich_spouts and is_needed else 0
         if self.ackers:
             numbers[ACKER_ID] = max(self.ackers, former_ackers)
-        self.task_ids = {component: tuple(islice(ids, number)) for component, number in numbers.items()}
-        self.tasks: dict[str, list[TaskKey]] = {
-            component: [(component, index) for index in range(len(ids))] for component, ids in self.task_ids.items()
-        }
         self.keeps_dead_letters = settings.dead_letter is not None  # of tuples that fail for good
         self.replays_letters = isinstance(settings.dead_letter, str)  # a function keeps none
         self.has_other_spouts = len(graph.rich_spouts) < len(graph.spouts)
-        self.rich_spout_tasks = [task for component in graph.rich_spouts for task in self.tasks[component]]
+        self._rich_spouts = tuple(graph.rich_spouts)
         # By bolt: the seconds between its tick tuples. Sinks get none.
         ticks = {spec.id: spec.tick_secs or settings.tick_secs for spec in bolts if spec.id not in self.sinks}
         self.ticks = {bolt: seconds for bolt, seconds in ticks.items() if seconds is not None}
@@ -126,15 +127,37 @@ class ExecutionPlan:
         self.key_fields: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {
             spec.id: {source: grouping.fields for source, grouping in spec.inputs if grouping.fields} for spec in bolts
         }
-        levels = graph.levels[1:]
-        if self.ackers:
-            levels += ((ACKER_ID,),)
-        self.levels = [[task for component in level for task in self.tasks[component]] for level in levels]
-        self._place()
         self.stateful_bolts = tuple(spec.id for spec in bolts if spec.is_stateful)
         self.stateful = (*self.stateful_bolts, *([ACKER_ID] if self.ackers else ()))  # all that keep state
+        self._numbers = numbers
+        self._levels: Sequence[Sequence[str]] = (*graph.levels[1:], *([(ACKER_ID,)] if self.ackers else ()))
+        self._make_tables()
+
+    def _make_tables(self) -> None:
+        """Set what follows from the number of tasks of each component, and has an entry for each task."""
+        ids = count(1)
+        self.task_ids = {component: tuple(islice(ids, number)) for component, number in self._numbers.items()}
+        self.tasks: dict[str, list[TaskKey]] = {
+            component: [(component, index) for index in range(len(ids))] for component, ids in self.task_ids.items()
+        }
+        self.rich_spout_tasks = [task for component in self._rich_spouts for task in self.tasks[component]]
+        self.levels = [[task for component in level for task in self.tasks[component]] for level in self._levels]
+        # By task: its level, and its partition there.
+        self.places = {
+            task: (number, partition)
+            for number, level in enumerate(self.levels, start=1)
+            for partition, task in enumerate(level)
+        }
         self.namespaces = {self.namespace(task): task for component in self.stateful for task in self.tasks[component]}
         self.state_positions = {task: position for position, task in enumerate(self.namespaces.values())}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the tables: Spark hands the pickled plan to each task, and must not hand it all others' entries."""
+        return {name: value for name, value in vars(self).items() if name not in _TABLES}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._make_tables()
 
     def commit_phase(self) -> "ExecutionPlan":
         """Return the plan for the commit phase of a transactional topology: of its late bolts, in a job of their own.
@@ -143,21 +166,13 @@ class ExecutionPlan:
         """
         plan, late = copy.copy(self), self.late_bolts
         plan.phase, plan.run_id = BatchPhase.COMMIT, f"{self.run_id}-commit"
-        levels = [[task for task in level if task[0] in late] for level in self.levels]
-        plan.levels = [level for level in levels if level]
+        levels = [tuple(component for component in level if component in late) for level in self._levels]
+        levels = [level for level in levels if level]
         if self.batch_spout and isinstance(self.graph.spouts[self.batch_spout].spout, CommitterTransactionalSpout):
-            first = plan.levels[0] if plan.levels else []
-            plan.levels[:1] = [[*self.tasks[self.batch_spout], *first]]
-        plan._place()
+            levels[:1] = [(self.batch_spout, *(levels[0] if levels else ()))]
+        plan._levels = levels
+        plan._make_tables()
         return plan
-
-    def _place(self) -> None:
-        # By task: its level, and its partition there.
-        self.places = {
-            task: (number, partition)
-            for number, level in enumerate(self.levels, start=1)
-            for partition, task in enumerate(level)
-        }
 
     @property
     def excludes_failed(self) -> bool:
@@ -277,6 +292,10 @@ class ExecutionPlan:
     def open_location(self) -> Folder:
         """Open the checkpoint location, on the driver or in a task."""
         return self.locations.open(self.checkpoint_location)
+
+    def hand_offs(self) -> HandOffs:
+        """Return the hand-offs of this run's batches, in a task."""
+        return HandOffs(self.open_location(), self._hand_off_key)
 
     @property
     def places_of_tasks(self) -> list[str]:

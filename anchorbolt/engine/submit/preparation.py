@@ -58,7 +58,14 @@ def prepare_plan(
     number = executors if settings.acker_executors is None else settings.acker_executors
     former = former_ackers(topology, provider, settings) if topology.rich_spouts else 0
     plan = ExecutionPlan(
-        topology, checked, settings, provider, ackers=number, former_ackers=former, locations=locations
+        topology,
+        checked,
+        settings,
+        provider,
+        ackers=number,
+        former_ackers=former,
+        locations=locations,
+        shared_by_machines=shared_by_machines,
     )
     if plan.batch_spout and settings.tick_secs is not None:
         raise ConfigError(

@@ -15,8 +15,8 @@ from anchorbolt.checkpoint.batches.executors import (
     HandingBatchExecutor,
     StatefulBatchExecutor,
 )
-from anchorbolt.checkpoint.outbox import SinkExecutor
 from anchorbolt.checkpoint.ports import TaskKey
+from anchorbolt.checkpoint.sink_executor import SinkExecutor
 from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, WrappedBolt
 from anchorbolt.engine.submit.plan import BatchPhase, ExecutionPlan
 from anchorbolt.engine.task.emitter import Emitter
@@ -42,7 +42,7 @@ def _wrapped(
     plan: ExecutionPlan, task: TaskKey, emitter: Emitter, collector: BatchOutputCollector, budget: CacheBudget
 ) -> tuple[WrappedBolt, bool]:
     component, context, forward = task[0], emitter.context, emitter.forward
-    folder, is_late = plan.open_location(), component in plan.late_bolts
+    hand_offs, is_late = plan.hand_offs(), component in plan.late_bolts
     processing = plan.phase is BatchPhase.PROCESSING
     if component == plan.batch_spout:
         committing = new_emitter(plan, task)
@@ -53,13 +53,13 @@ def _wrapped(
     if isinstance(bolt, BaseBatchBolt):
         kind = HandingBatchExecutor if is_late and processing else BatchBoltExecutor
         new_bolt = partial(_new_batch_bolt, plan, component)
-        return kind(new_bolt, plan.conf, context, collector, forward, folder), False
+        return kind(new_bolt, plan.conf, context, collector, forward, hand_offs), False
     if isinstance(bolt, BaseBasicBolt):
         return CheckpointTupleForwarder(bolt, plan.conf, context, collector, forward), False
     if processing:
-        return BlobKeeper(context, forward, folder), False
+        return BlobKeeper(context, forward, hand_offs), False
     if isinstance(bolt, DataFrameSink):
-        return SinkExecutor(bolt, context, folder, forward), False
+        return SinkExecutor(bolt, context, plan.open_location(), forward), False
     assert isinstance(bolt, BaseStatefulBolt), "the builder refuses any other bolt"
     state, fields = open_state(plan, task, bolt, budget), plan.key_fields[component]
     return StatefulBatchExecutor(bolt, plan.conf, context, collector, forward, state, fields), True

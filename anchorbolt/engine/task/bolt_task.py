@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterable, Iterator
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from anchorbolt.checkpoint.batches.hand_off import read_blobs
 from anchorbolt.checkpoint.ports import Round, TaskKey
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.checkpoint.wrapped_bolts import WrappedBolt
@@ -133,7 +132,7 @@ class _BoltTask:
         if self.report.failure is not None:
             return
         try:
-            for payload in read_blobs(self._plan.open_location(), hand_off, batch.attempt.txid):
+            for payload in self._plan.hand_offs().read_blobs(batch, self._task, hand_off):
                 try:
                     message = decode_message(payload)
                 except SerializationError as error:

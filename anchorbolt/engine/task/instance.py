@@ -13,8 +13,8 @@ from anchorbolt.bolts.sink import DataFrameSink
 from anchorbolt.bolts.tracked_collector import TrackedOutputCollector
 from anchorbolt.checkpoint.custom_state import CustomTaskState
 from anchorbolt.checkpoint.decision import Committed
-from anchorbolt.checkpoint.outbox import SinkExecutor
 from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.sink_executor import SinkExecutor
 from anchorbolt.checkpoint.state_machine import Action, CheckpointTuple
 from anchorbolt.checkpoint.wrapped_bolts import CheckpointTupleForwarder, StatefulBoltExecutor, TaskState, WrappedBolt
 from anchorbolt.engine.submit.plan import ExecutionPlan

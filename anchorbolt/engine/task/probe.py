@@ -12,6 +12,10 @@ OF_DRIVER = "driver"
 """The file that the driver has written in the folder of the probe."""
 
 
+REFUSALS = (PermissionError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)
+"""What a file system says that does not change by waiting."""
+
+
 class Probed(NamedTuple):
     """What a task found in one place."""
 
@@ -20,6 +24,7 @@ class Probed(NamedTuple):
     sees_driver: bool
     name: str  # of the file that the task wrote in the folder of the probe; empty if it could not
     problem: str  # why not
+    is_away: bool = False  # the file system gave no answer, or one that may change by itself
 
 
 def probe_places(locations: Locations, places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
@@ -34,6 +39,9 @@ def probe_places(locations: Locations, places: Sequence[str], probe: str, conten
                 with folder.create_passing(join(probe, name)) as file:
                     file.write(content)
         except (OSError, AnchorboltError) as error:
-            yield Probed(place, host, sees_driver, "", str(error) or type(error).__name__)
+            is_away = isinstance(error, OSError) and not isinstance(error, REFUSALS)
+            yield Probed(place, host, sees_driver, "", str(error) or type(error).__name__, is_away)
+        except Exception as error:  # of a library that is used there only: name the place and the machine
+            yield Probed(place, host, sees_driver, "", f"{type(error).__name__}: {error}")
         else:
             yield Probed(place, host, sees_driver, name if sees_driver else "", "")

@@ -17,7 +17,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from anchorbolt.checkpoint.decision import Committed
-from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.ports import HandOff, Round, TaskKey
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.serialization import pack, unpack
 
@@ -37,20 +37,33 @@ def _id(run: str, seq: int, execution: int) -> str:
 def round_to_text(plan: ExecutionPlan, current: Round) -> str:
     """Encode a round, without namespaces and tasks that the plan does not have."""
     winners = (current.task_winners.get(task) for task in plan.namespaces.values())
+    batch, hand_offs = current.batch, None
+    if batch is not None and batch.hand_offs is not None:
+        kept = [batch.hand_offs.get(task) for task in plan.places]
+        attempts = _encoded(None if each is None else Committed(0, each.attempt) for each in kept)
+        hand_offs = attempts, bytes(each is not None and each.holds_instance for each in kept)
+        batch = replace(batch, hand_offs={})
     parts = (
         _encoded(map(current.committed.get, plan.namespaces)),
         _encoded(None if winner is None else Committed(0, winner) for winner in winners),
-        pickle.dumps(replace(current, committed={}, task_winners={})),
+        hand_offs,
+        pickle.dumps(replace(current, committed={}, task_winners={}, batch=batch)),
     )
     return b64encode(zlib.compress(pack(parts))).decode()
 
 
 def round_from_text(plan: ExecutionPlan, text: str) -> Round:
     """Decode what `round_to_text` made of a round of this plan."""
-    committed, winners, pickled = unpack(zlib.decompress(b64decode(text)))
+    committed, winners, hand_offs, pickled = unpack(zlib.decompress(b64decode(text)))
     current: Round = pickle.loads(pickled)  # noqa: S301 - made by this run's own driver
+    batch = current.batch
+    if batch is not None and hand_offs is not None:
+        batch = replace(batch, hand_offs=_HandOffsByTask(plan, *hand_offs))
     return replace(
-        current, committed=_CommittedByNamespace(plan, committed), task_winners=_WinnersByTask(plan, winners)
+        current,
+        committed=_CommittedByNamespace(plan, committed),
+        task_winners=_WinnersByTask(plan, winners),
+        batch=batch,
     )
 
 
@@ -144,6 +157,28 @@ class _WinnersByTask(Mapping[TaskKey, str]):
 
     def __iter__(self) -> Iterator[TaskKey]:
         tasks = list(self._plan.state_positions)
+        return (tasks[position] for position in self._column.positions())
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self._column.positions())
+
+
+class _HandOffsByTask(Mapping[TaskKey, HandOff]):
+    def __init__(self, plan: ExecutionPlan, encoded: Sequence[Any], holds_instance: bytes) -> None:
+        self._plan = plan
+        self._column = _Column(encoded)
+        self._holds_instance = holds_instance
+
+    def __getitem__(self, task: TaskKey) -> HandOff:
+        level, partition = self._plan.places[task]
+        position = sum(map(len, self._plan.levels[: level - 1])) + partition
+        entry = self._column.at(position)
+        if entry is None:
+            raise KeyError(task)
+        return HandOff(entry.attempt, bool(self._holds_instance[position]))
+
+    def __iter__(self) -> Iterator[TaskKey]:
+        tasks = list(self._plan.places)
         return (tasks[position] for position in self._column.positions())
 
     def __len__(self) -> int:

@@ -138,7 +138,8 @@ def _wrong_location(record: DecisionRecord, snapshot: TopologySnapshot) -> str:
     return (
         f"{snapshot.location} {found}, but the state was computed from streaming query {record.query_id}: this is "
         "probably not the checkpoint location of the runs. Give --conf with their file, and start the command where "
-        "they are started. A start with this location is refused"
+        "they are started; if fs.defaultFS of the runs is not the local disk, name the location by its URI. A start "
+        "with this location is refused"
     )
 
 

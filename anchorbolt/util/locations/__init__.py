@@ -5,6 +5,7 @@ A location is a path, or a URI as Spark takes it. `folder` says what can be done
 uses `anchorbolt.engine.spark.locations` instead.
 """
 
+from anchorbolt.util.locations.folder import FileSystemGone as FileSystemGone
 from anchorbolt.util.locations.folder import Folder as Folder
 from anchorbolt.util.locations.folder import Locations as Locations
 from anchorbolt.util.locations.paths import BaseLocation as BaseLocation

@@ -4,6 +4,10 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Protocol
 
 
+class FileSystemGone(OSError):
+    """The store of a location answers that it has no such bucket or container: everything there is gone."""
+
+
 class Folder(Protocol):
     """Files below one location, named by relative paths with `/`.
 
@@ -21,10 +25,7 @@ class Folder(Protocol):
         """Return the last `size` bytes of a file, or None if the file does not exist."""
 
     def replace(self, name: str, data: bytes) -> None:
-        """Replace a file: a reader sees the old content or the new one, also after a crash.
-
-        On a file system that can neither rename over a file nor write a whole file at once, a crash may leave none.
-        """
+        """Replace a file: a reader sees the old content or the new one, also after a crash."""
 
     def create(self, name: str) -> BinaryIO:
         """Open a new file for writing; it is durable once closed. No other process may use the name."""

@@ -1,18 +1,23 @@
 """Locations as text: paths and URIs. Pure, except that a relative local path starts at the current directory."""
 
 import os
+import posixpath
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
 
-# A scheme of one letter is a Windows drive.
+from anchorbolt.errors import ConfigError
+
+# As in Hadoop's `Path`, `%`, `?` and `#` have no meaning. A scheme of one letter is a Windows drive.
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(//(?P<authority>[^/]*))?(?P<path>.*)", re.DOTALL)
+# A container or a user, and hosts with their ports.
+_HOST = r"(\[[0-9A-Fa-f:.]+\]|[^@:,\[\]\s]*)(:[0-9]*)?"
+_AUTHORITY = re.compile(rf"([^@:\[\]\s]+@)?{_HOST}(,{_HOST})*")
 
 
 class Uri(NamedTuple):
-    """The parts of a remote location. As in Hadoop, `%`, `?` and `#` have no meaning in its path."""
+    """The parts of a remote location. The path is as Hadoop writes it, and empty or absolute in what is qualified."""
 
     scheme: str
     authority: str
@@ -43,10 +48,10 @@ class BaseLocation:
 
 def local_path(location: str) -> Path | None:
     """Return the local path of a location, or None if it is remote."""
-    parts = urlsplit(location)
-    if parts.scheme == "file":
-        return Path(unquote(parts.path))
-    return Path(location) if len(parts.scheme) <= 1 else None
+    found = _URI.fullmatch(location)
+    if found is None:
+        return Path(location)
+    return Path(found["path"]) if found["scheme"].lower() == "file" else None
 
 
 def join(location: str, name: str) -> str:
@@ -58,24 +63,56 @@ def uri_of(location: str) -> Uri | None:
     found = _URI.fullmatch(location)
     if found is None or found["scheme"].lower() == "file":
         return None
-    return Uri(found["scheme"].lower(), found["authority"] or "", found["path"])
+    path = found["path"]
+    return Uri(found["scheme"].lower(), found["authority"] or "", _normalised(path) if path.startswith("/") else path)
 
 
 def qualified(location: str, base: BaseLocation) -> str:
-    """Return a location with its file system, as Spark does; an absolute path if the base is the local disk."""
+    """Return a location with its file system, as Spark does; an absolute path if the base is the local disk.
+
+    Raises `ConfigError` for what Hadoop, or WebHDFS, cannot use, and for a URI that holds a password.
+    """
+    _check(location)
     uri, path = uri_of(location), local_path(location)
     default = uri_of(base.root)
     if uri is not None:
         takes_authority = not uri.authority and default is not None and default.scheme == uri.scheme
-        return f"{base.root}{uri.path}" if takes_authority else location
-    assert path is not None, "what has no scheme is a path"
+        return f"{base.root if takes_authority else uri.root}{uri.path}"
+    assert path is not None, "what is not remote has a path"
     if default is None:
-        return os.path.abspath(os.path.join(base.directory, path))
-    if location.startswith("file:"):
-        return location
-    text = os.path.normpath(location)  # Hadoop knows no `..`
+        return _normalised(os.path.abspath(os.path.join(base.directory, path)))
+    if _URI.fullmatch(location):
+        return f"file://{_normalised(str(path))}"
     directory = uri_of(base.directory)
-    return base.root + (text if text.startswith("/") or directory is None else join(directory.path, text))
+    return base.root + _normalised(join("" if directory is None or path.is_absolute() else directory.path, str(path)))
+
+
+def _normalised(path: str) -> str:
+    """Return an absolute path as Hadoop does: with single slashes, without `.`, `..` and a slash at its end."""
+    return "/" + posixpath.normpath(path).lstrip("/")
+
+
+def _check(location: str) -> None:
+    found = _URI.fullmatch(location)
+    if found is None:
+        return
+    scheme, authority, path = found["scheme"].lower(), found["authority"] or "", found["path"]
+    if not _AUTHORITY.fullmatch(authority):
+        # It may hold a password, and a `/` in the password makes a part of it the path: show neither.
+        shown = f"a location of {scheme}:" if set(":@") & set(authority) else repr(location)
+        raise ConfigError(
+            f"{shown} does not name its file system as host, host:port, or bucket. If it holds a user's name and "
+            "password, remove them, and set the credentials in Spark's Hadoop configuration."
+        )
+    if scheme == "file" and authority:
+        raise ConfigError(f"{location!r} names the machine {authority!r}. Write file:///path, with three slashes.")
+    if not path.startswith("/") and (path or not authority):
+        raise ConfigError(
+            f"{location!r} has the scheme {scheme}:, and its path does not begin with a slash. Write "
+            f"{scheme}://host/path for a URI, or put ./ before a relative path that has a colon in it."
+        )
+    if scheme == "hdfs" and "?" in path:
+        raise ConfigError(f"{location!r} has a question mark, which WebHDFS cannot write. Choose another name.")
 
 
 def on_one_file_system(first: str, second: str) -> bool:

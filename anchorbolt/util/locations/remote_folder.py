@@ -1,43 +1,51 @@
 """A folder on a file system that `stores` opens. Tasks of sinks and batches use it, on workers, without a JVM."""
 
-from collections.abc import Iterator
-from typing import BinaryIO
+from __future__ import annotations
 
-from anchorbolt.errors import ConfigError
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO
+
 from anchorbolt.util.locations.local_folder import different_file_systems
 from anchorbolt.util.locations.paths import Uri, join, uri_of
 from anchorbolt.util.locations.stores import Store, open_store
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
 
 
 class RemoteFolder:
     """See `Folder`. These file systems make the folders of a file themselves."""
 
     def __init__(self, location: str, uri: Uri, store: Store) -> None:
-        """Open `location`, whose parts are `uri`. Raises `ConfigError` if the file system cannot be opened."""
+        """Name `location`, whose parts are `uri`. The file system is opened at the first use.
+
+        Then `ConfigError` is raised if a library is missing or refuses the settings.
+        """
         self.location = location
         self._uri = uri
         self._root = f"{store.prefix}{uri.path}"
         self._is_object_store = store.kind != "webhdfs"
-        try:
-            self._fs = open_store(store)
-        except (OSError, ValueError, ImportError) as error:
-            raise ConfigError(
-                f"location {location!r} cannot be opened: {error}. Correct it, or its settings."
-            ) from error
+        self._store = store
+
+    @property
+    def _fs(self) -> FileSystem:
+        return open_store(self._store)
 
     def read(self, name: str) -> bytes | None:
-        if not self.exists(name):
+        try:
+            with self._fs.open_input_stream(self._at(name)) as stream:
+                data: bytes = stream.read()
+        except FileNotFoundError:
             return None
-        with self._fs.open_input_stream(self._at(name)) as stream:
-            data: bytes = stream.read()
         return data
 
     def read_end(self, name: str, size: int) -> bytes | None:
-        if not self.exists(name):
+        try:
+            with self._fs.open_input_file(self._at(name)) as file:
+                file.seek(max(0, file.size() - size))
+                data: bytes = file.read()
+        except FileNotFoundError:
             return None
-        with self._fs.open_input_file(self._at(name)) as file:
-            file.seek(max(0, file.size() - size))
-            data: bytes = file.read()
         return data
 
     def replace(self, name: str, data: bytes) -> None:
@@ -82,7 +90,11 @@ class RemoteFolder:
     def names(self, name: str) -> Iterator[str]:
         from pyarrow.fs import FileSelector
 
-        for info in self._fs.get_file_info(FileSelector(self._at(name), allow_not_found=True)):
+        try:
+            found = self._fs.get_file_info(FileSelector(self._at(name), allow_not_found=True))
+        except FileNotFoundError:  # it was removed meanwhile
+            return
+        for info in found:
             yield info.base_name
 
     def _rename_over(self, origin: str, target: str) -> None:

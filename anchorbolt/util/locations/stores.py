@@ -16,8 +16,6 @@ from anchorbolt.util.secret import Secret
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-_CONNECT_S, _ANSWER_S = 10, 60
-_APPEND_BYTES = 16 << 20
 _MOST_OPEN = 16
 
 Option = str | bool | int | Secret
@@ -41,17 +39,17 @@ class Store:
 
 
 def open_store(store: Store) -> FileSystem:
-    """Return the file system. Raises `ConfigError` if a library is missing, `OSError` if no NameNode is active."""
-    if store.kind != "webhdfs":
-        return _object_store(store)
-    for address in store.addresses[:-1]:
-        try:
-            found = _web_hdfs(store, address)
-            found.get_file_info("/")
-        except OSError:  # it is down, or a standby
-            continue
-        return found
-    return _web_hdfs(store, store.addresses[-1])
+    """Return the file system. Raises `ConfigError` if a library is missing or refuses the options.
+
+    Raises `OSError` if a server that has to be asked does not answer; most are asked only when a file is used.
+    """
+    try:
+        return _web_hdfs(store) if store.kind == "webhdfs" else _object_store(store)
+    except (ValueError, TypeError, ImportError) as error:  # an older pyarrow lacks some options
+        text = str(error)
+        for _, value in store.options:
+            text = text.replace(value.reveal(), "***") if isinstance(value, Secret) else text
+        raise ConfigError(f"{store.kind} {store.prefix} cannot be opened: {text}. Correct its settings.") from None
 
 
 @lru_cache(_MOST_OPEN)
@@ -77,33 +75,18 @@ def _object_store(store: Store) -> FileSystem:
 
 
 @lru_cache(_MOST_OPEN)
-def _web_hdfs(store: Store, address: str) -> FileSystem:
+def _web_hdfs(store: Store) -> FileSystem:
     missing = [name for name in ("fsspec", "requests") if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(
             f"tasks write to HDFS with the Python packages fsspec and requests, and this machine lacks "
             f"{' and '.join(missing)}. Run there: pip install 'anchorbolt[hdfs]'"
         )
-    from fsspec.implementations.webhdfs import WebHDFS  # type: ignore[import-untyped]
     from pyarrow.fs import FSSpecHandler, PyFileSystem
 
-    host, _, port = address.rpartition(":")
-    hdfs = WebHDFS(host, int(port), skip_instance_cache=True, **_revealed(store))
-    hdfs.blocksize = _APPEND_BYTES  # each append of a file costs two requests and a pipeline of DataNodes
-    _limit_waiting(hdfs.session)
-    return PyFileSystem(FSSpecHandler(hdfs))
+    from anchorbolt.util.locations.web_hdfs import StrictWebHDFS
 
-
-def _limit_waiting(session: Any) -> None:
-    """Have requests to a host that is gone fail: by default they wait for ever."""
-    from requests.adapters import HTTPAdapter
-
-    class Impatient(HTTPAdapter):
-        def send(self, *request: Any, **options: Any) -> Any:
-            return super().send(*request, **{**options, "timeout": (_CONNECT_S, _ANSWER_S)})
-
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, Impatient())
+    return PyFileSystem(FSSpecHandler(StrictWebHDFS(store.addresses, **_revealed(store))))
 
 
 def _revealed(store: Store) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`KafkaSink` on a real Kafka: each message once, whatever interrupts a driver between a wave's steps."""
 
 import queue
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,14 @@ import pytest
 from anchorbolt.bolts import KafkaSink
 from anchorbolt.bolts.kafka import producer, publisher
 from anchorbolt.bolts.kafka.publisher import Publisher
-from anchorbolt.bolts.sink import SinkRun
+from anchorbolt.bolts.sink import SinkFile, SinkRun
 from anchorbolt.engine import LocalCluster
 from anchorbolt.errors import ConfigError, FaultInjected, Fenced, SinkUnavailable, StateRegressed
 from anchorbolt.faults.points import FaultPoint, PointReached, observe
 from anchorbolt.spouts.feeder import FeederSpout
 from anchorbolt.topology import TopologyBuilder
 from anchorbolt.util.retry import RetryPolicy
+from tests.bolts.kafka.fake_kafka import decided
 from tests.conftest import StartKafka
 from tests.engine.jobs import NO_RETRIES, Strikes, one_bolt, run, words
 from tests.support.kafka_server import KafkaServer
@@ -135,16 +137,6 @@ def test_waves_without_rows_send_nothing_and_recover_right(job: Job, struck: Cal
     assert job.sent() == ["a", "b", "c", "d"]
 
 
-def test_the_marker_is_kept_from_expiring_while_there_is_nothing_to_send(
-    job: Job, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(publisher, "REFRESH_S", 0)
-    job.run("a", "", "")
-    assert (job.sent(), job.next_txid()) == (["a"], 3)
-    job.run("", "b")
-    assert (job.sent(), job.next_txid()) == (["a", "b"], 5)
-
-
 @pytest.mark.parametrize(
     ("lost_marker", "sent"), [("stop", ["a", "b"]), ("send", ["a", "b", "b", "c"]), ("skip", ["a", "b", "c"])]
 )
@@ -211,9 +203,16 @@ def test_a_partition_that_does_not_exist_stops_the_run_and_is_used_once_it_does(
 
 def test_a_message_that_is_too_large_for_its_topic_is_sent_once_the_topic_takes_it(job: Job) -> None:
     job.topic = job.topics.new(max_message_bytes="2000")
+    large = "x" * 5000
     with pytest.raises(ConfigError):
-        job.run("x" * 5000)
+        job.run(large)
+    with pytest.raises(ConfigError):
+        job.run("y")
     assert job.sent() == []
+    job.topics.alter(job.topic, max_message_bytes="10000")
+    job.run("y")
+    assert job.sent() == [large, "y"]
+    assert job.next_txid() == 2
 
 
 @pytest.mark.parametrize(
@@ -236,10 +235,10 @@ def test_a_kafka_that_is_away_is_waited_for_as_long_as_the_message_timeout(topic
 class Driver:
     """What a driver does with its sink, in whatever order."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, patience_s: float = 10, **settings: Any) -> None:
         self.overtaken = False
-        conf: dict[str, Any] = {"servers": job.topics.servers, "topic": job.topic, "settings": {}}
-        sink_run = SinkRun(job.name, "out", 0, (), self._check_claim, RetryPolicy(10_000))
+        conf: dict[str, Any] = {"servers": job.topics.servers, "topic": job.topic, "settings": settings}
+        sink_run = SinkRun(job.name, "out", 0, (), self._check_claim, RetryPolicy(patience_s * 1000))
         self.publisher = Publisher(sink_run, identity=f"{job.name}:out", lost_marker="stop", **conf)
         self.publisher.begin()
 
@@ -248,26 +247,16 @@ class Driver:
             raise Fenced("a newer driver")
 
 
-def decided(job: Job, tmp_path: Path) -> list[Any]:
+def once(job: Job, folder: Path) -> list[SinkFile]:
     """Return a file of the outbox, with one message."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from anchorbolt.bolts.sink import SinkFile
-
-    sink = KafkaSink(job.topics.servers, job.topic, value="word")
-    _, columns = sink.outbox_columns(("word",), [["once"]])
-    path = tmp_path / "out-0.parquet"
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, sink.schema, strict=True)]
-    pq.write_table(pa.Table.from_arrays(arrays, schema=sink.schema), path)
-    return [SinkFile("out", 0, str(path), 1, "")]
+    return decided(folder, "once", servers=job.topics.servers, topic=job.topic)
 
 
 def test_a_driver_that_was_overtaken_sends_nothing(job: Job, tmp_path: Path) -> None:
     older = Driver(job)
     newer = Driver(job)
     older.overtaken = True
-    files = decided(job, tmp_path)
+    files = once(job, tmp_path)
     with pytest.raises(Fenced):
         older.publisher.publish(1, files)
     newer.publisher.publish(1, files)
@@ -278,12 +267,69 @@ def test_a_driver_that_was_overtaken_sends_nothing(job: Job, tmp_path: Path) -> 
 
 def test_a_producer_that_fences_off_the_owner_by_mistake_makes_no_message_twice(job: Job, tmp_path: Path) -> None:
     drivers = [Driver(job), Driver(job)]
-    files = decided(job, tmp_path)
+    files = once(job, tmp_path)
     for driver in (*drivers, *drivers):  # each was fenced off by the other one, and believes that it has the claim
         driver.publisher.publish(1, files)
     assert job.sent() == ["once"]
     for driver in drivers:
         driver.publisher.end_run()
+
+
+def test_a_run_that_was_idle_for_so_long_that_kafka_forgot_it_sends_its_next_wave_once(
+    job: Job, tmp_path: Path
+) -> None:
+    driver = Driver(job)
+    Driver(job).publisher.end_run()  # the driver's producer is no longer valid, as if it had expired
+    job.topics.delete_group(f"{job.name}:out")
+    driver.publisher.publish(1, once(job, tmp_path))
+    assert (job.sent(), job.next_txid()) == (["once"], 2)
+    driver.publisher.end_run()
+
+
+def test_an_idle_run_writes_a_marker_that_kafka_forgot_again(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = Driver(job)
+    job.topics.delete_group(f"{job.name}:out")
+    monkeypatch.setattr(publisher, "REFRESH_S", 0)  # (its thread still waits for an hour)
+    driver.publisher.refresh()
+    assert job.next_txid() == 1
+    driver.publisher.end_run()
+
+
+def test_a_producer_that_is_fenced_off_while_its_driver_has_the_claim_is_told_what_to_change(
+    job: Job, tmp_path: Path
+) -> None:
+    first = Driver(job, patience_s=0)
+    second = Driver(job)
+    with pytest.raises(SinkUnavailable) as fenced:
+        first.publisher.publish(1, once(job, tmp_path))
+    assert all(each in fenced.value.message for each in ("transactional_id", "transaction.timeout.ms"))
+    assert job.sent() == []
+    first.publisher.end_run()
+    second.publisher.end_run()
+
+
+def test_a_wave_that_kafka_aborts_because_it_takes_too_long_is_sent_again_and_is_in_the_topic_once(
+    job: Job, tmp_path: Path
+) -> None:
+    driver = Driver(job, **{"transaction.timeout.ms": 1000})
+    attempts: list[int] = []
+
+    def outlast(reached: PointReached) -> None:
+        if reached.point is FaultPoint.SINK_MESSAGES_SENT:
+            attempts.append(reached.txid)
+            assert job.topics.has_open_transaction(job.topic)
+            until = time.monotonic() + 60
+            while len(attempts) == 1 and job.topics.has_open_transaction(job.topic):
+                assert time.monotonic() < until, "Kafka did not abort the transaction"
+
+    before = observe(outlast)
+    try:
+        driver.publisher.publish(1, once(job, tmp_path))
+    finally:
+        observe(before)
+    assert attempts == [1, 1]
+    assert job.sent() == ["once"]
+    driver.publisher.end_run()
 
 
 @pytest.mark.thorough

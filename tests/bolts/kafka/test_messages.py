@@ -15,6 +15,7 @@ from anchorbolt.spouts.feeder import FeederSpout
 from tests.engine.jobs import one_bolt
 
 SERVERS = "localhost:9092"
+BY_FIELD: dict[str, Any] = {"topic": None, "topic_field": "t", "marker_topic": "m"}
 
 
 def messages(sink: KafkaSink, **columns: list[Any]) -> list[dict[str, Any]]:
@@ -84,7 +85,8 @@ def test_a_serializer_is_a_name_or_a_function(serializer: Any, given: Any, value
         ({"headers": "h"}, {"value": ["x"], "h": [{1: b"x"}]}),
         ({"headers": "h"}, {"value": ["x"], "h": [["ab", "c"]]}),
         ({"headers": "h"}, {"value": ["x"], "h": [{"a": 1}]}),
-        ({"topic": None, "topic_field": "t", "marker_topic": "m"}, {"value": ["x"], "t": [None]}),
+        (BY_FIELD, {"value": ["x"], "t": [None]}),
+        (BY_FIELD, {"value": ["x"], "t": ["x/y"]}),
         ({}, {"value": ["x" * 1_000_000]}),
         ({"settings": {"message.max.bytes": 500}, "headers": "h"}, {"value": ["x"], "h": [{"a": "x" * 500}]}),
     ],
@@ -101,6 +103,25 @@ def test_a_tuple_that_cannot_be_a_message_fails_its_wave_before_the_decision(
     with pytest.raises(BoltError) as failed:
         handle.await_termination(60)
     assert failed.value.component == "bolt"
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a b", "x/y", "a\0b", "a\n", "ä", "a" * 250, b"bytes"])
+def test_a_tuple_that_names_an_impossible_topic_cannot_be_a_message(topic: Any) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        messages(KafkaSink(SERVERS, **BY_FIELD), value=["x"], t=[topic])
+
+
+@pytest.mark.parametrize("topic", ["a", "...", "A-1_b.c", "a" * 249])
+def test_a_tuple_may_name_any_topic_that_kafka_takes(topic: str) -> None:
+    [found] = messages(KafkaSink(SERVERS, **BY_FIELD), value=["x"], t=[topic])
+    assert found["topic"] == topic
+
+
+@pytest.mark.parametrize("argument", ["topic", "marker_topic"])
+def test_an_argument_that_names_an_impossible_topic_is_refused(argument: str) -> None:
+    arguments: dict[str, Any] = {"topic": "out", argument: "x/y"}
+    with pytest.raises(TopologyError):
+        KafkaSink(SERVERS, **arguments)
 
 
 @pytest.mark.parametrize(

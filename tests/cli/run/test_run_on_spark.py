@@ -199,7 +199,11 @@ def test_sparks_options_reach_spark_and_its_ui_listens_on_this_machine_only(
 
 @pytest.mark.parametrize(
     "how",
-    ["SIGTERM", pytest.param("SIGINT to the process group", marks=pytest.mark.thorough), "Ctrl-C on the terminal"],
+    [
+        pytest.param("SIGTERM", marks=pytest.mark.thorough),
+        pytest.param("SIGINT to the process group", marks=pytest.mark.thorough),
+        "Ctrl-C on the terminal",
+    ],
 )
 def test_a_stopped_run_ends_clean_and_the_next_one_completes_it(start: StartCommand, directory: Path, how: str) -> None:
     first = start("project/jobs/word_count.py:topology", terminal=how.endswith("terminal"))

@@ -20,7 +20,9 @@ def run(home: Path, wanted: Wanted, letters: Letters) -> Report:
     return report
 
 
-@KINDS
+@pytest.mark.parametrize(
+    "is_reliable", [False, pytest.param(True, marks=pytest.mark.thorough)], ids=["stream", "reliable"]
+)
 def test_a_driver_dies_between_waves_with_poison(tmp_path: Path, is_reliable: bool) -> None:
     kills = [Kill(Victim.DRIVER_AND_JVM, 3000, 0.1)]
     letters = Letters(poison=30, is_reliable=is_reliable, in_redis=is_reliable, files=4, rows_per_wave=2000)

@@ -76,14 +76,14 @@ class OnKafka(Directory):
 
     def __init__(self, shared: Path, server: KafkaServer) -> None:
         super().__init__(shared)
-        self.spark_conf = {"spark.jars": server.connector_jars}
+        self._jars = server.connector_jars
         self._topics = KafkaTopics(server.servers)
         for topic in (job.SOURCE, job.TARGET):
             self._topics.create(topic, 3)
 
     @property
     def job_conf(self) -> Mapping[str, object]:
-        return {"job.kafka.servers": self._topics.servers}
+        return {"job.kafka.servers": self._topics.servers, "spark": {"jars": self._jars}}
 
     def add_wave(self, lines: Sequence[str]) -> None:
         self._topics.send(job.SOURCE, lines)
@@ -118,10 +118,8 @@ class OnS3(Place):
         self.shared = shared
         conf = server.hadoop_conf
         self.uri = f"{server.new_bucket()}/machines"
-        self.spark_conf = {
-            **{f"spark.hadoop.{name}": value for name, value in conf.items()},
-            "spark.jars": server.client_jars,
-        }
+        self.spark_conf = {f"spark.hadoop.{name}": value for name, value in conf.items()}
+        self._jars = server.client_jars
         self._files_of = fs.S3FileSystem(
             access_key=conf["fs.s3a.access.key"],
             secret_key=conf["fs.s3a.secret.key"],
@@ -129,6 +127,10 @@ class OnS3(Place):
             scheme="http",
             region=conf["fs.s3a.endpoint.region"],
         )
+
+    @property
+    def job_conf(self) -> Mapping[str, object]:
+        return {**super().job_conf, "spark": {"jars": self._jars}}
 
     def _files(self, name: str) -> Iterator[bytes]:
         folder = f"{self.uri.partition('://')[2]}/{name}"

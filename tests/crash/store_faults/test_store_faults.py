@@ -78,10 +78,8 @@ def assert_ended(run: AccompaniedRun, harm: AbstractContextManager[None], says: 
     run.assert_done(run.start(faulty=False))
 
 
-@pytest.mark.parametrize(
-    ("harm", "says"),
-    [(harms.full_memory, harms.MAXMEMORY), pytest.param(harms.read_only, harms.READ_ONLY, marks=pytest.mark.thorough)],
-)
+@pytest.mark.parametrize(("harm", "says"), [(harms.full_memory, harms.MAXMEMORY), (harms.read_only, harms.READ_ONLY)])
+@pytest.mark.thorough
 def test_a_redis_that_takes_no_more_writes_ends_the_run_with_its_state_as_before(
     accompany: AccompanyRun, start_redis: StartRedis, harm: Any, says: str
 ) -> None:

@@ -31,14 +31,7 @@ from tests.support.stores import settings_of, store_of
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ON_DRIVER = tuple(point for point in FaultPoint if point.on_driver)
-OF_BOTH_PHASES = (
-    FaultPoint.BATCH_BEGUN,
-    FaultPoint.METADATA_STORED,
-    FaultPoint.BATCH_PROCESSED,
-    FaultPoint.ROUND_ENDED,
-    FaultPoint.DECIDED,
-    FaultPoint.COMMITTED,
-)
+OF_BOTH_PHASES = (FaultPoint.BATCH_PROCESSED, FaultPoint.DECIDED, FaultPoint.COMMITTED)
 HALF = len(ON_DRIVER) // 2
 
 

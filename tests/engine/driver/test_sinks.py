@@ -16,9 +16,22 @@ from anchorbolt.checkpoint.decision import DecisionRecord
 from anchorbolt.checkpoint.outbox import Outbox
 from anchorbolt.checkpoint.state_machine import CheckpointState, Phase
 from anchorbolt.engine import LocalCluster
-from anchorbolt.errors import BoltError, Fenced, StateCorrupted, TopologyError
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.preparation import prepare_plan
+from anchorbolt.errors import (
+    AnchorboltError,
+    BoltError,
+    ConfigError,
+    Fenced,
+    SinkUnavailable,
+    StateCorrupted,
+    StateUnavailable,
+    TopologyError,
+    WaveFailed,
+)
 from anchorbolt.spouts.feeder import FeederSpout
-from anchorbolt.util.locations import WorkerLocations, open_folder
+from anchorbolt.util.locations import FileSystemGone, Folder, WorkerLocations, open_folder
+from anchorbolt.util.locations.local_folder import LocalFolder
 from tests.engine.jobs import NO_RETRIES, feeder, one_bolt, run, word_count
 
 
@@ -111,6 +124,98 @@ def test_rows_that_are_gone_with_their_checkpoint_location_are_named_and_left_ou
     assert lost.path in of_parquet
     assert moved.path not in of_parquet
     assert "21 rows of txid 3 for sink 'rows'" in of_function, "whether its function was called, nobody knows"
+
+
+PENDING = DecisionRecord(
+    state=CheckpointState(3, Phase.COMMITTING),
+    outbox=(SinkFile("out", 0, "hdfs://old/1-1/a.parquet", 7, "word string"),),
+)
+
+
+def outbox_of(folder: Any) -> Outbox:
+    """Return an outbox whose run opens every location as this folder, or raises it."""
+    locations = Mock()
+    locations.open.side_effect = folder if isinstance(folder, Exception) else lambda location: folder
+    return Outbox(Mock(), {"out": DataFrameSink(lambda frame, txid: None)}, Mock(), locations)
+
+
+@pytest.mark.parametrize("error", [FileSystemGone("no such bucket"), FileNotFoundError("no such folder")])
+def test_rows_of_a_bucket_that_was_removed_are_lost(error: OSError, caplog: pytest.LogCaptureFixture) -> None:
+    folder = Mock(**{"exists.side_effect": error})
+    with caplog.at_level(logging.WARNING, "anchorbolt.checkpoint"):
+        assert outbox_of(folder).without_lost(PENDING).outbox == ()
+    assert "7 rows of txid 3 for sink 'out'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"),
+    [
+        (Mock(**{"exists.side_effect": OSError("no route to host")}), StateUnavailable),
+        (ConfigError("no FileSystem for scheme oss"), ConfigError),
+    ],
+)
+def test_rows_whose_file_system_cannot_be_asked_are_not_taken_for_lost(
+    folder: Any, kind: type[AnchorboltError]
+) -> None:
+    with pytest.raises(kind, match=r"hdfs://old/1-1/a\.parquet.*(no route|no FileSystem)"):
+        outbox_of(folder).without_lost(PENDING)
+
+
+def written_by(folder: Folder, name: str) -> SinkFile:
+    """Write a file of round 1-2 as a task that sees this folder."""
+    with folder.create(f"anchorbolt/outbox/1-2/{name}") as file:
+        file.write(b"rows")
+    return SinkFile("out", 3, f"{folder.location}/anchorbolt/outbox/1-2/{name}", 1, "word string")
+
+
+def test_a_file_that_the_driver_does_not_see_fails_the_round_before_it_is_decided(tmp_path: Path) -> None:
+    shared, own_disk = (open_folder(str(tmp_path / name)) for name in ("shared", "own"))
+    outbox = Outbox(shared, {}, lambda locations: None, WorkerLocations(), shared_by_machines=True)
+    seen, unseen = written_by(shared, "out-0-a.parquet"), written_by(own_disk, "out-3-b.parquet")
+    outbox.check_prepared(7, [])
+    outbox.check_prepared(7, [seen])
+    with pytest.raises(WaveFailed, match="task 3 of sink 'out'") as caught:
+        outbox.check_prepared(7, [seen, unseen])
+    assert caught.value.txid == 7
+    assert unseen.path in caught.value.message
+    assert shared.location in caught.value.message
+
+
+def test_files_are_looked_for_only_where_tasks_run_on_other_machines_and_once_a_round(tmp_path: Path) -> None:
+    folder = Mock(**{"names.return_value": ["a", "b"], "location": str(tmp_path)})
+    files = [SinkFile("out", 0, f"{tmp_path}/anchorbolt/outbox/1-2/{name}", 1, "word string") for name in "ab"]
+    Outbox(folder, {}, Mock(), WorkerLocations()).check_prepared(7, files)
+    folder.names.assert_not_called()
+    elsewhere = Outbox(folder, {}, Mock(), WorkerLocations(), shared_by_machines=True)
+    elsewhere.check_prepared(7, files)
+    folder.names.assert_called_once_with("anchorbolt/outbox/1-2")
+    folder.names.side_effect = OSError("no answer")
+    with pytest.raises(SinkUnavailable):
+        elsewhere.check_prepared(7, files)
+
+
+def test_a_wave_whose_rows_a_task_wrote_to_a_disk_of_its_own_is_not_decided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = LocalFolder.create
+
+    def elsewhere(folder: LocalFolder, name: str) -> Any:
+        place = tmp_path / "own" if "outbox" in name else Path(folder.location)
+        return write(LocalFolder(str(place), place), name)
+
+    def of_machines(*arguments: Any, **options: Any) -> ExecutionPlan:
+        return prepare_plan(*arguments, **options, shared_by_machines=True)
+
+    conf = NO_RETRIES | {"topology.checkpoint.location": str(tmp_path / "checkpoint")}
+    topology = word_count(feeder("a b", "c"), ParquetSink(str(tmp_path / "out")))
+    cluster = LocalCluster()
+    monkeypatch.setattr("anchorbolt.engine.local.cluster.prepare_plan", of_machines)
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalFolder, "create", elsewhere)
+        with pytest.raises(WaveFailed, match="does not see"):
+            run(cluster, topology, conf)
+    run(cluster, topology, conf)
+    assert pq.read_table(tmp_path / "out").num_rows == 3
 
 
 def test_the_outbox_keeps_only_the_last_decided_round(tmp_path: Path) -> None:

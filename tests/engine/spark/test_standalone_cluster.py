@@ -166,6 +166,7 @@ print("ackers and acked:", handle._plan.ackers, acked)
 """
 
 
+@pytest.mark.thorough
 def test_by_default_there_is_an_acker_for_each_executor(
     cluster: SparkStandalone, tmp_path: Path, redis_database: RedisServer
 ) -> None:

@@ -11,7 +11,7 @@ from anchorbolt.engine.submit.places import check_places
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.probe import Probed, probe_places
-from anchorbolt.errors import ConfigError
+from anchorbolt.errors import ConfigError, LocationUnavailable
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.util.locations import Folder, WorkerLocations
 from anchorbolt.util.locations.local_folder import LocalFolder
@@ -120,6 +120,116 @@ def test_a_place_that_workers_cannot_open_is_refused(plan_of: PlanOf, tmp_path: 
 
     with pytest.raises(ConfigError, match="lacks fsspec"):
         check_places(plan_of(), on(Machine(tmp_path, lacks_package)))
+
+
+def test_what_a_library_raises_on_a_machine_is_told_with_the_place(plan_of: PlanOf, tmp_path: Path) -> None:
+    def fails(location: str) -> Folder:
+        raise RuntimeError("broken library")
+
+    with pytest.raises(ConfigError, match="broken library") as caught:
+        check_places(plan_of(), on(Machine(tmp_path, fails)))
+    assert caught.value.key == LOCATION
+
+
+def test_a_task_that_says_nothing_of_a_place_is_noticed(plan_of: PlanOf, tmp_path: Path) -> None:
+    plan = plan_of()
+    machine = Machine(tmp_path / "disk")
+
+    def forgets(places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
+        yield from probe_places(machine, places, probe, content)
+        yield from probe_places(machine, places[:1], probe, content)
+
+    with pytest.raises(ConfigError, match="1 tasks instead of 2"):
+        check_places(plan, forgets)
+    with pytest.raises(ConfigError, match="0 tasks instead of 1"):
+        check_places(plan, lambda *check: [])
+    assert files_in(tmp_path) == []
+
+
+class _Bucket(_Mounted):
+    """A folder that allows what its class attributes say."""
+
+    removes = replaces = True
+
+    def replace(self, name: str, data: bytes) -> None:
+        if self.exists(name) and not self.replaces:
+            raise PermissionError("object is locked")
+        super().replace(name, data)
+
+    def remove_tree(self, name: str) -> None:
+        if self.removes:
+            super().remove_tree(name)
+
+
+@pytest.mark.parametrize(("right", "problem"), [("removes", "does not remove"), ("replaces", "cannot replace")])
+def test_a_driver_that_may_not_remove_or_replace_is_refused(
+    plan_of: PlanOf, tmp_path: Path, right: str, problem: str
+) -> None:
+    kind = type("_Limited", (_Bucket,), {right: False})
+    locations = Machine(
+        tmp_path / "disk", lambda location: kind(location, tmp_path / "disk" / location.partition("://")[2])
+    )
+    with pytest.raises(ConfigError, match=problem) as caught:
+        check_places(plan_of(locations=locations), on(Machine(tmp_path / "disk")))
+    assert caught.value.key == LOCATION
+
+
+class Away(_Mounted):
+    """A file system that does not answer at first, or not at all."""
+
+    left = 0  # answers that fail
+
+    def replace(self, name: str, data: bytes) -> None:
+        if Away.left > 0:
+            Away.left -= 1
+            raise OSError("no DataNode")
+        super().replace(name, data)
+
+
+@pytest.mark.parametrize("is_task", [False, True])
+def test_a_file_system_that_is_away_for_a_moment_is_waited_for(
+    plan_of: PlanOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_task: bool
+) -> None:
+    monkeypatch.setattr(Away, "left", 0 if is_task else 2)
+    answers = iter([True, False])
+    driver = Machine(tmp_path, lambda location: Away(location, tmp_path / "disk" / location.partition("://")[2]))
+
+    def probe(places: Sequence[str], probe: str, content: bytes) -> Iterator[Probed]:
+        if is_task and next(answers):
+            return (Probed(place, "worker", False, "", "no DataNode", True) for place in places)
+        return probe_places(driver, places, probe, content)
+
+    check_places(plan_of(locations=driver), probe)
+    assert Away.left == 0
+    assert files_in(tmp_path) == []
+
+
+def test_a_file_system_that_stays_away_ends_the_start(
+    plan_of: PlanOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Away, "left", 1000)
+    driver = Machine(tmp_path, lambda location: Away(location, tmp_path / "disk" / location.partition("://")[2]))
+    with pytest.raises(LocationUnavailable, match="no DataNode"):
+        check_places(
+            plan_of(locations=driver, topology_message_timeout_secs=1, topology_state_checkpoint_interval_ms=100),
+            on(driver),
+        )
+
+
+def test_directories_that_the_check_has_made_are_removed_if_it_refuses(plan_of: PlanOf, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    conf = {"topology_checkpoint_location": str(tmp_path / "a" / "b" / "checkpoint")}
+    plan = plan_of(out=str(tmp_path / "mine" / "deep" / "out"), locations=WorkerLocations(), **conf)
+    with pytest.raises(ConfigError, match="not shared"):
+        check_places(plan, lambda places, *check: [Probed(place, "worker", False, "", "") for place in places])
+    assert list(tmp_path.rglob("*")) == [tmp_path / "mine"]
+
+
+def test_two_sinks_may_share_a_directory(plan_of: PlanOf, tmp_path: Path) -> None:
+    topology = word_count(feeder("a b"), ParquetSink("out"), ParquetSink("out"))
+    settings = {LOCATION: "checkpoint"}
+    plan = prepare_plan(topology, settings, memory=MemoryStateProvider(), locations=Machine(tmp_path / "disk"))
+    check_places(plan, on(Machine(tmp_path / "disk")))
 
 
 def test_a_place_from_which_nothing_can_be_renamed_is_refused(plan_of: PlanOf, tmp_path: Path) -> None:

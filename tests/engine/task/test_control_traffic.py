@@ -1,5 +1,6 @@
 """How many bytes a wave takes besides its data, by the real encoders; executions are numbered as on Spark."""
 
+import pickle
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -90,3 +91,19 @@ def test_a_wave_with_four_bolts_takes_a_few_kilobytes_a_task(
         print(f"{tasks} tasks, wave {number}: {control:,} bytes of {dict(wave)}")
         assert 0 < control <= most_bytes
     assert len(traffic.waves) == 3
+
+
+def test_the_plan_that_each_task_gets_is_as_long_with_many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: dict[int, int] = {}
+
+    def run_task(plan: ExecutionPlan, *arguments: Any) -> Iterator[Envelope]:
+        pickled = plan.pickled("provider")
+        sizes.setdefault(len(plan.tasks["count"]), len(pickled))
+        copied: ExecutionPlan = pickle.loads(pickled)  # noqa: S301 - made above
+        assert (copied.places, copied.namespaces, copied.task_ids) == (plan.places, plan.namespaces, plan.task_ids)
+        return run_bolt_task(plan, *arguments)
+
+    monkeypatch.setattr(levels, "run_bolt_task", run_task)
+    for tasks in (2, 64):
+        run(LocalCluster(), four_bolts(tasks))
+    assert sizes[64] <= sizes[2] + 16

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorbolt.checkpoint.decision import Committed
-from anchorbolt.checkpoint.ports import Round, TaskKey
+from anchorbolt.checkpoint.ports import BatchTry, HandOff, Round, TaskKey
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import prepare_plan
 from anchorbolt.engine.task.round_text import attempt_id, round_from_text, round_to_text
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.rules import check_attempt
 from anchorbolt.state_backends.state import Fence
+from anchorbolt.streams.attempt import TransactionAttempt
 from tests.engine.jobs import feeder, word_count
 
 
@@ -50,6 +51,26 @@ def test_each_task_finds_what_is_committed_and_who_won(
     assert len(decoded.committed) == len(by_name)
     assert len(decoded.task_winners) == len(winners)
     assert (decoded.txid, decoded.fence, decoded.ticks, decoded.rolled_back) == (41, (3, 7), {"count"}, (4, 5))
+
+
+HAND_OFFS = st.dictionaries(st.sampled_from(list(PLAN.places)), st.builds(HandOff, ATTEMPTS, st.booleans()))
+
+
+@given(st.one_of(st.none(), HAND_OFFS))
+def test_each_task_finds_the_hand_offs_of_its_batch(hand_offs: dict[TaskKey, HandOff] | None) -> None:
+    batch = BatchTry(TransactionAttempt(4, 1), Fence(3, 6), 3, b"metadata", hand_offs)
+    decoded = round_from_text(PLAN, round_to_text(PLAN, Round(4, Fence(3, 7), batch=batch))).batch
+    assert decoded is not None
+    assert (None if decoded.hand_offs is None else dict(decoded.hand_offs)) == hand_offs
+    assert decoded.metadata == b"metadata"
+
+
+def test_a_thousand_hand_offs_take_little_room() -> None:
+    plan, current = plan_of(1000), Round(4, Fence(3, 6))
+    tasks = list(plan.places)
+    hand_offs = {task: HandOff(attempt_id(plan, current, 70 + n), False) for n, task in enumerate(tasks)}
+    batch = BatchTry(TransactionAttempt(4, 1), Fence(3, 6), 3, None, hand_offs)
+    assert len(round_to_text(plan, Round(4, Fence(3, 7), batch=batch))) < 2000
 
 
 def test_what_the_plan_does_not_have_is_left_out() -> None:

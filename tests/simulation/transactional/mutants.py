@@ -84,9 +84,9 @@ an emitter does not commit
 
 # Hand-offs.
 an instance is not compared with what its task wrote
-    checkpoint.batches.hand_off.read_instance: _ != hand_off.digest -> False
+    checkpoint.batches.hand_off.HandOffs.read_instance: not compare_digest(digest, wanted.digest()) -> False
 tuples are not compared with what their task wrote
-    checkpoint.batches.hand_off.read_blobs: digest.digest() != hand_off.digest -> False
+    checkpoint.batches.hand_off.HandOffs.read_blobs: not compare_digest(file.read(), digest.digest()) -> False
 the commit phase begins with a new instance
     checkpoint.batches.executors.BatchBoltExecutor.begin_batch:
     hand_off is not None and hand_off.holds_instance

@@ -179,6 +179,7 @@ def test_text_that_is_not_decoded_stays_bytes(driver: KafkaDriver, tmp_path: Pat
     assert by_partition(batches) == {0: ["ä".encode()]}
 
 
+@pytest.mark.thorough
 def test_a_server_or_an_option_that_cannot_be_used_ends_the_run(driver: KafkaDriver, tmp_path: Path) -> None:
     quick = {"default.api.timeout.ms": "1000", "request.timeout.ms": "500"}
     for servers, options, error in (

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorbolt.checkpoint.batches.hand_off import HandOffWriter, pickled, read_blobs, read_instance, remove_hand_offs
+from anchorbolt.checkpoint.batches.hand_off import HandOffs, HandOffWriter, pickled, remove_hand_offs
 from anchorbolt.checkpoint.batches.metadata import NO_BATCH, BatchMetadata, Slots, packed_metadata
-from anchorbolt.checkpoint.ports import Round
+from anchorbolt.checkpoint.ports import BatchTry, HandOff, Round
 from anchorbolt.engine.driver.batches.background import Background, Cancellation
 from anchorbolt.engine.driver.batches.flights import Flight
 from anchorbolt.engine.task.emitter_task import PartitionStart
@@ -120,8 +120,21 @@ def test_no_slot_of_a_batch_in_flight_is_used_for_another(runs: list[int], data:
         assert len(stored) <= max(runs)
 
 
+TASK = ("bolt", 0)
+TRY = BatchTry(TransactionAttempt(4, 1), FENCE, 3)
+
+
+def hand_offs_in(location: Path, key: bytes = b"key") -> HandOffs:
+    return HandOffs(open_folder(str(location)), key)
+
+
 def writer(location: Path) -> HandOffWriter:
-    return HandOffWriter(open_folder(str(location)), FENCE, "bolt-0-attempt")
+    return hand_offs_in(location).writer(FENCE, TASK, "attempt")
+
+
+def only_file(location: Path) -> Path:
+    [path] = (path for path in location.rglob("*") if path.is_file())
+    return path
 
 
 def test_blobs_are_handed_off_in_their_order(tmp_path: Path) -> None:
@@ -130,20 +143,19 @@ def test_blobs_are_handed_off_in_their_order(tmp_path: Path) -> None:
     for blob in blobs:
         writing.write_blob(blob)
     hand_off = writing.close_blobs()
-    assert hand_off is not None
-    assert not hand_off.holds_instance
-    assert list(read_blobs(open_folder(str(tmp_path)), hand_off, 4)) == blobs
-    path = tmp_path / hand_off.name
+    assert hand_off == HandOff("attempt", holds_instance=False)
+    assert list(hand_offs_in(tmp_path).read_blobs(TRY, TASK, hand_off)) == blobs
+    path = only_file(tmp_path)
     kept = path.read_bytes()
-    for changed in (kept[:-1], kept + b"\0\0\0\1z", kept.replace(b"one", b"two")):
+    for changed in (b"", kept[:3], kept[:-1], kept[:-16], kept + b"z", kept.replace(b"one", b"two")):
         path.write_bytes(changed)
         with pytest.raises(WaveFailed) as raised:
-            list(read_blobs(open_folder(str(tmp_path)), hand_off, 4))
+            list(hand_offs_in(tmp_path).read_blobs(TRY, TASK, hand_off))
         assert raised.value.txid == 4
     path.write_bytes(kept)
     remove_hand_offs(open_folder(str(tmp_path)), FENCE)
     with pytest.raises(WaveFailed):
-        list(read_blobs(open_folder(str(tmp_path)), hand_off, 4))
+        list(hand_offs_in(tmp_path).read_blobs(TRY, TASK, hand_off))
 
 
 def test_a_task_without_input_hands_nothing_off(tmp_path: Path) -> None:
@@ -159,12 +171,32 @@ def test_an_instance_is_handed_off_without_the_objects_of_the_engine(tmp_path: P
     own, other = threading.Lock(), threading.Lock()  # neither can be pickled
     hand_off = writer(tmp_path).write_instance(pickled({"own": own, "count": 3}, own))
     assert hand_off.holds_instance
-    assert read_instance(open_folder(str(tmp_path)), hand_off, 4, other) == {"own": other, "count": 3}
-    (tmp_path / hand_off.name).write_bytes(pickled("another"))
-    with pytest.raises(WaveFailed):
-        read_instance(open_folder(str(tmp_path)), hand_off, 4, other)
+    assert hand_offs_in(tmp_path).read_instance(TRY, TASK, hand_off, other) == {"own": other, "count": 3}
     with pytest.raises(TypeError):
         pickled(own)
+
+
+class Unpickled(Exception):
+    def __reduce__(self) -> Any:
+        return _raise, ()
+
+
+def _raise() -> None:
+    raise Unpickled
+
+
+@pytest.mark.parametrize("place", ["another key", "another task", "another try", "without a digest"])
+def test_nothing_is_unpickled_that_the_tasks_own_attempt_has_not_written(tmp_path: Path, place: str) -> None:
+    hand_off = writer(tmp_path).write_instance(pickled(3))
+    path, elsewhere = only_file(tmp_path), tmp_path / "elsewhere"
+    key = b"another" if place == "another key" else b"key"
+    task = ("bolt", 1) if place == "another task" else TASK
+    fence = Fence(FENCE.generation, FENCE.seq + 1) if place == "another try" else FENCE
+    hand_offs_in(elsewhere, key).writer(fence, task, "attempt").write_instance(pickled(Unpickled()))
+    found = only_file(elsewhere).read_bytes()
+    path.write_bytes(pickled(Unpickled()) if place == "without a digest" else found)
+    with pytest.raises(WaveFailed):
+        hand_offs_in(tmp_path).read_instance(TRY, TASK, hand_off)
 
 
 def test_a_hand_off_that_cannot_be_written_names_its_place(tmp_path: Path) -> None:

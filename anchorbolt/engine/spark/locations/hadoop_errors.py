@@ -5,12 +5,15 @@ from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
+from anchorbolt.util.locations import FileSystemGone
+
 _KINDS: dict[str, type[OSError]] = {
     "java.io.FileNotFoundException": FileNotFoundError,
     "java.nio.file.NoSuchFileException": FileNotFoundError,
     "org.apache.hadoop.fs.FileAlreadyExistsException": FileExistsError,
     "org.apache.hadoop.security.AccessControlException": PermissionError,
     "java.nio.file.AccessDeniedException": PermissionError,
+    "org.apache.hadoop.fs.s3a.UnknownStoreException": FileSystemGone,
 }
 
 

@@ -12,7 +12,7 @@ from anchorbolt.util.locations.local_folder import different_file_systems
 from anchorbolt.util.locations.paths import join, on_one_file_system
 
 # They show a file only when it is closed, and then all of it; they rename by copying.
-_OBJECT_STORES = {"s3a", "s3", "s3n", "gs", "oss", "obs", "cosn"}
+OBJECT_STORES = {"s3a", "s3", "s3n", "gs", "oss", "obs", "cosn"}
 
 _ABORTABLE = "fs.capability.outputstream.abortable"
 _CHUNK_BYTES = 1 << 20
@@ -27,7 +27,7 @@ class HadoopFolder:
         self._hadoop = hadoop
         with hadoop_errors():
             self._fs = hadoop.path(location).getFileSystem(hadoop.configuration)
-            self._is_object_store = self._fs.getUri().getScheme() in _OBJECT_STORES
+            self._is_object_store = self._fs.getUri().getScheme() in OBJECT_STORES
         self._made: set[str] = set()
 
     def read(self, name: str) -> bytes | None:
@@ -56,11 +56,10 @@ class HadoopFolder:
             self._write(self._at(name), data)
             return
         folder, slash, last = name.rpartition("/")
-        aside, target = self._at(f"{folder}{slash}.{last}.{uuid.uuid4().hex}.tmp"), self._at(name)
+        aside = self._at(f"{folder}{slash}.{last}.{uuid.uuid4().hex}.tmp")
         try:
             self._write(aside, data)
-            with hadoop_errors():
-                self._hadoop.rename_over(aside, target)
+            self._put(aside, name)
         except OSError:
             with suppress(OSError), hadoop_errors():
                 self._fs.delete(aside, False)
@@ -120,9 +119,27 @@ class HadoopFolder:
                 if stream.hasCapability("hsync"):
                     stream.hsync()
             except BaseException:
-                _give_up(stream)
+                self._give_up(stream)
                 raise
             stream.close()
+
+    def _put(self, aside: Any, name: str) -> None:
+        """Give a file that was written aside its name, in place of the file that has it now."""
+        with hadoop_errors():
+            self._hadoop.rename_over(aside, self._at(name))
+
+    def _give_up(self, stream: Any) -> None:
+        """End a stream after a failed write. An object store must not show what was written, as it does on close.
+
+        If it cannot abort, its stream stays open: the JVM frees it.
+        """
+        try:
+            if stream.hasCapability(_ABORTABLE):
+                stream.abort()
+            elif not self._is_object_store:
+                stream.close()
+        except Exception:  # the first failure explains more
+            return
 
     def _make_folder_of(self, name: str) -> None:
         folder = name.rpartition("/")[0]
@@ -149,17 +166,6 @@ class HadoopFolder:
         if not is_moved:
             kind = OSError if is_there else FileNotFoundError
             raise kind(f"{origin.toString()} cannot be renamed to {target.toString()}")
-
-
-def _give_up(stream: Any) -> None:
-    """Close a stream after a failed write, so that an object store does not show what was written."""
-    try:
-        if stream.hasCapability(_ABORTABLE):
-            stream.abort()
-        else:
-            stream.close()
-    except Exception:  # the first failure explains more
-        return
 
 
 class _Reader(io.RawIOBase):

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.engine.spark.locations.hadoop import Hadoop
 from anchorbolt.engine.spark.locations.hadoop_errors import hadoop_errors
-from anchorbolt.engine.spark.locations.hadoop_folder import HadoopFolder
+from anchorbolt.engine.spark.locations.two_step_folder import open_hadoop_folder
 from anchorbolt.errors import ConfigError
 from anchorbolt.util.locations.folder import Folder
 from anchorbolt.util.locations.hadoop_settings import store_of
@@ -32,7 +32,7 @@ class HadoopLocations:
         if path is not None:
             return LocalFolder(location, path)
         try:
-            return HadoopFolder(self._hadoop, location)
+            return open_hadoop_folder(self._hadoop, location)
         except OSError as error:
             raise ConfigError(
                 f"location {location!r} cannot be opened: {error}. Correct it; or give Spark the package and the "
@@ -54,10 +54,12 @@ class HadoopLocations:
         fs, configuration = self._hadoop.fs.FileSystem, self._hadoop.configuration
         try:
             with hadoop_errors():
-                if fs.getDefaultUri(configuration).getScheme() == "file":
-                    return BaseLocation.local()
                 default = fs.get(configuration)
-                return BaseLocation(str(default.getUri().toString()), str(default.getWorkingDirectory().toString()))
+                # A relative path starts where Java was started, as Spark's do: Python's directory may have changed.
+                directory = str(default.getWorkingDirectory().toString())
+                if fs.getDefaultUri(configuration).getScheme() == "file":
+                    return BaseLocation("", str(local_path(directory)))
+                return BaseLocation(str(default.getUri().toString()), directory)
         except OSError as error:
             raise ConfigError(
                 f"fs.defaultFS of Spark's Hadoop configuration is {self._get('fs.defaultFS')!r}, which cannot be used: "

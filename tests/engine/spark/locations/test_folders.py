@@ -3,18 +3,29 @@
 import pickle
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from pyspark.sql import SparkSession
 
+from anchorbolt.checkpoint.decision_log import FolderCopy
 from anchorbolt.engine.spark.locations.hadoop import Hadoop
 from anchorbolt.engine.spark.locations.hadoop_folder import HadoopFolder
 from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
+from anchorbolt.engine.spark.locations.two_step_folder import TwoStepFolder, open_hadoop_folder
 from anchorbolt.errors import ConfigError
-from anchorbolt.util.locations import Folder, Locations, WorkerLocations, join
+from anchorbolt.util.locations import FileSystemGone, Folder, Locations, WorkerLocations, join
+from tests.support.s3_server import S3Server
 
-KINDS = ("disk", "hadoop-disk", "hdfs", "hdfs-task", "s3", "s3-task")
+KINDS = (
+    "disk",
+    "hadoop-disk",
+    "two-step-disk",
+    *(pytest.param(name, marks=pytest.mark.thorough) for name in ("hdfs", "hdfs-task", "s3", "s3-task")),
+)
 
 Open = Callable[[str], Folder]
 """Opens a folder by its name; all are below one location."""
@@ -23,11 +34,12 @@ Open = Callable[[str], Folder]
 class _HadoopOnDisk:
     """The driver's folders by Hadoop, on a local disk: any file system of Hadoop's."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, kind: type[HadoopFolder] = HadoopFolder) -> None:
         self._hadoop = Hadoop(spark)
+        self._kind = kind
 
-    def open(self, location: str) -> Folder:
-        return HadoopFolder(self._hadoop, location)
+    def open(self, location: str) -> HadoopFolder:
+        return self._kind(self._hadoop, location)
 
 
 @pytest.fixture(params=KINDS)
@@ -35,8 +47,10 @@ def open_below(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     kind: str = request.param
     if kind == "disk":
         return lambda name: WorkerLocations().open(str(tmp_path / name))
-    if kind == "hadoop-disk":
-        on_disk = _HadoopOnDisk(request.getfixturevalue("spark"))
+    if kind.endswith("-disk"):
+        on_disk = _HadoopOnDisk(
+            request.getfixturevalue("spark"), TwoStepFolder if kind == "two-step-disk" else HadoopFolder
+        )
         return lambda name: on_disk.open(join(tmp_path.as_uri(), name))
     server = request.getfixturevalue(kind.partition("-")[0])
     root = server.uri if kind.startswith("hdfs") else server.new_bucket()
@@ -150,3 +164,93 @@ def test_a_replacement_that_is_cut_off_leaves_the_old_file(
             folder.replace("decision", b"new")
     assert folder.read("decision") == b"old"
     assert list(folder.names("")) == ["decision"]
+
+
+def test_a_bucket_that_does_not_exist_is_told_from_a_file_that_does_not(spark: SparkSession, s3: S3Server) -> None:
+    folder = HadoopLocations(spark).open(f"s3a://{uuid.uuid4().hex}/a")
+    with pytest.raises(FileSystemGone):
+        folder.exists("b")
+
+
+class _Dies:
+    """A Hadoop file system whose process dies before the nth change of a name."""
+
+    def __init__(self, fs: Any, before: int) -> None:
+        self._fs = fs
+        self._before = before
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fs, name)
+
+    def rename(self, *paths: Any) -> Any:
+        return self._change("rename", *paths)
+
+    def delete(self, path: Any, recursive: bool) -> Any:
+        return self._change("delete", path, recursive)
+
+    def _change(self, name: str, *arguments: Any) -> Any:
+        if self._before == 0:
+            raise KeyboardInterrupt
+        self._before -= 1
+        return getattr(self._fs, name)(*arguments)
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_replacement_in_steps_always_leaves_a_whole_file(tmp_path: Path, spark: SparkSession, step: int) -> None:
+    on_disk = _HadoopOnDisk(spark, TwoStepFolder)
+    dying, next_one = (on_disk.open(join(tmp_path.as_uri(), "anchorbolt")) for _ in range(2))
+    dying.replace("decision-1", b"old")
+    dying._fs = _Dies(dying._fs, step)
+    with suppress(KeyboardInterrupt):
+        dying.replace("decision-1", b"new")
+    expected = b"old" if step < 3 else b"new"
+    assert next_one.read("decision-1") == next_one.read_end("decision-1", 9) == expected
+    assert FolderCopy(on_disk.open(tmp_path.as_uri())).read() == expected
+    assert next_one.exists("decision-1")
+    assert "decision-1" in next_one.names("")
+    next_one.replace("decision-1", b"newest")
+    assert next_one.read("decision-1") == b"newest"
+    next_one.remove_tree("decision-1")
+    assert next_one.read("decision-1") is None
+    assert not next_one.exists("decision-1")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "kind"),
+    [("abfss", TwoStepFolder), ("ofs", TwoStepFolder), ("hdfs", HadoopFolder), ("s3a", HadoopFolder)],
+)
+def test_files_are_replaced_in_steps_where_a_rename_would_delete_first(scheme: str, kind: type[HadoopFolder]) -> None:
+    assert type(open_hadoop_folder(Mock(), f"{scheme}://host/a")) is kind
+
+
+class _Stream:
+    """A stream of Hadoop's that fails, as when the network is lost."""
+
+    def __init__(self, *, abortable: bool) -> None:
+        self._abortable = abortable
+        self.ended: list[str] = []
+
+    def hasCapability(self, name: str) -> bool:  # noqa: N802 - a name of Hadoop's
+        return self._abortable
+
+    def write(self, data: bytes) -> None:
+        raise OSError("connection reset")
+
+    def abort(self) -> None:
+        self.ended.append("abort")
+
+    def close(self) -> None:
+        self.ended.append("close")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "abortable", "ended"), [("gs", False, []), ("s3a", True, ["abort"]), ("hdfs", False, ["close"])]
+)
+def test_an_object_store_does_not_show_what_was_written_in_part(scheme: str, abortable: bool, ended: list[str]) -> None:
+    stream, hadoop = _Stream(abortable=abortable), Mock()
+    fs = hadoop.path.return_value.getFileSystem.return_value
+    fs.getUri.return_value.getScheme.return_value = scheme
+    fs.create.return_value = stream
+    with pytest.raises(OSError, match="connection reset"):
+        HadoopFolder(hadoop, f"{scheme}://bucket/a").replace("decision", b"new")
+    assert stream.ended == ended

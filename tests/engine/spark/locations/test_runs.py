@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from anchorbolt.bolts import ParquetSink
 from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
-from anchorbolt.errors import ConfigError, FaultInjected, WaveFailed
+from anchorbolt.errors import ConfigError, FaultInjected, LocationUnavailable, WaveFailed
 from anchorbolt.faults.points import FaultPoint
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.util.locations import Folder, join
@@ -130,8 +130,8 @@ def test_a_place_that_does_not_answer_is_refused(make_job: MakeJob, spark: Spark
     quick = {"ipc.client.connect.max.retries": "0", "ipc.client.connect.retry.interval": "1"}
     with hadoop_settings(spark, quick):
         job = make_job("hdfs://127.0.0.1:1/none")
-        with pytest.raises(ConfigError, match="cannot be written"):
-            job.run()
+        with pytest.raises(LocationUnavailable, match="cannot be written"):
+            job.run(**{"topology.message.timeout.secs": 2})
 
 
 def test_a_scheme_that_spark_does_not_know_is_refused(make_job: MakeJob, tmp_path: Path) -> None:

@@ -1,0 +1,31 @@
+"""The places of a run as a command opens them: without Spark, and so without its Hadoop settings."""
+
+from anchorbolt.errors import ConfigError
+from anchorbolt.util.locations import Folder, local_path, open_folder
+
+ANOTHER_FILE_SYSTEM = (
+    "Commands do not know Spark's Hadoop settings: if fs.defaultFS of the runs is not the local disk, name the place "
+    "by its URI"
+)
+
+
+def open_place(location: str) -> Folder:
+    """Open a place of a run. Whether a local one exists is left to the caller: the run may have to make it.
+
+    Raises `ConfigError` if it is on another file system that does not answer, or that does not have it: then this
+    command may ask another store than the run.
+    """
+    folder = open_folder(location)
+    if local_path(folder.location) is not None:
+        return folder
+    try:
+        problem = "" if folder.exists("") else "it does not exist there"
+    except OSError as error:
+        problem = str(error)
+    if problem:
+        raise ConfigError(
+            f"{folder.location} cannot be read by this command: {problem}. Commands do not know Spark's Hadoop "
+            "settings, such as fs.s3a.endpoint: they use the environment of this machine, such as AWS_ENDPOINT_URL "
+            "and AWS_ACCESS_KEY_ID, and HDFS's default ports. Set these, or mount the place."
+        )
+    return folder

@@ -1,0 +1,84 @@
+"""The check of a run's places on executors."""
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from anchorbolt.bolts import ParquetSink
+from anchorbolt.engine.spark.locations.probe import run_probe
+from anchorbolt.engine.submit.places import check_places
+from anchorbolt.engine.submit.plan import ExecutionPlan
+from anchorbolt.engine.submit.preparation import prepare_plan
+from tests.engine.jobs import feeder, word_count
+
+
+def plan_below(folder: Path, **conf: Any) -> ExecutionPlan:
+    settings = {
+        "topology.checkpoint.location": str(folder / "checkpoint"),
+        "topology.state.provider": "sqlite",
+        "topology.state.provider.config": {"directory": str(folder / "state")},
+        **conf,
+    }
+    return prepare_plan(word_count(feeder("a"), ParquetSink(str(folder / "out"))), settings)
+
+
+@contextmanager
+def all_cores_taken(spark: SparkSession, release: Path) -> Iterator[None]:
+    """Have a job hold every core of Spark until the file `release` exists."""
+    cores, began = spark.sparkContext.defaultParallelism, release.with_suffix(".began")
+    began.mkdir()
+
+    def hold(rows: Iterable[int]) -> Iterable[int]:
+        import time
+        import uuid
+
+        (began / uuid.uuid4().hex).touch()
+        while not release.exists():
+            time.sleep(0.02)
+        return rows
+
+    job = threading.Thread(target=spark.sparkContext.parallelize(range(cores), cores).mapPartitions(hold).collect)
+    job.start()
+    while len(list(began.iterdir())) < cores:
+        threading.Event().wait(0.02)
+    try:
+        yield
+    finally:
+        release.touch()
+        job.join()
+
+
+@pytest.mark.slow
+def test_a_check_that_gets_no_core_says_so_and_goes_on_once_it_gets_one(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    timeouts = {"topology.message.timeout.secs": 1, "topology.state.checkpoint.interval.ms": 100}
+    plan = plan_below(tmp_path, **timeouts)
+    spark.sparkContext.setLocalProperty("spark.job.description", "the user's own")
+    with ThreadPoolExecutor(1) as pool:
+        with all_cores_taken(spark, tmp_path / "release"):
+            found = pool.submit(lambda: list(run_probe(spark, plan, [plan.checkpoint_location], ".probe", b"x")))
+            deadline = time.monotonic() + 60
+            while "free cores" not in caplog.text and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert "free cores" in caplog.text
+            assert not found.done()
+        assert len(found.result(60)) == spark.sparkContext.defaultParallelism
+    assert spark.sparkContext.getLocalProperty("spark.job.description") == "the user's own"
+    spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
+
+
+def test_every_task_says_what_it_found_in_every_place(spark: SparkSession, tmp_path: Path) -> None:
+    plan = plan_below(tmp_path)
+    found = list(run_probe(spark, plan, [plan.checkpoint_location, str(tmp_path)], ".probe", b"x"))
+    assert len(found) == 2 * spark.sparkContext.defaultParallelism
+    assert not any(each.sees_driver for each in found)
+    check_places(plan, lambda *check: run_probe(spark, plan, *check))
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
