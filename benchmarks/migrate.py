@@ -24,7 +24,7 @@ from anchorbolt.migration_tools import base64_to_binary as tool
 from anchorbolt.state_backends.redis.addresses import RedisServer as Address
 from anchorbolt.state_backends.redis.storm_hashes import RedisHashes
 from tests.migration_tools.storm_data import storm_1_0, storm_1_1, words
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer
 
 NS = "words-1"
 _AT_ONCE = 10_000

@@ -17,17 +17,17 @@ from typing import Any, TypeVar
 import hypothesis
 import pytest
 
+from tests.servers.hbase_server import HBaseProgram, HBaseServer
+from tests.servers.hdfs_server import HdfsProgram, HdfsServer
+from tests.servers.isolated_cluster import IsolatedCluster
+from tests.servers.kafka_server import KafkaProgram, KafkaServer
+from tests.servers.postgres_server import PostgresServer
+from tests.servers.redis_cluster import RedisCluster
+from tests.servers.redis_server import RedisServer
+from tests.servers.s3_server import S3Program, S3Server
+from tests.servers.server_process import Server
 from tests.support import no_skips_in_ci, spark_jvm, stores
 from tests.support.certificates import Certificates, make_certificates
-from tests.support.hbase_server import HBaseProgram, HBaseServer
-from tests.support.hdfs_server import HdfsProgram, HdfsServer
-from tests.support.isolated_cluster import IsolatedCluster
-from tests.support.kafka_server import KafkaProgram, KafkaServer
-from tests.support.postgres_server import PostgresServer
-from tests.support.redis_cluster import RedisCluster
-from tests.support.redis_server import RedisServer
-from tests.support.s3_server import S3Program, S3Server
-from tests.support.server_process import Server
 
 # Before any test imports it: the conformance suite's assertions show their values.
 pytest.register_assert_rewrite("anchorbolt.testing")

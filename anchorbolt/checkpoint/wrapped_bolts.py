@@ -254,16 +254,16 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
         if columns:
             self._state.prefetch(_distinct(columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))))
 
-    def _keys(self, batch: TupleBatch) -> set[Any]:
-        """Return the keys that the bolt names."""
+    def _keys(self, batch: TupleBatch) -> dict[Any, None]:
+        """Return the keys that the bolt names, in their order."""
         isolating = self._tracked if self.isolates else None
-        keys: set[Any] = set()
+        keys: dict[Any, None] = {}
         tup: Tuple | None = None
         try:
             if isolating is not None:
                 return isolating.state_keys(batch)
             for tup in batch.tuples():
-                keys.update(self._bolt.state_keys(tup))
+                keys.update(dict.fromkeys(self._bolt.state_keys(tup)))
         except _OF_A_HOOK as error:
             self._fail("state_keys", tup if isolating is None else isolating.current, error)
         return keys
@@ -304,6 +304,6 @@ class StatefulBoltExecutor(CheckpointTupleForwarder):
 
 def _distinct(values: Any) -> Any:
     try:
-        return set(values)
+        return dict.fromkeys(values)
     except TypeError:  # an unhashable value: the state refuses it when the bolt puts it, naming the key
         return ()

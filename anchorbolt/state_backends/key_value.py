@@ -178,13 +178,16 @@ class KeyValueState(AttemptView, State, Generic[K, V]):
             self.delete(key)
 
     def prefetch(self, keys: Iterable[Any]) -> None:
-        """Fetch the entries of `keys` that are not cached, so that reading them costs no round trip."""
-        cache = self._cache
-        unknown = keys - cache.keys() if isinstance(keys, set) else keys
+        """Fetch the entries of `keys` that are not cached, so that reading them costs no round trip.
+
+        They are fetched in the order of `keys`, so that what a full cache drops does not depend on Python's hashes.
+        """
+        cache, has_hashes = self._cache, isinstance(keys, (dict, set))
+        unknown = [key for key in keys if key not in cache] if has_hashes else keys
         cache_keys = dict.fromkeys(map(self._cache_key_or_none, unknown))
         missing = [key for key in cache_keys if key not in cache and key != _NOT_A_KEY]
         if missing:
-            self._load(missing, keys if isinstance(keys, set) else cache_keys)
+            self._load(missing, keys if isinstance(keys, (dict, set)) else cache_keys)
 
     def _cache_key_or_none(self, key: Any) -> CacheKey:
         """A grouping's field need not be usable as a key unless the bolt puts or reads it."""

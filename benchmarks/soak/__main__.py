@@ -28,7 +28,7 @@ from benchmarks.soak.job import SOURCES, Job, add_file
 from benchmarks.soak.outcome import wrong_in
 from benchmarks.soak.sampling import Sample, Sampler
 from benchmarks.soak.trend import table_of, warm_up
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer
 from tests.support.stores import settings_of, store_of
 
 _END_S = 120.0

@@ -26,8 +26,8 @@ def main() -> int:
     # The example runs from a checkout: the tests know how to start a Kafka.
     sys.path.append(str(CHECKOUT))
     from anchorbolt.testing import CrashRunner, Fault, FaultPoint
-    from tests.support.kafka_server import KafkaProgram, KafkaServer
-    from tests.support.kafka_topics import KafkaTopics
+    from tests.servers.kafka_server import KafkaProgram, KafkaServer
+    from tests.servers.kafka_topics import KafkaTopics
 
     try:
         program = KafkaProgram.installed()

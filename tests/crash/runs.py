@@ -14,8 +14,8 @@ from tests.cli.command import Command, run_arguments, wait_until
 from tests.crash.job import write_waves
 from tests.crash.outcome import differences, lost_and_twice
 from tests.crash.plans import AFTER_A_FAILURE, IN_RECOVERY, kills
+from tests.servers.server_process import stop_process
 from tests.support import spark_jvm
-from tests.support.server_process import stop_process
 from tests.support.stores import Store, settings_of
 
 JOB = "tests.crash.job:topology"

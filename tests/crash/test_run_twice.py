@@ -17,9 +17,9 @@ from anchorbolt.faults.points import FaultPoint
 from tests.cli.command import wait_until
 from tests.conftest import StartRedis
 from tests.crash.conftest import AccompanyRun
-from tests.support.redis_server import DURABLE
-from tests.support.server_process import stop_process
-from tests.support.spark_standalone import SparkStandalone
+from tests.servers.redis_server import DURABLE
+from tests.servers.server_process import stop_process
+from tests.servers.spark_standalone import SparkStandalone
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

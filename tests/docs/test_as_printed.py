@@ -12,9 +12,9 @@ import pytest
 
 from tests.cli.command import Command
 from tests.docs.pages import ROOT, Page
-from tests.support.postgres_server import PostgresServer
-from tests.support.redis_server import RedisServer
-from tests.support.server_process import free_port
+from tests.servers.postgres_server import PostgresServer
+from tests.servers.redis_server import RedisServer
+from tests.servers.server_process import free_port
 from tests.support.spark_jvm import environment
 from tests.support.storm_fixtures import dump
 

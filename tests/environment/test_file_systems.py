@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import StartHdfs, StartS3
 from tests.environment.test_servers import is_running
-from tests.support.hdfs_server import DATA_NODE, NAME_NODE
+from tests.servers.hdfs_server import DATA_NODE, NAME_NODE
 
 pytestmark = pytest.mark.thorough
 

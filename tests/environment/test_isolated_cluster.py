@@ -6,8 +6,8 @@ import pytest
 
 from tests.conftest import StartMachines
 from tests.environment.test_servers import is_running
-from tests.support.isolated_cluster import descendants
-from tests.support.machine_init import __file__ as init
+from tests.servers.isolated_cluster import descendants
+from tests.servers.machine_init import __file__ as init
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(300)]
 

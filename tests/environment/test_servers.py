@@ -15,11 +15,11 @@ from Hbase_thrift import IOError as HBaseIOError
 from thriftpy2.transport import TTransportException
 
 from tests.conftest import StartHBase, StartPostgres, StartRedis
-from tests.support.hbase_server import LOW_RETRY, MASTER, REGION_SERVER, THRIFT, HBaseServer
-from tests.support.postgres_server import PostgresServer
-from tests.support.redis_cluster import RedisCluster
-from tests.support.redis_server import DURABLE, RedisServer
-from tests.support.server_process import Server
+from tests.servers.hbase_server import LOW_RETRY, MASTER, REGION_SERVER, THRIFT, HBaseServer
+from tests.servers.postgres_server import PostgresServer
+from tests.servers.redis_cluster import RedisCluster
+from tests.servers.redis_server import DURABLE, RedisServer
+from tests.servers.server_process import Server
 
 pytestmark = pytest.mark.thorough
 
@@ -119,7 +119,7 @@ def test_a_server_that_cannot_start_says_why(
 @on_linux
 def test_a_server_ends_with_a_process_that_is_killed(redis_program: str, tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from tests.support.redis_server import RedisServer\n"
+        "import sys, time; from pathlib import Path; from tests.servers.redis_server import RedisServer\n"
         "server = RedisServer(sys.argv[1], Path(sys.argv[2])); server.start(); print(server.pid, flush=True)\n"
         "time.sleep(600)"
     )

@@ -15,7 +15,7 @@ import pytest
 
 from anchorbolt.config.secret import Secret
 from tests.cli.command import ROOT, Command
-from tests.support.postgres_server import PostgresServer
+from tests.servers.postgres_server import PostgresServer
 
 PostgresProviderOf = Callable[..., Any]
 LoadJob = Callable[[str], Any]

@@ -16,7 +16,7 @@ import redis
 
 from tests.cli.command import wait_until
 from tests.examples.conftest import DemoProcess
-from tests.support.server_process import free_port
+from tests.servers.server_process import free_port
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the demo finds processes in /proc")
 

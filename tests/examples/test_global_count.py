@@ -13,7 +13,7 @@ from anchorbolt.testing import CrashRunner, Fault, FaultPoint, LocalCluster
 from tests.cli.command import ROOT, Command
 from tests.conftest import StartRedis
 from tests.examples.conftest import EXAMPLES, LoadJob
-from tests.support.redis_server import DURABLE, RedisServer
+from tests.servers.redis_server import DURABLE, RedisServer
 
 KEY = "global-count"
 

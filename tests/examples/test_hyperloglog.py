@@ -21,8 +21,8 @@ from anchorbolt.testing import CrashRunner, Fault, FaultPoint, FeederSpout, Loca
 from tests.conftest import StartRedis
 from tests.engine.jobs import write_lines
 from tests.examples.conftest import ROOT
+from tests.servers.redis_server import DURABLE, RedisServer
 from tests.support.certificates import Certificates
-from tests.support.redis_server import DURABLE, RedisServer
 
 EXAMPLE = ROOT / "examples" / "hyperloglog"
 CONFIG = "topology.state.provider.config"

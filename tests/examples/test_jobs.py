@@ -15,7 +15,7 @@ from anchorbolt.testing import FaultPoint, Victim
 from tests.cli.command import ROOT, Command, run_arguments
 from tests.crash.runs import kill_at
 from tests.examples.conftest import EXAMPLES, WORD_COUNT
-from tests.support.postgres_server import PostgresServer
+from tests.servers.postgres_server import PostgresServer
 from tests.support.stores import settings_of, store_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -12,8 +12,8 @@ from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import TopologyBuilder
 from tests.cli.command import Command
 from tests.examples.conftest import EXAMPLES, LoadJob
-from tests.support.kafka_server import KafkaServer
-from tests.support.kafka_topics import KafkaTopics
+from tests.servers.kafka_server import KafkaServer
+from tests.servers.kafka_topics import KafkaTopics
 
 
 def test_each_new_count_is_one_message_with_the_word_as_its_key(load_job: LoadJob, kafka_server: KafkaServer) -> None:

@@ -11,8 +11,8 @@ from anchorbolt.state_backends.contract import Fence, StateProvider
 from anchorbolt.testing import StateStorageConformance, check_agreement
 from anchorbolt.testing.conformance.base import committed, entries, new_namespace, staged
 from tests.examples.conftest import PostgresProviderOf
+from tests.servers.postgres_server import PostgresServer
 from tests.state_backends.processes import claim_at_once, count_up, run, together, use_before_and_after_a_fork
-from tests.support.postgres_server import PostgresServer
 
 
 class TestPostgres(StateStorageConformance):

@@ -18,9 +18,9 @@ from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries, new_namespace, stage
 from tests.conftest import StartPostgres
 from tests.examples.conftest import PostgresProviderOf
-from tests.support.postgres_server import PostgresServer
-from tests.support.server_process import free_port
-from tests.support.slow_servers import until_available
+from tests.servers.postgres_server import PostgresServer
+from tests.servers.server_process import free_port
+from tests.servers.slow_servers import until_available
 
 NS = "words:count-0"
 ATTEMPT, OTHER = "a" * 32, "b" * 32

@@ -10,7 +10,7 @@ import pytest
 from anchorbolt.testing import CrashRunner, Fault, FaultPoint, LocalCluster
 from tests.conftest import StartRedis
 from tests.examples.conftest import EXAMPLES, LoadJob
-from tests.support.redis_server import DURABLE, RedisServer
+from tests.servers.redis_server import DURABLE, RedisServer
 
 STREAM = "sentences"
 GROUP = "redis-word-count:sentences"

@@ -6,7 +6,7 @@ from typing import Any, cast
 from zlib import crc32
 
 from anchorbolt.checkpoint.decision_log import query_id_at
-from anchorbolt.engine.spark import source_files
+from anchorbolt.engine.spark.sources import files as source_files
 from anchorbolt.errors import StateCorrupted
 from anchorbolt.state_backends.contract import Fence, SizeLimits, packed_updates, unpacked_updates
 from anchorbolt.state_backends.hbase import layout as hbase_layout

@@ -19,7 +19,7 @@ from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import Topology, TopologyBuilder
 from anchorbolt.util.retry import NO_RETRY
 from tests.reliability.jobs import ACKED, FAILED, MESSAGES, AllAtOnce, Count, QueueSpout, RichBolt, letters_in
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer
 
 
 class Checks(RichBolt):

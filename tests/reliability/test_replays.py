@@ -26,7 +26,7 @@ from anchorbolt.testing import FeederSpout, LocalCluster
 from anchorbolt.topology import TopologyBuilder
 from tests.reliability import jobs
 from tests.reliability.jobs import MESSAGES, Count, QueueSpout, RichBolt, letters_in
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer
 
 
 @pytest.fixture(autouse=True)

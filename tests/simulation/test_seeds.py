@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 
 import pytest
 
@@ -55,6 +57,23 @@ def test_a_seed_replays_step_by_step() -> None:
         assert replayed.trace == first.trace
 
 
+def test_a_seed_is_the_same_in_a_process_with_other_hashes() -> None:
+    program = "import sys; from tests.simulation.simulate import run_seed\nfor seed in (152, 160, 164):\n"
+    program += "    print(*run_seed(seed, traced=True).trace, sep='\\n')"
+    traces = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hashes},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        ).stdout
+        for hashes in ("1", "2")
+    ]
+    assert traces[0] == traces[1] != ""
+
+
 @pytest.mark.slow
 def test_the_seeds_reach_every_kind_of_fault() -> None:
     wanted = {
@@ -79,9 +98,11 @@ def test_the_seeds_reach_every_kind_of_fault() -> None:
         "ended: StateRegressed": "a halt because the store went back",
     }
     seen: set[str] = set()
-    for seed in range(400):
+    for seed in range(2000):
         trace = "\n".join(run_seed(seed, traced=True).trace)
         seen |= {text for text in wanted if re.search(text, trace)}
+        if seen == wanted.keys():
+            break
     assert not wanted.keys() - seen, [wanted[text] for text in wanted.keys() - seen]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from anchorbolt.spouts import RedisStreamsSpout
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer
 
 KEY = "lines"
 GROUP = "words:lines"  # the default for the topology and the component of `Running`

@@ -8,10 +8,10 @@ import redis
 
 from anchorbolt.spouts import RedisStreamsSpout
 from tests.conftest import StartRedisCluster
+from tests.servers.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster
+from tests.servers.redis_server import DURABLE
 from tests.spouts.collected import running
 from tests.spouts.redis_streams import KEY, add, add_many, pending
-from tests.support.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster
-from tests.support.redis_server import DURABLE
 
 
 def client_of(cluster: RedisCluster) -> Any:

@@ -17,11 +17,11 @@ from anchorbolt.state_backends.redis.client import RedisClient
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.util import retry
 from tests.conftest import StartRedis
+from tests.servers.redis_server import DURABLE, RedisServer, RedisUser
+from tests.servers.server_process import free_port
+from tests.servers.tcp_proxy import Loss, TcpProxy
 from tests.spouts.collected import Collected, running
 from tests.spouts.redis_streams import KEY, add, add_many, pending, spout_on
-from tests.support.redis_server import DURABLE, RedisServer, RedisUser
-from tests.support.server_process import free_port
-from tests.support.tcp_proxy import Loss, TcpProxy
 
 PASSWORD = "correct-horse-battery-staple"
 # What a user of the spout needs.

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anchorbolt.spouts import RedisStreamsSpout, redis_reader
+from tests.servers.redis_server import RedisServer
+from tests.servers.tcp_proxy import Loss, TcpProxy
 from tests.spouts.collected import Running, running
 from tests.spouts.redis_streams import KEY, add, pending
-from tests.support.redis_server import RedisServer
-from tests.support.tcp_proxy import Loss, TcpProxy
 
 NUMBERS = st.integers(0, 9)
 STEPS = st.lists(

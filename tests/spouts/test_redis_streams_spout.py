@@ -10,9 +10,9 @@ import redis
 from anchorbolt.errors import ConfigError, StateError
 from anchorbolt.spouts import redis_reader
 from anchorbolt.spouts.redis_reader import Task
+from tests.servers.redis_server import RedisServer
 from tests.spouts.collected import running
 from tests.spouts.redis_streams import GROUP, KEY, add, add_many, pending, spout_on
-from tests.support.redis_server import RedisServer
 
 
 @pytest.fixture

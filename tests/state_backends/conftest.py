@@ -9,10 +9,10 @@ from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.state_backends.sqlite.provider import SqliteStateProvider
+from tests.servers.hbase_server import HBaseServer
+from tests.servers.redis_cluster import RedisCluster
+from tests.servers.redis_server import RedisServer
 from tests.state_backends.hbase.providers import provider_of
-from tests.support.hbase_server import HBaseServer
-from tests.support.redis_cluster import RedisCluster
-from tests.support.redis_server import RedisServer
 
 
 @pytest.fixture

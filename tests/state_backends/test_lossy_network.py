@@ -13,10 +13,10 @@ from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.testing.conformance.base import CODEC, entries, new_attempt, new_namespace, stage_slice
 from tests.conftest import StartRedisCluster
+from tests.servers.hbase_server import HBaseServer
+from tests.servers.redis_server import RedisServer
+from tests.servers.tcp_proxy import Loss, TcpProxy
 from tests.state_backends.hbase.providers import provider_of
-from tests.support.hbase_server import HBaseServer
-from tests.support.redis_server import RedisServer
-from tests.support.tcp_proxy import Loss, TcpProxy
 
 pytestmark = pytest.mark.slow
 

@@ -6,9 +6,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.hbase_server import HBaseProgram, HBaseServer
-from tests.support.redis_cluster import RedisCluster
-from tests.support.redis_server import DURABLE, RedisServer
+from tests.servers.hbase_server import HBaseProgram, HBaseServer
+from tests.servers.redis_cluster import RedisCluster
+from tests.servers.redis_server import DURABLE, RedisServer
 
 PROVIDERS = ("sqlite", "redis", "redis-cluster", "hbase")
 

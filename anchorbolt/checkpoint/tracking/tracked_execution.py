@@ -31,16 +31,16 @@ class TrackedExecution:
         self.isolates = False  # whether any exception, or `sys.exit`, fails only the trees of its tuple
         self._refused: set[int] = set()  # ids of the tuples of the last blob on which `state_keys` raised
 
-    def state_keys(self, batch: TupleBatch) -> set[Any]:
-        """Return the keys that the bolt will read, in a round that isolates.
+    def state_keys(self, batch: TupleBatch) -> dict[Any, None]:
+        """Return the keys that the bolt will read, in their order, in a round that isolates.
 
         A tuple on which the bolt's `state_keys` raises fails, and is not executed.
         """
-        keys: set[Any] = set()
+        keys: dict[Any, None] = {}
         self.current, self._refused = None, set()
         for tup in batch.tracked_tuples():
             try:
-                keys.update(self._bolt.state_keys(tup))
+                keys.update(dict.fromkeys(self._bolt.state_keys(tup)))
             except _ISOLATED as error:
                 self.current = tup
                 if tup.roots == ():

@@ -115,13 +115,33 @@ class Run:
         say(f"checkpoint: {self.engine.located(conf.settings.checkpoint_location_of(topology.name))}")
         if ui is not None:
             say(f"Spark's UI: {ui}")
-        if self.stop_requested:
-            say("stopped before the first wave")
+        if self._is_stopped():
             return None
-        handle = self.engine.submit(topology, conf, until_empty=self.until_empty, on_wave=self.waves.append)
+        ended = threading.Event()
+        threading.Thread(target=self._cancel_start, args=(ended,), daemon=True).start()
+        try:
+            handle = self.engine.submit(topology, conf, until_empty=self.until_empty, on_wave=self.waves.append)
+        except AnchorboltError:
+            if not self._is_stopped():
+                raise
+            return None
+        finally:
+            ended.set()
         self.running = True
         say(_recovery_line(handle.recovery))
         return handle
+
+    def _is_stopped(self) -> bool:
+        """Return whether a signal came before the start, and say so."""
+        if self.stop_requested:
+            self.display.say("stopped before the first wave")
+        return self.stop_requested
+
+    def _cancel_start(self, ended: threading.Event) -> None:
+        """Cancel what the start waits for in Spark, such as executors, once a signal has come."""
+        while not ended.wait(_POLL_S):
+            if self.stop_requested:
+                self.engine.cancel_jobs()
 
     def _watch(self, handle: RunHandle, progress: Progress) -> None:
         """Show a run until its end; raises the error of a failed run."""

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from anchorbolt.cli.run.progress import Activity
@@ -117,6 +118,12 @@ class SparkEngine:
         """Log nothing from now on: a requested stop interrupts operations, whose errors mean nothing."""
         if self._spark is not None and not self._verbose:
             self._spark.sparkContext.setLogLevel("OFF")
+
+    def cancel_jobs(self) -> None:
+        """Cancel the jobs that run now, from any thread."""
+        if self._spark is not None:
+            with suppress(Exception):  # Spark has ended
+                self._spark.sparkContext.cancelAllJobs()
 
     def close(self) -> None:
         """Stop Spark, if it was started. Never raises."""

@@ -18,10 +18,10 @@ from anchorbolt.checkpoint.spout import CheckpointSpout
 from anchorbolt.engine.driver.one_wave import OneWave
 from anchorbolt.engine.driver.rounds import summarise
 from anchorbolt.engine.spark.callbacks import BatchCallback, forget_listeners
-from anchorbolt.engine.spark.kafka_loss import explained_loss
-from anchorbolt.engine.spark.source_files import SourceFiles
-from anchorbolt.engine.spark.source_lag import SourceLag
+from anchorbolt.engine.spark.sources.files import SourceFiles
+from anchorbolt.engine.spark.sources.kafka_loss import explained_loss
 from anchorbolt.engine.spark.sources.known import KnownSources
+from anchorbolt.engine.spark.sources.lag import SourceLag
 from anchorbolt.engine.spouts.driver_spouts import DriverSpouts
 from anchorbolt.engine.submit.handle import WaveListener
 from anchorbolt.engine.submit.plan import ExecutionPlan

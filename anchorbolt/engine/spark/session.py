@@ -139,8 +139,8 @@ def build_session(
             if options.packages or options.driver_memory:
                 raise PlatformError(
                     f"Spark could not be started with the options given: {reason}. Check that the packages "
-                    f"({options.packages}) can be found and downloaded, and that this machine has the driver's memory "
-                    f"({options.driver_memory})."
+                    f"({options.packages or 'none'}) can be found and downloaded, and that this machine has the "
+                    f"driver's memory ({options.driver_memory or 'the default'})."
                 ) from error
             raise PlatformError(_NO_JAVA.format(reason)) from error
         raise PlatformError(f"Spark could not be started: {error}") from error

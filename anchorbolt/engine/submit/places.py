@@ -14,7 +14,7 @@ from typing import NamedTuple
 from anchorbolt.checkpoint.letters.letter_store import REDIS_STREAM
 from anchorbolt.config.settings import DEAD_LETTER
 from anchorbolt.engine.submit.plan import ExecutionPlan
-from anchorbolt.engine.task.probe import OF_DRIVER, REFUSALS, Probed, probe_places
+from anchorbolt.engine.task.probe import OF_DRIVER, Probed, is_refusal, probe_places
 from anchorbolt.errors import ConfigError, LocationUnavailable
 from anchorbolt.util.locations import Folder, join, local_path
 from anchorbolt.util.locations.paths import on_one_file_system
@@ -160,12 +160,12 @@ class _Probe:
         there, back = self._folders[place], self._folders[checkpoint]
         name = join(self._name, name)
         problem = f"files cannot be moved there from {checkpoint.location}"
-        with _writing(place, problem, refusals=(OSError,)):  # writing there has just worked
+        with _writing(place, problem, waits=False):  # writing there has just worked
             there.move_in(join(checkpoint.location, name), f"{name}-moved")
         with _writing(place, problem):
             if there.read(f"{name}-moved") != _CONTENT:
                 raise _refused(place, "changes the content of files that are moved there")
-        with _writing(place, problem, refusals=(OSError,)):
+        with _writing(place, problem, waits=False):
             back.move_in(join(place.location, f"{name}-moved"), name)
 
 
@@ -192,15 +192,12 @@ def _remove(place: Place, folder: Folder, probe: str) -> None:
 
 
 @contextmanager
-def _writing(
-    place: Place, problem: str = _CANNOT_WRITE, refusals: tuple[type[OSError], ...] = REFUSALS
-) -> Iterator[None]:
+def _writing(place: Place, problem: str = _CANNOT_WRITE, *, waits: bool = True) -> Iterator[None]:
     try:
         yield
-    except refusals as error:
-        raise _refused(place, f"{problem}: {error}") from error
     except OSError as error:
-        raise _away(place, f"{problem}: {error}") from error
+        fails = _away if waits and not is_refusal(error) else _refused
+        raise fails(place, f"{problem}: {error}") from error
 
 
 def _away(place: Place, problem: str) -> LocationUnavailable:

@@ -1,5 +1,6 @@
 """What tasks do in the check before a run: each looks at the run's places from its machine, and writes there."""
 
+import errno
 import socket
 import uuid
 from collections.abc import Iterator, Sequence
@@ -12,8 +13,7 @@ OF_DRIVER = "driver"
 """The file that the driver has written in the folder of the probe."""
 
 
-REFUSALS = (PermissionError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)
-"""What a file system says that does not change by waiting."""
+_REFUSALS = (PermissionError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError)
 
 
 class Probed(NamedTuple):
@@ -39,9 +39,14 @@ def probe_places(locations: Locations, places: Sequence[str], probe: str, conten
                 with folder.create_passing(join(probe, name)) as file:
                     file.write(content)
         except (OSError, AnchorboltError) as error:
-            is_away = isinstance(error, OSError) and not isinstance(error, REFUSALS)
+            is_away = isinstance(error, OSError) and not is_refusal(error)
             yield Probed(place, host, sees_driver, "", str(error) or type(error).__name__, is_away)
         except Exception as error:  # of a library that is used there only: name the place and the machine
             yield Probed(place, host, sees_driver, "", f"{type(error).__name__}: {error}")
         else:
             yield Probed(place, host, sees_driver, name if sees_driver else "", "")
+
+
+def is_refusal(error: OSError) -> bool:
+    """Return whether a file system says what does not change by waiting."""
+    return isinstance(error, _REFUSALS) or error.errno == errno.EROFS

@@ -18,7 +18,7 @@ def hbase(work: Path) -> Iterator[Mapping[str, Any]]:
     """Master, region server and ZooKeeper in one process, and a Thrift server."""
     # The demo runs from a checkout, and HBase takes more than a few lines to start.
     sys.path.append(str(_CHECKOUT))
-    from tests.support.hbase_server import HBaseProgram, HBaseServer
+    from tests.servers.hbase_server import HBaseProgram, HBaseServer
 
     try:
         program = HBaseProgram.installed()

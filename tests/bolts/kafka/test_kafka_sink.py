@@ -21,8 +21,8 @@ from anchorbolt.util.retry import RetryPolicy
 from tests.bolts.kafka.fake_kafka import decided
 from tests.conftest import StartKafka
 from tests.engine.jobs import NO_RETRIES, Strikes, one_bolt, run, words
-from tests.support.kafka_server import KafkaServer
-from tests.support.kafka_topics import KafkaTopics
+from tests.servers.kafka_server import KafkaServer
+from tests.servers.kafka_topics import KafkaTopics
 
 QUICK = {**NO_RETRIES, "topology.message.timeout.secs": 1, "topology.state.checkpoint.interval.ms": 100}
 

@@ -18,8 +18,8 @@ from tests.cli.command import ROOT, Command
 from tests.cli.conftest import invoke
 from tests.conftest import StartRedis
 from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words
-from tests.support.redis_cluster import RedisCluster
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_cluster import RedisCluster
+from tests.servers.redis_server import RedisServer
 
 CONVERT = "base64-to-binary"
 

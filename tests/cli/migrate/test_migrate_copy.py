@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import count_words, invoke, options, write_conf
 from tests.migration_tools.storm_data import storm_1_2, words
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer
 from tests.support.stores import settings_of
 
 copy = partial(invoke, "migrate", "copy")

@@ -24,7 +24,7 @@ from anchorbolt.topology import Topology
 from anchorbolt.util.locations import WorkerLocations
 from tests.cli.command import Command, wait_until
 from tests.cli.conftest import WriteFiles
-from tests.support.server_process import free_port
+from tests.servers.server_process import free_port
 
 JOB = """
     from pathlib import Path

@@ -9,8 +9,8 @@ from typer.testing import Result
 
 from tests.cli.conftest import invoke, options
 from tests.migration_tools.storm_data import Entries, storm_1_0, storm_1_1, words
-from tests.support.redis_cluster import RedisCluster
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_cluster import RedisCluster
+from tests.servers.redis_server import RedisServer
 from tests.support.stores import settings_of
 from tests.support.storm_fixtures import Dump, dumps, holds_object
 

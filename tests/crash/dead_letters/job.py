@@ -17,7 +17,7 @@ from anchorbolt.topology import Topology, TopologyBuilder
 from tests.crash.dead_letters.rows import DIES, FAILS, RAISES, RAISES_LATE
 from tests.crash.deaths.job import GROUP, NAME, OWN, STREAM, TASKS, run_job
 from tests.engine.jobs import RichBolt, StatefulBolt
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer
 
 ROWS = "rows"  # id of the spout
 

@@ -26,8 +26,8 @@ from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.streams.tuple import Tuple
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import StatefulBolt
+from tests.servers.redis_server import RedisServer
 from tests.support.process_memory import java_below, memory_mb, worker_mb
-from tests.support.redis_server import RedisServer
 
 NAME, STREAM = "deaths", "messages"
 GROUP = f"{NAME}:messages"

@@ -22,7 +22,7 @@ from tests.crash.deaths.messages import counts, load, messages
 from tests.crash.deaths.outcome import delivered_and_pending, state_problems, stream_problems
 from tests.crash.deaths.plan import Kill, Victim
 from tests.crash.deaths.report import Report, Say
-from tests.support.redis_server import DURABLE, RedisServer
+from tests.servers.redis_server import DURABLE, RedisServer
 from tests.support.stores import redis_program, settings_of
 
 _POLL_S = 0.02

@@ -12,7 +12,7 @@ from tests.crash.deaths.job import TASKS, job_conf
 from tests.crash.deaths.messages import counts, load, messages
 from tests.crash.deaths.outcome import state_problems, stream_problems
 from tests.crash.plans import IN_RECOVERY
-from tests.support.redis_server import DURABLE, RedisServer
+from tests.servers.redis_server import DURABLE, RedisServer
 from tests.support.stores import settings_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -14,8 +14,8 @@ from anchorbolt.bolts import KafkaSink
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.topology import Topology, TopologyBuilder
 from tests.engine.jobs import CountWords, SplitSentence
-from tests.support.kafka_server import KafkaServer
-from tests.support.kafka_topics import KafkaTopics
+from tests.servers.kafka_server import KafkaServer
+from tests.servers.kafka_topics import KafkaTopics
 
 NAME = "topic-to-topic"
 SOURCE, TARGET = "sentences", "counts"

@@ -12,8 +12,8 @@ from anchorbolt.testing import CrashReport, CrashRunner, Fault, FaultPoint, Vict
 from tests.conftest import StartKafka
 from tests.crash.kafka.job import SOURCE, TARGET, conf_of, problems, sentences
 from tests.crash.plans import DRIVER_PHASES, ON_WORKERS, kills
-from tests.support.kafka_server import KafkaServer
-from tests.support.kafka_topics import KafkaTopics
+from tests.servers.kafka_server import KafkaServer
+from tests.servers.kafka_topics import KafkaTopics
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from tests.crash.machines.places import Directory, OnHdfs, OnKafka, OnS3, Place
 from tests.crash.machines.runs import MachinesRun
-from tests.support.hdfs_server import HdfsProgram, HdfsServer
-from tests.support.isolated_cluster import IsolatedCluster
-from tests.support.kafka_server import KafkaProgram, KafkaServer
-from tests.support.redis_server import DURABLE, RedisServer
-from tests.support.s3_server import S3Program, S3Server
+from tests.servers.hdfs_server import HdfsProgram, HdfsServer
+from tests.servers.isolated_cluster import IsolatedCluster
+from tests.servers.kafka_server import KafkaProgram, KafkaServer
+from tests.servers.redis_server import DURABLE, RedisServer
+from tests.servers.s3_server import S3Program, S3Server
 from tests.support.stores import redis_program
 
 PLACES = ("directory", "hdfs", "s3", "kafka")

@@ -10,8 +10,8 @@ import pytest
 from tests.conftest import or_skip
 from tests.crash.machines.places import Directory, Place
 from tests.crash.machines.runs import MachinesRun
-from tests.support.isolated_cluster import IsolatedCluster
-from tests.support.redis_server import RedisServer
+from tests.servers.isolated_cluster import IsolatedCluster
+from tests.servers.redis_server import RedisServer
 
 MakeRun = Callable[..., MachinesRun]
 

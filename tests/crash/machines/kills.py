@@ -11,8 +11,8 @@ from random import Random
 from tests.crash.deaths.plan import Victim as DriverVictim
 from tests.crash.machines.job import LINES
 from tests.crash.machines.runs import MachinesRun
-from tests.support.hdfs_server import DATA_NODE, HdfsServer
-from tests.support.kafka_server import KafkaServer
+from tests.servers.hdfs_server import DATA_NODE, HdfsServer
+from tests.servers.kafka_server import KafkaServer
 
 _WORDS = [f"word{number}" for number in range(200)]
 _LINE = 5

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from tests.crash.machines import job
-from tests.support.hdfs_server import HdfsServer
-from tests.support.kafka_server import KafkaServer
-from tests.support.kafka_topics import KafkaTopics
-from tests.support.s3_server import S3Server
+from tests.servers.hdfs_server import HdfsServer
+from tests.servers.kafka_server import KafkaServer
+from tests.servers.kafka_topics import KafkaTopics
+from tests.servers.s3_server import S3Server
 
 
 class Place(ABC):

@@ -13,9 +13,9 @@ from tests.crash.deaths.drivers import Driver
 from tests.crash.machines import job
 from tests.crash.machines.places import Place
 from tests.crash.outcome import state_of
+from tests.servers.isolated_cluster import IsolatedCluster
+from tests.servers.redis_server import RedisServer
 from tests.support import spark_jvm
-from tests.support.isolated_cluster import IsolatedCluster
-from tests.support.redis_server import RedisServer
 from tests.support.stores import settings_of
 
 _POLL_S = 0.02
@@ -62,6 +62,7 @@ class MachinesRun:
         """Start any command in the folder of the job and with Spark's settings for it."""
         environment = {
             "PYSPARK_PYTHON": str(self.cluster.python),
+            "PYSPARK_DRIVER_PYTHON": sys.executable,  # spark-submit would run the driver with the executors' Python
             **spark_jvm.environment(self._place.spark_conf),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }

@@ -1,5 +1,7 @@
 """A word count on machines that share one directory, or none, with each other and the driver."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 from tests.crash.machines.conftest import MakeRun
 from tests.crash.machines.job import PAUSE
 from tests.crash.machines.places import Directory
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer
 
 pytestmark = [pytest.mark.timeout(300)]
 
@@ -46,6 +48,18 @@ def test_a_location_that_the_machines_do_not_share_is_refused_before_anything_is
     assert run.wait_for_end() == 2, run.drivers[-1].text
     with redis_database.client() as client:
         assert client.dbsize() == 0
+
+
+@pytest.mark.thorough
+def test_a_run_that_waits_for_executors_says_what_it_asked_for_and_ends_at_a_signal(make_run: MakeRun) -> None:
+    quick = {"topology.message.timeout.secs": 2, "topology.state.checkpoint.interval.ms": 100}
+    run = make_run(spark={"executor-memory": "500g"}, **quick)
+    run.add_input(WAVES[0])
+    driver = run.start()
+    run.wait_for(lambda: "spark.executor.memory=500g" in driver.text)
+    os.kill(driver.pid, signal.SIGTERM)
+    assert run.wait_for_end() == 0, driver.text
+    assert "stopped before the first wave" in driver.text
 
 
 @pytest.mark.thorough

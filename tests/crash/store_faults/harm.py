@@ -8,8 +8,8 @@ from typing import Any
 from anchorbolt.cli.exit_codes import STATE_REFUSED
 from tests.cli.command import Command, wait_until
 from tests.crash.runs import AccompaniedRun
-from tests.support.redis_server import RedisServer
-from tests.support.server_process import free_port
+from tests.servers.redis_server import RedisServer
+from tests.servers.server_process import free_port
 
 MAXMEMORY = "maxmemory"
 READ_ONLY = "read-only replica"

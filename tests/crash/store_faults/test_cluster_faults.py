@@ -7,8 +7,8 @@ from tests.conftest import StartRedisCluster
 from tests.crash.conftest import AccompanyRun
 from tests.crash.plans import STEPS, hangs
 from tests.crash.store_faults.harm import assert_refused, contents_of, let_go_and_wait
-from tests.support.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster
-from tests.support.redis_server import DURABLE
+from tests.servers.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster
+from tests.servers.redis_server import DURABLE
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
 

@@ -7,7 +7,7 @@ from tests.conftest import StartHBase
 from tests.crash.conftest import AccompanyRun
 from tests.crash.plans import STEPS, hangs
 from tests.crash.store_faults.harm import let_go_and_wait
-from tests.support.hbase_server import MASTER, REGION_SERVER, THRIFT, ZOOKEEPER
+from tests.servers.hbase_server import MASTER, REGION_SERVER, THRIFT, ZOOKEEPER
 from tests.support.stores import config_of
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900)]

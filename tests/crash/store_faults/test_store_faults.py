@@ -20,7 +20,7 @@ from tests.crash.conftest import AccompanyRun
 from tests.crash.plans import STEPS, hangs
 from tests.crash.runs import AccompaniedRun
 from tests.crash.store_faults import harm as harms
-from tests.support.redis_server import DURABLE
+from tests.servers.redis_server import DURABLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -25,7 +25,7 @@ from tests.crash.transactional.runs import (
     kills_in_commit,
     kills_in_processing,
 )
-from tests.support.server_process import stop_process
+from tests.servers.server_process import stop_process
 from tests.support.stores import settings_of, store_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

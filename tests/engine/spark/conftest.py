@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.config.spark_options import SparkOptions
 from anchorbolt.engine.spark.session import build_session
-from tests.support.s3_server import S3Program
+from tests.servers.s3_server import S3Program
 
 # Spark with its JVM and worker processes takes seconds to start, and so does every driver that a test kills.
 SPARK_MARKS = [pytest.mark.slow, pytest.mark.timeout(300)]

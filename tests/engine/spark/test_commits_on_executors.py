@@ -17,7 +17,7 @@ from anchorbolt.topology import TopologyBuilder
 from anchorbolt.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.engine.conftest import Watch
 from tests.engine.jobs import Fill, StatefulBolt, text_spout, write_lines
-from tests.support.hbase_server import HBaseServer
+from tests.servers.hbase_server import HBaseServer
 from tests.support.hbase_traffic import counted_traffic
 from tests.support.stores import settings_of
 

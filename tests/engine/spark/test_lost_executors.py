@@ -13,8 +13,8 @@ import pytest
 
 from anchorbolt.engine.spark.job_failures import failure_in
 from anchorbolt.errors import InfrastructureLost, WaveFailed, WorkerLost
-from tests.support.redis_server import RedisServer
-from tests.support.spark_standalone import SparkStandalone
+from tests.servers.redis_server import RedisServer
+from tests.servers.spark_standalone import SparkStandalone
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -33,7 +33,7 @@ from tests.engine.jobs import (
     word_count,
     write_lines,
 )
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer
 from tests.support.serializers import Money
 
 LINES = [

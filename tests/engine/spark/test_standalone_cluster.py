@@ -13,8 +13,8 @@ import pytest
 
 from anchorbolt.serialization import unpack
 from anchorbolt.state_backends.redis.provider import RedisStateProvider
-from tests.support.redis_server import RedisServer
-from tests.support.spark_standalone import SparkStandalone, bare_python
+from tests.servers.redis_server import RedisServer
+from tests.servers.spark_standalone import SparkStandalone, bare_python
 
 ROOT = Path(__file__).resolve().parents[3]
 LINES = [f"alpha beta w{number} gamma dog w{number % 3}" for number in range(60)]

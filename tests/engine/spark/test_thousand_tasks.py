@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from anchorbolt.engine import SparkCluster
 from anchorbolt.topology import TopologyBuilder
 from tests.engine.jobs import CountWords, Scale, SplitSentence, Total, text_spout, write_lines
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer
 from tests.support.stores import settings_of
 
 TASKS = 1000

@@ -1,5 +1,6 @@
 """The places of a run are checked before it begins: each that cannot work is refused."""
 
+import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,7 @@ def test_what_a_task_has_written_and_the_driver_does_not_see_is_refused(plan_of:
 def test_a_place_that_a_task_cannot_write_is_refused_with_its_error(plan_of: PlanOf, tmp_path: Path) -> None:
     class ReadOnly(_Mounted):
         def create_passing(self, name: str) -> Any:
-            raise PermissionError("read-only file system")
+            raise OSError(errno.EROFS, "read-only file system")
 
     worker = Machine(tmp_path, lambda location: ReadOnly(location, tmp_path / "disk" / location.partition("://")[2]))
     with pytest.raises(ConfigError, match="read-only file system") as caught:

@@ -11,8 +11,8 @@ from anchorbolt.migration_tools import base64_to_binary as tool
 from anchorbolt.state_backends.redis.addresses import RedisAddress, RedisCluster, RedisServer
 from anchorbolt.state_backends.redis.storm_hashes import RedisHashes
 from tests.conftest import StartRedis
-from tests.support import redis_cluster as cluster_support
-from tests.support import redis_server as server_support
+from tests.servers import redis_cluster as cluster_support
+from tests.servers import redis_server as server_support
 
 Hash = Mapping[bytes, bytes]
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from tests.migration_tools.base64_to_binary.conftest import Store, close, cluster_store, server_store
 from tests.migration_tools.storm_data import Entries, storm_1_1, storm_1_2, words
-from tests.support.redis_cluster import RedisCluster
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_cluster import RedisCluster
+from tests.servers.redis_server import RedisServer
 
 NS = "words-1"
 

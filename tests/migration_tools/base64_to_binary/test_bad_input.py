@@ -12,9 +12,9 @@ from anchorbolt.state_backends.redis.storm_hashes import RedisHashes
 from tests.migration_tools.base64_to_binary.conftest import StartStore, Store, actions, refusal
 from tests.migration_tools.base64_to_binary.listening import Once
 from tests.migration_tools.storm_data import storm_1_1, storm_1_2, words
+from tests.servers.redis_cluster import wait_until
+from tests.servers.redis_server import DURABLE, RedisUser
 from tests.support.certificates import Certificates
-from tests.support.redis_cluster import wait_until
-from tests.support.redis_server import DURABLE, RedisUser
 
 OLD = storm_1_1(words(3_000))
 

@@ -8,7 +8,7 @@ import happybase
 from anchorbolt.state_backends.contract import Fence, Seal, StateStorage
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.testing.conformance.base import CODEC, Items, stage
-from tests.support.hbase_server import HBaseServer
+from tests.servers.hbase_server import HBaseServer
 
 TABLE, FAMILY = "anchorbolt", "state"
 DATA, METADATA = f"{FAMILY}:s".encode(), f"{FAMILY}:books".encode()

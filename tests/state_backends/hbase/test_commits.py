@@ -15,10 +15,10 @@ from anchorbolt.errors import Fenced, StateUnavailable
 from anchorbolt.state_backends.contract import Fence, StateStorage
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, Items, committed, entries, stage, stage_slice, staged
+from tests.servers.hbase_server import HBaseServer
+from tests.servers.tcp_proxy import TcpProxy
 from tests.state_backends.hbase.providers import DATA, FAMILY, NEW, OLD, UPDATED, UPDATES, provider_of, rows, sliced
 from tests.state_backends.same_everywhere import cut_off, finish_half_applied
-from tests.support.hbase_server import HBaseServer
-from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.slow
 

@@ -16,13 +16,13 @@ from anchorbolt.state_backends.hbase import storage as storage_module
 from anchorbolt.state_backends.hbase.provider import HBaseStateProvider
 from anchorbolt.testing.conformance.base import FIRST, Items, committed, entries, new_namespace, staged
 from tests.conftest import StartHBase
+from tests.servers.hbase_server import LOW_RETRY, MASTER, REGION_SERVER, THRIFT, HBaseProgram, HBaseServer
+from tests.servers.server_process import free_port
+from tests.servers.slow_servers import refusal_of, until_available
+from tests.servers.tcp_proxy import TcpProxy
 from tests.state_backends.fake_server import answering
 from tests.state_backends.hbase.providers import CALLS, provider_of
 from tests.support.certificates import Certificates
-from tests.support.hbase_server import LOW_RETRY, MASTER, REGION_SERVER, THRIFT, HBaseProgram, HBaseServer
-from tests.support.server_process import free_port
-from tests.support.slow_servers import refusal_of, until_available
-from tests.support.tcp_proxy import TcpProxy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -13,8 +13,8 @@ from anchorbolt.state_backends.hbase.table import HBaseTable
 from anchorbolt.state_backends.key_value import KeyValueState
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.testing.conformance.base import committed, new_attempt, new_namespace, stage_slice, staged
+from tests.servers.hbase_server import HBaseServer
 from tests.state_backends.hbase.providers import NEW, OLD, UPDATES, provider_of, sliced
-from tests.support.hbase_server import HBaseServer
 
 pytestmark = pytest.mark.slow
 

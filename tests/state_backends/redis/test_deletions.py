@@ -24,9 +24,9 @@ from anchorbolt.state_backends.contract import (
 from anchorbolt.state_backends.memory import MemoryStateProvider
 from anchorbolt.testing import FakeRedisStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries
+from tests.servers.redis_cluster import RedisCluster
+from tests.servers.redis_server import RedisServer
 from tests.state_backends.redis.test_redis_servers import NS, opened, provider_of
-from tests.support.redis_cluster import RedisCluster
-from tests.support.redis_server import RedisServer
 
 WINNERS = ["a" * 32, "b" * 32, "c" * 32]
 LOSER = "d" * 32

@@ -23,9 +23,9 @@ from anchorbolt.util.locations import open_folder
 from tests.engine.conftest import watch  # noqa: F401 - a fixture
 from tests.engine.jobs import word_count
 from tests.migration_tools.conftest import MSGPACK
+from tests.servers.redis_cluster import RedisCluster
+from tests.servers.redis_server import RedisServer
 from tests.state_backends.redis.test_deletions import harms
-from tests.support.redis_cluster import RedisCluster
-from tests.support.redis_server import RedisServer
 from tests.support.stores import settings_of
 
 WAVES = [" ".join(f"word{(wave * 7 + number) % 40}" for number in range(25)) for wave in range(6)]

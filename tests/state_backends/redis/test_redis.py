@@ -14,9 +14,9 @@ from anchorbolt.state_backends.redis.provider import RedisStateProvider
 from anchorbolt.testing.conformance.base import FIRST, Items, committed, entries, stage, stage_slice, staged
 from tests.cli.command import wait_until
 from tests.conftest import StartRedis
+from tests.servers.redis_server import DURABLE, RedisServer
 from tests.state_backends.redis.test_redis_servers import NS, opened, provider_of
 from tests.state_backends.same_everywhere import cut_off, finish_half_applied, work_in_threads
-from tests.support.redis_server import DURABLE, RedisServer
 
 OLD = {b"%d" % number: b"old" for number in range(10_000)}
 UPDATES: dict[bytes, bytes | None] = {b"%d" % number: b"new" if number % 5 else None for number in range(5_000, 25_000)}

@@ -14,12 +14,12 @@ from anchorbolt.state_backends.contract import Fence, ReadPosition, StateStorage
 from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider, RedisStateProvider
 from anchorbolt.testing.conformance.base import CODEC, FIRST, committed, entries, stage, staged
 from tests.conftest import StartRedisCluster
+from tests.servers.redis_cluster import RedisCluster, each_key
+from tests.servers.redis_server import RedisServer, RedisUser
+from tests.servers.server_process import free_port
+from tests.servers.slow_servers import refusal_of
 from tests.state_backends.redis.test_redis_servers import NS, PASSWORD, RULES, check_refusal, opened, work
 from tests.support.certificates import Certificates
-from tests.support.redis_cluster import RedisCluster, each_key
-from tests.support.redis_server import RedisServer, RedisUser
-from tests.support.server_process import free_port
-from tests.support.slow_servers import refusal_of
 
 ROOT = f"{{{NS}}}"
 Moving = tuple[int, RedisServer, RedisServer]

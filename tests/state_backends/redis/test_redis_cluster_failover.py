@@ -11,10 +11,10 @@ from anchorbolt.state_backends.contract import ReadPosition, StateStorage
 from anchorbolt.state_backends.redis.provider import RedisClusterStateProvider
 from anchorbolt.testing.conformance.base import FIRST, committed, entries, staged
 from tests.conftest import StartRedisCluster
+from tests.servers.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster, wait_until
+from tests.servers.slow_servers import until_available
 from tests.state_backends.redis.test_redis_cluster import MANY, ROOT
 from tests.state_backends.redis.test_redis_servers import opened
-from tests.support.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster, wait_until
-from tests.support.slow_servers import until_available
 
 
 @pytest.fixture

@@ -20,10 +20,10 @@ from anchorbolt.state_backends.redis.storm_hashes import RedisHashes
 from anchorbolt.state_backends.state import AttemptScope
 from anchorbolt.testing.conformance.base import FIRST, committed, entries, new_attempt, stage, staged
 from tests.conftest import StartRedis
+from tests.servers.redis_server import RedisServer, RedisUser
+from tests.servers.server_process import free_port
 from tests.state_backends.fake_server import answering
 from tests.support.certificates import Certificates
-from tests.support.redis_server import RedisServer, RedisUser
-from tests.support.server_process import free_port
 
 NS = "words:count-0"
 PASSWORD = "correct-horse-battery-staple"

@@ -15,7 +15,7 @@ from anchorbolt.faults.points import FaultPoint
 from anchorbolt.testing import CrashRunner
 from tests.cli.command import wait_until
 from tests.conftest import StartKafka
-from tests.support.kafka_server import KafkaServer
+from tests.servers.kafka_server import KafkaServer
 from tests.transactional.kafka import kafka_runs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

@@ -9,7 +9,7 @@ import cloudpickle
 from anchorbolt.streams.attempt import TransactionAttempt
 from anchorbolt.streams.context import TopologyContext
 from anchorbolt.transactional import OpaqueRedisTransactionalSpout, RedisTransactionalSpout
-from tests.support.redis_server import RedisServer
+from tests.servers.redis_server import RedisServer
 
 RedisSpout = RedisTransactionalSpout | OpaqueRedisTransactionalSpout
 

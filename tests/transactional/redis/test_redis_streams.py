@@ -12,8 +12,8 @@ from anchorbolt.serialization import pack, unpack
 from anchorbolt.state_backends.redis.stream_entries import next_id
 from anchorbolt.streams.declaration import OutputFieldsDeclarer
 from anchorbolt.transactional import OpaqueRedisTransactionalSpout, RedisTransactionalSpout
+from tests.servers.redis_server import RedisServer
 from tests.spouts.redis_streams import add, add_many
-from tests.support.redis_server import RedisServer
 from tests.transactional.redis.redis_batches import RedisSpout, place_of, running
 
 KINDS = (RedisTransactionalSpout, OpaqueRedisTransactionalSpout)

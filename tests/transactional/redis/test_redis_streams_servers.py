@@ -12,11 +12,11 @@ from anchorbolt.config.secret import Secret
 from anchorbolt.errors import ConfigError, SourceUnavailable
 from anchorbolt.transactional import OpaqueRedisTransactionalSpout, RedisTransactionalSpout
 from tests.conftest import StartRedis, StartRedisCluster
+from tests.servers.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster
+from tests.servers.redis_server import DURABLE, RedisUser
+from tests.servers.server_process import free_port
 from tests.spouts.redis_streams import add, add_many
 from tests.support.certificates import Certificates
-from tests.support.redis_cluster import QUICK_TO_FAIL_OVER, RedisCluster
-from tests.support.redis_server import DURABLE, RedisUser
-from tests.support.server_process import free_port
 from tests.transactional.redis.redis_batches import RedisSpout, place_of, running
 
 KINDS = (RedisTransactionalSpout, OpaqueRedisTransactionalSpout)

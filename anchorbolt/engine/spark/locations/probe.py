@@ -3,6 +3,7 @@
 import json
 import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -10,17 +11,19 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine.spark.job_failures import failure_in
+from anchorbolt.engine.spark.locations.probe_failures import failed_tasks, is_loss, reason_in
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.probe import Probed
-from anchorbolt.errors import ConfigError, InfrastructureLost, LocationUnavailable
+from anchorbolt.errors import ConfigError, LocationUnavailable
 from anchorbolt.util.messages import shortened
 
 _log = logging.getLogger("anchorbolt.engine")
 
 _MOST_TASKS = 256
+_MOST_CHARACTERS = 600
+_ASKED = {"spark.executor.memory": "1g", "spark.executor.cores": "all of a worker"}
 _GROUP = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 
 
@@ -44,14 +47,21 @@ def run_probe(
             payloads = frame.toArrow().column("payload").to_pylist()
     except (PySparkException, Py4JJavaError) as error:
         text = str(error)
-        if isinstance(failure_in(text, "check the places", -1, lambda: "a task", ()), InfrastructureLost):
+        if is_loss(text):
             raise LocationUnavailable(
                 f"an executor was lost while it looked at the places of the run: {shortened(text, 400)}. Start again "
                 "if it does not go on by itself."
             ) from error
         raise ConfigError(
-            f"tasks cannot check the places of the run: {shortened(text, 1000)}. Correct what is named there."
+            f"tasks cannot check the places of the run: {_line(reason_in(text))}. Correct what is named there; "
+            "the executor's log has more."
         ) from error
+    # Spark runs a failed task again on another machine, and the run's own tasks would fail on this one.
+    for host, reason in failed_tasks(context, f"anchorbolt-{probe}")[:1]:
+        raise ConfigError(
+            f"the machine {host} cannot run tasks: {_line(reason)}. Correct what is named there, or take the "
+            "machine out of the cluster; its executor's log has more."
+        )
     if len(payloads) != tasks * len(places):
         raise ConfigError(
             f"the check of the run's places has {len(payloads)} results of {tasks} tasks for {len(places)} places. "
@@ -81,15 +91,22 @@ class _Watch:
             self._context.setLocalProperty(name, value)  # type: ignore[arg-type]  # None removes it
 
     def _warn(self) -> None:
-        tracker = self._context.statusTracker()
+        tracker, conf = self._context.statusTracker(), self._context.getConf()
+        began = time.monotonic()
+        asked = ", ".join(f"{name}={conf.get(name, default)}" for name, default in _ASKED.items())
         while not self._ended.wait(self._seconds):
             jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group))
             stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
             if any(each and each.numActiveTasks + each.numCompletedTasks + each.numFailedTasks for each in stages):
                 return
             _log.warning(
-                "waiting for executors, for %d s or more: Spark has run no task of the check of the run's places. See "
-                "in its UI whether the master has a worker with free cores and spark.executor.memory for this "
-                "application; end others, or ask for less.",
-                self._seconds,
+                "waiting for executors, for %.0f s: Spark has run no task of the check of the run's places. Asked for: "
+                "%s. See in the master's UI whether a worker has so many free cores and so much memory; end other "
+                "applications, or ask for less.",
+                time.monotonic() - began,
+                asked,
             )
+
+
+def _line(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"

@@ -16,7 +16,7 @@ from anchorbolt.spouts import StreamSpout
 from anchorbolt.topology import Topology
 from tests.cli.command import wait_until
 from tests.engine.jobs import NO_RETRIES, CountWords, Strikes, counted
-from tests.support.kafka_topics import KafkaTopics
+from tests.servers.kafka_topics import KafkaTopics
 
 Outcome = tuple[dict[str, int], str, str]
 """The counts of the words; the class and the message of the error that ended the run, or two empty strings."""

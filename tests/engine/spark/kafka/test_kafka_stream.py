@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from anchorbolt.engine.spark.kafka_loss import explained_loss
+from anchorbolt.engine.spark.sources.kafka_loss import explained_loss
 from tests.engine.spark.kafka import runs
-from tests.support.kafka_server import KafkaServer
-from tests.support.kafka_topics import KafkaTopics
+from tests.servers.kafka_server import KafkaServer
+from tests.servers.kafka_topics import KafkaTopics
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.hdfs_server import HdfsServer
-from tests.support.s3_server import S3Server
+from tests.servers.hdfs_server import HdfsServer
+from tests.servers.s3_server import S3Server
 
 SetHadoop = Callable[[Mapping[str, str]], None]
 

@@ -18,7 +18,7 @@ from anchorbolt.engine.spark.locations.hadoop_locations import HadoopLocations
 from anchorbolt.engine.spark.locations.two_step_folder import TwoStepFolder, open_hadoop_folder
 from anchorbolt.errors import ConfigError
 from anchorbolt.util.locations import FileSystemGone, Folder, Locations, WorkerLocations, join
-from tests.support.s3_server import S3Server
+from tests.servers.s3_server import S3Server
 
 KINDS = (
     "disk",

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from anchorbolt.bolts import ParquetSink
 from anchorbolt.engine.spark.locations.probe import run_probe
+from anchorbolt.engine.spark.locations.probe_failures import failed_tasks, reason_in
 from anchorbolt.engine.submit.places import check_places
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.submit.preparation import prepare_plan
@@ -82,3 +83,37 @@ def test_every_task_says_what_it_found_in_every_place(spark: SparkSession, tmp_p
     assert not any(each.sees_driver for each in found)
     check_places(plan, lambda *check: run_probe(spark, plan, *check))
     assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+def test_a_task_that_failed_is_told_with_its_machine_and_its_innermost_cause(spark: SparkSession) -> None:
+    def fails(rows: Iterable[int]) -> Iterable[int]:
+        raise ModuleNotFoundError("No module named 'async_timeout'")
+
+    context = spark.sparkContext
+    context.setJobGroup("fails", "a job that fails")
+    with pytest.raises(Exception, match="async_timeout"):
+        context.parallelize(range(1), 1).mapPartitions(fails).collect()
+    [failed] = failed_tasks(context, "fails")
+    assert failed.host
+    assert failed.reason.endswith("ModuleNotFoundError: No module named 'async_timeout'")
+    assert failed_tasks(context, "none") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "An error occurred while calling o1.x.\n: org.apache.spark.SparkException: Job aborted.\n"
+            'Caused by: java.io.IOException: Cannot run program "/o/python": error=13, Permission denied\n\tat a.B()\n'
+            "Caused by: java.io.IOException: error=13, Permission denied",
+            'Cannot run program "/o/python": error=13, Permission denied',
+        ),
+        (
+            "Caused by: a.b.OneException: outer\n\tat x.Y(Z.java:1)\nCaused by: a.b.TwoError: inner",
+            "a.b.TwoError: inner",
+        ),
+        ("something else\nmore", "something else"),
+    ],
+)
+def test_of_a_stack_trace_the_innermost_cause_is_told(text: str, reason: str) -> None:
+    assert reason_in(text).startswith(reason)

@@ -19,7 +19,7 @@ from anchorbolt.util.locations import Folder, join
 from tests.engine.conftest import Watch
 from tests.engine.jobs import Strikes, word_count
 from tests.engine.spark.locations.conftest import hadoop_settings
-from tests.support.hdfs_server import HdfsServer
+from tests.servers.hdfs_server import HdfsServer
 
 LINES = ("a b a", "c a", "b b d", "a")
 

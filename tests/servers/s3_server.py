@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 import pyspark
 import s3_artefacts  # (the tools are scripts, not a package)
 
-from tests.support.server_process import OwnedProcess, Server
+from tests.servers.server_process import OwnedProcess, Server
 
 _ACCESS_KEY, _SECRET_KEY, _REGION = "testing", "testing-secret", "us-east-1"
 

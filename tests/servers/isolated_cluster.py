@@ -22,7 +22,7 @@ from random import Random
 
 import pyspark
 
-from tests.support.spark_standalone import SparkStandalone, bare_python
+from tests.servers.spark_standalone import SparkStandalone, bare_python
 
 MACHINE = "ANCHORBOLT_TEST_MACHINE"
 """The environment variable by which a process knows the number of its machine."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import redis
 
+from tests.servers.redis_server import AT_ONCE, RedisServer
 from tests.support.certificates import Certificates
-from tests.support.redis_server import AT_ONCE, RedisServer
 
 _SLOTS = 16384
 _READY_SECONDS = 60.0

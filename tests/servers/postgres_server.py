@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 
-from tests.support.server_process import HOST, OwnedProcess, Server, stop_process
+from tests.servers.server_process import HOST, OwnedProcess, Server, stop_process
 
 USER = "anchorbolt"
 DATABASE = "anchorbolt"

@@ -19,7 +19,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 import hbase_artefacts  # (the tools are scripts, not a package)
 import hdfs_artefacts
 
-from tests.support.server_process import OwnedProcess, Server, free_port
+from tests.servers.server_process import OwnedProcess, Server, free_port
 
 NAME_NODE, DATA_NODE = "namenode", "datanode"
 

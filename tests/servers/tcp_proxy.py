@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 from enum import Enum
 
-from tests.support.server_process import HOST
+from tests.servers.server_process import HOST
 
 _CHUNK = 1 << 16
 

@@ -9,8 +9,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from tests.servers.server_process import HOST, OwnedProcess, Server
 from tests.support.certificates import Certificates
-from tests.support.server_process import HOST, OwnedProcess, Server
 
 # With these, what Redis has answered survives a kill.
 DURABLE: dict[str, Any] = {"appendonly": "yes", "appendfsync": "always"}

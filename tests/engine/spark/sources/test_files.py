@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine.spark import source_files
-from anchorbolt.engine.spark.source_files import SourceFiles
+from anchorbolt.engine.spark.sources import files as source_files
+from anchorbolt.engine.spark.sources.files import SourceFiles
 from anchorbolt.errors import WaveFailed
 from anchorbolt.util.locations import open_folder
 

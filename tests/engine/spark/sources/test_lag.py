@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 
 from anchorbolt.engine import SparkCluster
 from anchorbolt.engine.driver.rounds import WaveReport
-from anchorbolt.engine.spark.source_lag import SourceLag, behind
+from anchorbolt.engine.spark.sources.lag import SourceLag, behind
 from anchorbolt.spouts import StreamSpout
 from anchorbolt.testing import ManualClock
 from tests.engine.jobs import SplitSentence, one_bolt

@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 
 import hbase_artefacts  # (the tools are scripts, not a package)
 
-from tests.support.server_process import OwnedProcess, Server, free_port
+from tests.servers.server_process import OwnedProcess, Server, free_port
 
 # What Hadoop and HBase reach into, one flag each on Java 17 and later.
 _OPENED = ["java.nio", "java.lang", "java.lang.reflect", "java.util", "java.util.concurrent"]

@@ -1,6 +1,6 @@
 """The first process of an isolated machine: `machine_init.py LAYOUT COMMAND…`, with LAYOUT in JSON.
 
-It runs as process 1 of a new mount namespace and a new process namespace (`tests.support.isolated_cluster`). It makes
+It runs as process 1 of a new mount namespace and a new process namespace (`tests.servers.isolated_cluster`). It makes
 every directory read-only, puts empty ones in place of those that the driver and other machines write to, and then runs
 the command. When this process ends, Linux kills every other process of the machine, and its private directories are
 gone. It uses the standard library only, and never changes the machine that the tests run on.

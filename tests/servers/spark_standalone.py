@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pyspark
 
+from tests.servers.server_process import OwnedProcess
 from tests.support import spark_jvm
-from tests.support.server_process import OwnedProcess
 
 _DEADLINE_S = 90.0
 _REGISTERED = r"Successfully registered with master"

@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
 import hbase_artefacts  # (the tools are scripts, not a package)
 import kafka_artefacts
 
-from tests.support.server_process import OwnedProcess, Server, free_port
+from tests.servers.server_process import OwnedProcess, Server, free_port
 
 _JVM = ["-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.net.preferIPv4Stack=true"]
 _API_VERSIONS = struct.pack(">hhih", 18, 0, 1, -1)  # the request that any client sends first
