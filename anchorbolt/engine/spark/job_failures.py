@@ -53,7 +53,7 @@ def failure_in(text: str, what: str, txid: int, task: Callable[[], str], unheard
         unheard: The tasks that have not reported.
     """
     failed, said = f"Spark could not {what} of txid {txid}: ", _without_frames(text)
-    if lost := _LOST.search(_PYTHON_SAID.sub("", said)) or _LOST_IN_PYTHON.search(said):
+    if lost := _loss_in(said):
         return InfrastructureLost(
             f"{failed}an executor was lost, or what it had shuffled, or a connection, in the end at "
             f"{task().rstrip(',')}: {lost[0][:400]}. If the run ends, start it again: it resumes after the last "
@@ -70,6 +70,15 @@ def failure_in(text: str, what: str, txid: int, task: Callable[[], str], unheard
         f"{shortened(unheard, 400)}. Start again: the run resumes after the last committed wave.",
         txid=txid,
     )
+
+
+def is_loss(text: str) -> bool:
+    """Return whether Spark's message is about something that was lost, and not about what a task did."""
+    return _loss_in(_without_frames(text)) is not None
+
+
+def _loss_in(said: str) -> re.Match[str] | None:
+    return _LOST.search(_PYTHON_SAID.sub("", said)) or _LOST_IN_PYTHON.search(said)
 
 
 def _without_frames(text: str) -> str:

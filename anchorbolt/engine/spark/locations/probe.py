@@ -11,13 +11,13 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from anchorbolt.engine.spark.locations.probe_failures import failed_tasks, is_loss, reason_in
+from anchorbolt.engine.spark.job_failures import is_loss
+from anchorbolt.engine.spark.locations.probe_failures import failed_tasks, reason_in, stages_of
 from anchorbolt.engine.spark.remote import RemoteStage
 from anchorbolt.engine.spark.worker import ENVELOPE_SCHEMA
 from anchorbolt.engine.submit.plan import ExecutionPlan
 from anchorbolt.engine.task.probe import Probed
 from anchorbolt.errors import ConfigError, LocationUnavailable
-from anchorbolt.util.messages import shortened
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -49,18 +49,18 @@ def run_probe(
         text = str(error)
         if is_loss(text):
             raise LocationUnavailable(
-                f"an executor was lost while it looked at the places of the run: {shortened(text, 400)}. Start again "
-                "if it does not go on by itself."
+                f"an executor was lost while it looked at the places of the run: {_line(reason_in(text))}. Start "
+                "again if it does not go on by itself."
             ) from error
         raise ConfigError(
-            f"tasks cannot check the places of the run: {_line(reason_in(text))}. Correct what is named there; "
-            "the executor's log has more."
+            f"tasks cannot check the places of the run: {_line(reason_in(text))}. Correct that; the "
+            "executor's log has more."
         ) from error
     # Spark runs a failed task again on another machine, and the run's own tasks would fail on this one.
     for host, reason in failed_tasks(context, f"anchorbolt-{probe}")[:1]:
         raise ConfigError(
-            f"the machine {host} cannot run tasks: {_line(reason)}. Correct what is named there, or take the "
-            "machine out of the cluster; its executor's log has more."
+            f"the machine {host} cannot run tasks: {_line(reason)}. Correct that, or take the machine out of "
+            "the cluster; its executor's log has more."
         )
     if len(payloads) != tasks * len(places):
         raise ConfigError(
@@ -95,8 +95,7 @@ class _Watch:
         began = time.monotonic()
         asked = ", ".join(f"{name}={conf.get(name, default)}" for name, default in _ASKED.items())
         while not self._ended.wait(self._seconds):
-            jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._group))
-            stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+            stages = map(tracker.getStageInfo, stages_of(self._context, self._group))
             if any(each and each.numActiveTasks + each.numCompletedTasks + each.numFailedTasks for each in stages):
                 return
             _log.warning(

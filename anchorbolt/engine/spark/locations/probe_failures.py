@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from pyspark import SparkContext
 
-from anchorbolt.engine.spark.job_failures import failure_in
-from anchorbolt.errors import InfrastructureLost
+from anchorbolt.engine.spark.job_failures import is_loss
 
 _log = logging.getLogger("anchorbolt.engine")
 
@@ -31,9 +30,7 @@ def failed_tasks(context: SparkContext, group: str) -> list[FailedTask]:
     found = []
     try:
         scala.listenerBus().waitUntilEmpty(_BUS_MS)
-        tracker = context.statusTracker()
-        jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
-        for stage in (stage for job in jobs if job is not None for stage in job.stageIds):
+        for stage in stages_of(context, group):
             tasks = jvm.scala.jdk.javaapi.CollectionConverters.asJava(
                 scala.statusStore().taskList(stage, 0, _MOST_TASKS)
             )
@@ -43,9 +40,11 @@ def failed_tasks(context: SparkContext, group: str) -> list[FailedTask]:
     return [FailedTask(host, reason_in(text)) for host, text in found if not is_loss(text)]
 
 
-def is_loss(text: str) -> bool:
-    """Return whether Spark's text is about an executor that was lost."""
-    return isinstance(failure_in(text, "check the places", -1, lambda: "a task", ()), InfrastructureLost)
+def stages_of(context: SparkContext, group: str) -> list[int]:
+    """Return the ids of the stages of a group's jobs."""
+    tracker = context.statusTracker()
+    jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+    return [stage for job in jobs if job is not None for stage in job.stageIds]
 
 
 def reason_in(text: str) -> str:
